@@ -1,0 +1,6 @@
+"""python -m purerl: the command line."""
+
+from purerl.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Actor-critic: a policy and a value function, with or without memory, as pure functions."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.body import NetworkConfig, body
+from purerl.distributions import ActionHead
+from purerl.networks import apply, dense, init, mask_illegal, split_mask
+from purerl.spaces import Space
+from purerl.types import Array, Key, PyTree
+
+
+class ActorCritic(NamedTuple):
+    """A policy and a value function. Without memory, `memory` is () and any leading axes will do."""
+
+    init: Callable[[Key], PyTree]  # key -> params
+    begin: Callable[[int], PyTree]  # num_envs -> memory [B, ...] at the start of an episode
+    policy: Callable[[PyTree, PyTree, PyTree], tuple[Any, PyTree]]
+    # (params, memory[B], observation[B]) -> (distribution[B], memory[B])
+    value: Callable[[PyTree, PyTree, PyTree], Array]  # (params, memory[...], observation[...]) -> f32[...]
+    unroll: Callable[[PyTree, PyTree, PyTree, Array], tuple[Any, Array, PyTree]]
+    # (params, memory[B], observation[T, B], ended[T, B]) ->
+    #   (distribution[T, B], value f32[T, B], memory [T, B] after each step, before an ending clears it)
+
+
+def actor_critic(space: Space, head: ActionHead, config: NetworkConfig) -> ActorCritic:
+    """Return the policy and the value function for an observation space and an action head.
+
+    Without memory each has a body of its own, so that acting does not pay for the critic; with memory they share one.
+    """
+    shared = config.core != "none"
+    base = body(space, config)
+    actor_head, critic_head = dense(head.num_outputs, 0.01), dense(1, 1.0)
+
+    def initialise(key: Key) -> PyTree:
+        keys = jax.random.split(key, 4)
+        features = jnp.zeros(base.size)
+        bodies = {"body": base.init(keys[0])}
+        if not shared:
+            bodies["critic_body"] = base.init(keys[1])
+        return {
+            **bodies,
+            "actor": init(actor_head, keys[2], features),
+            "critic": init(critic_head, keys[3], features),
+            "free": jnp.zeros(head.num_free),
+        }
+
+    def distribution(params: PyTree, features: Array, observation: PyTree) -> Any:
+        outputs = mask_illegal(apply(actor_head, params["actor"], features), split_mask(observation)[1])
+        return head.distribution(outputs, params["free"])
+
+    def policy(params: PyTree, memory: PyTree, observation: PyTree) -> tuple[Any, PyTree]:
+        features, memory = base.step(params["body"], memory, observation)
+        return distribution(params, features, observation), memory
+
+    def value(params: PyTree, memory: PyTree, observation: PyTree) -> Array:
+        features, _ = base.step(params["body" if shared else "critic_body"], memory, observation)
+        return apply(critic_head, params["critic"], features)[..., 0]
+
+    def unroll(params: PyTree, memory: PyTree, observation: PyTree, ended: Array) -> tuple[Any, Array, PyTree]:
+        if not shared:
+            return policy(params, (), observation)[0], value(params, (), observation), ()
+        features, after = base.unroll(params["body"], memory, observation, ended)
+        values = apply(critic_head, params["critic"], features)[..., 0]
+        return distribution(params, features, observation), values, after
+
+    return ActorCritic(initialise, base.begin, policy, value, unroll)

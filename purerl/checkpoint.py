@@ -1,0 +1,150 @@
+"""Checkpoints: a pytree of arrays on disk, whole or not at all. All of Orbax is behind this file.
+
+A checkpoint is a folder named after its update. It holds plain arrays by path and a few numbers beside them; typed keys
+are stored as their raw words. Loading needs the tree that is expected, so nothing in the file decides what is built.
+"""
+
+import contextlib
+import logging
+import shutil
+import zlib
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.types import Array, PyTree
+
+
+def save(folder: Path, step: int, tree: PyTree, notes: dict[str, Any], keep: int = 3) -> Path:
+    """Write a checkpoint; it appears under its name only when it is complete.
+
+    Args:
+      folder: of all checkpoints of a run; made where there is none.
+      step: its name, the number of updates.
+      tree: arrays, typed keys among them.
+      notes: numbers and text to store beside it.
+      keep: how many to keep; the oldest ones beyond are removed.
+
+    Returns:
+      Where it is.
+    """
+    from orbax.checkpoint import v1 as ocp
+
+    arrays = _named_arrays(tree)
+    path = folder.resolve() / f"{step:09d}"
+    notes = {**notes, "checksum": _checksum(arrays)}
+    filled = {name: array for name, array in arrays.items() if array.size}
+    with _quiet():
+        ocp.save(str(path), filled, custom_metadata=notes, overwrite=True)
+    for old in steps(folder)[:-keep]:
+        shutil.rmtree(folder / f"{old:09d}")
+    return path
+
+
+def steps(folder: Path) -> list[int]:
+    """Return the steps of the complete checkpoints in a folder, ascending."""
+    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit() and path.is_dir())
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Remove what a killed `save` left behind."""
+    for path in folder.glob("*.orbax-checkpoint-tmp*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, Any]]:
+    """Read a checkpoint back.
+
+    Args:
+      folder: of all checkpoints of a run.
+      step: which.
+      template: the tree that is expected; its leaves have shapes and dtypes (`jax.eval_shape` gives one).
+
+    Returns:
+      (the tree of arrays and typed keys, the notes).
+
+    Raises:
+      InputError: if it is damaged, or holds another tree.
+    """
+    from orbax.checkpoint import v1 as ocp
+
+    path = folder.resolve() / f"{step:09d}"
+    others = [str(other) for other in steps(folder) if other != step]
+    hint = f"remove that folder to go on from update {int(others[-1])}" if others else "there is no other one"
+    leaves, structure = jax.tree_util.tree_flatten_with_path(template)
+    expected = {_name(keys): _raw_struct(leaf) for keys, leaf in leaves}
+    try:
+        with _quiet():
+            metadata: Any = ocp.metadata(str(path)).custom_metadata
+            arrays: Any = ocp.load(str(path))
+            notes, found = dict(metadata or {}), {name: np.asarray(array) for name, array in arrays.items()}
+    except Exception as error:  # Orbax and TensorStore raise many kinds for a damaged file
+        raise InputError(f"checkpoint {path} is damaged ({_first_line(error)}); {hint}") from None
+    for name, struct in expected.items():
+        if struct.size == 0:
+            found[name] = np.zeros(struct.shape, struct.dtype)
+        if name not in found:
+            raise InputError(f"checkpoint {path} does not fit this version of purerl or its config: it has no '{name}'")
+        if (found[name].shape, found[name].dtype) != (struct.shape, struct.dtype):
+            told = f"{found[name].dtype}{list(found[name].shape)} instead of {struct.dtype}{list(struct.shape)}"
+            raise InputError(f"checkpoint {path} does not fit this version of purerl or its config: '{name}' is {told}")
+    arrays = {name: found[name] for name in expected}
+    if _checksum(arrays) != notes.pop("checksum", None):
+        raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
+    tree = jax.tree.unflatten(structure, [_typed(arrays[_name(keys)], leaf) for keys, leaf in leaves])
+    return tree, notes
+
+
+def _name(keys: tuple) -> str:
+    return jax.tree_util.keystr(keys, simple=True, separator="/")
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _named_arrays(tree: PyTree) -> dict[str, np.ndarray]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    raw = {_name(keys): jax.random.key_data(leaf) if _is_key(leaf) else leaf for keys, leaf in leaves}
+    return {name: np.asarray(array) for name, array in jax.device_get(raw).items()}
+
+
+def _raw_struct(leaf: Any) -> jax.ShapeDtypeStruct:
+    if _is_key(leaf):
+        leaf = jax.eval_shape(jax.random.key_data, leaf)
+    return jax.ShapeDtypeStruct(leaf.shape, np.dtype(leaf.dtype))
+
+
+def _typed(array: np.ndarray, leaf: Any) -> Array | np.ndarray:
+    if not _is_key(leaf):
+        return array
+    generators = []  # a shape has no generator to ask for, a traced key has
+    jax.eval_shape(lambda key: generators.append(jax.random.key_impl(key)), leaf)
+    return jax.random.wrap_key_data(jnp.asarray(array), impl=generators[0])
+
+
+def _checksum(arrays: dict[str, np.ndarray]) -> int:
+    total = 0
+    for name in sorted(arrays):
+        total = zlib.crc32(np.ascontiguousarray(arrays[name]).view(np.uint8).reshape(-1).data, total)
+    return total
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0][:120]
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keep Orbax's progress messages off the screen; errors are raised anyway."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,174 @@
+"""What a run shows while it runs: a live panel in a terminal, plain lines elsewhere."""
+
+import math
+import sys
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+class Snapshot(NamedTuple):
+    """Where a run is."""
+
+    update: int
+    num_updates: int
+    env_steps: int  # of each seed
+    total_steps: int
+    steps_per_second: float  # over all seeds, without compilation
+    seconds_left: float
+    wall_seconds: float
+    episode_return: np.ndarray  # f[seeds], of the latest training episodes; NaN: none ended yet
+    evaluation_return: np.ndarray  # f[seeds], of the last evaluation; NaN: none yet
+    losses: dict[str, float]  # means over seeds
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words: 0.4 s, 12 s, 3:07, 2:03:11."""
+    if not math.isfinite(seconds):
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def number(value: float) -> str:
+    """Return a number in at most seven characters or so; "-" for NaN."""
+    if not math.isfinite(value):
+        return "-"
+    if value and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def over_seeds(values: np.ndarray) -> str:
+    """Return one seed's value, or mean and range of several."""
+    known = values[~np.isnan(values)]
+    if not len(known):
+        return "-"
+    if len(values) == 1:
+        return number(float(known[0]))
+    return f"{number(float(known.mean()))}  ({number(float(known.min()))} .. {number(float(known.max()))})"
+
+
+def sparkline(values: list[float], width: int = 40) -> str:
+    """Return a curve in one line of text."""
+    known = [value for value in values if math.isfinite(value)]
+    if len(known) > width:
+        known = [float(np.mean(part)) for part in np.array_split(known, width)]
+    if not known:
+        return ""
+    low, high = min(known), max(known)
+    scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
+    return "".join(BARS[round((value - low) * scale)] for value in known)
+
+
+class Plain:
+    """Lines of text, one now and then."""
+
+    def __init__(self, title: str):
+        """Say what runs."""
+        self._last_shown, self._last_time = -1.0, 0.0
+        self.line(title)
+
+    def line(self, text: str) -> None:
+        """Say something."""
+        print(text, flush=True)
+
+    def stage(self, text: str) -> None:
+        """Say what takes time now."""
+        self.line(f"{text} ...")
+
+    def update(self, now: Snapshot) -> None:
+        """Say where the run is, about every tenth of it and at least every 30 seconds."""
+        share = now.update / now.num_updates
+        if share < 1 and share - self._last_shown < 0.1 and time.monotonic() - self._last_time < 30:
+            return
+        self._last_shown, self._last_time = share, time.monotonic()
+        self.line(
+            f"{share:4.0%}  {now.env_steps:>11,} steps  return {over_seeds(now.episode_return)}  "
+            f"evaluation {over_seeds(now.evaluation_return)}  {now.steps_per_second:,.0f} steps/s  "
+            f"{duration(now.seconds_left)} left"
+        )
+
+    def close(self) -> None:
+        """End."""
+
+
+class Live:
+    """A panel that is redrawn in place."""
+
+    def __init__(self, title: str):
+        """Open the panel."""
+        from rich.console import Console
+        from rich.live import Live as RichLive
+
+        self._title, self._stage, self._now = title, "", None
+        self._history: list[float] = []
+        self._began = time.monotonic()
+        self._console = Console(highlight=False)
+        self._live = RichLive(self, console=self._console, refresh_per_second=8, transient=False)
+        self._live.start()
+
+    def line(self, text: str) -> None:
+        """Say something, above the panel while it is open."""
+        self._live.console.print(text, markup=False, soft_wrap=True)
+
+    def stage(self, text: str) -> None:
+        """Show what takes time now."""
+        self._stage, self._began = text, time.monotonic()
+
+    def update(self, now: Snapshot) -> None:
+        """Show where the run is."""
+        self._now, self._stage = now, ""
+        if np.any(~np.isnan(now.episode_return)):
+            self._history.append(float(np.nanmean(now.episode_return)))
+
+    def close(self) -> None:
+        """Leave the last picture standing."""
+        self._stage = ""
+        self._live.stop()
+
+    def __rich__(self) -> Any:
+        """Draw the panel; rich asks for it."""
+        from rich.console import Group
+        from rich.panel import Panel
+        from rich.progress_bar import ProgressBar
+        from rich.spinner import Spinner
+        from rich.table import Table
+
+        now = self._now
+        parts: list[Any] = []
+        if now is not None:
+            bar = Table.grid(padding=(0, 1), expand=True)
+            bar.add_column(ratio=1)
+            bar.add_column(justify="right", no_wrap=True)
+            left = f"{duration(now.seconds_left)} left" if now.update < now.num_updates else "done"
+            bar.add_row(
+                ProgressBar(total=now.num_updates, completed=now.update),
+                f"{now.update / now.num_updates:4.0%}  {left}",
+            )
+            table = Table.grid(padding=(0, 2))
+            table.add_column(style="dim", no_wrap=True)
+            table.add_column()
+            table.add_row("steps", f"{now.env_steps:,} of {now.total_steps:,} per seed, update {now.update:,}")
+            table.add_row("speed", f"{now.steps_per_second:,.0f} steps/s, {duration(now.wall_seconds)} so far")
+            table.add_row("return, training", f"{over_seeds(now.episode_return)}")
+            table.add_row("", sparkline(self._history))
+            table.add_row("return, evaluation", over_seeds(now.evaluation_return))
+            table.add_row("losses", "  ".join(f"{name} {number(value)}" for name, value in now.losses.items()))
+            parts += [bar, table]
+        if self._stage:
+            text = f"{self._stage} ({duration(time.monotonic() - self._began)})"
+            parts.append(Spinner("dots", text=text))
+        width = min(self._console.width - 3, 110)  # leaves room for the ^C that the terminal writes
+        return Panel(Group(*parts), title=self._title, title_align="left", border_style="cyan", width=width)
+
+
+def open_display(title: str, plain: bool) -> Plain | Live:
+    """Return a live panel where there is a terminal and `plain` is not set, else lines."""
+    return Plain(title) if plain or not sys.stdout.isatty() else Live(title)

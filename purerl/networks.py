@@ -1,0 +1,214 @@
+"""Networks: torsos that turn observations into features, and what stands on them."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.types import Array, Key, PyTree
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": jnp.tanh,
+    "relu": jax.nn.relu,
+    "elu": jax.nn.elu,
+    "gelu": jax.nn.gelu,
+    "silu": jax.nn.silu,
+}
+
+
+def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
+    """Return an initialiser: a matrix with orthonormal rows or columns times `scale`.
+
+    It orthogonalises by Gram-Schmidt, twice per column, rather than by LAPACK's QR: a batched QR (this under a vmap
+    over seeds) can hang XLA's CPU backend.
+
+    Source: Saxe et al. (2014), arXiv:1312.6120.
+    """
+
+    def init(key: Key, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)), dtype)
+
+        def orthonormalise(i: Array, q: Array) -> Array:
+            column = jnp.take(q, i, axis=1)
+            before = jnp.where(jnp.arange(q.shape[1]) < i, q, 0.0)
+            for _ in range(2):
+                column = column - before @ (before.T @ column)
+            return jnp.where(jnp.arange(q.shape[1]) == i, (column / jnp.linalg.norm(column))[:, None], q)
+
+        q = jax.lax.fori_loop(0, tall.shape[1], orthonormalise, tall)
+        return scale * (q if rows >= columns else q.T).reshape(shape)
+
+    return init
+
+
+def dense(features: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
+    """Return a dense layer with orthogonal weights of gain `scale` and zero biases, computed in `dtype`."""
+    return nn.Dense(features, kernel_init=orthogonal(scale), dtype=dtype)
+
+
+class MLP(nn.Module):
+    """Dense layers with an activation after each: f32[..., n] -> [..., hidden_sizes[-1]]."""
+
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    activation: str = "tanh"
+    layer_norm: bool = False
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Apply the layers to the last axis."""
+        for size in self.hidden_sizes:
+            x = dense(size, 2**0.5, self.dtype)(x)
+            if self.layer_norm:
+                x = nn.LayerNorm(dtype=self.dtype)(x)
+            x = ACTIVATIONS[self.activation](x)
+        return x
+
+
+class CNN(nn.Module):
+    """Convolutions with ReLU, flattened: f32[..., height, width, channels] -> [..., n].
+
+    `layers` holds (features, kernel, stride) of each; no padding.
+    """
+
+    layers: tuple[tuple[int, int, int], ...]
+    layer_norm: bool = False
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Apply the convolutions to the last three axes."""
+        for features, kernel, stride in self.layers:
+            x = nn.Conv(
+                features,
+                (kernel, kernel),
+                stride,
+                padding="VALID",
+                kernel_init=orthogonal(2**0.5),
+                dtype=self.dtype,
+            )(x)
+            if self.layer_norm:
+                x = nn.LayerNorm(dtype=self.dtype)(x)
+            x = jax.nn.relu(x)
+        return x.reshape(*x.shape[:-3], -1)
+
+
+class ResidualCNN(nn.Module):
+    """IMPALA's residual network: three blocks of a convolution, a max-pool and two residual pairs.
+
+    Source: Espeholt et al. (2018), arXiv:1802.01561, figure 3, right.
+    """
+
+    channels: tuple[int, ...] = (16, 32, 32)
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Map f32[..., height, width, channels] -> [..., n]."""
+
+        def conv(features: int) -> nn.Conv:
+            return nn.Conv(features, (3, 3), kernel_init=orthogonal(2**0.5), dtype=self.dtype)
+
+        leading = x.shape[:-3]
+        x = x.reshape(-1, *x.shape[-3:])
+        for features in self.channels:
+            x = nn.max_pool(conv(features)(x), (3, 3), (2, 2), padding="SAME")
+            for _ in range(2):
+                x = x + conv(features)(jax.nn.relu(conv(features)(jax.nn.relu(x))))
+        return jax.nn.relu(x).reshape(*leading, -1)
+
+
+CNNS: dict[str, Callable[[bool, Any], nn.Module]] = {
+    # Young and Tian (2019), arXiv:1903.03176
+    "minatar": lambda layer_norm, dtype: CNN(((16, 3, 1),), layer_norm, dtype),
+    # Mnih et al. (2015), doi:10.1038/nature14236
+    "nature": lambda layer_norm, dtype: CNN(((32, 8, 4), (64, 4, 2), (64, 3, 1)), layer_norm, dtype),
+    "impala": lambda layer_norm, dtype: ResidualCNN(dtype=dtype),
+}
+TORSOS = ("auto", "mlp", *CNNS)
+
+
+class Torso(nn.Module):
+    """What turns an observation into features: images, if there are any, through a CNN; all together through an MLP.
+
+    Integers become one-hot, bytes are divided by 255, and the parts of a dict are put side by side in the order of
+    their names. `kind` "auto" takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only
+    the MLP where there is no image; "mlp" flattens images.
+    """
+
+    space: Space
+    kind: str = "auto"
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    activation: str = "tanh"
+    layer_norm: bool = False
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, observation: PyTree) -> Array:
+        """Map an observation with any leading axes to [..., hidden_sizes[-1]]."""
+        features = [self._encode(space, part) for space, part in _parts(self.space, observation)]
+        x = features[0] if len(features) == 1 else jnp.concatenate(features, axis=-1)
+        return MLP(self.hidden_sizes, self.activation, self.layer_norm, self.dtype)(x)
+
+    def _encode(self, space: Space, x: Array) -> Array:
+        match space:
+            case Discrete(n=n):
+                return jax.nn.one_hot(x, n)
+            case MultiDiscrete(nvec=nvec):
+                return jnp.concatenate([jax.nn.one_hot(x[..., i], n) for i, n in enumerate(nvec)], axis=-1)
+        assert isinstance(space, Box)
+        x = x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
+        kind = self.kind
+        if kind == "auto":
+            small = len(space.shape) == 3 and space.shape[0] < 36
+            kind = "mlp" if len(space.shape) != 3 else "minatar" if small else "nature"
+        if kind != "mlp" and len(space.shape) == 3:
+            return CNNS[kind](self.layer_norm, self.dtype)(x)
+        return x.reshape(*x.shape[: x.ndim - len(space.shape)], math.prod(space.shape))
+
+
+def _parts(space: Space, observation: PyTree) -> list[tuple[Space, Array]]:
+    """Return the leaves of a space beside those of an observation, in the order of their names."""
+    if isinstance(space, Dict):
+        return [part for name in sorted(space.spaces) for part in _parts(space.spaces[name], observation[name])]
+    return [(space, observation)]
+
+
+def without_mask(space: Space) -> Space:
+    """Return the space that a network sees: the observation's without the legal-action mask."""
+    if not isinstance(space, Dict) or "action_mask" not in space.spaces:
+        return space
+    return Dict(spaces={name: part for name, part in space.spaces.items() if name != "action_mask"})
+
+
+def split_mask(observation: PyTree) -> tuple[PyTree, Array | None]:
+    """Return (what a network sees, the mask of legal actions bool[..., n] or None)."""
+    if not isinstance(observation, Mapping) or "action_mask" not in observation:
+        return observation, None
+    return {name: part for name, part in observation.items() if name != "action_mask"}, observation["action_mask"]
+
+
+def mask_illegal(scores: Array, mask: Array | None) -> Array:
+    """Give illegal actions a score so low that they are never chosen; it stays finite, and so do gradients."""
+    return scores if mask is None else jnp.where(mask, scores, -1e9)
+
+
+CORES: dict[str, Callable[[int], nn.RNNCellBase]] = {
+    "gru": lambda size: nn.GRUCell(size, recurrent_kernel_init=orthogonal()),
+    "lstm": lambda size: nn.OptimizedLSTMCell(size, recurrent_kernel_init=orthogonal()),
+}
+
+
+def apply(module: nn.Module, params: PyTree, *args: Any) -> Any:
+    """Apply a module to its own parameters."""
+    return module.apply({"params": params}, *args)
+
+
+def init(module: nn.Module, key: Key, *args: Any) -> PyTree:
+    """Return the parameters of a module, initialised on example inputs."""
+    return module.init(key, *args)["params"]

@@ -1,0 +1,89 @@
+"""Off-policy learning: keep every step in a replay, and take gradient steps on what is drawn from it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl import replay
+from purerl.body import NetworkConfig
+from purerl.replay import Replay
+from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+
+@pytree
+class OffPolicyConfig(NetworkConfig):
+    """What the configs of algorithms with a replay share."""
+
+    rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
+    activation: str = static(
+        default="relu", doc="of the hidden layers", choices=("tanh", "relu", "elu", "gelu", "silu")
+    )
+    learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
+    batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
+    num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
+    replay_capacity: int = static(default=10_000, doc="steps held, all environments together", at_least=1)
+    learning_starts: int = static(default=10_000, doc="environment steps before the first gradient step", at_least=1)
+    n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
+
+
+class OffPolicyAgent(NamedTuple):
+    """All that such an agent knows."""
+
+    params: PyTree
+    target_params: PyTree
+    opt_state: PyTree
+    replay: Any
+    num_steps: Array  # i32[], environment steps seen
+    num_gradient_steps: Array  # i32[]
+
+
+GradientStep = Callable[[OffPolicyAgent, Any, Key], tuple[OffPolicyAgent, Array, Metrics]]
+# (agent, what the replay drew, key) -> (agent, |TD error| f32[N] that priorities are made of, metrics)
+
+
+def begin_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, memory: Replay) -> OffPolicyAgent:
+    """Return an agent that has seen nothing; the target is a copy, so that the state can be donated."""
+    copy = jax.tree.map(jnp.copy, target_params)
+    return OffPolicyAgent(params, copy, opt_state, memory.init(), jnp.int32(0), jnp.int32(0))
+
+
+def learner(
+    config: OffPolicyConfig, memory: Replay, gradient_step: GradientStep
+) -> Callable[[OffPolicyAgent, Key, Rollout], tuple[OffPolicyAgent, Metrics]]:
+    """Return an `Algorithm.update` that stores the rollout and, once learning has started, takes gradient steps."""
+
+    def once(agent: OffPolicyAgent, key: Key) -> tuple[OffPolicyAgent, Metrics]:
+        key_sample, key_step = jax.random.split(key)
+        transitions = memory.sample(agent.replay, key_sample)
+        agent, td_error, metrics = gradient_step(agent, transitions, key_step)
+        stored = memory.update(agent.replay, transitions, td_error)
+        return agent._replace(replay=stored, num_gradient_steps=agent.num_gradient_steps + 1), metrics
+
+    def learn(agent: OffPolicyAgent, key: Key) -> tuple[OffPolicyAgent, Metrics]:
+        if config.num_gradient_steps == 1:
+            return once(agent, key)
+        agent, metrics = jax.lax.scan(once, agent, jax.random.split(key, config.num_gradient_steps))
+        return agent, jax.tree.map(jnp.mean, metrics)
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        num_steps = agent.num_steps + config.steps_per_update
+        agent = agent._replace(replay=memory.add(agent.replay, rollout), num_steps=num_steps)
+        zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key)[1])
+        started = num_steps >= config.learning_starts
+        return jax.lax.cond(started, learn, lambda agent, key: (agent, zeros), agent, key)
+
+    return update
+
+
+def move_towards(target: PyTree, params: PyTree, rate: Array | float) -> PyTree:
+    """Return target + rate (params - target): Polyak averaging."""
+    return jax.tree.map(lambda old, new: old + rate * (new - old), target, params)
+
+
+def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig) -> Replay:
+    """Return the uniform replay that the config describes."""
+    return replay.uniform(
+        spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount, config.n_step
+    )

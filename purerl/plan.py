@@ -1,0 +1,131 @@
+"""A run before it runs: everything that can be refused is refused here, before anything is written."""
+
+import contextlib
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from purerl import program, registry, tensorboard
+from purerl.config import FORMAT, Settings, read_toml, settings
+from purerl.errors import InputError
+from purerl.program import Functions, Progress
+from purerl.train import Trainer, make_trainer
+
+ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
+
+
+class Plan(NamedTuple):
+    """A run before anything is compiled or written."""
+
+    settings: Settings
+    env: Any
+    trainer: Trainer
+    parts: Functions
+    shapes: Progress
+    num_updates: int
+    log_interval: int  # updates between two rows
+    eval_interval: int  # updates between two evaluations, a multiple of log_interval
+
+
+def make_plan(run: Settings) -> Plan:
+    """Look whether a run is possible.
+
+    Raises:
+      InputError: if it is not.
+    """
+    config, options = run.config, run.options
+    factory, _ = registry.algorithm(run.algorithm)
+    env = make_environment(run.environment, run.parameters)
+    trainer = make_trainer(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
+    num_updates = int(config.total_timesteps) // config.steps_per_update
+    if num_updates < 1:
+        raise InputError(
+            f"total_timesteps {config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
+            f"{config.steps_per_update}"
+        )
+    if options.seed + options.seeds > 2**32:
+        raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
+    if options.tensorboard:
+        tensorboard.require()
+    parts = program.functions(factory, env, config, options.seed, options.seeds)
+    log_interval = options.log_interval or math.ceil(num_updates / ROWS)
+    eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
+    return Plan(run, env, trainer, parts, program.template(parts), num_updates, log_interval, eval_interval)
+
+
+def make_environment(name: str, parameters: dict[str, Any]) -> Any:
+    """Return an environment by id; that of a user, as module:Class, is held to the contract's shapes first.
+
+    Raises:
+      InputError: if there is none, or it breaks the contract.
+    """
+    if ":" not in name:
+        return registry.make(name, **parameters)
+    from purerl.testing.environments import check_contract
+
+    try:
+        env = registry.make(name, **parameters)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        raise InputError(f"{name} cannot be made: {type(error).__name__}: {error}") from None
+    check_contract(env, name, jax.random.key(0))
+    return env
+
+
+def new_folder(run: Settings, out: Path | None) -> Path:
+    """Make the folder of a run, `runs/<algorithm>-<environment>-<n>` if none is named, and return it.
+
+    Raises:
+      InputError: if it exists or cannot be written.
+    """
+    name = f"{run.algorithm}-{run.environment.replace('/', '-').replace(':', '-')}"
+    n = 1
+    while True:
+        folder = out or Path("runs") / f"{name}-{n}"
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            if out is not None:
+                raise InputError(f"{out} exists; name another --out, or go on there with --resume {out}") from None
+            n += 1
+        except OSError as error:
+            raise InputError(f"cannot write {folder}: {error.strerror}") from None
+
+
+def saved_settings(folder: Path) -> Settings:
+    """Return the settings of a run's folder.
+
+    Raises:
+      InputError: if it is no such folder, or one of another version.
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no run in {folder}: no such folder")
+    if not (folder / "config.toml").is_file():
+        raise InputError(f"there is no run in {folder}: it has no config.toml")
+    table = read_toml(folder / "config.toml")
+    if "format" not in table:
+        raise InputError(f"{folder / 'config.toml'} is not complete: it does not say its format (wanted: {FORMAT})")
+    return settings(None, None, {}, {}, folder / "config.toml")
+
+
+def lock(folder: Path) -> Any:
+    """Hold a run's folder, so that no second process writes there; the lock ends with the process.
+
+    Raises:
+      InputError: if another process holds it.
+    """
+    with contextlib.suppress(ImportError):
+        import fcntl
+
+        file = (folder / "config.toml").open("rb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise InputError(f"{folder} is in use: another process is training there") from None
+        return file
+    return None

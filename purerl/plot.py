@@ -1,0 +1,117 @@
+"""Learning curves of runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerl import log, stats
+from purerl.config import read_toml
+from purerl.errors import InputError
+
+GRID = 200  # points of a curve
+
+
+def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) -> np.ndarray:
+    """Return curves at common points, f64[seeds, points]: straight between their own, NaN outside."""
+    lines = [np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves.values() if len(x)]
+    return np.array(lines) if lines else np.empty((0, len(grid)))
+
+
+def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+    """Return (center, low, high, name of the center) over seeds, each f64[points].
+
+    From four seeds on the center is the interquartile mean; below that it is the mean, as nothing would be cut. The
+    band is the 95% bootstrap interval, or the range of two or three seeds.
+    """
+    center, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
+    robust = values.shape[0] >= 4
+    for i in range(values.shape[1]):
+        known = values[~np.isnan(values[:, i]), i]
+        if not len(known):
+            continue
+        center[i] = stats.iqm(known) if robust else known.mean()
+        low[i], high[i] = stats.bootstrap_interval(known, resamples=400) if robust else (known.min(), known.max())
+    return center, low, high, "IQM, 95% interval" if robust else "mean, range"
+
+
+def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = "") -> None:
+    """Draw one run: training returns as a line with a band over seeds, evaluations as dots.
+
+    Args:
+      axes: of matplotlib.
+      columns: from `log.read`.
+      color: of the run.
+      label: its name in the legend; without one the legend says what line and dots are.
+    """
+    training = log.by_seed(columns, "episode_return")
+    grid = np.linspace(0, columns["env_steps"].max(), GRID)
+    values = on_grid(training, grid)
+    seeds = values.shape[0]
+    if seeds:
+        center, low, high, how = center_and_interval(values)
+        how = f" ({how} of {seeds} seeds)" if seeds > 1 else ""
+        axes.plot(grid, center, color=color, linewidth=1.8, label=(label or "training episodes") + how)
+        if seeds > 1:
+            axes.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)
+        if 1 < seeds <= 20:
+            for x, y in training.values():
+                axes.plot(x, y, color=color, linewidth=0.5, alpha=0.25)
+    evaluated = [pair for pair in log.by_seed(columns, "evaluation_return").values() if len(pair[0])]
+    if evaluated:
+        points = sorted(set(np.concatenate([x for x, _ in evaluated]).tolist()))
+        means = [np.mean(np.concatenate([y[x == point] for x, y in evaluated])) for point in points]
+        dots = {"marker": "o", "markersize": 4.5, "markeredgecolor": "white", "linestyle": "none"}
+        axes.plot(points, means, color=color, label=None if label else "evaluation, greedy (mean)", **dots)
+
+
+def draw(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, path: Path) -> None:
+    """Write the picture of one or several runs.
+
+    Args:
+      runs: (name, columns) each.
+      title: above it.
+      path: where to; its ending says which format.
+
+    Raises:
+      InputError: if it cannot be written.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+
+    figure = Figure(figsize=(8, 4.8), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for i, (name, columns) in enumerate(runs):
+        curve(axes, columns, f"C{i % 10}", name if len(runs) > 1 else "")
+    if len(runs) > 1:
+        axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
+    axes.set_title(title)
+    axes.set_xlabel("environment steps of each seed")
+    axes.set_ylabel("episode return (sum of rewards)")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlim(left=0)
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, loc="best")
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {path}: {error}") from None
+
+
+def plot_run(folder: Path, path: Path | None = None) -> Path:
+    """Write a run's curve.png; return where it is."""
+    path = path or folder / "curve.png"
+    table = read_toml(folder / "config.toml")
+    title = f"{str(table.get('algorithm', '')).upper()} on {table.get('environment', folder.name)}"
+    draw([(folder.name, log.read(folder / "metrics.csv"))], title, path)
+    return path
+
+
+def plot_runs(folders: Sequence[Path], path: Path) -> Path:
+    """Write one picture of several runs; return where it is."""
+    draw([(folder.name, log.read(folder / "metrics.csv")) for folder in folders], "Learning curves", path)
+    return path

@@ -1,0 +1,86 @@
+"""Targets and losses of Q learning."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from purerl.types import Array
+
+
+def huber(error: Array, delta: Array | float | None) -> Array:
+    """Return error^2 / 2 up to |error| = delta and linear beyond, elementwise; the square everywhere if delta is None.
+
+    Source: Huber (1964), doi:10.1214/aoms/1177703732.
+    """
+    if delta is None:
+        return 0.5 * error**2
+    size = jnp.abs(error)
+    return jnp.where(size <= delta, 0.5 * error**2, delta * (size - 0.5 * delta))
+
+
+def chosen(values: Array, action: Array) -> Array:
+    """Return the entries of f32[N, n, ...] at the actions i32[N]: f32[N, ...].
+
+    A masked sum: its gradient is a product, where indexing's would be a scatter.
+    """
+    picked = jnp.arange(values.shape[1]) == action[:, None]
+    picked = picked.reshape(picked.shape + (1,) * (values.ndim - 2))
+    return jnp.sum(jnp.where(picked, values, 0.0), axis=1)
+
+
+def rescale(x: Array, epsilon: float = 1e-3) -> Array:
+    r"""Return h(x) = sgn(x) (sqrt(|x| + 1) - 1) + epsilon x, elementwise: large values squeezed, the inverse smooth.
+
+    Source: Pohlen et al. (2018), arXiv:1805.11593.
+    """
+    return jnp.sign(x) * (jnp.sqrt(jnp.abs(x) + 1.0) - 1.0) + epsilon * x
+
+
+def unscale(x: Array, epsilon: float = 1e-3) -> Array:
+    r"""Return the inverse of `rescale`, elementwise.
+
+        h^-1(x) = sgn(x) (((sqrt(1 + 4 epsilon (|x| + 1 + epsilon)) - 1) / (2 epsilon))^2 - 1)
+
+    The root less 1 is written as a quotient, as the difference itself would lose most digits in float32.
+    """
+    a = 4.0 * epsilon * (jnp.abs(x) + 1.0 + epsilon)
+    root = a / (jnp.sqrt(1.0 + a) + 1.0) / (2.0 * epsilon)
+    return jnp.sign(x) * (root**2 - 1.0)
+
+
+class Bootstrap(NamedTuple):
+    """The n-step targets of a run of L steps, but for the values they bootstrap from."""
+
+    reward: Array  # f32[L, N], the discounted sum of up to n rewards
+    discount: Array  # f32[L, N], of the value at `at`; 0 where the task ended before
+    at: Array  # i32[L, N], at most L: the step whose observation is bootstrapped from
+    valid: Array  # bool[L, N], up to the first ending
+
+
+def bootstraps(reward: Array, terminated: Array, ended: Array, discount: Array | float, n_step: int) -> Bootstrap:
+    r"""Return what n-step targets are made of, up to the first ending in each run.
+
+        y_t = sum_{k < m} discount^k r_{t+k} + discount^m V_{t+m},  m = n_step, or less up to the ending or the end
+
+    Args:
+      reward: f32[L, N].
+      terminated, ended: bool[L, N].
+      discount: per step.
+      n_step: n.
+    """
+    length = reward.shape[0]
+    first = first_ending(ended)
+    time = jnp.arange(length, dtype=jnp.int32)[:, None]
+    valid = time <= first
+    index = jnp.minimum(time + n_step, first + 1)
+    steps = (index - time).astype(jnp.float32)
+    padded = jnp.concatenate([jnp.where(valid, reward, 0.0), jnp.zeros((n_step - 1, *reward.shape[1:]))])
+    total = sum((discount**k * padded[k : k + length] for k in range(1, n_step)), start=padded[:length])
+    over = jnp.take_along_axis(terminated, first[None], axis=0) & (index == first + 1)
+    power = jnp.asarray(discount, jnp.float32) ** steps
+    return Bootstrap(total, jnp.where(over, 0.0, power), jnp.clip(index, 0, length), valid)
+
+
+def first_ending(ended: Array) -> Array:
+    """Return i32[N], the step of the first ending in bool[L, N]; the last step where there is none."""
+    return jnp.where(jnp.any(ended, axis=0), jnp.argmax(ended, axis=0), ended.shape[0] - 1).astype(jnp.int32)

@@ -1,0 +1,240 @@
+"""What there is: environments and algorithms by name. One row each; nothing is imported until it is asked for."""
+
+import importlib
+import importlib.util
+from typing import Any, NamedTuple
+
+from purerl.errors import InputError, unknown
+
+ENVIRONMENTS: dict[str, str] = {  # id -> "module:Class"
+    "CartPole-v1": "purerl.envs.classic.cartpole:CartPole",
+    "Acrobot-v1": "purerl.envs.classic.acrobot:Acrobot",
+    "MountainCar-v0": "purerl.envs.classic.mountain_car:MountainCar",
+    "MountainCarContinuous-v0": "purerl.envs.classic.mountain_car_continuous:MountainCarContinuous",
+    "Pendulum-v1": "purerl.envs.classic.pendulum:Pendulum",
+    "Catch": "purerl.envs.bsuite.catch:Catch",
+    "DeepSea": "purerl.envs.bsuite.deep_sea:DeepSea",
+    "DiscountingChain": "purerl.envs.bsuite.discounting_chain:DiscountingChain",
+    "MemoryChain": "purerl.envs.bsuite.memory_chain:MemoryChain",
+    "SimpleBandit": "purerl.envs.bsuite.simple_bandit:SimpleBandit",
+    "UmbrellaChain": "purerl.envs.bsuite.umbrella_chain:UmbrellaChain",
+    "BernoulliBandit": "purerl.envs.bandit.bernoulli_bandit:BernoulliBandit",
+    "GaussianBandit": "purerl.envs.bandit.gaussian_bandit:GaussianBandit",
+    "FourRooms": "purerl.envs.grid.four_rooms:FourRooms",
+    "FrozenLake-v1": "purerl.envs.grid.frozen_lake:FrozenLake",
+    "GridWorld": "purerl.envs.grid.grid_world:GridWorld",
+    "Autoencode": "purerl.envs.memory.autoencode:Autoencode",
+    "RepeatPrevious": "purerl.envs.memory.repeat_previous:RepeatPrevious",
+    "TMaze": "purerl.envs.memory.t_maze:TMaze",
+    "PointMass": "purerl.envs.control.point_mass:PointMass",
+    "Reacher": "purerl.envs.control.reacher:Reacher",
+    "Asterix-MinAtar": "purerl.envs.minatar.asterix:Asterix",
+    "Breakout-MinAtar": "purerl.envs.minatar.breakout:Breakout",
+    "Freeway-MinAtar": "purerl.envs.minatar.freeway:Freeway",
+    "Seaquest-MinAtar": "purerl.envs.minatar.seaquest:Seaquest",
+    "SpaceInvaders-MinAtar": "purerl.envs.minatar.space_invaders:SpaceInvaders",
+}
+
+
+class Suite(NamedTuple):
+    """A collection of environments made elsewhere, reached as `suite/NAME`."""
+
+    module: str  # with make(name, **parameters) -> Environment and names() -> list of names
+    package: str  # what must be importable
+    extra: str | None  # the extra of purerl that installs it; None: part of the base
+    example: str  # an id
+
+
+SUITES: dict[str, Suite] = {
+    "brax": Suite("purerl.envs.adapters.brax", "brax", None, "brax/ant"),
+    "craftax": Suite("purerl.envs.adapters.craftax", "craftax", "craftax", "craftax/Craftax-Symbolic-v1"),
+    "gymnax": Suite("purerl.envs.adapters.gymnax", "gymnax", None, "gymnax/Breakout-MinAtar"),
+    "jumanji": Suite("purerl.envs.adapters.jumanji", "jumanji", "jumanji", "jumanji/Snake-v1"),
+    "navix": Suite("purerl.envs.adapters.navix", "navix", "navix", "navix/Navix-DoorKey-5x5-v0"),
+    "pgx": Suite("purerl.envs.adapters.pgx", "pgx", "pgx", "pgx/connect_four"),
+    "playground": Suite(
+        "purerl.envs.adapters.playground", "mujoco_playground", "playground", "playground/CartpoleBalance"
+    ),
+}
+
+
+class AlgorithmEntry(NamedTuple):
+    """A row of the table of algorithms."""
+
+    factory: str  # "module:function", (spec, config) -> Algorithm
+    config: str  # "module:Class"
+    summary: str
+    source: str
+    actions: tuple[str, ...]  # the action spaces it takes
+
+
+ALGORITHMS: dict[str, AlgorithmEntry] = {
+    "a2c": AlgorithmEntry(
+        "purerl.algos.a2c:a2c",
+        "purerl.algos.a2c:A2CConfig",
+        "advantage actor-critic",
+        "Mnih et al. 2016, arXiv:1602.01783",
+        ("discrete", "multi-discrete", "continuous"),
+    ),
+    "c51": AlgorithmEntry(
+        "purerl.algos.c51:c51",
+        "purerl.algos.c51:C51Config",
+        "distribution of returns on fixed atoms",
+        "Bellemare et al. 2017, arXiv:1707.06887",
+        ("discrete",),
+    ),
+    "dqn": AlgorithmEntry(
+        "purerl.algos.dqn:dqn",
+        "purerl.algos.dqn:DQNConfig",
+        "deep Q-learning from replay; double, dueling, n-step",
+        "Mnih et al. 2015, doi:10.1038/nature14236",
+        ("discrete",),
+    ),
+    "impala": AlgorithmEntry(
+        "purerl.algos.impala:impala",
+        "purerl.algos.impala:IMPALAConfig",
+        "actor-critic with V-trace for stale rollouts",
+        "Espeholt et al. 2018, arXiv:1802.01561",
+        ("discrete", "multi-discrete", "continuous"),
+    ),
+    "pqn": AlgorithmEntry(
+        "purerl.algos.pqn:pqn",
+        "purerl.algos.pqn:PQNConfig",
+        "Q(lambda) in parallel, without replay or target network",
+        "Gallici et al. 2024, arXiv:2407.04811",
+        ("discrete",),
+    ),
+    "ppo": AlgorithmEntry(
+        "purerl.algos.ppo:ppo",
+        "purerl.algos.ppo:PPOConfig",
+        "proximal policy optimisation",
+        "Schulman et al. 2017, arXiv:1707.06347",
+        ("discrete", "multi-discrete", "continuous"),
+    ),
+    "qrdqn": AlgorithmEntry(
+        "purerl.algos.qrdqn:qrdqn",
+        "purerl.algos.qrdqn:QRDQNConfig",
+        "distribution of returns by its quantiles",
+        "Dabney et al. 2018, arXiv:1710.10044",
+        ("discrete",),
+    ),
+    "r2d2": AlgorithmEntry(
+        "purerl.algos.r2d2:r2d2",
+        "purerl.algos.r2d2:R2D2Config",
+        "recurrent Q-learning from replayed sequences",
+        "Kapturowski et al. 2019, openreview.net/forum?id=r1lyTjAqYX",
+        ("discrete",),
+    ),
+    "rainbow": AlgorithmEntry(
+        "purerl.algos.rainbow:rainbow",
+        "purerl.algos.rainbow:RainbowConfig",
+        "C51, double, dueling, noisy, n-step, prioritised",
+        "Hessel et al. 2018, arXiv:1710.02298",
+        ("discrete",),
+    ),
+    "ddpg": AlgorithmEntry(
+        "purerl.algos.td3:ddpg",
+        "purerl.algos.td3:DDPGConfig",
+        "deep deterministic policy gradient",
+        "Lillicrap et al. 2016, arXiv:1509.02971",
+        ("continuous",),
+    ),
+    "sac": AlgorithmEntry(
+        "purerl.algos.sac:sac",
+        "purerl.algos.sac:SACConfig",
+        "soft actor-critic, learned temperature",
+        "Haarnoja et al. 2018, arXiv:1812.05905",
+        ("continuous", "discrete"),
+    ),
+    "td3": AlgorithmEntry(
+        "purerl.algos.td3:td3",
+        "purerl.algos.td3:TD3Config",
+        "twin delayed deterministic policy gradient",
+        "Fujimoto et al. 2018, arXiv:1802.09477",
+        ("continuous",),
+    ),
+}
+
+
+def load(path: str) -> Any:
+    """Return the object at "module:name".
+
+    Raises:
+      InputError: if there is no such module or name.
+    """
+    module_name, _, name = path.partition(":")
+    if not name:
+        raise InputError(f"'{path}' does not name an object: write module:name")
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and not module_name.startswith(error.name):
+            raise
+        raise InputError(f"there is no module '{module_name}'") from None
+    if not hasattr(module, name):
+        raise unknown(f"name in {module_name}", name, [n for n in vars(module) if not n.startswith("_")])
+    return getattr(module, name)
+
+
+def make(env_id: str, **parameters: Any) -> Any:
+    """Return an environment by id.
+
+    Args:
+      env_id: a native id such as "CartPole-v1", an adapter's "suite/NAME", or a class of your own as "module:Class".
+      **parameters: fields of the environment, such as gravity=12.0; they may be traced.
+
+    Raises:
+      InputError: for an unknown id or parameter (naming the nearest), or a suite that is not installed.
+    """
+    suite, slash, name = env_id.partition("/")
+    if slash:
+        return _make_from_suite(suite, name, parameters)
+    if env_id not in ENVIRONMENTS and ":" not in env_id:
+        raise unknown("environment", env_id, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
+    cls = load(ENVIRONMENTS.get(env_id, env_id))
+    allowed = getattr(cls, "__dataclass_fields__", {})
+    for parameter in parameters:
+        if parameter not in allowed:
+            raise unknown(f"parameter of {env_id}", parameter, allowed)
+    return cls(**parameters)
+
+
+def names(suite: str | None = None) -> list[str]:
+    """Return the ids of the native environments, or of a suite's.
+
+    A suite has to be imported to be asked, which may take seconds and start JAX's backend.
+
+    Raises:
+      InputError: for an unknown suite, naming the nearest, or one that is not installed.
+    """
+    return list(ENVIRONMENTS) if suite is None else [f"{suite}/{name}" for name in _adapter(suite).names()]
+
+
+def _make_from_suite(suite: str, name: str, parameters: dict[str, Any]) -> Any:
+    return _adapter(suite).make(name, **parameters)
+
+
+def _adapter(suite: str) -> Any:
+    if suite not in SUITES:
+        raise unknown("suite", suite, SUITES)
+    entry = SUITES[suite]
+    if not installed(suite):
+        raise InputError(f"{suite} is not installed: pip install 'purerl[{entry.extra or suite}]'")
+    return importlib.import_module(entry.module)
+
+
+def installed(suite: str) -> bool:
+    """Return whether a suite's package can be imported."""
+    return importlib.util.find_spec(SUITES[suite].package) is not None
+
+
+def algorithm(name: str) -> tuple[Any, Any]:
+    """Return (factory, config class) of an algorithm by name.
+
+    Raises:
+      InputError: for an unknown name, naming the nearest.
+    """
+    if name not in ALGORITHMS:
+        raise unknown("algorithm", name, ALGORITHMS)
+    entry = ALGORITHMS[name]
+    return load(entry.factory), load(entry.config)

@@ -1,0 +1,113 @@
+"""Returns and advantages, computed backwards through a rollout."""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.types import Array
+
+
+def gae(
+    reward: Array,
+    value: Array,
+    next_value: Array,
+    terminated: Array,
+    ended: Array,
+    discount: Array | float,
+    gae_lambda: Array | float,
+) -> Array:
+    r"""Generalised advantage estimation.
+
+        delta_t = r_t + discount (1 - terminated_t) V(s'_t) - V(s_t)
+        A_t = delta_t + discount lambda (1 - ended_t) A_{t+1}
+
+    s'_t is the true successor, so an episode that a time limit cut off is bootstrapped and only a real ending is not.
+
+    Args:
+      reward, value: f32[T, B].
+      next_value: f32[T, B], the value of the true successor.
+      terminated: bool[T, B], the task ended.
+      ended: bool[T, B], the episode ended, by its task or by a time limit.
+      discount, gae_lambda: scalars in 0 .. 1.
+
+    Returns:
+      Advantages, f32[T, B]; adding `value` gives the lambda return.
+
+    Source: Schulman et al. (2016), arXiv:1506.02438.
+    """
+    delta = reward + discount * jnp.where(terminated, 0.0, next_value) - value
+    decay = jnp.where(ended, 0.0, discount * gae_lambda)
+
+    def backward(advantage: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        advantage = step[0] + step[1] * advantage
+        return advantage, advantage
+
+    _, advantage = jax.lax.scan(backward, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=16)
+    return advantage
+
+
+def lambda_returns(
+    reward: Array,
+    next_value: Array,
+    terminated: Array,
+    ended: Array,
+    discount: Array | float,
+    trace_lambda: Array | float,
+) -> Array:
+    r"""Lambda returns, of state values or, with next_value = max_a Q(s', a), Peng's Q(lambda).
+
+        G_t = r_t + discount (1 - terminated_t) ((1 - lambda_t) V(s'_t) + lambda_t G_{t+1})
+
+    with lambda_t = 0 where the episode ended and at the rollout's last step: there the value of the true successor
+    stands alone. At t = T-1 in particular G is r + discount V(s'_{T-1}), the value after the last step, not before it.
+
+    Args:
+      reward: f32[T, B].
+      next_value: f32[T, B], the value of the true successor.
+      terminated, ended: bool[T, B], the task ended; the episode ended for whatever reason.
+      discount, trace_lambda: scalars in 0 .. 1.
+
+    Returns:
+      f32[T, B].
+
+    Source: Sutton and Barto (2018), equation 12.18; Peng and Williams (1996) for Q.
+    """
+    bootstrap = reward + discount * jnp.where(terminated, 0.0, next_value)
+    decay = jnp.where(ended, 0.0, discount * trace_lambda)
+
+    def backward(following: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        alone, decay, next_value = step
+        value = alone + decay * (following - next_value)
+        return value, value
+
+    _, returns = jax.lax.scan(backward, next_value[-1], (bootstrap, decay, next_value), reverse=True, unroll=16)
+    return returns
+
+
+def n_step_returns(
+    reward: Array, next_value: Array, terminated: Array, ended: Array, discount: Array | float, n_step: int
+) -> Array:
+    r"""N-step returns.
+
+        G_t = sum_{k < m} discount^k r_{t+k} + discount^m (1 - terminated_{t+m-1}) V(s'_{t+m-1})
+
+    with m = n_step, or less where the episode or the rollout ends before.
+
+    Args:
+      reward: f32[T, B].
+      next_value: f32[T, B], the value of the true successor.
+      terminated, ended: bool[T, B], the task ended; the episode ended for whatever reason.
+      discount: scalar in 0 .. 1.
+      n_step: at least 1.
+
+    Returns:
+      f32[T, B].
+
+    Source: Sutton and Barto (2018), equation 7.1.
+    """
+    alone = reward + discount * jnp.where(terminated, 0.0, next_value)
+    stop = ended.at[-1].set(True)
+    returns = alone
+    for _ in range(n_step - 1):
+        following = jnp.concatenate([returns[1:], returns[-1:]])
+        returns = jnp.where(stop, alone, reward + discount * following)
+    return returns

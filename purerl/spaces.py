@@ -1,0 +1,175 @@
+"""Spaces: what an observation or an action looks like, and how to draw one."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.fields import number, pytree, static
+
+
+class Space:
+    """A set of values with a fixed structure, shape and dtype."""
+
+    def sample(self, key: jax.Array) -> Any:
+        """Draw an element uniformly (from a standard normal where there are no bounds)."""
+        raise NotImplementedError
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]: whether `value` has this space's shape and dtype and lies within its bounds."""
+        raise NotImplementedError
+
+    @property
+    def struct(self) -> Any:
+        """The shapes and dtypes of an element: a pytree of `jax.ShapeDtypeStruct`."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """How many numbers an element has when it is flattened (one for a `Discrete`)."""
+        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.struct))
+
+    def zeros(self) -> Any:
+        """Return an element-shaped tree of zeros."""
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.struct)
+
+
+def _fits(value: Any, struct: jax.ShapeDtypeStruct) -> bool:
+    return hasattr(value, "dtype") and value.shape == struct.shape and value.dtype == struct.dtype
+
+
+@pytree
+class Discrete(Space):
+    """The integers 0 .. n-1, int32[]."""
+
+    n: int = static(at_least=1)
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Draw int32[] uniformly from 0 .. n-1."""
+        if self.n > 1 << 16:
+            return jax.random.randint(key, (), 0, self.n, jnp.int32)
+        # One word times n, of which the high word counts, in two halves of 16 bits: every value has its share within
+        # 2^-32. `randint` draws twice and divides, which no vector unit does.
+        word, n = jax.random.bits(key, (), jnp.uint32), jnp.uint32(self.n)
+        low = ((word & jnp.uint32(0xFFFF)) * n) >> jnp.uint32(16)
+        return (((word >> jnp.uint32(16)) * n + low) >> jnp.uint32(16)).astype(jnp.int32)
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]."""
+        return jnp.all((value >= 0) & (value < self.n)) if _fits(value, self.struct) else jnp.array(False)
+
+    @property
+    def struct(self) -> jax.ShapeDtypeStruct:
+        """int32[]."""
+        return jax.ShapeDtypeStruct((), jnp.int32)
+
+
+@pytree
+class MultiDiscrete(Space):
+    """Several integers at once, int32[len(nvec)]: the i-th is one of 0 .. nvec[i]-1."""
+
+    nvec: tuple[int, ...] = static(at_least=1)
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Draw int32[len(nvec)] uniformly."""
+        return jax.random.randint(key, (len(self.nvec),), 0, np.asarray(self.nvec, np.int32), jnp.int32)
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]."""
+        if not _fits(value, self.struct):
+            return jnp.array(False)
+        return jnp.all((value >= 0) & (value < np.asarray(self.nvec, np.int32)))
+
+    @property
+    def struct(self) -> jax.ShapeDtypeStruct:
+        """int32[len(nvec)]."""
+        return jax.ShapeDtypeStruct((len(self.nvec),), jnp.int32)
+
+
+def _all_finite(*bounds: jax.Array | np.ndarray) -> bool:
+    """Return whether bounds are known, that is NumPy arrays, and finite."""
+    return all(isinstance(bound, np.ndarray) and bool(np.all(np.isfinite(bound))) for bound in bounds)
+
+
+@pytree
+class Box(Space):
+    """Arrays of one shape and dtype between two bounds, which may be infinite and may be traced.
+
+    Bounds are scalars or arrays that broadcast to `shape`.
+    """
+
+    low: Any = number()
+    high: Any = number()
+    shape: tuple[int, ...] = static(default=())
+    dtype: Any = static(default=jnp.float32)
+
+    def sample(self, key: jax.Array) -> jax.Array:
+        """Draw an array of `shape`: uniform where both bounds are finite, else standard normal, clipped."""
+        dtype = jnp.dtype(self.dtype)
+        if dtype == jnp.bool_:
+            return jax.random.bernoulli(key, 0.5, self.shape)
+        if jnp.issubdtype(dtype, jnp.integer):
+            low = jnp.broadcast_to(jnp.asarray(self.low, jnp.int32), self.shape)
+            return jax.random.randint(key, self.shape, low, jnp.asarray(self.high, jnp.int32) + 1, jnp.int32).astype(
+                dtype
+            )
+        low, high = self._bounds()
+        if _all_finite(low, high):
+            return jax.random.uniform(key, self.shape, dtype) * (high - low) + low
+        bounded = jnp.isfinite(low) & jnp.isfinite(high)
+        key_uniform, key_normal = jax.random.split(key)
+        uniform = jax.random.uniform(key_uniform, self.shape, dtype)
+        uniform = jnp.where(bounded, low, 0) + uniform * jnp.where(bounded, high - low, 1)
+        normal = jnp.clip(jax.random.normal(key_normal, self.shape, dtype), low, high)
+        return jnp.where(bounded, uniform, normal)
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]; a NaN is never inside."""
+        if not _fits(value, self.struct):
+            return jnp.array(False)
+        if jnp.dtype(self.dtype) == jnp.bool_:
+            return jnp.array(True)
+        low, high = self._bounds()
+        return jnp.all((value >= low) & (value <= high))
+
+    def clip(self, value: jax.Array) -> jax.Array:
+        """Return `value` (any leading axes) moved to the nearest point inside the bounds."""
+        low, high = self._bounds()
+        return jnp.clip(value, low, high)
+
+    def _bounds(self) -> tuple[jax.Array | np.ndarray, jax.Array | np.ndarray]:
+        """Return (low, high), as NumPy arrays where they have values, so that these can be looked at in a trace."""
+        dtype = jnp.dtype(self.dtype)
+        cast = lambda bound: jnp.asarray(bound, dtype) if isinstance(bound, jax.Array) else np.asarray(bound, dtype)
+        return cast(self.low), cast(self.high)
+
+    @property
+    def struct(self) -> jax.ShapeDtypeStruct:
+        """`dtype[shape]`."""
+        return jax.ShapeDtypeStruct(self.shape, jnp.dtype(self.dtype))
+
+
+@pytree
+class Dict(Space):
+    """Named spaces, nested as deep as wanted; an element is a dict."""
+
+    spaces: Mapping[str, Any] = number()
+
+    def sample(self, key: jax.Array) -> dict[str, Any]:
+        """Draw from every space, each with a key of its own."""
+        keys = jax.random.split(key, len(self.spaces))
+        return {name: self.spaces[name].sample(k) for name, k in zip(sorted(self.spaces), keys, strict=True)}
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]: whether the names are the same and every part is inside."""
+        if not isinstance(value, Mapping) or set(value) != set(self.spaces):
+            return jnp.array(False)
+        return jnp.all(jnp.stack([space.contains(value[name]) for name, space in self.spaces.items()]))
+
+    @property
+    def struct(self) -> dict[str, Any]:
+        """A dict of the parts' structures."""
+        return {name: space.struct for name, space in self.spaces.items()}

@@ -1,0 +1,92 @@
+"""Where episodes start: reset policies whose cost does not grow with what is not reset.
+
+Episode e of environment i starts from `env.reset(renew(fold_in(key[i], e)))`. So "spare" and "always" give the same
+run, bit for bit, and no start is used twice. What a policy decides is when starts are computed:
+
+    spare    one start lies in reserve per environment; when one that was used up is needed again, all are renewed.
+             That happens once in the shortest episode's length: CartPole's resets cost a tenth of "always"
+    always   a start is computed for every environment at every step, and taken where an episode ends; no branch
+    auto     "spare" on a CPU; elsewhere "always", where leaving a compiled graph costs more than a small reset. Where
+             a reset is expensive (a physics engine's), "spare" is the better one everywhere
+    pool     starts are drawn from `pool_size` of them that were computed once: cheap for any reset, but they repeat
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.custom_batching import custom_vmap
+
+from purerl.prng import renew
+from purerl.types import Array, Environment, Key, PyTree
+
+POLICIES = ("auto", "spare", "always", "pool")
+
+
+class Starts(NamedTuple):
+    """The starts of the episodes to come."""
+
+    key: Key  # [B], determines them all
+    episode: Array  # i32[B], the number of the running episode
+    spare: PyTree  # [B, ...], (state, observation) in reserve for the next episode; None for "always"
+    used: Array | None  # bool[B], whether it was used up; None for "always"
+    pool: PyTree  # [P, ...], the starts to draw from; None but for "pool"
+
+
+def create(env: Environment, num_envs: int, key: Key, policy: str, pool_size: int) -> tuple[Starts, PyTree]:
+    """Return (starts, (state, observation)[B] of the first episodes)."""
+    if policy == "auto":
+        policy = "spare" if jax.default_backend() == "cpu" else "always"
+    pool = None
+    if policy == "pool":
+        key, key_pool = jax.random.split(key)
+        pool = jax.vmap(env.reset)(jax.random.split(key_pool, pool_size))
+    episode = jnp.zeros(num_envs, jnp.int32)
+    starts = Starts(jax.random.split(key, num_envs), episode, None, None, pool)
+    first = _start(env, starts, episode)
+    if policy == "always":
+        return starts, first
+    return starts._replace(spare=first, used=jnp.ones(num_envs, jnp.bool_)), first
+
+
+def take(env: Environment, starts: Starts, ended: Array) -> tuple[Starts, PyTree]:
+    """Return (starts, (state, observation)[B] to go on from where an episode ended); `ended` is bool[B]."""
+    following = starts.episode + 1
+    episode = jnp.where(ended, following, starts.episode)
+    if starts.used is None:
+        return starts._replace(episode=episode), _start(env, starts, following)
+    spare, used = jax.lax.cond(
+        any_lane(ended & starts.used),
+        lambda _: (_start(env, starts, following), jnp.zeros_like(ended)),
+        lambda kept: kept,
+        (starts.spare, starts.used),
+    )
+    return starts._replace(episode=episode, spare=spare, used=used | ended), spare
+
+
+def _start(env: Environment, starts: Starts, episode: Array) -> PyTree:
+    """Return (state, observation)[B] that these episodes, i32[B], start from."""
+
+    def start(key: Key) -> Any:
+        if starts.pool is None:
+            return env.reset(key)
+        row = jax.random.randint(key, (), 0, jax.tree.leaves(starts.pool)[0].shape[0])
+        return jax.tree.map(lambda x: x[row], starts.pool)
+
+    keys = jax.vmap(lambda key, number: renew(jax.random.fold_in(key, number)))(starts.key, episode)
+    # The barrier keeps XLA from computing the keys anew for every number of a start.
+    return jax.vmap(start)(jax.lax.optimization_barrier(keys))
+
+
+@custom_vmap
+def any_lane(condition: Array) -> Array:
+    """Return bool[]: whether any element is true, here or in any lane of the `vmap`s around.
+
+    A branch on it stays a branch when runs are vmapped, where one on `jnp.any` would compute both sides.
+    """
+    return jnp.any(condition)
+
+
+@any_lane.def_vmap
+def _any_lane(axis_size: int, batched: list[bool], condition: Array) -> tuple[Array, bool]:
+    return any_lane(condition), False

@@ -1,0 +1,7 @@
+"""Conformance suites, for the environments and algorithms of purerl and for your own."""
+
+from purerl.testing.algorithms import check_algorithm
+from purerl.testing.environments import check_environment
+from purerl.testing.report import Check, Report
+
+__all__ = ["Check", "Report", "check_algorithm", "check_environment"]

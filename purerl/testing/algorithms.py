@@ -1,0 +1,237 @@
+"""The conformance suite of algorithms."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.fields import is_static
+from purerl.prng import fast
+from purerl.spaces import Box, Dict, Discrete
+from purerl.testing.learning import EXAMPLE, check_learning
+from purerl.testing.probes import Probe
+from purerl.testing.report import Check, Report
+from purerl.testing.trees import describe, device, difference, host, line_of, paths, same_struct
+from purerl.train import make_trainer
+from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree
+
+TRACES: list[str] = []  # a row whenever an update is traced
+
+
+@partial(jax.jit, static_argnums=0)
+def _init(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key) -> PyTree:
+    return make_trainer(algorithm, env, config).init(key)
+
+
+@partial(jax.jit, static_argnums=0)
+def _step(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree) -> tuple[PyTree, PyTree]:
+    TRACES.append("update")
+    return make_trainer(algorithm, env, config).step(state)
+
+
+def check_algorithm(
+    algorithm: AlgorithmFactory,
+    config: Any,
+    key: Key | None = None,
+    *,
+    actions: Sequence[str] = ("discrete",),
+    name: str | None = None,
+    contract: bool = True,
+    learn: bool = True,
+    num_seeds: int = 3,
+) -> Report:
+    """Hold an algorithm to the contract of `purerl.types.Algorithm`, and see whether it learns the probes.
+
+    Args:
+      algorithm: (spec, config) -> Algorithm.
+      config: its settings; small ones, as every probe is trained for `config.total_timesteps`.
+      key: for everything random; a fixed one if none is given.
+      actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous".
+      name: what messages call it; the function's name if none is given.
+      contract: hold it to the contract.
+      learn: train on the probes of `purerl.testing.probes`, for each kind of actions.
+      num_seeds: runs on each probe, of which most must succeed.
+
+    Returns:
+      The checks it passed.
+
+    Raises:
+      InputError: for the first thing that is wrong, naming the function, field or probe.
+    """
+    name = name or str(getattr(algorithm, "__name__", "algorithm"))
+    key = jax.random.key(0) if key is None else key
+    checks, solo = _check_contract(algorithm, config, key, actions, name) if contract else ([], None)
+    for kind in actions if learn else ():
+        checks += check_learning(algorithm, config, key, kind, name, num_seeds, solo if kind == actions[0] else None)
+    return Report(name, tuple(checks), {})
+
+
+def _check_contract(
+    algorithm: AlgorithmFactory, config: Any, key: Key, actions: Sequence[str], name: str
+) -> tuple[list[Check], PyTree]:
+    """Return (checks, the agent after three updates as NumPy arrays)."""
+    env = EXAMPLE.environment(actions[0])
+    checks = _check_structures(algorithm, config, env, key, name)
+    _check_trace(algorithm, config, env, key, name)
+    states = _run(algorithm, config, env, key, name)
+    checks += [
+        Check("traces with the config's and the environment's numbers traced"),
+        Check("state holds arrays only"),
+        Check("metrics are float32 scalars, parameters stay finite"),
+        _check_resume(algorithm, config, env, key, states, name),
+        _check_settings(algorithm, config, env, states, name),
+        *_check_eager(algorithm, config, env, states, name),
+    ]
+    if "discrete" in actions:
+        checks.append(_check_mask(algorithm, config, key, name))
+    return checks, host(states[3].agent)
+
+
+def _check_trace(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> None:
+    """Trace one update, also with every optional number given."""
+    given = {field: 0.5 for field, value in _numbers(config).items() if value is None}
+
+    def one_update(config: Any, env: Probe, key: Key) -> PyTree:
+        trainer = make_trainer(algorithm, env, config)
+        return trainer.step(trainer.init(key))
+
+    for settings in (config, dataclasses.replace(config, **given)) if given else (config,):
+        try:
+            jax.eval_shape(one_update, settings, env, key)
+        except jax.errors.ConcretizationTypeError as error:
+            found = re.search(r"the argument (config\S*|env\S*)", str(error))
+            what = found.group(1).rstrip(".,") if found else "a traced array"
+            raise InputError(
+                f"{name} asks for the value of {what} while tracing{line_of(error)}: use jnp.where or jax.lax"
+            ) from None
+
+
+def _check_structures(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> list[Check]:
+    algo = make_trainer(algorithm, env, config).algorithm
+    agent = jax.eval_shape(algo.init, key)
+    observation = jax.eval_shape(lambda env: env.observation[:2], env)
+    memory = jax.eval_shape(lambda: algo.begin(2))
+    for explore in (True, False):
+        acted = jax.eval_shape(lambda a, m, k, o, e=explore: algo.act(a, m, k, o, e), agent, memory, key, observation)
+        if not isinstance(acted, tuple) or len(acted) != 3:
+            raise InputError(f"{name}.act must return (action, memory, extras)")
+        wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape), x.dtype), env.action_space.struct)
+        same_struct(f"{name}.act: action", acted[0], wanted, "a batch of two of the action space")
+        same_struct(f"{name}.act: memory", acted[1], memory, "begin(2)")
+    trainer = make_trainer(algorithm, env, config)
+    state = jax.eval_shape(trainer.init, key)
+    after, metrics = jax.eval_shape(trainer.step, state)
+    same_struct(f"{name}.update: agent", after.agent, state.agent, "the agent from init")
+    for metric, value in metrics.items():
+        if describe(value) != "float32[]":
+            raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
+    return [Check("init, act and update: structures, shapes and dtypes are static and those of the spaces")]
+
+
+def _run(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> list[PyTree]:
+    """Return the states after 0, 1, 2 and 3 updates."""
+    states = [_init(algorithm, config, env, key)]
+    for path, leaf in paths(states[0]).items():
+        if not isinstance(leaf, jax.Array):
+            raise InputError(f"{name}: the state's {path} is a {type(leaf).__name__}; it must be an array")
+    for _ in range(3):
+        state, metrics = _step(algorithm, config, env, states[-1])
+        states.append(state)
+        for metric, value in metrics.items():
+            if not metric.startswith(("episode", "info/")) and not np.isfinite(value):
+                raise InputError(f"{name}.update: metric '{metric}' is {float(value)} after {len(states) - 1} updates")
+        for path, leaf in paths(state.agent).items():
+            if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():
+                raise InputError(f"{name}.update: agent{path} is not finite after {len(states) - 1} updates")
+    return states
+
+
+def _check_resume(
+    algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, states: list[PyTree], name: str
+) -> Check:
+    """Save as plain arrays, rebuild from a template, go on: the same to the bit."""
+    template = _init(algorithm, config, env, jax.random.fold_in(key, 1))
+    leaves = [host(leaf) for leaf in jax.tree.leaves(states[2])]
+    loaded = jax.tree.unflatten(jax.tree.structure(template), leaves)
+    resumed, _ = _step(algorithm, config, env, device(loaded, template))
+    found = difference(host(resumed), host(states[3]))
+    if found is not None:
+        raise InputError(f"{name}: resumed from its saved arrays it differs in {found}")
+    return Check("resumed equals uninterrupted, to the bit")
+
+
+def _check_settings(algorithm: AlgorithmFactory, config: Any, env: Probe, states: list[PyTree], name: str) -> Check:
+    """Another value of any number runs the same program."""
+    before, idle = len(TRACES), []
+    usual = host(_step(algorithm, config, env, states[2])[0].agent)
+    for field, value in _numbers(config).items():
+        if value is None:
+            continue
+        other = dataclasses.replace(config, **{field: _another(config, field, value)})
+        agent = _step(algorithm, other, env, states[2])[0].agent
+        if len(TRACES) > before:
+            raise InputError(f"{name}: another value of config.{field} is traced again; numbers must stay data")
+        if difference(host(agent), usual) is None:
+            idle.append(field)
+    return Check("one trace for all numeric settings", f"in one update no effect of {', '.join(idle)}" if idle else "")
+
+
+def _numbers(config: Any) -> dict[str, Any]:
+    return {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if not is_static(f)}
+
+
+def _another(config: Any, field: str, value: Any) -> Any:
+    """Return another value within the field's bounds, of the same type."""
+    bounds = type(config).__dataclass_fields__[field].metadata.get("bounds") or {}
+    if isinstance(value, int):
+        lowest = bounds.get("at_least")
+        return value - 1 if value > 2 and (lowest is None or value > lowest) else value + 1
+    return 0.8 * value if value else 0.1
+
+
+def _check_eager(algorithm: AlgorithmFactory, config: Any, env: Probe, states: list[PyTree], name: str) -> list[Check]:
+    """Act, and a whole update, without jit, against jit."""
+    trainer, state = make_trainer(algorithm, env, config), states[2]
+    keys = jax.random.split(fast(jax.random.key(7)))
+
+    def act(key: Key, explore: bool) -> Array:
+        return trainer.algorithm.act(state.agent, state.memory, key, state.observation, explore)[0]
+
+    if difference(host(act(keys[0], False)), host(act(keys[1], False))) is not None:
+        raise InputError(f"{name}.act with explore=False depends on the key")
+    found = difference(host(act(keys[0], True)), host(jax.jit(act, static_argnums=1)(keys[0], True)), 1e-3)
+    if found is not None:
+        raise InputError(f"{name}.act differs, eager against jit, in action{found}")
+    found = difference(host(trainer.step(state)[0].agent), host(states[3].agent), 1e-3)
+    if found is not None:
+        raise InputError(f"{name}.update differs, eager against jit, in agent{found}")
+    return [Check("jit = eager"), Check("greedy actions do not depend on the key")]
+
+
+def _check_mask(algorithm: AlgorithmFactory, config: Any, key: Key, name: str) -> Check:
+    """Illegal actions are never chosen, whether exploring or not."""
+    mask = jax.random.bernoulli(fast(key), 0.3, (64, 5)).at[:, 2].set(True)
+    space = Dict(
+        spaces={
+            "observation": Box(low=-1.0, high=1.0, shape=(3,)),
+            "action_mask": Box(low=0, high=1, shape=(5,), dtype=jnp.bool_),
+        }
+    )
+    algo = algorithm(EnvironmentSpec(space, Discrete(n=5)), config)
+
+    @jax.jit
+    def act(key: Key) -> list[Array]:
+        agent, memory = algo.init(key), algo.begin(64)
+        observation = {"observation": jax.random.normal(fast(key), (64, 3)), "action_mask": mask}
+        return [algo.act(agent, memory, fast(key), observation, explore)[0] for explore in (True, False)]
+
+    for action in act(key):
+        if not mask[jnp.arange(64), action].all():
+            raise InputError(f"{name}.act chooses actions that the observation's action_mask forbids")
+    return Check("illegal actions are never chosen")

@@ -1,0 +1,286 @@
+"""The conformance suite of environments."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.prng import fast
+from purerl.spaces import Box, Discrete, MultiDiscrete, Space
+from purerl.testing.measure import measure_environment
+from purerl.testing.play import Record, parts, play_one
+from purerl.testing.report import Check, Report
+from purerl.testing.trees import describe, device, difference, host, paths, same_struct, traced
+from purerl.types import Array, Environment, Key, PyTree, TimeStep
+
+LANES = 8  # environments played side by side
+COMPARED = 3  # steps compared between eager and compiled execution
+SHORT = 7  # the time limit that episodes are held to
+
+
+def check_environment(
+    env: Environment,
+    key: Key | None = None,
+    num_steps: int = 128,
+    *,
+    name: str | None = None,
+    same_start: bool = False,
+    eager: bool = True,
+    measure: bool = False,
+) -> Report:
+    """Hold an environment to the contract of `purerl.types.Environment`.
+
+    Args:
+      env: the environment, which may be your own.
+      key: for random play; a fixed one if none is given.
+      num_steps: steps of random play in each of eight lanes.
+      name: what messages call it; its class's name if none is given.
+      same_start: every episode may start in one state although `reset` draws random numbers.
+      eager: also compare compiled with uncompiled steps, which is slow for large physics engines.
+      measure: also measure its speed, which takes seconds.
+
+    Returns:
+      The checks it passed and what was measured.
+
+    Raises:
+      InputError: for the first thing that is wrong, naming the method or the field.
+    """
+    name = type(env).__name__ if name is None else name
+    key = fast(jax.random.key(0) if key is None else key)
+    checks = check_contract(env, name, key)
+    key_play, key_starts = jax.random.split(key)
+    keys = jax.random.split(key_play, LANES)
+    play = jax.jit(jax.vmap(play_one, in_axes=(None, 0, None, None)), static_argnums=3)
+    record = host(play(env, keys, False, num_steps))
+    checks += _check_values(env, name, record)
+    if difference(host(play(env, keys, False, num_steps)), record) is not None:
+        raise InputError(
+            f"{name}: the same key and actions gave other results: it is not a pure function of its inputs"
+        )
+    checks.append(Check("deterministic for a key"))
+    if eager:
+        checks.append(_check_eager(env, name, key, record))
+    checks.append(_check_starts(env, name, key_starts, record, same_start))
+    checks.append(_check_time_limit(env, name, lambda short: host(play(short, keys, False, num_steps)), record))
+    invalid = host(play(env, keys, True, num_steps))
+    problem = _value_problem(env, invalid)
+    checks.append(Check("actions outside the space", "harmless" if problem is None else f"not handled: {problem}"))
+    figures = _figures(env, record) | (measure_environment(env, key) if measure else {})
+    return Report(name, tuple(checks), figures)
+
+
+def check_contract(env: Environment, name: str, key: Key) -> list[Check]:
+    """Look at parts, structures, shapes and dtypes alone, without a step being taken; as `check_environment`."""
+    return [*_check_parts(env, name), *_check_contract(env, name, key)]
+
+
+def _check_parts(env: Environment, name: str) -> list[Check]:
+    """The environment is a pytree with two methods and two spaces."""
+    for method in ("reset", "step"):
+        if not callable(getattr(env, method, None)):
+            raise InputError(f"{name} has no method {method}")
+    leaves = paths(env)
+    if any(leaf is env for leaf in leaves.values()):
+        raise InputError(f"{name} is not a pytree: decorate its class with purerl.types.pytree")
+    for path, leaf in leaves.items():
+        if not isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic | jax.Array):
+            raise InputError(f"{name}{path} is a {type(leaf).__name__}; what is no number is declared by static(...)")
+    for space in ("observation_space", "action_space"):
+        try:
+            given = getattr(env, space)
+        except (AttributeError, NotImplementedError):
+            raise InputError(f"{name} has no {space}") from None
+        if not isinstance(given, Space):
+            raise InputError(f"{name}.{space} is a {type(given).__name__}; it must be one of purerl.spaces")
+    return [Check("a pytree with reset, step and two spaces")]
+
+
+def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
+    """Structures, shapes and dtypes, found by tracing with the environment's numbers traced too."""
+    started = traced(f"{name}.reset(key)", lambda env, key: env.reset(key), env, key)
+    if not isinstance(started, tuple) or len(started) != 2 or hasattr(started, "_fields"):
+        raise InputError(f"{name}.reset(key) returns {_shape_of(started)}; it must return (state, observation)")
+    state, observation = started
+    source = f"{name}.observation_space"
+    same_struct(f"{name}.reset(key): observation", observation, env.observation_space.struct, source)
+    what = f"{name}.step(key, state, action)"
+    action = env.action_space.struct
+    stepped = traced(what, lambda env, key, state, action: env.step(key, state, action), env, key, state, action)
+    if not isinstance(stepped, tuple) or len(stepped) != 2 or not isinstance(stepped[1], TimeStep):
+        raise InputError(f"{what} returns {_shape_of(stepped)}; it must return (state, TimeStep)")
+    after, step = stepped
+    same_struct(f"{what}: state", after, state, "the state from reset")
+    same_struct(f"{what}: observation", step.observation, env.observation_space.struct, source)
+    for field, dtype in (("reward", "float32"), ("terminated", "bool"), ("truncated", "bool")):
+        if describe(getattr(step, field)) != f"{dtype}[]":
+            raise InputError(f"{what}: {field} is {describe(getattr(step, field))}; it must be {dtype}[]")
+    if not isinstance(step.info, Mapping):
+        raise InputError(f"{what}: info is a {type(step.info).__name__}; it must be a dict of numbers, {{}} for none")
+    for info, value in step.info.items():
+        if describe(value) != "float32[]":
+            raise InputError(f"{what}: info['{info}'] is {describe(value)}; it must be float32[]")
+    return [
+        Check("reset returns (state, observation)"),
+        Check("step returns (state, TimeStep)"),
+        Check("structures, shapes and dtypes are static, equal from reset and step, and those of the spaces"),
+        Check("traces with its numbers traced"),
+    ]
+
+
+def _shape_of(value: Any) -> str:
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return f"a tuple of {len(value)} ({', '.join(_shape_of(part) for part in value)})"
+    return "an array" if isinstance(value, jax.ShapeDtypeStruct) else f"a {type(value).__name__}"
+
+
+def _check_values(env: Environment, name: str, record: Record) -> list[Check]:
+    problem = _value_problem(env, record)
+    if problem is not None:
+        raise InputError(f"{name}: {problem}")
+    if not record.sampled.all():
+        raise InputError(f"{name}.observation_space does not contain what it samples")
+    if not record.action_inside.all():
+        raise InputError(f"{name}.action_space does not contain what it samples, or no action was legal")
+    return [
+        Check("the spaces contain what comes out and what they sample"),
+        Check("no NaN, rewards finite"),
+        Check("terminated and truncated never together"),
+    ]
+
+
+def _value_problem(env: Environment, record: Record) -> str | None:
+    state, step = record.result
+    for what, tree in (("state", state), ("observation", step.observation), ("info", step.info)):
+        for path, leaf in paths(tree).items():
+            if np.issubdtype(leaf.dtype, np.inexact) and np.isnan(leaf).any():
+                return f"{what}{path} became NaN"
+    if not np.isfinite(step.reward).all():
+        return f"reward became {step.reward[~np.isfinite(step.reward)][0]}"
+    before = {path: values for path, _, values in parts(env.observation_space, record.observation)}
+    for path, space, values in parts(env.observation_space, step.observation):
+        inside = record.inside[path]
+        if not inside.all():
+            low, high = min(values.min(), before[path].min()), max(values.max(), before[path].max())
+            return f"observation{path} reached {low} .. {high}; its space holds {_bounds(space)}"
+    if (step.terminated & step.truncated).any():
+        return "terminated and truncated were set together; the end of a task is not a time limit"
+    mask = step.observation.get("action_mask") if isinstance(step.observation, Mapping) else None
+    if mask is not None and not (mask.any(-1) | step.terminated | step.truncated).all():
+        return "observation['action_mask'] allowed no action although the episode went on"
+    return None
+
+
+def _bounds(space: Space) -> str:
+    match space:
+        case Discrete(n=n):
+            return f"0 .. {n - 1}"
+        case MultiDiscrete(nvec=nvec):
+            return f"0 .. {tuple(n - 1 for n in nvec)}"
+        case Box():
+            return f"{np.min(np.asarray(space.low))} .. {np.max(np.asarray(space.high))}"
+    return str(space)
+
+
+def _check_eager(env: Environment, name: str, key: Key, record: Record) -> Check:
+    """The first steps of the first lane again, uncompiled and alone, from the recorded states."""
+    template = jax.eval_shape(env.reset, key)[0]
+    comparisons = []
+    for t in range(COMPARED):
+        row = jax.tree.map(lambda x, t=t: x[0, t], record)
+        reset_key, step_key = device((row.reset_key, row.step_key), (key, key))
+        state, action = device(row.state, template), jax.tree.map(jnp.asarray, row.action)
+        if t == 0:
+            comparisons.append(("reset", env.reset, (reset_key,), row.fresh))
+        comparisons.append((f"step {t}", env.step, (step_key, state, action), row.result))
+    for what, function, args, compiled in comparisons:
+        eager = host(function(*args))
+        if what in ("reset", "step 0") and difference(host(function(*args)), eager) is not None:
+            raise InputError(f"{name}.{what} gave two results for the same inputs: it must be a pure function of them")
+        found = difference(eager, compiled, 1e-4)
+        if found is not None:
+            solo = difference(host(jax.jit(function)(*args)), compiled, 1e-4)
+            pair = "eager against jit" if solo is None else "jit against vmap"
+            where = (found if solo is None else solo).replace("[0]", "state", 1).replace("[1].", "", 1)
+            raise InputError(f"{name}.{what} differs, {pair}, in {where}")
+    return Check("jit = eager = vmap")
+
+
+def _check_starts(env: Environment, name: str, key: Key, record: Record, same_start: bool) -> Check:
+    """Other keys give other starts, unless `reset` draws nothing at all."""
+    if _distinct(jax.tree.map(lambda x: x[:, 0], record.fresh)) > 1:
+        return Check("resets differ between keys")
+    many = host(jax.jit(jax.vmap(lambda env, key: env.reset(key), in_axes=(None, 0)))(env, jax.random.split(key, 256)))
+    if _distinct(many) > 1:
+        return Check("resets differ between keys")
+    program = str(jax.make_jaxpr(lambda env, key: env.reset(key))(env, key))
+    shapes = re.findall(r"random_bits\[[^]]*shape=\(([^)]*)\)", program)
+    draws = any("0" not in re.split(r"\D+", shape) for shape in shapes)
+    if draws and not same_start:
+        raise InputError(
+            f"{name}.reset draws random numbers, but 256 keys gave one state and observation: does it use its key?"
+        )
+    return Check("every episode starts in the same state", "reset draws nothing" if not draws else "as declared")
+
+
+def _distinct(first: PyTree) -> int:
+    """Return how many different (state, observation) there are, axis [B]; keys in the state do not count."""
+    leaves = [leaf for leaf in jax.tree.leaves(first) if leaf.dtype != np.uint32 or leaf.shape[1:] != (2,)]
+    return len({tuple(leaf[lane].tobytes() for leaf in leaves) for lane in range(leaves[0].shape[0])}) if leaves else 1
+
+
+def _check_time_limit(env: Environment, name: str, play: Any, record: Record) -> Check:
+    """With a shorter limit, no episode is longer."""
+    limit = getattr(env, "time_limit", None)
+    ended = record.result[1].terminated | record.result[1].truncated
+    if limit is None:
+        detail = f"none; {ended.sum()} of the episodes in {ended.size} random steps ended"
+        return Check("time limit", detail)
+    if np.ndim(limit) or isinstance(limit, bool) or "time_limit" not in getattr(env, "__dataclass_fields__", {}):
+        raise InputError(f"{name}.time_limit must be a number field: steps, or None")
+    short = type(limit)(min(int(limit), SHORT)) if isinstance(limit, int | float) else jnp.full_like(limit, SHORT)
+    played = play(dataclasses.replace(env, time_limit=short))  # type: ignore[type-var]
+    longest = int(played.length.max())
+    if longest > int(short):
+        raise InputError(f"{name}: with time_limit = {int(short)} an episode went on to step {longest}")
+    return Check("episodes end by their time limit", f"{int(limit)} steps")
+
+
+def _figures(env: Environment, record: Record) -> dict[str, float | str]:
+    step = record.result[1]
+    ended = step.terminated | step.truncated
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(env.observation_space.struct))
+    figures: dict[str, float | str] = {"bytes per observation": str(size)}
+    figures["episodes ended in random play"] = f"{ended.sum()} in {ended.size} steps"
+    if ended.any():
+        figures["mean return of random play"] = float(record.episode_return[ended].mean())
+        figures["mean length of random play"] = float(record.length[ended].mean())
+    figures["gradients"] = _gradients(env)
+    return figures
+
+
+def _gradients(env: Environment) -> str:
+    """Return whether rewards and states can be differentiated by the state and the action."""
+
+    def outcome(floats: PyTree, rest: PyTree, key: Key) -> Array:
+        state, action = jax.tree.map(lambda x, y: x if y is None else y, floats, rest, is_leaf=lambda x: x is None)
+        after, taken = env.step(key, state, action)
+        leaves = [x for x in jax.tree.leaves(after) if jnp.issubdtype(x.dtype, jnp.floating)]
+        return taken.reward + sum((jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0))
+
+    key = fast(jax.random.key(0))
+    inputs = (jax.eval_shape(env.reset, key)[0], env.action_space.struct)
+    is_float = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
+    floats = jax.tree.map(lambda x: x if is_float(x) else None, inputs)
+    rest = jax.tree.map(lambda x: None if is_float(x) else x, inputs)
+    if not jax.tree.leaves(floats):
+        return "none: neither the state nor the action holds floats"
+    try:
+        jax.eval_shape(jax.grad(outcome), floats, rest, key)
+    except Exception as error:
+        return f"none: {str(error).strip().splitlines()[0]}"
+    return "reverse mode"

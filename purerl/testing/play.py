@@ -1,0 +1,103 @@
+"""Random play, recorded."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.testing.trees import is_key
+from purerl.types import Array, Environment, Key, PyTree
+from purerl.vector import where
+
+
+class Record(NamedTuple):
+    """Steps of random play in lanes, axes [B, T]; an episode starts in the row where `length` is 1."""
+
+    fresh: PyTree  # (state, observation) of a reset in this row
+    reset_key: Key
+    step_key: Key
+    state: PyTree  # acted in
+    observation: PyTree  # acted on
+    action: PyTree
+    result: PyTree  # (state, TimeStep) after the step
+    inside: dict[str, Array]  # per part of the observation space: whether the successor is inside
+    action_inside: Array  # bool
+    sampled: Array  # bool, a sample of the observation space is inside it
+    length: Array  # i32, of the episode, this step included
+    episode_return: Array  # f32
+
+
+def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Record:
+    """Play random legal actions, or with `invalid` ones outside the action space; start anew where an episode ends."""
+    space = env.observation_space
+
+    def step(carry: tuple, key: Key):
+        state, observation, length, total = carry
+        key_reset, key_step, key_action, key_sample = jax.random.split(key, 4)
+        fresh = env.reset(key_reset)
+        state, observation = where(length == 0, fresh, (state, observation))
+        action = legal_action(env.action_space, key_action, observation)
+        action_inside = env.action_space.contains(action)
+        action = jnp.where(invalid, _outside(env.action_space, action), action)
+        after, taken = env.step(key_step, state, action)
+        inside = {path: part.contains(value) for path, part, value in parts(space, taken.observation)}
+        inside_first = {path: part.contains(value) for path, part, value in parts(space, observation)}
+        inside = {path: inside[path] & inside_first[path] for path in inside}
+        sampled = space.contains(space.sample(key_sample))
+        length, total = length + 1, total + taken.reward
+        row = Record(
+            fresh,
+            key_reset,
+            key_step,
+            state,
+            observation,
+            action,
+            (after, taken),
+            inside,
+            action_inside,
+            sampled,
+            length,
+            total,
+        )
+        ended = taken.terminated | taken.truncated
+        return (after, taken.observation, jnp.where(ended, 0, length), jnp.where(ended, 0.0, total)), row
+
+    nothing = jax.tree.map(lambda x: _zeros(x, key), jax.eval_shape(env.reset, key))
+    _, record = jax.lax.scan(step, (*nothing, jnp.int32(0), jnp.float32(0)), jax.random.split(key, num_steps))
+    return record
+
+
+def _zeros(struct: jax.ShapeDtypeStruct, key: Key) -> Array:
+    return jnp.broadcast_to(key, struct.shape) if is_key(struct) else jnp.zeros(struct.shape, struct.dtype)
+
+
+def legal_action(space: Space, key: Key, observation: PyTree) -> PyTree:
+    """Draw an action uniformly: of those that the observation's mask allows, if it has one."""
+    if isinstance(observation, Mapping) and "action_mask" in observation and isinstance(space, Discrete):
+        logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
+        return jax.random.categorical(key, logits).astype(jnp.int32)
+    return space.sample(key)
+
+
+def _outside(space: Space, action: PyTree) -> PyTree:
+    match space:
+        case Discrete(n=n):
+            return action + n
+        case MultiDiscrete(nvec=nvec):
+            return action + jnp.asarray(nvec, jnp.int32)
+        case Box() if jnp.issubdtype(space.dtype, jnp.floating):
+            return jnp.asarray(10.0, space.dtype) * (action + 1)
+    return action
+
+
+def parts(space: Space, value: PyTree, path: str = "") -> list[tuple[str, Space, PyTree]]:
+    """Return (path, space, value) of every part of a dict, or of the whole where it is none."""
+    if isinstance(space, Dict):
+        return [
+            part
+            for name in sorted(space.spaces)
+            for part in parts(space.spaces[name], value[name], f"{path}['{name}']")
+        ]
+    return [(path, space, value)]

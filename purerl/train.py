@@ -1,0 +1,142 @@
+"""The loop: act, step, learn, compiled into one program."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.errors import InputError
+from purerl.prng import convert
+from purerl.types import (
+    Algorithm,
+    AlgorithmFactory,
+    Array,
+    Config,
+    Environment,
+    EnvironmentSpec,
+    Key,
+    Metrics,
+    PyTree,
+    Rollout,
+)
+from purerl.vector import VectorEnvironment, VectorState, vectorize, where
+
+
+class TrainState(NamedTuple):
+    """A run: arrays only, so it can be vmapped, sharded and saved."""
+
+    agent: PyTree
+    vector: VectorState  # the environments, and the statistics of the episodes that ended in the last update
+    observation: PyTree  # [B, ...], to act on next
+    memory: PyTree  # [B, ...]
+    key: Key  # the run's; update n draws from fold_in(key, n)
+    num_updates: Array  # i32[]
+
+
+class Trainer(NamedTuple):
+    """A run as two pure functions."""
+
+    init: Callable[[Key], TrainState]
+    step: Callable[[TrainState], tuple[TrainState, Metrics]]  # one rollout and one update
+    algorithm: Algorithm
+    environment: VectorEnvironment
+
+
+def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
+    """Return the trainer of an algorithm on an environment.
+
+    Args:
+      algorithm: (spec, config) -> Algorithm, such as `ppo`.
+      env: one environment; its fields may be traced.
+      config: the algorithm's settings; its numbers may be traced.
+
+    Returns:
+      A `Trainer`. `trainer.init(key)` gives a `TrainState`; `trainer.step(state)` gives the next one and metrics:
+      the episodes' statistics (NaN where none ended) and the algorithm's own, float32 scalars.
+    """
+    vector = vectorize(env, config.num_envs, config.reset_policy, config.pool_size)
+    algo = algorithm(EnvironmentSpec(env.observation_space, env.action_space), config)
+
+    def init(key: Key) -> TrainState:
+        key_agent, key_env, key_run = jax.random.split(key, 3)
+        vector_state, observation = vector.reset(convert(key_env, config.prng))
+        return TrainState(
+            algo.init(key_agent), vector_state, observation, algo.begin(config.num_envs), key_run, jnp.int32(0)
+        )
+
+    def step(state: TrainState) -> tuple[TrainState, Metrics]:
+        key = convert(jax.random.fold_in(state.key, state.num_updates), config.prng)
+        key_rollout, key_update = jax.random.split(key)
+        statistics = state.vector.statistics
+        cleared = statistics.clear(config.num_envs, tuple(statistics.info_sum))
+        state = state._replace(vector=state.vector._replace(statistics=cleared))
+        state, rollout = collect(algo, vector, state, key_rollout, config.rollout_length)
+        agent, metrics = algo.update(state.agent, key_update, rollout)
+        metrics = state.vector.statistics.summary() | metrics
+        return state._replace(agent=agent, num_updates=state.num_updates + 1), metrics
+
+    return Trainer(init, step, algo, vector)
+
+
+def collect(
+    algo: Algorithm, vector: VectorEnvironment, state: TrainState, key: Key, length: int
+) -> tuple[TrainState, Rollout]:
+    """Act for `length` steps in every environment.
+
+    Returns:
+      (state with the environments advanced, rollout [T, B]).
+    """
+    begin = algo.begin(vector.num_envs)
+
+    def step(carry: tuple[VectorState, PyTree, PyTree], keys: Key):
+        vector_state, observation, memory = carry
+        action, memory, extras = algo.act(state.agent, memory, keys[0], observation, True)
+        vector_state, observation, taken = vector.step(keys[1], vector_state, action)
+        memory = where(taken.terminated | taken.truncated, begin, memory)
+        # The observation to act on next is stacked, not the carried one: a carry that a step only passes on would
+        # become a copy that depends on the loop.
+        return (vector_state, observation, memory), (observation, action, taken, extras)
+
+    carry = (state.vector, state.observation, state.memory)
+    (vector_state, last, memory), (following, action, taken, extras) = jax.lax.scan(
+        step, carry, jax.random.split(key, (length, 2))
+    )
+    observation = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs[:-1]]), state.observation, following)
+    rollout = Rollout(
+        observation, action, taken.reward, taken.terminated, taken.truncated, taken.observation, extras, state.memory
+    )
+    return state._replace(vector=vector_state, observation=last, memory=memory), rollout
+
+
+def make_train(
+    algorithm: AlgorithmFactory, env: Environment, config: Any, total_timesteps: int | None = None
+) -> Callable[[Key], tuple[TrainState, Metrics]]:
+    """Return a whole run as one pure function: key -> (state, metrics[num_updates]).
+
+    `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys.
+
+    Args:
+      algorithm, env, config: as for `make_trainer`.
+      total_timesteps: environment steps, rounded down to whole updates; `config.total_timesteps` if none is given. It
+        also sets the horizon of the config's schedules.
+
+    Raises:
+      InputError: if that is less than one rollout.
+    """
+    if total_timesteps is None:
+        total_timesteps = int(config.total_timesteps)
+    config = dataclasses.replace(config, total_timesteps=total_timesteps)
+    num_updates = total_timesteps // config.steps_per_update
+    if num_updates < 1:
+        raise InputError(
+            f"total_timesteps {total_timesteps} is less than one rollout: num_envs x rollout_length = "
+            f"{config.steps_per_update}"
+        )
+    trainer = make_trainer(algorithm, env, config)
+
+    def train(key: Key) -> tuple[TrainState, Metrics]:
+        return jax.lax.scan(lambda state, _: trainer.step(state), trainer.init(key), None, num_updates)
+
+    return train

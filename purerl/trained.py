@@ -1,0 +1,94 @@
+"""A trained agent, from a run's folder."""
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from purerl import checkpoint, registry, render
+from purerl.config import Settings
+from purerl.errors import InputError
+from purerl.evaluate import Evaluation
+from purerl.plan import Plan, make_plan, saved_settings
+from purerl.program import EVALUATION_BATCH, compile_program
+from purerl.train import Trainer, TrainState
+from purerl.types import Environment, PyTree
+
+
+class TrainedRun(NamedTuple):
+    """What a run's newest checkpoint holds."""
+
+    settings: Settings
+    trainer: Trainer
+    state: TrainState  # leading axis: seeds, but for `num_updates`
+    failed: np.ndarray  # bool[seeds], whether a seed's metrics stopped being finite
+    plan: Plan
+
+    def agent(self, index: int = 0) -> PyTree:
+        """Return the agent of one seed, for `evaluate(trainer, agent, key)`."""
+        return jax.tree.map(lambda x: x[index], self.state.agent)
+
+
+def load_run(folder: str | Path) -> TrainedRun:
+    """Return the agents of a run, as its newest checkpoint has them.
+
+    Args:
+      folder: the run's, such as runs/ppo-CartPole-v1-1.
+
+    Raises:
+      InputError: if there is no run or no checkpoint, or it is damaged.
+    """
+    folder = Path(folder)
+    plan = make_plan(saved_settings(folder))
+    found = checkpoint.steps(folder / "checkpoints")
+    if not found:
+        raise InputError(f"{folder} has no checkpoint yet")
+    progress, _ = checkpoint.load(folder / "checkpoints", found[-1], plan.shapes)
+    return TrainedRun(plan.settings, plan.trainer, progress.state, np.asarray(progress.failed_at) > 0, plan)
+
+
+def play(run: TrainedRun, episodes: int) -> Evaluation:
+    """Play greedy episodes with every seed's agent: `Evaluation` with axes [seeds, episodes].
+
+    The starts are those of the run's own final evaluation, if it came to its end.
+    """
+    programs = compile_program(run.plan.parts, run.plan.shapes, with_training=False)
+    parts = math.ceil(episodes / EVALUATION_BATCH)
+    update = int(run.state.num_updates)
+    results = [jax.device_get(programs.evaluate(run.state.agent, update, part)) for part in range(parts)]
+    return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
+
+
+def find_policy(name: str, env: Environment) -> render.Policy:
+    """Return a policy: "random", the agent of a run's folder (its first seed that did not fail), or "module:function".
+
+    Raises:
+      InputError: if there is none of that name.
+    """
+    if name == "random":
+        return render.random_policy(env)
+    if ":" in name and not Path(name).exists():
+        return render.scripted_policy(registry.load(name))
+    if not Path(name).is_dir():
+        raise InputError(f"there is no policy '{name}'; allowed: random, a run's folder, module:function")
+    run = load_run(name)
+    spaces = (run.plan.env.observation_space.struct, run.plan.env.action_space.struct)
+    if spaces != (env.observation_space.struct, env.action_space.struct):
+        raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")
+    return render.agent_policy(run.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
+
+
+def save_gif(run: TrainedRun, played: Evaluation, path: Path) -> None:
+    """Record an episode of the agent that played best, and save it.
+
+    Raises:
+      InputError: if the environment cannot be drawn or the file not written.
+    """
+    if not hasattr(run.plan.env, "render"):
+        raise InputError(f"{run.settings.environment} has no picture: its class has no method render")
+    returns = np.where(run.failed, -np.inf, played.episode_return.mean(axis=1))
+    policy = render.agent_policy(run.trainer.algorithm, run.agent(int(np.argmax(returns))))
+    images = render.record(run.plan.env, policy, jax.random.key(run.settings.options.seed))
+    render.save_gif(images, path)

@@ -1,0 +1,139 @@
+"""The contracts: what an environment, an algorithm, a rollout and a config are."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.fields import number, pytree, static
+from purerl.spaces import Space
+
+Array = jax.Array
+Key = jax.Array
+PyTree = Any
+Metrics = dict[str, jax.Array]
+
+
+class TimeStep(NamedTuple):
+    """What one step of one environment returns (no batch axis)."""
+
+    observation: PyTree  # the true successor: never the observation of the next episode
+    reward: Array  # f32[]
+    terminated: Array  # bool[], the task ended: the value of what follows is 0
+    truncated: Array  # bool[], time ran out: bootstrap from `observation`; never together with `terminated`
+    info: Mapping[str, Array]  # numbers that the environment wants counted, {} if there are none
+
+
+class Environment:
+    """A task as two pure functions. Subclasses are frozen dataclasses made by `@pytree`: their fields are parameters.
+
+    A number field may be traced, so that one compiled program serves every value, and `jax.vmap` trains on many.
+    """
+
+    def reset(self, key: Key) -> tuple[PyTree, PyTree]:
+        """Start an episode.
+
+        Returns:
+          (state, observation); the state is a pytree of arrays.
+        """
+        raise NotImplementedError
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Advance by one action. It never starts a new episode by itself.
+
+        Returns:
+          (state, time step), the state of the same structure, shapes and dtypes as before.
+        """
+        raise NotImplementedError
+
+    def render(self, state: PyTree) -> np.ndarray:
+        """Draw a state, on the host: u8[height, width, 3]. Optional.
+
+        Raises:
+          InputError: if the environment has no picture.
+        """
+        raise InputError(f"{type(self).__name__} has no picture: it does not define render(state)")
+
+    def render_text(self, state: PyTree) -> str:
+        """Write a state as lines of text, on the host: a map where there is one, else the state's numbers."""
+        names = ((jax.tree_util.keystr(path, simple=True), x) for path, x in jax.tree.leaves_with_path(state))
+        return "\n".join(f"{name:18} {np.array2string(np.asarray(x), precision=3)}" for name, x in names)
+
+    @property
+    def observation_space(self) -> Space:
+        """The space of `TimeStep.observation`."""
+        raise NotImplementedError
+
+    @property
+    def action_space(self) -> Space:
+        """The space of the actions that `step` takes."""
+        raise NotImplementedError
+
+
+class EnvironmentSpec(NamedTuple):
+    """All that an algorithm knows of an environment."""
+
+    observation_space: Space
+    action_space: Space
+
+
+class Rollout(NamedTuple):
+    """T steps of B environments: time is the first axis, batch the second."""
+
+    observation: PyTree  # [T, B, ...], what was acted on
+    action: PyTree  # [T, B, ...]
+    reward: Array  # f32[T, B]
+    terminated: Array  # bool[T, B]
+    truncated: Array  # bool[T, B]
+    next_observation: PyTree  # [T, B, ...], the true successor; differs from observation[t+1] where an episode ended
+    extras: PyTree  # [T, B, ...], what `act` wants to remember, such as log-probabilities
+    memory: PyTree  # [B, ...], the recurrent memory before the first step; () without one
+
+    @property
+    def ended(self) -> Array:
+        """bool[T, B]: whether the episode ended with this step, for whatever reason."""
+        return self.terminated | self.truncated
+
+
+class Algorithm(NamedTuple):
+    """Four pure functions; all that an agent knows is in `agent`, a pytree of arrays."""
+
+    init: Callable[[Key], PyTree]  # key -> agent
+    begin: Callable[[int], PyTree]  # num_envs -> memory [B, ...] at the start of an episode; () without one
+    act: Callable[..., tuple[PyTree, PyTree, PyTree]]
+    # (agent, memory, key, observation[B], explore: bool) -> (action[B], memory, extras[B])
+    update: Callable[[PyTree, Key, Rollout], tuple[PyTree, Metrics]]
+    # (agent, key, rollout[T, B]) -> (agent, metrics: float32 scalars)
+
+
+@pytree
+class Config:
+    """What every algorithm's config has."""
+
+    num_envs: int = static(default=4, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=128, doc="steps of each environment per update", at_least=1)
+    total_timesteps: int = number(
+        default=500_000, doc="environment steps of the whole run; the horizon of every schedule", above=0
+    )
+    discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
+    prng: str = static(
+        default="fast",
+        doc="random numbers of environments and algorithm; fast was measured the fastest",
+        choices=("fast", "threefry", "rbg"),
+    )
+    reset_policy: str = static(
+        default="auto",
+        doc="starts in reserve (spare), computed at every step (always), or drawn from a pool; auto: spare on a CPU",
+        choices=("auto", "spare", "always", "pool"),
+    )
+    pool_size: int = static(default=1024, doc="starts that a pool has", at_least=1)
+
+    @property
+    def steps_per_update(self) -> int:
+        """Environment steps between two updates: num_envs x rollout_length."""
+        return self.num_envs * self.rollout_length
+
+
+AlgorithmFactory = Callable[[EnvironmentSpec, Any], Algorithm]

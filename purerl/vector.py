@@ -1,0 +1,118 @@
+"""Many instances of one environment, stepped together, each starting anew when its episode ends."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl import starts
+from purerl.errors import unknown
+from purerl.metrics import EpisodeStatistics
+from purerl.starts import Starts
+from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
+from purerl.wrappers import Redraw
+
+
+class VectorState(NamedTuple):
+    """The states of B environments and what their episodes were like."""
+
+    env_state: PyTree  # [B, ...]
+    episode_return: Array  # f32[B], of the running episodes
+    episode_length: Array  # i32[B]
+    statistics: EpisodeStatistics  # of the episodes that ended
+    starts: Starts  # of the episodes to come
+
+
+def where(condition: Array, on_true: PyTree, on_false: PyTree) -> PyTree:
+    """Choose per environment between two trees with leading axis [B]; `condition` is bool[B]."""
+
+    def choose(x: Array, y: Array) -> Array:
+        return jnp.where(condition.reshape(condition.shape + (1,) * (x.ndim - condition.ndim)), x, y)
+
+    return jax.tree.map(choose, on_true, on_false)
+
+
+@pytree
+class VectorEnvironment:
+    """`num_envs` instances of `env`."""
+
+    env: Any = number()
+    num_envs: int = static(default=1)
+    reset_policy: str = static(default="auto", choices=starts.POLICIES)
+    pool_size: int = static(default=1024, at_least=1)
+
+    def reset(self, key: Key) -> tuple[VectorState, PyTree]:
+        """Start an episode in every environment.
+
+        Returns:
+          (state, observation[B]).
+        """
+        coming, (env_state, observation) = starts.create(
+            self.env, self.num_envs, key, self.reset_policy, self.pool_size
+        )
+        info = jax.eval_shape(self._one_step, key, env_state)[1].info
+        statistics = EpisodeStatistics.clear(self.num_envs, tuple(sorted(info)))
+        zeros = jnp.zeros(self.num_envs)
+        return VectorState(env_state, zeros, zeros.astype(jnp.int32), statistics, coming), observation
+
+    def step(self, key: Key, state: VectorState, action: PyTree) -> tuple[VectorState, PyTree, TimeStep]:
+        """Step every environment; where an episode ends, start the next one.
+
+        Args:
+          key: one key for all.
+          state: from `reset` or `step`.
+          action: [B, ...].
+
+        Returns:
+          (state, observation[B] to act on next, TimeStep[B] whose observation is the true successor). The two
+          observations differ exactly where an episode ended.
+        """
+        keys = jax.random.split(key, self.num_envs)
+        env_state, step = jax.vmap(self.env.step)(keys, state.env_state, action)
+        ended = step.terminated | step.truncated
+        coming, (fresh_state, fresh_observation) = starts.take(self.env, state.starts, ended)
+        episode_return = state.episode_return + step.reward
+        episode_length = state.episode_length + 1
+        statistics = state.statistics.add(ended, episode_return, episode_length, step.info)
+        state = VectorState(
+            where(ended, fresh_state, env_state),
+            jnp.where(ended, 0.0, episode_return),
+            jnp.where(ended, 0, episode_length),
+            statistics,
+            coming,
+        )
+        return state, where(ended, fresh_observation, step.observation), step
+
+    def _one_step(self, key: Key, env_state: PyTree) -> tuple[PyTree, TimeStep]:
+        first = jax.tree.map(lambda x: x[0], env_state)
+        return self.env.step(key, first, self.env.action_space.sample(key))
+
+
+def vectorize(
+    env: Environment,
+    num_envs: int,
+    reset_policy: str = "auto",
+    pool_size: int = 1024,
+    redraw: Callable[[Key, Environment], Environment] | None = None,
+) -> VectorEnvironment:
+    """Return `num_envs` instances of `env` that start anew by themselves.
+
+    Its `step` returns the observation to act on next and, apart from it, the true successor of every step, so that an
+    algorithm can bootstrap from where a time limit cut an episode off.
+
+    Args:
+      env: one environment; its fields may be traced.
+      num_envs: B.
+      reset_policy: "auto", "spare", "always" or "pool": see `purerl.starts`.
+      pool_size: how many starts a "pool" has.
+      redraw: (key, env) -> env: the parameters of the next episode, drawn anew at each reset for each instance.
+
+    Raises:
+      InputError: for an unknown policy.
+    """
+    if reset_policy not in starts.POLICIES:
+        raise unknown("reset policy", reset_policy, starts.POLICIES)
+    if redraw is not None:
+        env = Redraw(env=env, redraw=redraw)
+    return VectorEnvironment(env=env, num_envs=num_envs, reset_policy=reset_policy, pool_size=pool_size)

@@ -1,0 +1,63 @@
+"""V-trace: value targets and advantages for rollouts that an older policy collected."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.types import Array
+
+
+class VTrace(NamedTuple):
+    """What V-trace gives, each f32[T, B]."""
+
+    target: Array  # what values regress to
+    advantage: Array  # what log-probabilities are weighed by, its own truncated weight included
+
+
+def vtrace(
+    log_ratio: Array,
+    reward: Array,
+    value: Array,
+    next_value: Array,
+    terminated: Array,
+    ended: Array,
+    discount: Array | float,
+    trace_lambda: Array | float = 1.0,
+    rho_clip: Array | float = 1.0,
+    c_clip: Array | float = 1.0,
+) -> VTrace:
+    r"""Correct returns for the difference between the policy that acted and the one that learns.
+
+        rho_t = min(rho_clip, pi/mu),  c_t = lambda min(c_clip, pi/mu)
+        delta_t = rho_t (r_t + discount (1 - terminated_t) V(s'_t) - V(s_t))
+        v_t - V(s_t) = delta_t + discount (1 - ended_t) c_t (v_{t+1} - V(s_{t+1}))
+        A_t = rho_t (r_t + discount (1 - terminated_t) v'_t - V(s_t))
+
+    v'_t is v_{t+1} within an episode, and V(s'_t), the value of the true successor, where a time limit or the rollout's
+    end cut it off.
+
+    Args:
+      log_ratio: f32[T, B], log pi(a|s) - log mu(a|s), of the learner over the actor.
+      reward, value: f32[T, B].
+      next_value: f32[T, B], the value of the true successor.
+      terminated, ended: bool[T, B], the task ended; the episode ended for whatever reason.
+      discount, trace_lambda, rho_clip, c_clip: scalars.
+
+    Source: Espeholt et al. (2018), arXiv:1802.01561, equations 1 and 2.
+    """
+    ratio = jnp.exp(log_ratio)
+    rho = jnp.minimum(ratio, rho_clip)
+    decay = jnp.where(ended, 0.0, discount * trace_lambda * jnp.minimum(ratio, c_clip))
+    successor_value = discount * jnp.where(terminated, 0.0, next_value)
+    delta = rho * (reward + successor_value - value)
+
+    def backward(error: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        error = step[0] + step[1] * error
+        return error, error
+
+    _, error = jax.lax.scan(backward, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=16)
+    target = value + error
+    following = jnp.concatenate([discount * target[1:], successor_value[-1:]])
+    advantage = rho * (reward + jnp.where(ended, successor_value, following) - value)
+    return VTrace(target, advantage)

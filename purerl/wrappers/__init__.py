@@ -1,0 +1,33 @@
+"""Wrappers: an environment in, an environment out.
+
+Each is a frozen dataclass that holds the wrapped environment: a pytree like any other environment, so its numbers may
+be traced and vmapped, and it can be copied and pickled. `TimeLimit(FrameStack(env, num_frames=4), time_limit=500)`.
+
+A wrapper that draws nothing hands the keys on unchanged, so wrappers that touch different things (reward, observation,
+time) give the same episodes in any order. Where an observation carries a legal-action mask, as a dict with the key
+"action_mask", wrappers of observations change everything but the mask.
+"""
+
+from purerl.wrappers.actions import ActionRepeat, RewardClip, RewardScale, StickyActions
+from purerl.wrappers.base import Wrapped, Wrapper
+from purerl.wrappers.episodes import Record, RecordEpisode, Redraw, TimeLimit
+from purerl.wrappers.observations import ActionMask, Cast, Flatten, FrameStack, PreviousActionReward, flat
+
+__all__ = [
+    "ActionMask",
+    "ActionRepeat",
+    "Cast",
+    "Flatten",
+    "FrameStack",
+    "PreviousActionReward",
+    "Record",
+    "RecordEpisode",
+    "Redraw",
+    "RewardClip",
+    "RewardScale",
+    "StickyActions",
+    "TimeLimit",
+    "Wrapped",
+    "Wrapper",
+    "flat",
+]

@@ -1,0 +1,78 @@
+"""Wrappers of what is done and of what it brings."""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.fields import number, pytree, static
+from purerl.types import Key, PyTree, TimeStep
+from purerl.wrappers.base import Wrapped, Wrapper
+
+
+@pytree
+class StickyActions(Wrapper):
+    """With `probability`, takes the previous action instead of the given one; before the first, action 0 counts.
+
+    Source: Machado et al. (2018), arXiv:1709.06009.
+    """
+
+    probability: float = number(default=0.25, doc="of taking the previous action", at_least=0, at_most=1)
+
+    def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
+        """Start an episode; the previous action is all zeros."""
+        state, observation = self.env.reset(key)
+        return Wrapped(state, self.env.action_space.zeros()), observation
+
+    def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
+        """Choose between the given and the previous action, then step."""
+        key_sticky, key_step = jax.random.split(key)
+        sticky = jax.random.bernoulli(key_sticky, self.probability)
+        action = jax.tree.map(lambda old, new: jnp.where(sticky, old, new), state.own, action)
+        inner, step = self.env.step(key_step, state.inner, action)
+        return Wrapped(inner, action), step
+
+
+@pytree
+class ActionRepeat(Wrapper):
+    """Takes every action `num_repeats` times, or until the episode ends, and adds up the rewards."""
+
+    num_repeats: int = static(default=4, doc="steps per action", at_least=1)
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Step several times; what is reported, apart from the reward, is the last step that was taken."""
+        keys = jax.random.split(key, self.num_repeats)
+        first = self.env.step(keys[0], state, action)
+
+        def repeat(carry: tuple[PyTree, TimeStep], key: Key) -> tuple[tuple[PyTree, TimeStep], None]:
+            state, step = carry
+            ended = step.terminated | step.truncated
+            new_state, new_step = self.env.step(key, state, action)
+            new_step = new_step._replace(reward=step.reward + new_step.reward)
+            return jax.tree.map(lambda old, new: jnp.where(ended, old, new), carry, (new_state, new_step)), None
+
+        return jax.lax.scan(repeat, first, keys[1:])[0]
+
+
+@pytree
+class RewardScale(Wrapper):
+    """Multiplies every reward by `scale` after adding `shift`."""
+
+    scale: float = number(default=1.0, doc="factor")
+    shift: float = number(default=0.0, doc="added first")
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Step and scale."""
+        state, step = self.env.step(key, state, action)
+        return state, step._replace(reward=(step.reward + self.shift) * self.scale)
+
+
+@pytree
+class RewardClip(Wrapper):
+    """Clips every reward to `low` .. `high`."""
+
+    low: float = number(default=-1.0, doc="least reward")
+    high: float = number(default=1.0, doc="greatest reward")
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Step and clip."""
+        state, step = self.env.step(key, state, action)
+        return state, step._replace(reward=jnp.clip(step.reward, self.low, self.high))

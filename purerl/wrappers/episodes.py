@@ -1,0 +1,114 @@
+"""Wrappers of whole episodes: their length, their record, their parameters."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.errors import InputError
+from purerl.fields import number, pytree, static
+from purerl.types import Array, Key, PyTree, TimeStep
+from purerl.wrappers.base import Wrapped, Wrapper
+
+
+@pytree
+class TimeLimit(Wrapper):
+    """Truncates an episode after `time_limit` steps, unless it terminates with that step."""
+
+    time_limit: int = number(default=1000, doc="steps after which an episode is truncated", at_least=1)
+
+    def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
+        """Start an episode at time 0."""
+        state, observation = self.env.reset(key)
+        return Wrapped(state, jnp.int32(0)), observation
+
+    def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
+        """Step and count."""
+        inner, step = self.env.step(key, state.inner, action)
+        time = state.own + 1
+        late = (time >= self.time_limit) & ~step.terminated
+        return Wrapped(inner, time), step._replace(truncated=step.truncated | late)
+
+
+class Record(NamedTuple):
+    """An episode so far."""
+
+    observation: PyTree  # [L + 1, ...], the first one at 0
+    action: PyTree  # [L, ...]
+    reward: Array  # f32[L]
+    length: Array  # i32[], steps taken; what comes after is zero, and steps beyond L are not kept
+
+
+@pytree
+class RecordEpisode(Wrapper):
+    """Keeps the first `max_length` steps of the running episode in its state, as `state.own`, a `Record`."""
+
+    max_length: int = static(default=1000, doc="steps kept", at_least=1)
+
+    def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
+        """Start an empty record."""
+        state, observation = self.env.reset(key)
+        room = lambda x, extra: jnp.zeros((self.max_length + extra, *x.shape), x.dtype)
+        record = Record(
+            jax.tree.map(lambda x: room(x, 1).at[0].set(x), observation),
+            jax.tree.map(lambda x: room(x, 0), self.env.action_space.zeros()),
+            jnp.zeros(self.max_length),
+            jnp.int32(0),
+        )
+        return Wrapped(state, record), observation
+
+    def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
+        """Step and write it down."""
+        inner, step = self.env.step(key, state.inner, action)
+        record, time = state.own, state.own.length
+        write = lambda xs, x, at: xs.at[at].set(x, mode="drop")
+        record = Record(
+            jax.tree.map(lambda xs, x: write(xs, x, time + 1), record.observation, step.observation),
+            jax.tree.map(lambda xs, x: write(xs, x, time), record.action, action),
+            write(record.reward, step.reward, time),
+            time + 1,
+        )
+        return Wrapped(inner, record), step
+
+
+@pytree
+class Redraw(Wrapper):
+    """Draws the environment's parameters anew for every episode: domain randomisation, or a curriculum.
+
+    `redraw(key, env) -> env` gives the parameters of one episode, such as
+    `lambda key, env: dataclasses.replace(env, gravity=jax.random.uniform(key, minval=5.0, maxval=15.0))`.
+    Each instance carries those that change in its state, as `state.own`, by name.
+
+    Source: Tobin et al. (2017), arXiv:1703.06907.
+    """
+
+    redraw: Callable[[Key, Any], Any] = static(doc="(key, env) -> env, the parameters of the next episode")
+
+    def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
+        """Draw parameters, then start an episode under them."""
+        key_parameters, key_reset = jax.random.split(key)
+        env = self.redraw(key_parameters, self.env)
+        if jax.tree.structure(env) != jax.tree.structure(self.env):
+            raise InputError(f"redraw must return a {type(self.env).__name__} with the same fields set")
+        changed = {
+            name: jnp.asarray(new)
+            for (name, old), (_, new) in zip(_named_leaves(self.env), _named_leaves(env), strict=True)
+            if new is not old
+        }
+        state, observation = self._with(changed).reset(key_reset)
+        return Wrapped(state, changed), observation
+
+    def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
+        """Step under this episode's parameters."""
+        inner, step = self._with(state.own).step(key, state.inner, action)
+        return Wrapped(inner, state.own), step
+
+    def _with(self, parameters: Mapping[str, Array]) -> Any:
+        leaves = [parameters.get(name, leaf) for name, leaf in _named_leaves(self.env)]
+        return jax.tree.unflatten(jax.tree.structure(self.env), leaves)
+
+
+def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]

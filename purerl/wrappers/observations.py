@@ -1,0 +1,268 @@
+"""Wrappers of what is observed."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from purerl.errors import InputError
+from purerl.fields import pytree, static
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.types import Array, Key, PyTree, TimeStep
+from purerl.wrappers.base import Wrapped, Wrapper
+
+
+@pytree
+class FrameStack(Wrapper):
+    """Shows the last `num_frames` observations at once, along their last axis, the newest last.
+
+    f32[4] becomes f32[4 k], u8[H, W, C] becomes u8[H, W, C k]. Before an episode's k-th observation, its first one
+    stands in for those that are missing.
+    """
+
+    num_frames: int = static(default=4, doc="observations shown at once", at_least=1)
+
+    def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
+        """Repeat the first observation."""
+        state, observation = self.env.reset(key)
+        repeat = lambda x: jnp.concatenate([jnp.atleast_1d(x)] * self.num_frames, axis=-1)
+        stack, mask = _apart(observation)
+        stack = jax.tree.map(repeat, stack)
+        return Wrapped(state, stack), _together(stack, mask)
+
+    def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
+        """Drop the oldest observation and append the newest."""
+        inner, step = self.env.step(key, state.inner, action)
+        newest, mask = _apart(step.observation)
+
+        def shift(stack: Array, x: Array) -> Array:
+            x = jnp.atleast_1d(x)
+            return jnp.concatenate([stack[..., x.shape[-1] :], x], axis=-1)
+
+        stack = jax.tree.map(shift, state.own, newest)
+        return Wrapped(inner, stack), step._replace(observation=_together(stack, mask))
+
+    @property
+    def observation_space(self) -> Space:
+        """The wrapped one with its last axis `num_frames` times as long."""
+
+        def stacked(space: Space) -> Space:
+            if not isinstance(space, Box):
+                raise InputError(f"FrameStack takes observations in a Box, not in a {type(space).__name__}")
+            shape = space.shape or (1,)
+            tile = lambda bound: _tiled(bound, shape, self.num_frames)
+            longer = (*shape[:-1], shape[-1] * self.num_frames)
+            return Box(low=tile(space.low), high=tile(space.high), shape=longer, dtype=space.dtype)
+
+        return _map_space(stacked, self.env.observation_space)
+
+
+@pytree
+class Flatten(Wrapper):
+    """Shows the observation as one vector, f32[n]: all its parts in a row, integers of a finite set as one-hot."""
+
+    def reset(self, key: Key) -> tuple[PyTree, PyTree]:
+        """Flatten the first observation."""
+        state, observation = self.env.reset(key)
+        return state, self._flat(observation)
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Flatten the observation."""
+        state, step = self.env.step(key, state, action)
+        return state, step._replace(observation=self._flat(step.observation))
+
+    def _flat(self, observation: PyTree) -> PyTree:
+        rest, mask = _apart(observation)
+        space, _ = _apart_space(self.env.observation_space)
+        return _together(flat(space, rest), mask)
+
+    @property
+    def observation_space(self) -> Space:
+        """A Box of one axis."""
+        space, mask = _apart_space(self.env.observation_space)
+        parts = _leaf_spaces(space)
+        low = jnp.concatenate([_bound(part, "low") for part in parts])
+        high = jnp.concatenate([_bound(part, "high") for part in parts])
+        return _together_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), mask)
+
+
+@pytree
+class PreviousActionReward(Wrapper):
+    """Shows the previous action and reward beside the observation, as a memory that learns to learn needs them.
+
+    The observation is a dict: "observation", "previous_action" (f32, one-hot where the action is discrete; zeros at the
+    start) and "previous_reward" (f32[1]). `Flatten` makes one vector of it.
+
+    Source: Wang et al. (2016), arXiv:1611.05763; Duan et al. (2016), arXiv:1611.02779.
+    """
+
+    def reset(self, key: Key) -> tuple[PyTree, PyTree]:
+        """Start with zeros."""
+        state, observation = self.env.reset(key)
+        size = self.observation_space.spaces["previous_action"].shape
+        return state, self._show(observation, jnp.zeros(size), jnp.float32(0))
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Step, then show what was done and what it brought."""
+        state, step = self.env.step(key, state, action)
+        shown = self._show(step.observation, flat(self.env.action_space, action), step.reward)
+        return state, step._replace(observation=shown)
+
+    def _show(self, observation: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
+        rest, mask = _apart(observation)
+        shown = {"observation": rest, "previous_action": action, "previous_reward": reward[None]}
+        return shown if mask is None else shown | {"action_mask": mask}
+
+    @property
+    def observation_space(self) -> Dict:
+        """A Dict of the three, and of the legal-action mask where there is one."""
+        rest, mask = _apart_space(self.env.observation_space)
+        size = sum(_bound(part, "low").size for part in _leaf_spaces(self.env.action_space))
+        spaces = {
+            "observation": rest,
+            "previous_action": Box(low=-jnp.inf, high=jnp.inf, shape=(size,)),
+            "previous_reward": Box(low=-jnp.inf, high=jnp.inf, shape=(1,)),
+        }
+        return Dict(spaces=spaces if mask is None else spaces | {"action_mask": mask})
+
+
+@pytree
+class ActionMask(Wrapper):
+    """Shows which of the discrete actions are legal: `legal(state) -> bool[n]`, a function of the wrapped state.
+
+    The observation becomes a dict with "observation" and "action_mask"; a mask that is already there is narrowed.
+    """
+
+    legal: Callable[[PyTree], Array] = static(doc="(state) -> bool[n], the legal actions")
+
+    def reset(self, key: Key) -> tuple[PyTree, PyTree]:
+        """Show the mask of the first state."""
+        state, observation = self.env.reset(key)
+        return state, self._show(state, observation)
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Step and show the mask of the new state."""
+        state, step = self.env.step(key, state, action)
+        return state, step._replace(observation=self._show(state, step.observation))
+
+    def _show(self, state: PyTree, observation: PyTree) -> dict[str, PyTree]:
+        rest, mask = _apart(observation)
+        legal = self.legal(state)
+        return _together(rest, legal if mask is None else legal & mask)
+
+    @property
+    def observation_space(self) -> Space:
+        """A Dict with "action_mask", bool[n]."""
+        if not isinstance(self.env.action_space, Discrete):
+            raise InputError(f"ActionMask takes discrete actions, not a {type(self.env.action_space).__name__}")
+        rest, _ = _apart_space(self.env.observation_space)
+        mask = Box(low=0, high=1, shape=(self.env.action_space.n,), dtype=jnp.bool_)
+        return _together_space(rest, mask)
+
+
+@pytree
+class Cast(Wrapper):
+    """Shows observations (those in a Box) in another dtype."""
+
+    dtype: Any = static(default=jnp.float32, doc="the dtype shown")
+
+    def reset(self, key: Key) -> tuple[PyTree, PyTree]:
+        """Cast the first observation."""
+        state, observation = self.env.reset(key)
+        return state, self._cast(observation)
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Cast the observation."""
+        state, step = self.env.step(key, state, action)
+        return state, step._replace(observation=self._cast(step.observation))
+
+    def _cast(self, observation: PyTree) -> PyTree:
+        rest, mask = _apart(observation)
+        space, _ = _apart_space(self.env.observation_space)
+        leaves = [
+            x.astype(self.dtype) if isinstance(part, Box) else x
+            for part, x in zip(_leaf_spaces(space), jax.tree.leaves(rest), strict=True)
+        ]
+        return _together(jax.tree.unflatten(jax.tree.structure(rest), leaves), mask)
+
+    @property
+    def observation_space(self) -> Space:
+        """The wrapped one with every Box in `dtype`."""
+        cast = lambda space: dataclasses.replace(space, dtype=self.dtype) if isinstance(space, Box) else space
+        return _map_space(cast, self.env.observation_space)
+
+
+def flat(space: Space, value: PyTree) -> Array:
+    """Return an element of a space as one vector, f32[n], integers of a finite set as one-hot."""
+    pieces = []
+    for part, x in zip(_leaf_spaces(space), jax.tree.leaves(value), strict=True):
+        if isinstance(part, Discrete):
+            pieces.append(jax.nn.one_hot(x, part.n, dtype=jnp.float32))
+        elif isinstance(part, MultiDiscrete):
+            pieces += [jax.nn.one_hot(x[i], n, dtype=jnp.float32) for i, n in enumerate(part.nvec)]
+        else:
+            pieces.append(x.reshape(-1).astype(jnp.float32))
+    return jnp.concatenate(pieces)
+
+
+def _leaf_spaces(space: Space) -> list[Space]:
+    """Return the spaces of the leaves of an element, in the order of `jax.tree.leaves`."""
+    if isinstance(space, Dict):
+        return [leaf for name in sorted(space.spaces) for leaf in _leaf_spaces(space.spaces[name])]
+    return [space]
+
+
+def _map_space(change: Callable[[Space], Space], space: Space) -> Space:
+    """Change every leaf of a space but the legal-action mask."""
+    if not isinstance(space, Dict):
+        return change(space)
+    return Dict(
+        spaces={
+            name: part if name == "action_mask" else _map_space(change, part) for name, part in space.spaces.items()
+        }
+    )
+
+
+def _bound(space: Space, side: str) -> Array:
+    """Return a leaf space's lower or upper bound as it is after `flat`."""
+    if isinstance(space, Box):
+        return jnp.broadcast_to(jnp.asarray(getattr(space, side)).astype(jnp.float32), space.shape).reshape(-1)
+    size = space.n if isinstance(space, Discrete) else sum(getattr(space, "nvec", ()))
+    return jnp.full(size, 0 if side == "low" else 1, jnp.float32)
+
+
+def _tiled(bound: Any, shape: tuple[int, ...], times: int) -> Any:
+    """Repeat a bound along the last axis, unless one number serves all."""
+    if math.prod(jnp.shape(bound)) == 1:
+        return bound
+    return jnp.concatenate([jnp.broadcast_to(jnp.asarray(bound), shape)] * times, axis=-1)
+
+
+def _apart(observation: PyTree) -> tuple[PyTree, Any]:
+    """Return (the observation proper, its legal-action mask or None)."""
+    if not isinstance(observation, Mapping) or "action_mask" not in observation:
+        return observation, None
+    rest = {name: part for name, part in observation.items() if name != "action_mask"}
+    return rest["observation"] if set(rest) == {"observation"} else rest, observation["action_mask"]
+
+
+def _together(rest: PyTree, mask: Any) -> PyTree:
+    if mask is None:
+        return rest
+    return {**(rest if isinstance(rest, Mapping) else {"observation": rest}), "action_mask": mask}
+
+
+def _apart_space(space: Space) -> tuple[Space, Space | None]:
+    if not isinstance(space, Dict):
+        return space, None
+    rest, mask = _apart(space.spaces)
+    return (Dict(spaces=rest) if isinstance(rest, Mapping) else rest), mask
+
+
+def _together_space(rest: Space, mask: Space | None) -> Space:
+    if mask is None:
+        return rest
+    return Dict(spaces=_together(rest.spaces if isinstance(rest, Dict) else rest, mask))
