@@ -1,0 +1,108 @@
+"""brax: rigid-body control (ant, halfcheetah, humanoid, ...), as `brax/NAME`, on any of its physics backends."""
+
+import functools
+import inspect
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from purerl.envs.adapters import common
+from purerl.errors import unknown
+from purerl.fields import validate
+from purerl.spaces import Box, Space
+from purerl.types import Environment, Key, PyTree, TimeStep, number, pytree, static
+
+BACKENDS = ("generalized", "positional", "spring", "mjx")
+
+
+@pytree
+class BraxEnvironment(Environment):
+    """An environment of brax, bare: every episode draws its own start, and the last observation is kept.
+
+    Actions f32[n] lie in -1 .. 1. `info` holds brax's metrics of the step. brax has no time limit of its own; its
+    trainers cut episodes off after 1000 steps, and so does `time_limit`.
+
+    Source: Freeman et al. (2021), arXiv:2106.13281.
+    """
+
+    name: str = static(doc="brax's name")
+    options: Any = static(default=(), doc="arguments of its constructor")
+    time_limit: int = number(default=1000, doc="steps after which an episode is truncated", at_least=1)
+
+    def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
+        """Start an episode."""
+        with common.standard_promotion():
+            state = common.settle(_build(self.name, self.options).reset(key))
+        return common.Timed(state, jnp.int32(0)), state.obs
+
+    def step(self, key: Key, state: common.Timed, action: PyTree) -> tuple[common.Timed, TimeStep]:
+        """Advance by one control step, which is several physics steps."""
+        before = jax.tree.map(lambda x: x, state.suite)  # a copy: brax writes into the dicts of the state it is given
+        with common.standard_promotion():
+            after = common.settle(_build(self.name, self.options).step(before, action))
+        time = state.time + 1
+        terminated = after.done != 0
+        truncated = (time >= self.time_limit) & ~terminated
+        info = {name: common.scalar(value) for name, value in after.metrics.items()}
+        step = TimeStep(after.obs, common.scalar(after.reward), terminated, truncated, info)
+        return common.Timed(after, time), step
+
+    @property
+    def observation_space(self) -> Space:
+        """f32[n] without bounds, or a dict of such."""
+        return _observation_space(self.name, self.options)
+
+    @property
+    def action_space(self) -> Box:
+        """f32[n] in -1 .. 1."""
+        return Box(low=-1.0, high=1.0, shape=(int(_build(self.name, self.options).action_size),))
+
+
+def make(name: str, **parameters: Any) -> BraxEnvironment:
+    """Return a brax environment.
+
+    Args:
+      name: brax's name, such as "ant".
+      **parameters: `backend` (generalized, positional, spring or mjx; brax's default is generalized), `time_limit`,
+        and arguments of the environment's constructor (static).
+
+    Raises:
+      InputError: for an unknown name, backend or parameter, naming the nearest.
+    """
+    what = f"brax/{name}"
+    common.check_name("brax", name, names())
+    cls = _import()._envs[name]
+    allowed = {p.name for p in inspect.signature(cls.__init__).parameters.values() if p.kind is not p.VAR_KEYWORD}
+    physics = set() if name == "fast" else {"backend", "n_frames"}  # "fast" has no physics and would ignore them
+    common.check_parameters(what, parameters, (allowed | physics | {"time_limit"}) - {"self"})
+    if parameters.get("backend", "spring") not in BACKENDS:
+        raise unknown("backend of brax", str(parameters["backend"]), BACKENDS)
+    options = common.freeze(what, {k: v for k, v in parameters.items() if k != "time_limit"})
+    common.build(what, lambda: _build(name, options))
+    env = BraxEnvironment(name=name, options=options, time_limit=parameters.get("time_limit", 1000))
+    validate(env, what)
+    return env
+
+
+def names() -> list[str]:
+    """Return brax's names."""
+    return sorted(_import()._envs)
+
+
+def _import() -> Any:
+    with common.building():
+        from brax import envs
+    return envs
+
+
+@functools.cache
+def _build(name: str, options: common.Options) -> Any:
+    with common.building():
+        return _import().get_environment(name, **common.thaw(options))
+
+
+@functools.cache
+def _observation_space(name: str, options: common.Options) -> Space:
+    env = BraxEnvironment(name=name, options=options)
+    return common.space_of(jax.eval_shape(env.reset, jax.random.key(0))[1])

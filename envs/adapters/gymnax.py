@@ -1,0 +1,140 @@
+"""gymnax: classic control, MinAtar, bsuite and small puzzles, as `gymnax/NAME`."""
+
+import functools
+import inspect
+from typing import Any
+
+import jax
+from jax.core import Tracer
+
+from purerl.envs.adapters import common
+from purerl.errors import InputError
+from purerl.fields import validate
+from purerl.spaces import Dict, Discrete, Space
+from purerl.types import Environment, Key, PyTree, TimeStep, number, pytree, static
+
+
+@pytree
+class GymnaxEnvironment(Environment):
+    """An environment of gymnax, stepped by its own `step_env`, with none of its automatic resets.
+
+    Source: Lange (2022), https://github.com/RobertTLange/gymnax.
+    """
+
+    name: str = static(doc="gymnax's id")
+    options: Any = static(default=(), doc="arguments of its constructor")
+    params: Any = number(doc="gymnax's parameters: all may be traced")
+    time_limit: int = number(default=1000, doc="steps after which an episode is truncated", at_least=1)
+
+    def reset(self, key: Key) -> tuple[PyTree, PyTree]:
+        """Start an episode by gymnax's `reset_env`."""
+        with common.standard_promotion():
+            observation, state = _build(self.name, self.options).reset_env(key, self._params)
+            return common.settle(state), common.settle(observation)
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Advance by gymnax's `step_env`; its time limit is told from its endings."""
+        env = _build(self.name, self.options)
+        with common.standard_promotion():
+            observation, state, reward, terminated, _ = env.step_env(key, state, action, self._params)
+            terminated = common.flag(terminated)
+            truncated = common.flag(env.is_truncated(state, self._params)) & ~terminated
+            state, observation = common.settle(state), common.settle(observation)
+            return state, TimeStep(observation, common.scalar(reward), terminated, truncated, {})
+
+    @property
+    def _params(self) -> Any:
+        return self.params.replace(max_steps_in_episode=self.time_limit)
+
+    @property
+    def observation_space(self) -> Space:
+        """gymnax's bounds, with the dtypes that really come out."""
+        env = _build(self.name, self.options)
+        if self.name in _WITHOUT_BOUNDS:
+            return common.space_of(self._observation)
+        return _convert(_concrete(env.observation_space, self._params), self._observation)
+
+    @property
+    def action_space(self) -> Space:
+        """gymnax's action space."""
+        env = _build(self.name, self.options)
+        space = _concrete(env.action_space, self._params)
+        return _convert(space, None)
+
+    @property
+    def _observation(self) -> PyTree:
+        return jax.eval_shape(self.reset, jax.random.key(0))[1]
+
+
+# where gymnax states bounds that its own observations leave
+_WITHOUT_BOUNDS = ("MemoryChain-bsuite", "UmbrellaChain-bsuite", "BernoulliBandit-misc", "GaussianBandit-misc")
+
+
+def make(name: str, **parameters: Any) -> GymnaxEnvironment:
+    """Return a gymnax environment.
+
+    Args:
+      name: gymnax's id, such as "CartPole-v1".
+      **parameters: `time_limit`, fields of gymnax's `EnvParams` (leaves, which may be traced) and arguments of the
+        environment's constructor (static).
+
+    Raises:
+      InputError: for an unknown name or parameter, naming the nearest.
+    """
+    what = f"gymnax/{name}"
+    common.check_name("gymnax", name, names())
+    suite_env, params = common.build(what, lambda: _import().make(name))
+    fields = set(type(params).__dataclass_fields__) - {"max_steps_in_episode"}
+    signature = inspect.signature(type(suite_env).__init__).parameters.values()
+    arguments = {p.name for p in signature if p.kind is p.POSITIONAL_OR_KEYWORD and p.name != "self"}
+    common.check_parameters(what, parameters, fields | arguments | {"time_limit"})
+    options = common.freeze(what, {k: v for k, v in parameters.items() if k in arguments})
+    params = common.build(what, lambda: _build(name, options)).default_params
+    params = params.replace(**{k: v for k, v in parameters.items() if k in fields})
+    time_limit = parameters.get("time_limit", params.max_steps_in_episode)
+    env = GymnaxEnvironment(name=name, options=options, params=params, time_limit=time_limit)
+    validate(env, what)
+    return env
+
+
+def names() -> list[str]:
+    """Return gymnax's ids."""
+    return list(_import().registered_envs)
+
+
+def _import() -> Any:
+    with common.building():  # importing gymnax makes arrays, and so starts JAX's backend
+        import gymnax
+    return gymnax
+
+
+@functools.cache
+def _build(name: str, options: common.Options) -> Any:
+    with common.building():
+        return _import().make(name, **common.thaw(options))[0]
+
+
+def _concrete(space: Any, params: Any) -> Any:
+    """Return the space with concrete bounds, even inside a trace, unless the parameters are traced."""
+    traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(params))
+    with common.standard_promotion():
+        if traced:
+            return space(params)
+        with jax.ensure_compile_time_eval():
+            return space(params)
+
+
+def _convert(space: Any, struct: PyTree) -> Space:
+    """Return gymnax's space as ours; `struct` holds the dtypes that really come out, None: as it states."""
+    from gymnax.environments import spaces
+
+    match space:
+        case spaces.Discrete():
+            return Discrete(n=int(space.n))
+        case spaces.Box():
+            stated = jax.ShapeDtypeStruct(tuple(space.shape), space.dtype)
+            return common.box(struct if struct is not None else stated, space.low, space.high)
+        case spaces.Dict():
+            parts = {k: _convert(part, None if struct is None else struct[k]) for k, part in space.spaces.items()}
+            return Dict(spaces=parts)
+    raise InputError(f"gymnax: a space of kind {type(space).__name__} cannot be used here")

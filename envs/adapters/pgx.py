@@ -1,0 +1,230 @@
+"""pgx: board and card games, as `pgx/NAME`, against a given opponent or turn by turn against oneself."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.envs.adapters import common
+from purerl.errors import InputError, unknown
+from purerl.fields import validate
+from purerl.spaces import Dict, Discrete, Space
+from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
+
+Opponent = Callable[[PyTree, Key, dict[str, Array]], Array]  # (parameters, key, observation) -> action, int32[]
+AGENT = 0  # pgx draws who begins, so the agent may always be the same player
+
+
+def random_opponent(parameters: PyTree, key: Key, observation: dict[str, Array]) -> Array:
+    """Draw a legal action uniformly."""
+    logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
+    return jax.random.categorical(key, logits).astype(jnp.int32)
+
+
+@pytree
+class PgxEnvironment(Environment):
+    """A game of pgx in which the other seats are played by `opponent`; a step lasts until it is the agent's turn again.
+
+    Observation: {"observation": what pgx shows the agent, "action_mask": bool[n], what is legal}; without the mask for
+    pgx's MinAtar, where everything is. The reward is the agent's, summed over the replies of the others. An illegal
+    action loses the game.
+
+    Source: Koyamada et al. (2023), arXiv:2303.17503.
+    """
+
+    name: str = static(doc="pgx's id")
+    options: Any = static(default=(), doc="arguments of its constructor")
+    opponent: Any = static(default=random_opponent, doc="(parameters, key, observation) -> action of the other seats")
+    opponent_parameters: Any = number(default=(), doc="what the opponent's function gets, such as network weights")
+    time_limit: Any = number(default=None, doc="steps of the agent after which an episode is truncated", at_least=1)
+
+    def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
+        """Start a game; where another seat begins, its moves are made."""
+        key_start, key_others = jax.random.split(key)
+        with common.standard_promotion():
+            state = common.settle(_build(self.name, self.options).env.init(key_start))
+            state, _ = self._others_move(key_others, state, state.rewards)
+            return common.Timed(state, jnp.int32(0)), self._observe(state, AGENT)
+
+    def step(self, key: Key, state: common.Timed, action: Array) -> tuple[common.Timed, TimeStep]:
+        """Make the agent's move and then those of the others, until it is the agent's turn or the game is over."""
+        key_step, key_others = jax.random.split(key)
+        time = state.time + 1
+        with common.standard_promotion():
+            after = common.settle(_build(self.name, self.options).env.step(state.suite, action, key_step))
+            after, rewards = self._others_move(key_others, after, after.rewards)
+            observation = self._observe(after, AGENT)
+        return common.Timed(after, time), _time_step(self, observation, rewards[AGENT], after, time)
+
+    def _others_move(self, key: Key, state: Any, rewards: Array) -> tuple[Any, Array]:
+        """Return (state, rewards) after the others' moves."""
+        env = _build(self.name, self.options).env
+        if env.num_players == 1:
+            return state, rewards
+
+        def others_turn(carry: tuple) -> Array:
+            _, state, _ = carry
+            return ~state.terminated & (state.current_player != AGENT)
+
+        def move(carry: tuple) -> tuple:
+            key, state, rewards = carry
+            key, key_act, key_step = jax.random.split(key, 3)
+            action = self.opponent(self.opponent_parameters, key_act, self._observe(state, state.current_player))
+            state = common.settle(env.step(state, action, key_step))
+            return key, state, rewards + state.rewards
+
+        return jax.lax.while_loop(others_turn, move, (key, state, rewards))[1:]
+
+    def _observe(self, state: Any, player: Any) -> PyTree:
+        built = _build(self.name, self.options)
+        observation = common.settle(built.env._observe(state, player))
+        return {"observation": observation, "action_mask": state.legal_action_mask} if built.masked else observation
+
+    @property
+    def observation_space(self) -> Space:
+        """A dict of pgx's array and the mask."""
+        built = _build(self.name, self.options)
+        return Dict(spaces=built.spaces) if built.masked else built.spaces["observation"]
+
+    @property
+    def action_space(self) -> Discrete:
+        """All moves, legal or not."""
+        return Discrete(n=_build(self.name, self.options).num_actions)
+
+
+@pytree
+class PgxSelfPlay(Environment):
+    """A game of pgx turn by turn: every step is a move of whoever's turn it is.
+
+    Observation: {"observation": as the player to move sees it, "action_mask": bool[n], "current_player": whose turn it
+    is}. The reward is that of the player who has just moved; `info["reward_0"]`, `info["reward_1"]`, ... are all.
+    Where "current_player" changes in a game of two, what follows is worth to the one what it costs the other.
+
+    Source: Koyamada et al. (2023), arXiv:2303.17503.
+    """
+
+    name: str = static(doc="pgx's id")
+    options: Any = static(default=(), doc="arguments of its constructor")
+    time_limit: Any = number(default=None, doc="moves after which an episode is truncated", at_least=1)
+
+    def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
+        """Start a game."""
+        with common.standard_promotion():
+            state = common.settle(_build(self.name, self.options).env.init(key))
+        return common.Timed(state, jnp.int32(0)), self._observe(state)
+
+    def step(self, key: Key, state: common.Timed, action: Array) -> tuple[common.Timed, TimeStep]:
+        """Make one move."""
+        time, mover = state.time + 1, state.suite.current_player
+        with common.standard_promotion():
+            after = common.settle(_build(self.name, self.options).env.step(state.suite, action, key))
+        step = _time_step(self, self._observe(after), after.rewards[mover], after, time)
+        info = {f"reward_{i}": after.rewards[i].astype(jnp.float32) for i in range(after.rewards.shape[0])}
+        return common.Timed(after, time), step._replace(info=info)
+
+    def _observe(self, state: Any) -> PyTree:
+        mask, player = state.legal_action_mask, state.current_player.astype(jnp.int32)
+        return {"observation": state.observation, "action_mask": mask, "current_player": player}
+
+    @property
+    def observation_space(self) -> Dict:
+        """A dict of pgx's array, the mask and the player to move."""
+        built = _build(self.name, self.options)
+        return Dict(spaces=built.spaces | {"current_player": Discrete(n=built.env.num_players)})
+
+    @property
+    def action_space(self) -> Discrete:
+        """All moves, legal or not."""
+        return Discrete(n=_build(self.name, self.options).num_actions)
+
+
+def _time_step(env: Any, observation: PyTree, reward: Array, state: Any, time: Array) -> TimeStep:
+    terminated = common.flag(state.terminated)
+    late = jnp.bool_(False) if env.time_limit is None else common.flag(time >= env.time_limit)
+    truncated = (common.flag(state.truncated) | late) & ~terminated
+    return TimeStep(observation, common.scalar(reward), terminated, truncated, {})
+
+
+class Built(NamedTuple):
+    """pgx's object and what follows from it."""
+
+    env: Any
+    masked: bool
+    num_actions: int
+    spaces: dict[str, Space]
+
+
+def make(name: str, **parameters: Any) -> PgxEnvironment | PgxSelfPlay:
+    """Return a game of pgx.
+
+    Args:
+      name: pgx's id, such as "connect_four".
+      **parameters: `opponent`: "random" (the default), "self" for turn-based self-play, or a function
+        (parameters, key, observation) -> action; `opponent_parameters`: a pytree for it; `time_limit`: None, but 2500
+        for pgx's MinAtar, whose episodes need not end; and arguments of the game's constructor (static).
+
+    Raises:
+      InputError: for an unknown name or parameter, naming the nearest.
+    """
+    what = f"pgx/{name}"
+    common.check_name("pgx", name, names())
+    sized = name.startswith("go_")
+    default = common.build(what, lambda: _build(name, (("size", int(name.split("x")[1])),) if sized else ())).env
+    arguments = set(inspect.signature(type(default).__init__).parameters) - {"self", "args", "kwargs", "size"}
+    arguments |= {"size"} if name == "hex" else set()
+    opponent = parameters.pop("opponent", "random")
+    several = {"opponent", "opponent_parameters"} if default.num_players > 1 and opponent != "self" else set()
+    common.check_parameters(what, parameters, arguments | several | {"time_limit"})
+    options = {k: v for k, v in parameters.items() if k in arguments}
+    options = common.freeze(what, options | ({"size": int(name.split("x")[1])} if sized else {}))
+    built = common.build(what, lambda: _build(name, options))
+    time_limit = parameters.get("time_limit", None if built.masked else 2500)
+    if opponent == "self":
+        if default.num_players == 1:
+            raise InputError(f"{what} is played alone: opponent='self' needs a game for several players")
+        env = PgxSelfPlay(name=name, options=options, time_limit=time_limit)
+    else:
+        env = PgxEnvironment(
+            name=name,
+            options=options,
+            opponent=_opponent(opponent),
+            opponent_parameters=parameters.get("opponent_parameters", ()),
+            time_limit=time_limit,
+        )
+    validate(env, what)
+    return env
+
+
+def _opponent(opponent: Any) -> Opponent:
+    if callable(opponent):
+        return opponent  # pyright: ignore[reportReturnType]
+    if opponent != "random":
+        raise unknown(
+            "opponent", str(opponent), ["random", "self", "a function (parameters, key, observation) -> action"]
+        )
+    return random_opponent
+
+
+def names() -> list[str]:
+    """Return pgx's ids."""
+    return sorted(_import().available_envs())
+
+
+def _import() -> Any:
+    with common.building():  # importing pgx makes arrays, and so starts JAX's backend
+        import pgx
+    return pgx
+
+
+@functools.cache
+def _build(name: str, options: common.Options) -> Built:
+    with common.building():
+        env = _import().make(name)
+        env = type(env)(**common.thaw(options)) if options else env
+        first = jax.eval_shape(env.init, jax.random.key(0))
+    observation, mask = first.observation, first.legal_action_mask
+    spaces: dict[str, Space] = {"observation": common.box(observation), "action_mask": common.box(mask)}
+    return Built(env, not name.startswith("minatar-"), mask.shape[0], spaces)

@@ -1,0 +1,1 @@
+"""Bandits whose arms are redrawn in every episode: learning to learn."""

@@ -1,0 +1,117 @@
+"""Drawing states: tiles from letters, lines and circles on a canvas. NumPy and Pillow, on the host, nothing traced."""
+
+import colorsys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Colour = tuple[int, int, int]
+Point = tuple[float, float]
+
+# the palette of Okabe and Ito (2008), which the colour-blind can tell apart, and greys
+WHITE, PAPER, SILVER, GREY, INK = (255, 255, 255), (242, 242, 238), (205, 205, 200), (130, 130, 126), (38, 38, 42)
+ORANGE, SKY, GREEN, YELLOW = (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)
+BLUE, RED, PINK = (0, 114, 178), (213, 94, 0), (204, 121, 167)
+ICE = (222, 240, 250)
+HUES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)
+
+LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"  # of symbols that are numbers
+
+TILES: dict[str, Colour] = {
+    "#": INK,
+    ".": PAPER,
+    " ": WHITE,
+    "-": SILVER,
+    "@": BLUE,  # who acts
+    "o": ORANGE,  # what is to be caught
+    "G": GREEN,  # the goal
+    "H": RED,  # what ends an episode badly
+    "*": YELLOW,
+    "?": INK,  # what is asked for
+}
+
+
+def hue(index: int) -> Colour:
+    """Return the colour that stands for a number 0, 1, 2, ...: the palette's, then ever further around the wheel."""
+    if index < len(HUES):
+        return HUES[index]
+    red, green, blue = colorsys.hsv_to_rgb((0.382 * index) % 1.0, 0.6, 0.85)
+    return int(255 * red), int(255 * green), int(255 * blue)
+
+
+def tiles(text: str, colours: dict[str, Colour] | None = None, tile: tuple[int, int] | None = None) -> np.ndarray:
+    """Draw lines of letters as coloured tiles.
+
+    Args:
+      text: lines of one length. A letter that `TILES` and `colours` do not name, such as a digit, has the `hue` of its
+        place in the alphabet 0-9 a-z.
+      colours: of further letters, or of the same ones.
+      tile: height and width of a tile in pixels; by default square, such that the picture is about 320 pixels wide.
+
+    Returns:
+      u8[height, width, 3].
+    """
+    rows = text.split("\n")
+    table = TILES | (colours or {})
+    colour = np.array([[table.get(c) or hue(LETTERS.index(c)) for c in row] for row in rows], np.uint8)
+    side = max(6, 320 // max(colour.shape[:2]))
+    height, width = tile or (side, side)
+    picture = colour.repeat(height, 0).repeat(width, 1)
+    picture[::height], picture[:, ::width] = WHITE, WHITE  # lines between the tiles
+    return picture
+
+
+class Canvas:
+    """A picture that is drawn in the units of the task, y upward, and smoothed by drawing it three times as large."""
+
+    def __init__(self, x: tuple[float, float], y: tuple[float, float], width: int = 400) -> None:
+        """Show x[0] .. x[1] and y[0] .. y[1], `width` pixels wide, the units as long in both directions."""
+        from PIL import Image, ImageDraw
+
+        self._scale = 3 * width / (x[1] - x[0])
+        self._left, self._top = x[0], y[1]
+        height = 2 * round(width * (y[1] - y[0]) / (x[1] - x[0]) / 2)
+        self._image: Any = Image.new("RGB", (3 * width, 3 * height), WHITE)
+        self._draw: Any = ImageDraw.Draw(self._image)
+        self._size = (width, height)
+
+    def _pixel(self, point: Point) -> tuple[float, float]:
+        return (float(point[0]) - self._left) * self._scale, (self._top - float(point[1])) * self._scale
+
+    def line(self, points: Sequence[Point], colour: Colour, width: float) -> None:
+        """Draw a line through points, with round ends; `width` in the units of the task."""
+        pixels = [self._pixel(p) for p in points]
+        self._draw.line(pixels, fill=colour, width=max(1, round(width * self._scale)), joint="curve")
+        for point in (points[0], points[-1]):
+            self.circle(point, width / 2, colour)
+
+    def polygon(self, points: Sequence[Point], colour: Colour) -> None:
+        """Fill a polygon."""
+        self._draw.polygon([self._pixel(p) for p in points], fill=colour)
+
+    def rectangle(self, low: Point, high: Point, colour: Colour) -> None:
+        """Fill a rectangle between its lower left and its upper right corner."""
+        self.polygon([low, (high[0], low[1]), high, (low[0], high[1])], colour)
+
+    def circle(self, centre: Point, radius: float, colour: Colour) -> None:
+        """Fill a circle."""
+        (x, y), r = self._pixel(centre), radius * self._scale
+        self._draw.ellipse([x - r, y - r, x + r, y + r], fill=colour)
+
+    def pixels(self) -> np.ndarray:
+        """Return the picture, u8[height, width, 3]."""
+        from PIL import Image
+
+        return np.asarray(self._image.resize(self._size, Image.Resampling.BOX))
+
+
+def bars(values: np.ndarray, low: float, high: float, marked: int = -1) -> np.ndarray:
+    """Draw f32[n] between `low` and `high` as bars that start at 0, one of them marked: u8[height, width, 3]."""
+    unit = 0.6 * len(values) / (high - low)  # the picture is 0.6 times as high as wide
+    canvas = Canvas((-0.2, len(values) + 0.2), (unit * low - 0.2, unit * high + 0.2))
+    for i, value in enumerate(values):
+        y = unit * float(np.clip(value, low, high))
+        canvas.rectangle((i + 0.15, min(0.0, y)), (i + 0.85, max(0.0, y)), ORANGE if i == marked else BLUE)
+    canvas.line([(-0.1, 0), (len(values) + 0.1, 0)], INK, 0.04)
+    return canvas.pixels()

@@ -1,0 +1,1 @@
+"""Grids of cells, walked in four directions."""

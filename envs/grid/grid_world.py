@@ -1,0 +1,141 @@
+"""Grid world: walk to a goal on a map that is data, so that thousands of maps train in one program."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.envs.drawing import tiles
+from purerl.errors import InputError
+from purerl.spaces import Box, Discrete
+from purerl.types import Array, Environment, Key, TimeStep, number, pytree
+
+ROOM = """
+#########
+#.....#.#
+#.###...#
+#...#.#.#
+###.#.###
+#.....#.#
+#.###...#
+#...#..G#
+#########
+"""
+
+
+class GridState(NamedTuple):
+    """The walker."""
+
+    row: Array  # i32[]
+    column: Array  # i32[]
+    time: Array  # i32[], steps taken
+
+
+def read_map(text: str) -> dict[str, np.ndarray]:
+    """Read a map: # wall, . free, S start, G goal (ends the episode with reward 1), H hole (ends it with reward -1).
+
+    Without an S an episode starts in any free cell.
+
+    Returns:
+      The fields `walls`, `goals`, `starts` (bool[H, W]) and `rewards` (f32[H, W]) of a `GridWorld`.
+
+    Raises:
+      InputError: for rows of different lengths, an unknown letter, or no cell to start in.
+    """
+    rows = text.split()
+    if not rows or len({len(row) for row in rows}) != 1:
+        raise InputError("a map must have rows of one length")
+    cells = np.array([list(row) for row in rows])
+    if strange := set(cells.ravel()) - set("#.SGH"):
+        raise InputError(f"unknown letters in a map: {', '.join(sorted(strange))}; allowed: # . S G H")
+    starts = cells == ("S" if "S" in cells else ".")
+    if not starts.any():
+        raise InputError("a map needs a cell to start in: S, or . for any free cell")
+    rewards = (cells == "G").astype(np.float32) - (cells == "H").astype(np.float32)
+    return {"walls": cells == "#", "goals": (cells == "G") | (cells == "H"), "rewards": rewards, "starts": starts}
+
+
+def map_field(text: str, name: str, doc: str) -> Any:
+    """Declare an array field whose default is read from a map."""
+    default: Callable[[], np.ndarray] = lambda: read_map(text)[name]
+    return dataclasses.field(default_factory=default, metadata={"doc": doc})
+
+
+@pytree
+class GridWorld(Environment):
+    """Walk in four directions; a wall, or the edge, stops a move; a cell in `goals` ends the episode.
+
+    Each step pays `step_reward` and what `rewards` holds for the cell the walker is in after it. Best possible return:
+    of the default map 1; its farthest cell is 12 steps from the goal.
+
+    Observation bool[H, W, 3]: the walker, the walls, the goals. Action: 0 up, 1 right, 2 down, 3 left.
+    """
+
+    walls: Any = map_field(ROOM, "walls", "bool[H, W], cells that cannot be entered")
+    goals: Any = map_field(ROOM, "goals", "bool[H, W], cells that end the episode")
+    rewards: Any = map_field(ROOM, "rewards", "f32[H, W], what being in a cell after a step pays")
+    starts: Any = map_field(ROOM, "starts", "bool[H, W], cells to start in, each as likely")
+    step_reward: float = number(default=0.0, doc="reward of every step")
+    slip: float = number(default=0.0, doc="probability of another direction than chosen", at_least=0, at_most=1)
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+
+    @classmethod
+    def from_text(cls, text: str, **fields: Any) -> "GridWorld":
+        """Return the grid world of a map as `read_map` reads it, with further fields by name."""
+        return cls(**read_map(text), **fields)
+
+    def reset(self, key: Key) -> tuple[GridState, Array]:
+        """Start in one of the cells of `starts`."""
+        rank = jnp.cumsum(jnp.asarray(self.starts).ravel(), dtype=jnp.int32)
+        chosen = jax.random.randint(key, (), 0, rank[-1], jnp.int32)
+        cell = (rank <= chosen).sum(dtype=jnp.int32)  # the first whose rank is above `chosen`
+        width = self.walls.shape[1]
+        state = GridState(cell // width, cell % width, jnp.int32(0))
+        return state, self._observe(state)
+
+    def step(self, key: Key, state: GridState, action: Array) -> tuple[GridState, TimeStep]:
+        """Move by one cell."""
+        slipped = jax.random.uniform(key) * 3 / jnp.maximum(self.slip, 1e-9)  # 0 .. 3 if it slips, else above
+        direction = jnp.where(slipped < 3, action + 1 + slipped.astype(jnp.int32), action) % 4
+        shift_row = (direction == 2).astype(jnp.int32) - (direction == 0).astype(jnp.int32)
+        shift_column = (direction == 1).astype(jnp.int32) - (direction == 3).astype(jnp.int32)
+        height, width = self.walls.shape
+        row = jnp.clip(state.row + shift_row, 0, height - 1)
+        column = jnp.clip(state.column + shift_column, 0, width - 1)
+        blocked = jnp.asarray(self.walls)[row, column]
+        row, column = jnp.where(blocked, state.row, row), jnp.where(blocked, state.column, column)
+        reward = self.step_reward + jnp.asarray(self.rewards, jnp.float32)[row, column]
+        terminated = jnp.asarray(self.goals)[row, column]
+        state = GridState(row, column, state.time + 1)
+        truncated = (state.time >= self.time_limit) & ~terminated
+        return state, TimeStep(self._observe(state), reward, terminated, truncated, {})
+
+    def _observe(self, state: GridState) -> Array:
+        # one cell is written onto the map: on a CPU a sixth of the cost of comparing every cell with the walker's
+        walls, goals = jnp.asarray(self.walls, jnp.bool_), jnp.asarray(self.goals, jnp.bool_)
+        empty = jnp.stack([jnp.zeros_like(walls), walls, goals], axis=-1)
+        return empty.at[state.row, state.column, 0].set(True)
+
+    def render_text(self, state: GridState) -> str:
+        """Write the map: @ the walker, # walls, G goals that pay, H goals that do not."""
+        letters = np.where(np.asarray(self.walls), "#", ".")
+        letters = np.where(np.asarray(self.goals), np.where(np.asarray(self.rewards) > 0, "G", "H"), letters)
+        letters[int(state.row), int(state.column)] = "@"
+        return "\n".join("".join(row) for row in letters)
+
+    def render(self, state: GridState) -> np.ndarray:
+        """Draw the tiles of `render_text`: u8[H, W, 3]."""
+        return tiles(self.render_text(state))
+
+    @property
+    def observation_space(self) -> Box:
+        """bool[H, W, 3]."""
+        return Box(low=False, high=True, shape=(*self.walls.shape, 3), dtype=jnp.bool_)
+
+    @property
+    def action_space(self) -> Discrete:
+        """0 up, 1 right, 2 down, 3 left."""
+        return Discrete(n=4)

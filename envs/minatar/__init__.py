@@ -1,0 +1,1 @@
+"""MinAtar: five small versions of Atari games."""
