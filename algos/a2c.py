@@ -1,0 +1,67 @@
+"""A2C: advantage actor-critic. `purerl train a2c CartPole-v1`.
+
+Collect a short rollout from many environments, then take one policy-gradient step on all of it.
+Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form; RMSProp as there.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.actor_critic import actor_critic
+from purerl.fields import validate
+from purerl.optimizers import descend, linear_to_zero, rmsprop
+from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
+from purerl.returns import gae
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+
+@pytree
+class A2CConfig(PolicyConfig):
+    """Settings of A2C."""
+
+    num_envs: int = static(default=16, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=5, doc="steps of each environment per update", at_least=1)
+    learning_rate: float = number(default=7e-4, doc="RMSProp's step size", above=0)
+    gae_lambda: float = number(default=1.0, doc="1: n-step returns; below: GAE", at_least=0, at_most=1)
+
+
+def a2c(spec: EnvironmentSpec, config: A2CConfig, *, network: NetworkFactory = actor_critic) -> Algorithm:
+    """Return A2C for an environment with discrete, multi-discrete or continuous actions, with or without memory.
+
+    The loss is the mean over the rollout of -log pi(a|s) A + value_coefficient (V(s) - R)^2 / 2 - entropy bonus.
+
+    Raises:
+      InputError: if a setting is out of range or the action space has no distribution.
+    """
+    validate(config, "a2c")
+    learning_rate = config.learning_rate
+    if config.anneal_learning_rate:
+        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, 1)
+    optimizer = rmsprop(learning_rate, config.max_grad_norm)
+    net, init, act, prepare = policy_agency(spec, config, optimizer, network)
+
+    def loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
+        policy, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
+        next_value = net.value(params, after, rollout.next_observation)
+        fixed, next_value = jax.lax.stop_gradient((value, next_value))
+        advantage = gae(
+            rollout.reward, fixed, next_value, rollout.terminated, rollout.ended, config.discount, config.gae_lambda
+        )
+        policy_term = -jnp.mean(policy.log_prob(rollout.extras["draw"]) * advantage)
+        value_term = 0.5 * jnp.mean((value - fixed - advantage) ** 2)
+        entropy = jnp.mean(policy.entropy())
+        metrics = {
+            "policy_loss": policy_term,
+            "value_loss": value_term,
+            "entropy": entropy,
+            "explained_variance": explained_variance(fixed, fixed + advantage),
+        }
+        return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
+
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        agent, rollout = prepare(agent, rollout)
+        gradient, metrics = jax.grad(loss, has_aux=True)(agent.params, rollout)
+        params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
+        return agent._replace(params=params, opt_state=opt_state), metrics
+
+    return Algorithm(init, net.begin, act, update)

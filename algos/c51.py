@@ -1,0 +1,47 @@
+"""C51: the distribution of returns on fixed atoms. `purerl train c51 CartPole-v1`.
+
+As DQN, but Q is the mean of a learned distribution, whose target is the shifted distribution of the successor projected
+back onto the atoms.
+Source: Bellemare, Dabney and Munos (2017), arXiv:1707.06887. A time limit does not end the task.
+"""
+
+from purerl.distributional import CategoricalConfig, atoms, categorical_loss, check_atoms, expectation
+from purerl.exploration import Exploration
+from purerl.q_agent import network_for, q_agent
+from purerl.q_networks import QNetwork
+from purerl.replay import Replay
+from purerl.types import Algorithm, EnvironmentSpec, pytree
+
+
+@pytree
+class C51Config(CategoricalConfig):
+    """Settings of C51."""
+
+
+def c51(
+    spec: EnvironmentSpec,
+    config: C51Config,
+    *,
+    network: QNetwork | None = None,
+    replay: Replay | None = None,
+    exploration: Exploration | None = None,
+) -> Algorithm:
+    r"""Return C51 for an environment with discrete actions.
+
+        loss = -sum_j m_j log p_j(s, a),  m = the projection of r + discount z under p'(s', argmax_b Q'(s', b))
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      network: logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
+      replay: what was experienced; as the config says if none is given.
+      exploration: epsilon-greedy as the config says if none is given.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not discrete.
+    """
+    logits = network_for(spec, config, "c51", network, config.num_atoms)
+    check_atoms(config, "c51")
+    support = atoms(config)
+    loss = categorical_loss(logits, config)
+    return q_agent(spec, config, logits, lambda outputs: expectation(outputs, support), loss, replay, exploration)

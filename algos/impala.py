@@ -1,0 +1,104 @@
+"""IMPALA: actor-critic for stale rollouts. `purerl train impala CartPole-v1`.
+
+Rollouts may come from an older policy: actors that run ahead of the learner, or several gradient steps on one rollout.
+V-trace corrects for the difference.
+Source: Espeholt et al. (2018), arXiv:1802.01561.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.actor_critic import actor_critic
+from purerl.errors import InputError
+from purerl.fields import validate
+from purerl.minibatch import shuffled_minibatches
+from purerl.optimizers import descend, linear_to_zero, rmsprop
+from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency, swap_time
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.vtrace import vtrace
+
+
+@pytree
+class IMPALAConfig(PolicyConfig):
+    """Settings of IMPALA."""
+
+    num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=20, doc="steps of each environment per update", at_least=1)
+    learning_rate: float = number(default=6e-4, doc="RMSProp's step size", above=0)
+    gae_lambda: float = number(default=1.0, doc="lambda of V-trace", at_least=0, at_most=1)
+    num_epochs: int = static(default=1, doc="passes over each rollout", at_least=1)
+    num_minibatches: int = static(default=4, doc="gradient steps per pass; must divide num_envs", at_least=1)
+    rho_clip: float = number(default=1.0, doc="largest weight of a step", above=0)
+    c_clip: float = number(default=1.0, doc="largest weight of a trace", above=0)
+
+
+def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFactory = actor_critic) -> Algorithm:
+    """Return IMPALA for an environment with discrete, multi-discrete or continuous actions, with or without memory.
+
+    Minibatches are whole sequences, one per environment.
+
+    Raises:
+      InputError: if the settings contradict one another or the action space has no distribution.
+    """
+    validate(config, "impala")
+    if config.num_envs % config.num_minibatches:
+        raise InputError(
+            f"impala: num_minibatches {config.num_minibatches} does not divide num_envs = {config.num_envs}"
+        )
+    learning_rate = config.learning_rate
+    if config.anneal_learning_rate:
+        gradient_steps = config.num_epochs * config.num_minibatches
+        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, gradient_steps)
+    optimizer = rmsprop(learning_rate, config.max_grad_norm)
+    net, init, act, prepare = policy_agency(spec, config, optimizer, network)
+
+    def loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
+        policy, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
+        next_value = net.value(params, after, rollout.next_observation)
+        log_prob = policy.log_prob(rollout.extras["draw"])
+        log_ratio, fixed, next_value = jax.lax.stop_gradient((log_prob - rollout.extras["log_prob"], value, next_value))
+        target, advantage = vtrace(
+            log_ratio,
+            rollout.reward,
+            fixed,
+            next_value,
+            rollout.terminated,
+            rollout.ended,
+            config.discount,
+            config.gae_lambda,
+            config.rho_clip,
+            config.c_clip,
+        )
+        policy_term = -jnp.mean(log_prob * advantage)
+        value_term = 0.5 * jnp.mean((value - target) ** 2)
+        entropy = jnp.mean(policy.entropy())
+        metrics = {
+            "policy_loss": policy_term,
+            "value_loss": value_term,
+            "entropy": entropy,
+            "mean_rho": jnp.mean(jnp.minimum(jnp.exp(log_ratio), config.rho_clip)),
+            "explained_variance": explained_variance(fixed, target),
+        }
+        return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
+
+    def gradient_step(carry: tuple[PyTree, PyTree], minibatch: tuple[Rollout, PyTree]):
+        params, opt_state = carry
+        sequences, memory = minibatch
+        rollout = swap_time(sequences)._replace(memory=memory)
+        gradient, metrics = jax.grad(loss, has_aux=True)(params, rollout)
+        return descend(optimizer, gradient, opt_state, params), metrics
+
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        agent, rollout = prepare(agent, rollout)
+        sequences = swap_time(rollout._replace(memory=()))
+        (params, opt_state), metrics = shuffled_minibatches(
+            gradient_step,
+            (agent.params, agent.opt_state),
+            (sequences, rollout.memory),
+            key,
+            config.num_epochs,
+            config.num_minibatches,
+        )
+        return agent._replace(params=params, opt_state=opt_state), metrics
+
+    return Algorithm(init, net.begin, act, update)

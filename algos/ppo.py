@@ -1,0 +1,140 @@
+"""PPO: proximal policy optimisation. `purerl train ppo CartPole-v1`.
+
+Collect a rollout, estimate advantages, then take several epochs of minibatch steps on the clipped objective.
+Source: Schulman et al. (2017), arXiv:1707.06347; the details follow Huang et al. (2022), "The 37 implementation details
+of PPO", except that time limits bootstrap from the true successor.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.actor_critic import actor_critic
+from purerl.errors import InputError
+from purerl.fields import validate
+from purerl.minibatch import shuffled_minibatches
+from purerl.objectives import Clip, Objective, per_sample
+from purerl.optimizers import adam, descend, linear_to_zero
+from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency, swap_time
+from purerl.returns import gae
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+
+@pytree
+class PPOConfig(PolicyConfig):
+    """Settings of PPO."""
+
+    num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
+    num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
+    clip_epsilon: float = number(default=0.2, doc="how far the probability ratio may move", above=0)
+    value_clip: float | None = number(default=0.2, doc="how far a value may move per update; none: unclipped", above=0)
+    normalize_advantage: bool = static(default=True, doc="standardise advantages in each minibatch")
+    target_kl: float | None = number(default=None, doc="KL divergence that stops an update's remaining steps", above=0)
+
+
+class Batch(NamedTuple):
+    """The samples of a rollout, [N, ...] with N = T x B; for a recurrent policy its sequences, [B, T, ...]."""
+
+    observation: PyTree
+    draw: PyTree  # what the policy drew, before clipping or squashing
+    log_prob: Array  # f32, under the policy that acted
+    value: Array  # f32
+    advantage: Array  # f32
+    ended: Array  # bool
+
+
+def ppo(
+    spec: EnvironmentSpec,
+    config: PPOConfig,
+    *,
+    objective: Objective | None = None,
+    network: NetworkFactory = actor_critic,
+) -> Algorithm:
+    """Return PPO for an environment with discrete, multi-discrete or continuous actions.
+
+    With `config.core` the policy is recurrent: its minibatches are whole sequences, one per environment.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      objective: the policy loss per sample; `Clip(epsilon=config.clip_epsilon)` if none is given.
+      network: (observation space, action head, config) -> the policy and the value function.
+
+    Raises:
+      InputError: if the settings contradict one another or the action space has no distribution.
+    """
+    validate(config, "ppo")
+    recurrent = config.core != "none"
+    samples = config.num_envs if recurrent else config.steps_per_update
+    if samples % config.num_minibatches:
+        parts = "num_envs" if recurrent else "num_envs x rollout_length"
+        raise InputError(f"ppo: num_minibatches {config.num_minibatches} does not divide {parts} = {samples}")
+    policy_loss = objective if objective is not None else Clip(epsilon=config.clip_epsilon)
+    learning_rate = config.learning_rate
+    if config.anneal_learning_rate:
+        gradient_steps = config.num_epochs * config.num_minibatches
+        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, gradient_steps)
+    optimizer = adam(learning_rate, config.max_grad_norm)
+    net, init, act, prepare = policy_agency(spec, config, optimizer, network)
+
+    def loss(params: PyTree, batch: Batch, memory: PyTree) -> tuple[Array, Metrics]:
+        policy, value, _ = net.unroll(params, memory, batch.observation, batch.ended)
+        log_ratio = (policy.log_prob(batch.draw) - batch.log_prob).reshape(-1)
+        advantage = batch.advantage.reshape(-1)
+        if config.normalize_advantage:
+            advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-8)
+        policy_term = jnp.mean(per_sample(policy_loss, log_ratio, advantage, {"config": config}))
+        target = batch.advantage + batch.value
+        value_error = (value - target) ** 2
+        if config.value_clip is not None:
+            near = batch.value + jnp.clip(value - batch.value, -config.value_clip, config.value_clip)
+            value_error = jnp.maximum(value_error, (near - target) ** 2)
+        value_term = 0.5 * jnp.mean(value_error)
+        entropy = jnp.mean(policy.entropy())
+        ratio = jnp.exp(log_ratio)
+        metrics = {
+            "policy_loss": policy_term,
+            "value_loss": value_term,
+            "entropy": entropy,
+            "approx_kl": jnp.mean(ratio - 1.0 - log_ratio),
+            "clip_fraction": jnp.mean((jnp.abs(ratio - 1.0) > config.clip_epsilon).astype(jnp.float32)),
+        }
+        return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
+
+    def samples_of(params: PyTree, rollout: Rollout) -> Batch:
+        _, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
+        next_value = net.value(params, after, rollout.next_observation)
+        advantage = gae(
+            rollout.reward, value, next_value, rollout.terminated, rollout.ended, config.discount, config.gae_lambda
+        )
+        drawn = rollout.extras
+        return Batch(rollout.observation, drawn["draw"], drawn["log_prob"], value, advantage, rollout.ended)
+
+    def gradient_step(carry: tuple[PyTree, PyTree, Array], minibatch: tuple[Batch, PyTree]):
+        params, opt_state, going = carry
+        batch, memory = minibatch
+        batch = swap_time(batch) if recurrent else batch
+        gradient, metrics = jax.grad(loss, has_aux=True)(params, batch, memory)
+        new_params, new_opt_state = descend(optimizer, gradient, opt_state, params)
+        if config.target_kl is None:
+            return (new_params, new_opt_state, going), metrics
+        going = going & (metrics["approx_kl"] <= config.target_kl)
+        keep = lambda new, old: jax.tree.map(lambda x, y: jnp.where(going, x, y), new, old)
+        return (keep(new_params, params), keep(new_opt_state, opt_state), going), metrics
+
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        agent, rollout = prepare(agent, rollout)
+        batch = samples_of(agent.params, rollout)
+        if recurrent:
+            shuffled = swap_time(batch)
+        else:
+            shuffled = jax.tree.map(lambda x: x.reshape(config.steps_per_update, *x.shape[2:]), batch)
+        carry = (agent.params, agent.opt_state, jnp.array(True))
+        (params, opt_state, _), metrics = shuffled_minibatches(
+            gradient_step, carry, (shuffled, rollout.memory), key, config.num_epochs, config.num_minibatches
+        )
+        metrics["explained_variance"] = explained_variance(batch.value, batch.value + batch.advantage)
+        return agent._replace(params=params, opt_state=opt_state), metrics
+
+    return Algorithm(init, net.begin, act, update)

@@ -1,0 +1,151 @@
+"""PQN: Q-learning in many environments at once, without a replay or a target network. `purerl train pqn CartPole-v1`.
+
+Collect a rollout epsilon-greedily, compute Q(lambda) returns backwards through it, and regress on them in several
+epochs of minibatches; layer normalisation keeps that stable.
+Source: Gallici et al. (2024), arXiv:2407.04811. Ours bootstraps the last step from the value *after* it, and episodes
+that a time limit cut off from their true successor; the reference seeds the recursion one step off.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.body import NetworkConfig, body
+from purerl.errors import InputError
+from purerl.exploration import EpsilonGreedy, Exploration, greedy
+from purerl.fields import validate
+from purerl.minibatch import shuffled_minibatches
+from purerl.networks import apply, dense, mask_illegal, split_mask
+from purerl.networks import init as init_module
+from purerl.optimizers import descend, linear_to_zero, radam
+from purerl.policy_agent import swap_time
+from purerl.returns import lambda_returns
+from purerl.spaces import Discrete
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+
+@pytree
+class PQNConfig(NetworkConfig):
+    """Settings of PQN."""
+
+    num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=64, doc="steps of each environment per update", at_least=1)
+    hidden_sizes: tuple[int, ...] = static(default=(128, 128), doc="units of the hidden layers", at_least=1)
+    activation: str = static(
+        default="relu", doc="of the hidden layers", choices=("tanh", "relu", "elu", "gelu", "silu")
+    )
+    layer_norm: bool = static(default=True, doc="normalise each hidden layer")
+    learning_rate: float = number(default=2.5e-4, doc="rectified Adam's step size", above=0)
+    anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
+    num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
+    num_minibatches: int = static(default=16, doc="gradient steps per pass", at_least=1)
+    q_lambda: float = number(default=0.65, doc="mixing of Q(lambda)", at_least=0, at_most=1)
+    max_grad_norm: float = number(default=10.0, doc="global norm that gradients are clipped to", above=0)
+    epsilon_start: float = number(default=1.0, doc="probability of a random action at first", at_least=0, at_most=1)
+    epsilon_end: float = number(default=0.05, doc="probability of a random action in the end", at_least=0, at_most=1)
+    epsilon_fraction: float = number(
+        default=0.2, doc="share of total_timesteps over which it falls", above=0, at_most=1
+    )
+
+
+class PQNAgent(NamedTuple):
+    """All that a PQN agent knows."""
+
+    params: PyTree
+    opt_state: PyTree
+    num_steps: Array  # i32[], environment steps seen
+
+
+class Batch(NamedTuple):
+    """The samples of a rollout, [N, ...] with N = T x B; with memory its sequences, [B, T, ...]."""
+
+    observation: PyTree
+    action: Array  # i32
+    target: Array  # f32
+    ended: Array  # bool
+
+
+def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | None = None) -> Algorithm:
+    r"""Return PQN; with `config.core` its Q function has a memory and minibatches are whole sequences.
+
+        loss = (Q(s_t, a_t) - G_t)^2 / 2,  G the Q(lambda) return
+
+    Args:
+      spec: the environment's spaces; actions are discrete.
+      config: the settings.
+      exploration: epsilon-greedy as the config says if none is given.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not discrete.
+    """
+    validate(config, "pqn")
+    if not isinstance(spec.action_space, Discrete):
+        raise InputError(f"pqn: needs discrete actions, one of n; this environment's are {spec.action_space}")
+    recurrent = config.core != "none"
+    samples = config.num_envs if recurrent else config.steps_per_update
+    if samples % config.num_minibatches:
+        parts = "num_envs" if recurrent else "num_envs x rollout_length"
+        raise InputError(f"pqn: num_minibatches {config.num_minibatches} does not divide {parts} = {samples}")
+    base, head = body(spec.observation_space, config), dense(spec.action_space.n, 1.0)
+    learning_rate = config.learning_rate
+    if config.anneal_learning_rate:
+        gradient_steps = config.num_epochs * config.num_minibatches
+        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, gradient_steps)
+    optimizer = radam(learning_rate, config.max_grad_norm)
+    fall = config.epsilon_fraction * config.total_timesteps
+    explore_by = exploration or EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=fall)
+
+    def init(key: Key) -> PQNAgent:
+        key_body, key_head = jax.random.split(key)
+        params = {"body": base.init(key_body), "head": init_module(head, key_head, jnp.zeros(base.size))}
+        return PQNAgent(params, optimizer.init(params), jnp.int32(0))
+
+    def q_values(params: PyTree, features: Array, observation: PyTree) -> Array:
+        return mask_illegal(apply(head, params["head"], features), split_mask(observation)[1])
+
+    def act(agent: PQNAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool):
+        features, memory = base.step(agent.params["body"], memory, observation)
+        q = q_values(agent.params, features, observation)
+        choose = explore_by if explore else greedy
+        return choose(key, q, split_mask(observation)[1], agent.num_steps), memory, ()
+
+    def targets(params: PyTree, rollout: Rollout) -> Array:
+        _, after = base.unroll(params["body"], rollout.memory, rollout.observation, rollout.ended)
+        features, _ = base.step(params["body"], after, rollout.next_observation)
+        next_value = jnp.max(q_values(params, features, rollout.next_observation), axis=-1)
+        return lambda_returns(
+            rollout.reward, next_value, rollout.terminated, rollout.ended, config.discount, config.q_lambda
+        )
+
+    def loss(params: PyTree, batch: Batch, memory: PyTree) -> tuple[Array, Metrics]:
+        features, _ = base.unroll(params["body"], memory, batch.observation, batch.ended)
+        q = q_values(params, features, batch.observation)
+        taken = jnp.sum(q * jax.nn.one_hot(batch.action, q.shape[-1]), axis=-1)
+        mean = 0.5 * jnp.mean((taken - batch.target) ** 2)
+        return mean, {"loss": mean, "q_value": jnp.mean(taken)}
+
+    def gradient_step(carry: tuple[PyTree, PyTree], minibatch: tuple[Batch, PyTree]):
+        params, opt_state = carry
+        batch, memory = minibatch
+        batch = swap_time(batch) if recurrent else batch
+        gradient, metrics = jax.grad(loss, has_aux=True)(params, batch, memory)
+        return descend(optimizer, gradient, opt_state, params), metrics
+
+    def update(agent: PQNAgent, key: Key, rollout: Rollout) -> tuple[PQNAgent, Metrics]:
+        batch = Batch(rollout.observation, rollout.action, targets(agent.params, rollout), rollout.ended)
+        if recurrent:
+            batch = swap_time(batch)
+        else:
+            batch = jax.tree.map(lambda x: x.reshape(config.steps_per_update, *x.shape[2:]), batch)
+        (params, opt_state), metrics = shuffled_minibatches(
+            gradient_step,
+            (agent.params, agent.opt_state),
+            (batch, rollout.memory),
+            key,
+            config.num_epochs,
+            config.num_minibatches,
+        )
+        return PQNAgent(params, opt_state, agent.num_steps + config.steps_per_update), metrics
+
+    return Algorithm(init, base.begin, act, update)

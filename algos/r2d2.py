@@ -1,0 +1,216 @@
+"""R2D2: recurrent Q-learning from replayed sequences. `purerl train r2d2 TMaze`.
+
+Every environment explores at a rate of its own. Rollouts are kept with the recurrent memory they began with; drawn
+sequences first run without learning to renew that memory, then learn n-step double Q targets on rescaled values.
+Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning". Previous actions
+and rewards are seen by the network where the environment's observation holds them.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.body import body
+from purerl.errors import InputError
+from purerl.exploration import EpsilonGreedy
+from purerl.fields import validate
+from purerl.networks import CORES, apply, init, mask_illegal, split_mask
+from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards
+from purerl.optimizers import adam, descend
+from purerl.q_networks import QHead
+from purerl.q_targets import Bootstrap, bootstraps, chosen, first_ending, rescale, unscale
+from purerl.replay import Replay
+from purerl.sequences import Sequences, SequenceSizes, sequences
+from purerl.spaces import Discrete
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+
+@pytree
+class R2D2Config(OffPolicyConfig):
+    """Settings of R2D2. Steps trained on per step collected: `replay_ratio`."""
+
+    num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=40, doc="steps between two stored recurrent memories", at_least=1)
+    core: str = static(default="lstm", doc="recurrent memory", choices=tuple(CORES))
+    learning_starts: int = static(default=20_000, doc="environment steps before the first gradient step", at_least=1)
+    learning_rate: float = number(default=1e-4, doc="Adam's step size", above=0)
+    adam_epsilon: float = static(default=1e-3, doc="added to the root of Adam's second moment", at_least=0)
+    max_grad_norm: float = number(default=80.0, doc="global norm that gradients are clipped to", above=0)
+    batch_size: int = static(default=32, doc="sequences per gradient step", at_least=1)
+    burn_in: int = static(default=40, doc="steps that renew the memory, before those trained on", at_least=0)
+    sequence_length: int = static(default=80, doc="steps of a sequence that are trained on", at_least=1)
+    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
+    discount: float = number(default=0.997, doc="discount of future rewards, per step", at_least=0, at_most=1)
+    target_period: int = number(default=2500, doc="gradient steps between copies to the target network", at_least=1)
+    priority_exponent: float = number(default=0.9, doc="how strongly large errors are replayed", at_least=0)
+    priority_correction: float = number(default=0.6, doc="exponent of the importance weights", at_least=0, at_most=1)
+    epsilon_min: float = number(default=0.0005, doc="lowest exploration rate of an environment", above=0, at_most=1)
+    epsilon_max: float = number(default=0.1, doc="highest exploration rate of an environment", above=0, at_most=1)
+    epsilon_evaluation: float = number(default=0.001, doc="exploration rate in evaluation", at_least=0, at_most=1)
+
+    @property
+    def replay_ratio(self) -> float:
+        """Steps trained on per environment step collected; it always holds, as an update does both."""
+        return self.num_gradient_steps * self.batch_size * self.sequence_length / self.steps_per_update
+
+
+class Network(NamedTuple):
+    """A recurrent Q function. Time is the first axis of what `unroll` takes."""
+
+    init: Any  # key -> params
+    begin: Any  # num_envs -> memory [B, ...]
+    step: Any  # (params, memory[B], observation[B]) -> (q f32[B, n], memory[B])
+    unroll: Any  # (params, memory[B], observation[T, B], ended[T, B]) -> (q f32[T, B, n], memory[B] after all)
+
+
+def network(spec: EnvironmentSpec, config: R2D2Config, num_actions: int) -> Network:
+    """Return torso, recurrent core and dueling head."""
+    base = body(spec.observation_space, config)
+    head = QHead(num_actions, hidden_size=config.core_size, dueling=True, activation="relu")
+
+    def initialise(key: Key) -> PyTree:
+        key_body, key_head = jax.random.split(key)
+        return {"body": base.init(key_body), "head": init(head, key_head, jnp.zeros(base.size))}
+
+    def step(params: PyTree, memory: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
+        features, memory = base.step(params["body"], memory, observation)
+        q = apply(head, params["head"], features)
+        return mask_illegal(q, split_mask(observation)[1]), memory
+
+    def unroll(params: PyTree, memory: PyTree, observation: PyTree, ended: Array) -> tuple[Array, PyTree]:
+        features, after = base.unroll(params["body"], memory, observation, ended)
+        q = mask_illegal(apply(head, params["head"], features), split_mask(observation)[1])
+        clear = lambda new, old: jnp.where(ended[-1][:, None], new, old[-1])
+        return q, jax.tree.map(clear, base.begin(ended.shape[1]), after)
+
+    return Network(initialise, base.begin, step, unroll)
+
+
+def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = None) -> Algorithm:
+    r"""Return R2D2 for an environment with discrete actions.
+
+        loss = w sum_t (Q(s_t, a_t) - y_t)^2 / 2,  y_t = h(R_t + discount^m h^-1(Q'(s_{t+m}, argmax_b Q(s_{t+m}, b))))
+
+    over the steps up to the first ending after the burn-in; h as in `purerl.q_targets.rescale`.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      replay: of sequences; a prioritised one if none is given.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not discrete.
+    """
+    validate(config, "r2d2")
+    if not isinstance(spec.action_space, Discrete):
+        raise InputError(f"r2d2: needs discrete actions, one of n; this environment's are {spec.action_space}")
+    q = network(spec, config, spec.action_space.n)
+    sizes = SequenceSizes(
+        config.replay_capacity, config.num_envs, config.rollout_length, config.burn_in, config.sequence_length
+    )
+    stored = (config.learning_starts // config.steps_per_update - sizes.length + 1) * config.num_envs
+    if config.batch_size > stored:
+        raise InputError(
+            f"r2d2: batch_size {config.batch_size} is larger than the {max(stored, 0)} sequences that are stored when "
+            f"learning starts, after learning_starts {config.learning_starts} steps"
+        )
+    held = replay or sequences(
+        spec,
+        sizes,
+        jax.eval_shape(lambda: q.begin(config.num_envs)),
+        config.batch_size,
+        exponent=config.priority_exponent,
+        correction=config.priority_correction,
+    )
+    optimizer = adam(config.learning_rate, config.max_grad_norm, config.adam_epsilon)
+
+    def initialise(key: Key) -> OffPolicyAgent:
+        params = q.init(key)
+        return begin_agent(params, params, optimizer.init(params), held)
+
+    def act(agent: OffPolicyAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool):
+        values, memory = q.step(agent.params, memory, observation)
+        epsilon = config.epsilon_evaluation
+        if explore:
+            place = jnp.linspace(0.0, 1.0, values.shape[0], dtype=jnp.float32)
+            epsilon = config.epsilon_max * (config.epsilon_min / config.epsilon_max) ** place
+        choose = EpsilonGreedy(start=epsilon, end=epsilon, steps=1.0)
+        action = choose(key, values, split_mask(observation)[1], agent.num_steps)
+        return action, memory, {"taken": chosen(values, action), "best": jnp.max(values, axis=-1)} if explore else ()
+
+    def targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
+        """Return (q taken, y, valid), [L, N] each, of the steps after the burn-in."""
+        early = lambda tree: jax.tree.map(lambda x: x[: config.burn_in], tree)
+        late = lambda tree: jax.tree.map(lambda x: x[config.burn_in :], tree)
+        ended = batch.terminated | batch.truncated
+        online = target = batch.memory
+        if config.burn_in:
+            online = q.unroll(jax.lax.stop_gradient(params), online, early(batch.observation), early(ended))[1]
+            target = q.unroll(target_params, target, early(batch.observation), early(ended))[1]
+        observation = _with_successor(late(batch.observation), late(ended), batch.successor, config)
+        going = jnp.zeros((config.sequence_length + 1, ended.shape[1]), jnp.bool_)
+        values, _ = q.unroll(params, jax.lax.stop_gradient(online), observation, going)
+        target_values, _ = q.unroll(target_params, target, observation, going)
+        parts = bootstraps(late(batch.reward), late(batch.terminated), late(ended), config.discount, config.n_step)
+        best = jnp.argmax(values, axis=-1)
+        following = jnp.take_along_axis(target_values, best[..., None], axis=-1)[..., 0]
+        y = jax.lax.stop_gradient(_targets(parts, following))
+        picked = jnp.arange(values.shape[-1]) == late(batch.action)[..., None]
+        return jnp.sum(jnp.where(picked, values[:-1], 0.0), axis=-1), y, parts.valid
+
+    def loss(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, tuple[Array, Metrics]]:
+        taken, y, valid = targets(params, target_params, batch)
+        error = jnp.where(valid, taken - y, 0.0)
+        size = jnp.abs(error)
+        steps = jnp.maximum(jnp.sum(valid, axis=0, dtype=jnp.float32), 1.0)
+        priority = 0.9 * jnp.max(size, axis=0) + 0.1 * jnp.sum(size, axis=0) / steps
+        total = jnp.mean(batch.weight * 0.5 * jnp.sum(error**2, axis=0))
+        metrics = {"loss": total, "q_value": jnp.mean(unscale(taken)), "td_error": jnp.sum(size) / jnp.sum(steps)}
+        return total, (priority, metrics)
+
+    def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        gradient, (priority, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
+        params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
+        due = (agent.num_gradient_steps + 1) % config.target_period == 0
+        target_params = move_towards(agent.target_params, params, jnp.where(due, 1.0, 0.0))
+        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
+        return agent, priority, metrics
+
+    learn = learner(config, held, gradient_step)
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        error = recorded_error(rollout, config)
+        return learn(agent, key, rollout._replace(extras={"td_error": error}))
+
+    return Algorithm(initialise, q.begin, act, update)
+
+
+def recorded_error(rollout: Rollout, config: R2D2Config) -> Array:
+    """Return f32[T, B]: the TD errors of the Q values recorded while acting; 0 where one is missing."""
+    parts = bootstraps(rollout.reward, rollout.terminated, rollout.ended, config.discount, config.n_step)
+    best = jnp.concatenate([rollout.extras["best"], jnp.zeros((1, rollout.reward.shape[1]))])
+    y = _targets(parts, best)
+    seen = (parts.discount == 0.0) | (parts.at <= first_ending(rollout.ended))
+    return jnp.where(parts.valid & seen, jnp.abs(rollout.extras["taken"] - y), 0.0)
+
+
+def _targets(parts: Bootstrap, following: Array) -> Array:
+    """Return y f32[L, N] from the values f32[L + 1, N] of every observation."""
+    value = unscale(jnp.take_along_axis(following, parts.at, axis=0))
+    return rescale(parts.reward + parts.discount * value)
+
+
+def _with_successor(observation: PyTree, ended: Array, successor: PyTree, config: R2D2Config) -> PyTree:
+    """Return observations [L + 1, N, ...]: after the first ending, or at the end, comes the true successor."""
+    first = first_ending(ended)
+    chunk = (config.burn_in + first) // config.rollout_length
+    here = jnp.arange(config.sequence_length + 1, dtype=jnp.int32)[:, None] == first + 1
+
+    def put(xs: Array, x: Array) -> Array:
+        x = x[chunk, jnp.arange(first.shape[0])]
+        longer = jnp.concatenate([xs, x[None]])
+        return jnp.where(here.reshape(here.shape + (1,) * (x.ndim - 1)), x, longer)
+
+    return jax.tree.map(put, observation, successor)

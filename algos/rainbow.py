@@ -1,0 +1,56 @@
+"""Rainbow: C51 with six of DQN's extensions at once. `purerl train rainbow CartPole-v1`.
+
+Double, dueling and noisy networks, n-step returns and prioritised replay, priorities from the loss.
+Source: Hessel et al. (2018), arXiv:1710.02298. A time limit does not end the task.
+"""
+
+from purerl.distributional import CategoricalConfig, atoms, categorical_loss, check_atoms, expectation
+from purerl.exploration import Exploration
+from purerl.q_agent import network_for, q_agent
+from purerl.q_networks import QNetwork
+from purerl.replay import Replay
+from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
+
+
+@pytree
+class RainbowConfig(CategoricalConfig):
+    """Settings of Rainbow: those of C51 with everything switched on."""
+
+    double: bool = static(default=True, doc="choose the target's action by the online network")
+    dueling: bool = static(default=True, doc="value and advantage streams")
+    noisy: bool = static(default=True, doc="explore by noise in the weights of the head instead of epsilon")
+    n_step: int = static(default=3, doc="steps of reward before bootstrapping", at_least=1)
+    priority_exponent: float | None = number(
+        default=0.5, doc="how strongly large errors are replayed; none: uniformly", at_least=0
+    )
+
+
+def rainbow(
+    spec: EnvironmentSpec,
+    config: RainbowConfig,
+    *,
+    network: QNetwork | None = None,
+    replay: Replay | None = None,
+    exploration: Exploration | None = None,
+) -> Algorithm:
+    r"""Return Rainbow for an environment with discrete actions.
+
+        loss = -w sum_j m_j log p_j(s, a),  m = the projection of r^(n) + discount^n z under p'(s_n, argmax_b Q(s_n, b))
+
+    with w the importance weight of the draw; priorities are the KL divergence of p from m.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      network: logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
+      replay: what was experienced; as the config says if none is given.
+      exploration: by the network's own noise if none is given, or epsilon-greedily if it has none.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not discrete.
+    """
+    logits = network_for(spec, config, "rainbow", network, config.num_atoms)
+    check_atoms(config, "rainbow")
+    support = atoms(config)
+    loss = categorical_loss(logits, config)
+    return q_agent(spec, config, logits, lambda outputs: expectation(outputs, support), loss, replay, exploration)

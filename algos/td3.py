@@ -1,0 +1,139 @@
+"""TD3 and DDPG: deterministic policy gradients. `purerl train td3 Pendulum-v1`, `purerl train ddpg Pendulum-v1`.
+
+A critic learns the value of the policy's actions from replay, and the policy climbs the critic. TD3 adds to DDPG twin
+critics of which the smaller counts, noise on the target's action, and a policy that learns less often.
+Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv:1509.02971.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.body import body
+from purerl.critics import critics, unit_box
+from purerl.fields import validate
+from purerl.networks import apply, dense
+from purerl.networks import init as init_module
+from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, uniform_replay
+from purerl.optimizers import adam, descend
+from purerl.replay import Replay, Transitions
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+
+
+@pytree
+class TD3Config(OffPolicyConfig):
+    """Settings of TD3."""
+
+    num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
+    hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
+    learning_rate: float = number(default=1e-3, doc="Adam's step size, of both parts", above=0)
+    batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
+    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
+    target_rate: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
+    exploration_noise: float = number(default=0.1, doc="standard deviation, in half widths of the box", at_least=0)
+    num_critics: int = static(default=2, doc="critics, of which the smallest counts", at_least=1)
+    policy_period: int = number(default=2, doc="gradient steps of the critics per one of the policy", at_least=1)
+    target_noise: float = number(default=0.2, doc="standard deviation on the target's action", at_least=0)
+    target_noise_clip: float = number(default=0.5, doc="largest noise on the target's action", at_least=0)
+
+
+@pytree
+class DDPGConfig(TD3Config):
+    """Settings of DDPG."""
+
+    num_critics: int = static(default=1, doc="critics, of which the smallest counts", at_least=1)
+    policy_period: int = number(default=1, doc="gradient steps of the critic per one of the policy", at_least=1)
+    target_noise: float = number(default=0.0, doc="standard deviation on the target's action", at_least=0)
+
+
+def td3(spec: EnvironmentSpec, config: TD3Config, *, replay: Replay | None = None) -> Algorithm:
+    r"""Return TD3.
+
+        critics: (Q_i(s, a) - [r + discount min_j Q'_j(s', clip(mu'(s') + clip(noise)))])^2 / 2
+        policy:  -Q_1(s, mu(s)), every policy_period-th step
+
+    Actions are in units of the box: [-1, 1].
+
+    Args:
+      spec: the environment's spaces: actions are a Box with finite bounds.
+      config: the settings.
+      replay: a uniform one if none is given.
+
+    Raises:
+      InputError: if a setting is out of range or the actions are not such a box.
+    """
+    return _deterministic(spec, config, replay, "td3")
+
+
+def ddpg(spec: EnvironmentSpec, config: DDPGConfig, *, replay: Replay | None = None) -> Algorithm:
+    """Return DDPG: TD3 with one critic, no noise on the target, and a policy that learns at every step."""
+    return _deterministic(spec, config, replay, "ddpg")
+
+
+def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | float) -> Array:
+    """Return the target's action with clipped normal noise, inside [-1, 1]; f32[..., n]."""
+    drawn = jnp.clip(noise * jax.random.normal(key, action.shape), -noise_clip, noise_clip)
+    return jnp.clip(action + drawn, -1.0, 1.0)
+
+
+def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | None, what: str) -> Algorithm:
+    validate(config, what)
+    box = unit_box(spec.action_space, what)
+    base, head = body(spec.observation_space, config), dense(box.size, 0.01)
+    q = critics(spec.observation_space, box.size, config, config.num_critics)
+    memory = replay or uniform_replay(spec, config)
+    optimizer = adam(config.learning_rate, eps=1e-8)
+
+    def init(key: Key) -> OffPolicyAgent:
+        keys = jax.random.split(key, 3)
+        actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
+        params = {"actor": actor, "critics": q.init(keys[2])}
+        opt_state = {part: optimizer.init(params[part]) for part in params}
+        return begin_agent(params, params, opt_state, memory)
+
+    def policy(params: PyTree, observation: PyTree) -> Array:
+        return jnp.tanh(apply(head, params["head"], base.step(params["body"], (), observation)[0]))
+
+    def act(agent: OffPolicyAgent, _: PyTree, key: Key, observation: PyTree, explore: bool):
+        unit = policy(agent.params["actor"], observation)
+        if explore:
+            key_noise, key_random = jax.random.split(key)
+            noisy = unit + config.exploration_noise * jax.random.normal(key_noise, unit.shape)
+            drawn = jax.random.uniform(key_random, unit.shape, jnp.float32, -1.0, 1.0)
+            unit = jnp.where(agent.num_steps >= config.learning_starts, jnp.clip(noisy, -1.0, 1.0), drawn)
+        return box.from_unit(unit), (), ()
+
+    def critic_loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array]:
+        next_action = policy(target_params["actor"], batch.next_observation)
+        next_action = smoothed(next_action, key, config.target_noise, config.target_noise_clip)
+        next_value = jnp.min(q.apply(target_params["critics"], batch.next_observation, next_action), axis=0)
+        target = jax.lax.stop_gradient(batch.reward + batch.discount * next_value)
+        error = q.apply(params, batch.observation, box.to_unit(batch.action)) - target
+        return 0.5 * jnp.mean(batch.weight * jnp.sum(error**2, axis=0)), jnp.mean(jnp.abs(error), axis=0)
+
+    def actor_loss(params: PyTree, critic_params: PyTree, batch: Transitions) -> Array:
+        value = q.apply(critic_params[:1], batch.observation, policy(params, batch.observation))[0]
+        return -jnp.mean(batch.weight * value)
+
+    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        params, target, opt_state = agent.params, agent.target_params, agent.opt_state
+        (critic_term, td_error), gradient = jax.value_and_grad(critic_loss, has_aux=True)(
+            params["critics"], target, batch, key
+        )
+        critic_params, critic_opt = descend(optimizer, gradient, opt_state["critics"], params["critics"])
+        actor_term, gradient = jax.value_and_grad(actor_loss)(params["actor"], critic_params, batch)
+        actor_params, actor_opt = descend(optimizer, gradient, opt_state["actor"], params["actor"])
+        new = agent._replace(
+            params={"actor": actor_params, "critics": critic_params},
+            opt_state={"actor": actor_opt, "critics": critic_opt},
+        )
+        new = new._replace(target_params=move_towards(target, new.params, config.target_rate))
+        due = (agent.num_gradient_steps + 1) % config.policy_period == 0
+        waiting = agent._replace(
+            params=params | {"critics": critic_params}, opt_state=opt_state | {"critics": critic_opt}
+        )
+        agent = jax.tree.map(lambda x, y: jnp.where(due, x, y), new._replace(replay=()), waiting._replace(replay=()))
+        agent = agent._replace(replay=waiting.replay)
+        return agent, td_error, {"critic_loss": critic_term, "actor_loss": actor_term}
+
+    return Algorithm(init, lambda num_envs: (), act, learner(config, memory, gradient_step))
