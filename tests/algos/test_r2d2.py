@@ -1,0 +1,298 @@
+"""R2D2: targets, burn-in and sequences against independent NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purerl import make, make_train
+from purerl.algos.r2d2 import R2D2Config, network, r2d2
+from purerl.errors import InputError
+from purerl.q_targets import bootstraps, rescale, unscale
+from purerl.replay import Replay
+from purerl.sequences import Sequences, SequenceSizes, nbytes, sequences
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3))
+SIZES = {"num_envs": 2, "rollout_length": 4, "burn_in": 4, "sequence_length": 8, "batch_size": 3, "n_step": 3}
+SMALL = {**SIZES, "replay_capacity": 64, "learning_starts": 64, "hidden_sizes": (5,), "core_size": 6}
+
+
+def h(x, epsilon=1e-3):
+    return np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + epsilon * x
+
+
+def h_inverse(x, epsilon=1e-3):
+    return np.sign(x) * (((np.sqrt(1 + 4 * epsilon * (np.abs(x) + 1 + epsilon)) - 1) / (2 * epsilon)) ** 2 - 1)
+
+
+def test_rescaling_and_its_inverse():
+    x = np.concatenate([np.linspace(-5, 5, 101), [-3000.0, 1e-4, 250.0, 1e5]])
+    assert np.allclose(rescale(jnp.asarray(x, jnp.float32)), h(x), rtol=1e-5, atol=1e-6)
+    assert np.allclose(unscale(jnp.asarray(h(x), jnp.float32)), x, rtol=1e-4, atol=1e-4)
+    assert np.allclose(h_inverse(h(x)), x, rtol=1e-6)
+
+
+def slow_targets(reward, terminated, truncated, values, discount, n_step):
+    """y_t = h(R + discount^m h^-1(values_{t+m})) step by step, None after the first ending; values [L + 1]."""
+    y = []
+    for t in range(len(reward)):
+        total, factor, at = 0.0, 1.0, t
+        for _ in range(n_step):
+            total += factor * reward[at]
+            factor *= discount
+            at += 1
+            if at == len(reward) or terminated[at - 1] or truncated[at - 1]:
+                break
+        over = terminated[at - 1]
+        y.append(h(total + (0.0 if over else factor * h_inverse(values[at]))))
+        if terminated[t] or truncated[t]:
+            return y
+    return y
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=6, max_size=6))
+def test_n_step_targets_equal_a_loop(seed, ends):
+    rng = np.random.default_rng(seed)
+    reward, values = rng.normal(size=6).astype(np.float32), rng.normal(size=7).astype(np.float32)
+    terminated, truncated = np.array(ends) == 1, np.array(ends) == 2
+    column = lambda x: jnp.asarray(x)[:, None]
+    parts = bootstraps(column(reward), column(terminated), column(terminated | truncated), 0.9, 3)
+    value = unscale(jnp.take_along_axis(column(values), parts.at, axis=0))
+    y = np.asarray(rescale(parts.reward + parts.discount * value))[:, 0]
+    expected = slow_targets(reward, terminated, truncated, values, 0.9, 3)
+    assert np.asarray(parts.valid)[:, 0].tolist() == [t < len(expected) for t in range(6)]
+    assert np.allclose(y[: len(expected)], expected, atol=1e-4)
+
+
+def drawn(seed, ends, num=1):
+    """Sequences of 4 + 8 steps with random contents; `ends` i32[12, num]."""
+    rng = np.random.default_rng(seed)
+    normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
+    return Sequences(
+        normal(12, num, 2),
+        jnp.asarray(rng.integers(0, 3, (12, num)), jnp.int32),
+        normal(12, num),
+        jnp.asarray(ends == 1),
+        jnp.asarray(ends == 2),
+        normal(3, num, 2),
+        (normal(num, 6), normal(num, 6)),
+        jnp.asarray(rng.uniform(0.2, 1.0, num), jnp.float32),
+        jnp.zeros(num, jnp.int32),
+    )
+
+
+def rollout(length=4, num_envs=2, start=0, ends=None):
+    number = start + np.arange(length * num_envs, dtype=np.float32).reshape(length, num_envs)
+    ends = np.zeros((length, num_envs), int) if ends is None else ends
+    pair = lambda x: jnp.asarray(np.stack([x, -x], axis=-1))
+    seen = {
+        "taken": jnp.zeros((length, num_envs)),
+        "best": jnp.zeros((length, num_envs)),
+        "td_error": jnp.asarray(number),
+    }
+    memory = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))
+    return Rollout(
+        pair(number),
+        jnp.asarray(number % 3, jnp.int32),
+        jnp.asarray(number),
+        jnp.asarray(ends == 1),
+        jnp.asarray(ends == 2),
+        pair(number + 0.5),
+        seen,
+        memory,
+    )
+
+
+def learn(batch, config=None, seed=0):
+    """One gradient step on given sequences: (agent before, agent after, metrics, priorities)."""
+    config = config or R2D2Config(**{**SMALL, "batch_size": batch.weight.shape[0]}, discount=0.9, core="lstm")
+    held = Replay(lambda: jnp.zeros(batch.weight.shape), lambda s, _: s, lambda s, _: batch, lambda s, b, p: s + p)
+    algorithm = r2d2(SPEC, config, replay=held)
+    agent = algorithm.init(jax.random.key(seed))
+    other = algorithm.init(jax.random.key(seed + 1))
+    agent = agent._replace(target_params=other.params, num_steps=jnp.int32(10**6))
+    after, metrics = algorithm.update(agent, jax.random.key(0), rollout())
+    return algorithm, agent, after, metrics
+
+
+def q_along(params, memory, observations):
+    """Q values and memory, one step at a time."""
+    step = network(SPEC, R2D2Config(**SMALL), 3).step
+    values = []
+    for observation in observations:
+        q, memory = step(params, memory, observation)
+        values.append(np.asarray(q))
+    return np.stack(values), memory
+
+
+@pytest.mark.parametrize(
+    ("burned", "trained"),
+    [
+        ((0, 0, 0, 0), (0, 0, 0, 0, 0, 0, 0, 0)),
+        ((0, 2, 0, 0), (0, 0, 0, 1, 0, 0, 2, 0)),
+        ((0, 0, 0, 1), (0, 0, 0, 0, 0, 2, 0, 0)),
+    ],
+    ids=["no ending", "terminated", "truncated"],
+)
+def test_loss_and_priority_equal_numpy(burned, trained):
+    ends = np.array(burned + trained)[:, None]
+    batch = drawn(3, ends)
+    algorithm, agent, after, metrics = learn(batch)
+    states = {}
+    for name, params in (("online", agent.params), ("target", agent.target_params)):
+        memory = batch.memory
+        for t in range(4):
+            _, memory = q_along(params, memory, [batch.observation[t]])
+            if burned[t]:
+                memory = algorithm.begin(1)
+        first = next((t for t in range(8) if trained[t]), 7)
+        observations = [batch.observation[4 + t] for t in range(first + 1)] + [batch.successor[1 + first // 4]]
+        states[name] = q_along(params, memory, observations)[0][:, 0]
+    values = states["target"][np.arange(first + 2), states["online"].argmax(axis=1)]
+    part = slice(4, 4 + first + 1)
+    flat = lambda x: np.asarray(x)[part, 0]
+    y = slow_targets(flat(batch.reward), flat(batch.terminated), flat(batch.truncated), values, 0.9, 3)
+    error = states["online"][np.arange(first + 1), flat(batch.action)] - np.array(y)
+    assert float(metrics["loss"]) == pytest.approx(float(batch.weight[0]) * 0.5 * np.sum(error**2), rel=1e-3)
+    assert float(after.replay[0]) == pytest.approx(0.9 * np.abs(error).max() + 0.1 * np.abs(error).mean(), rel=1e-3)
+
+
+def test_no_gradient_through_the_burn_in():
+    """An ending just before training cuts burn-in off; without one it still only sets the state, for which the
+    gradient must be that of training from the burned-in state."""
+    ends = np.zeros((12, 1), int)
+    batch = drawn(5, ends)
+    config = R2D2Config(**{**SMALL, "batch_size": 1}, discount=0.9)
+    _, agent, after, _ = learn(batch, config)
+    _, memory = q_along(agent.params, batch.memory, batch.observation[:4])
+    _, target_memory = q_along(agent.target_params, batch.memory, batch.observation[:4])
+    assert not np.allclose(memory[0], target_memory[0])
+    # The same training steps from the burned-in memory, without a burn-in; targets from the same target memory.
+    short = R2D2Config(**{**SMALL, "batch_size": 1, "burn_in": 0}, discount=0.9)
+    tail = lambda x: x[4:]
+    same = agent.params, agent.params
+    plain = batch._replace(
+        **{name: tail(getattr(batch, name)) for name in ("observation", "action", "reward", "terminated", "truncated")},
+        successor=batch.successor[1:],
+        memory=memory,
+    )
+
+    def moved(config, batch):
+        held = Replay(lambda: (), lambda s, _: s, lambda s, _: batch, lambda s, *_: s)
+        algorithm = r2d2(SPEC, config, replay=held)
+        start = algorithm.init(jax.random.key(0))._replace(
+            params=same[0], target_params=same[1], num_steps=jnp.int32(10**6)
+        )
+        done, _ = algorithm.update(start, jax.random.key(0), rollout())
+        return done.params
+
+    with_burn_in, without = moved(config, batch), moved(short, plain)
+    for one, other in zip(jax.tree.leaves(with_burn_in), jax.tree.leaves(without), strict=True):
+        assert np.allclose(one, other, atol=1e-6)
+    pairs = zip(jax.tree.leaves(after.params), jax.tree.leaves(agent.params), strict=True)
+    assert not all(np.allclose(new, old) for new, old in pairs)
+
+
+def test_sequences_are_what_was_added():
+    """Chunks of one environment stay in order over the ring's end, with the memory that the first began with."""
+    sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=4, train=8)
+    memory = (jnp.zeros((2, 6)), jnp.zeros((2, 6)))
+    held = sequences(SPEC, sizes, memory, 10)
+    state = held.init()
+    add = jax.jit(held.add)
+    assert sizes.num_chunks == 5
+    assert nbytes(SPEC, sizes, memory) == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    for i in range(9):
+        ends = np.zeros((4, 2), int)
+        ends[2, 1] = 2 if i % 2 else 0
+        state = add(state, rollout(start=100 * i, ends=ends))
+        starts = np.flatnonzero(np.asarray(state.tree.levels[-1]))
+        assert len(starts) == 2 * max(0, min(i + 1, 5) - 2)
+        if not len(starts):
+            continue
+        batch = held.sample(state, jax.random.key(i))
+        assert set(np.asarray(batch.place)) <= set(starts)
+        for n in range(10):
+            first = int(batch.reward[0, n]) // 100
+            env = int(batch.place[n]) % 2
+            expected = np.concatenate([100 * (first + c) + 2 * np.arange(4) + env for c in range(3)])
+            assert batch.reward[:, n].tolist() == expected.tolist()
+            assert batch.observation[:, n, 0].tolist() == expected.tolist()
+            assert float(batch.memory[0][n, 0]) == 100 * first
+            cut = [env == 1 and (first + c) % 2 == 1 for c in range(3)]
+            after = [100 * (first + c) + 2 * (2 if cut[c] else 3) + env + 0.5 for c in range(3)]
+            assert batch.successor[:, n, 0].tolist() == after
+            assert batch.truncated[:, n].reshape(3, 4)[:, 2].tolist() == cut
+
+
+def test_priorities_of_sequences_by_hand():
+    """First from the recorded errors of the trained chunks, then as updated."""
+    sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=2, train=4)
+    one = (jnp.zeros((1, 6)), jnp.zeros((1, 6)))
+    held = sequences(SPEC, sizes, one, 4, exponent=1.0)
+    state = held.init()
+    for i in range(4):
+        state = held.add(state, rollout(2, 1, start=10 * i))
+    leaves = np.asarray(state.tree.levels[-1])
+    first = 0.9 * 21 + 0.1 * np.mean([10, 11, 20, 21])
+    second = 0.9 * 31 + 0.1 * np.mean([20, 21, 30, 31])
+    assert np.allclose(leaves[:4], [first, second, 0, 0], rtol=1e-5)
+    batch = held.sample(state, jax.random.key(0))
+    weight = np.where(np.asarray(batch.place) == 0, 1.0, (second / first) ** -0.6)
+    assert np.allclose(batch.weight, weight / weight.max(), rtol=1e-5)
+    state = held.update(state, batch, jnp.full(4, 7.0))
+    assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.place)], 7.0)
+
+
+def test_vmapped_seeds_equal_solo_runs():
+    train = make_train(r2d2, make("TMaze"), R2D2Config(**SMALL), total_timesteps=8 * 10)
+    keys = jax.random.split(jax.random.key(3), 2)
+    together, _ = jax.jit(jax.vmap(train))(keys)
+    alone, _ = jax.jit(train)(keys[1])
+    assert int(alone.agent.num_gradient_steps) == 3
+    for one, many in zip(jax.tree.leaves(alone.agent), jax.tree.leaves(together.agent), strict=True):
+        assert np.allclose(one, many[1], atol=1e-4)
+
+
+def test_explores_at_a_rate_per_environment():
+    config = R2D2Config(**{**SMALL, "num_envs": 3}, epsilon_min=0.01, epsilon_max=1.0)
+    algorithm = r2d2(SPEC, config)
+    agent = algorithm.init(jax.random.key(0))
+    observation = jnp.ones((3, 2))
+    act = jax.jit(lambda key: algorithm.act(agent, algorithm.begin(3), key, observation, True)[0])
+    best = algorithm.act(agent, algorithm.begin(3), jax.random.key(0), observation, False)[0]
+    actions = jax.vmap(act)(jax.random.split(jax.random.key(1), 20_000))
+    rate = np.mean(np.asarray(actions) != np.asarray(best), axis=0) * 3 / 2  # of three actions one is the best
+    assert np.allclose(rate, [1.0, 0.1, 0.01], atol=[0.02, 0.01, 0.005])
+
+
+def test_replay_ratio_holds_from_the_first_gradient_step():
+    config = R2D2Config(**SMALL, num_gradient_steps=2)
+    assert config.replay_ratio == 2 * 3 * 8 / (2 * 4)
+    algorithm = r2d2(SPEC, config)
+    agent, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
+    counts = []
+    for i in range(10):
+        agent, _ = update(agent, jax.random.key(i), rollout(start=i))
+        counts.append(int(agent.num_gradient_steps))
+    assert counts == [0] * 7 + [2, 4, 6]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"burn_in": 3}, "must be multiples of rollout_length"),
+        ({"replay_capacity": 16, "batch_size": 1}, "longer than an environment's share"),
+        ({"learning_starts": 24, "batch_size": 5}, "larger than the 2 sequences that are stored"),
+        ({"core": "none"}, "core is 'none'"),
+        ({"replay_capacity": 10**13}, "MB; there are"),
+    ],
+)
+def test_refuses_settings_that_cannot_be(changes, message):
+    with pytest.raises(InputError, match=message):
+        r2d2(SPEC, R2D2Config(**{**SMALL, **changes}))

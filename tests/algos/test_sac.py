@@ -1,0 +1,94 @@
+"""SAC: the tanh's log-probability, the learned temperature, both forms of actions."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.algos.sac import SACConfig, sac
+from purerl.distributions import Normal, SquashedNormal
+from purerl.errors import InputError
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
+ACTION = Box(low=-2.0, high=6.0, shape=(1,))
+SMALL = SACConfig(hidden_sizes=(8,), batch_size=16, replay_capacity=256, learning_starts=1, num_envs=4)
+
+
+def fill(action, truncated=False, terminated=False):
+    num_envs, length = 4, 8
+    flags = lambda value: jnp.full((length, num_envs), value)
+    zeros = jnp.zeros((length, num_envs, 2))
+    return Rollout(zeros, action, jnp.ones((length, num_envs)), flags(terminated), flags(truncated), zeros, (), ())
+
+
+def test_log_probability_of_a_squashed_normal_by_numerical_integration():
+    """The density of tanh(u) must integrate to one and equal a change of variables in float64."""
+    pi = SquashedNormal(Normal(jnp.array([0.3]), jnp.array([-0.5])))
+    u = np.linspace(-8, 8, 200_001)
+    density = np.exp(np.asarray(jax.vmap(pi.log_prob)(jnp.asarray(u, jnp.float32)[:, None]), np.float64))
+    action = np.tanh(u)
+    assert np.trapezoid(density, action) == pytest.approx(1.0, abs=1e-3)
+    std = np.exp(-0.5)
+    for x in (-1.5, 0.0, 2.0):
+        expected = -0.5 * ((x - 0.3) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi)) - np.log(1 - np.tanh(x) ** 2)
+        assert float(pi.log_prob(jnp.array([x]))) == pytest.approx(expected, rel=1e-5)
+    assert jnp.isfinite(pi.log_prob(jnp.array([40.0])))
+
+
+def test_actions_stay_inside_the_box_and_are_random_at_first(key):
+    config = SACConfig(hidden_sizes=(8,), num_envs=512, learning_starts=1000)
+    algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), config)
+    agent = algorithm.init(key)
+    action, _, _ = algorithm.act(agent, (), key, jnp.zeros((512, 2)), True)
+    assert action.shape == (512, 1) and bool(jnp.all((action >= -2) & (action <= 6)))
+    # Uniform over the box before learning starts: mean 2, standard deviation 8 / sqrt(12).
+    assert float(jnp.mean(action)) == pytest.approx(2.0, abs=0.4)
+    assert float(jnp.std(action)) == pytest.approx(8 / 12**0.5, abs=0.2)
+    greedy, _, _ = algorithm.act(agent, (), key, jnp.zeros((512, 2)), False)
+    assert float(jnp.std(greedy)) < 1e-5
+
+
+@pytest.mark.parametrize("target_entropy", [-50.0, 50.0])
+def test_the_temperature_moves_towards_the_target_entropy(key, target_entropy):
+    config = SACConfig(**{**vars(SMALL), "target_entropy": target_entropy, "num_gradient_steps": 8})
+    algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), config)
+    agent = algorithm.init(key)
+    rollout = fill(jnp.zeros((8, 4, 1)))
+    after, metrics = jax.jit(algorithm.update)(agent, key, rollout)
+    moved = after.params["log_temperature"] - agent.params["log_temperature"]
+    assert jnp.sign(moved) == jnp.sign(target_entropy)
+    assert all(jnp.isfinite(value) for value in metrics.values())
+
+
+@pytest.mark.parametrize("kind", ["terminated", "truncated"])
+def test_values_bootstrap_through_a_time_limit_only(key, kind):
+    """Reward 1 at every step of one state: Q is 1 where the task ends and 1 / (1 - .5) = 2 where only time runs out."""
+    config = SACConfig(
+        **{
+            **vars(SMALL),
+            "discount": 0.5,
+            "learning_rate": 1e-2,
+            "num_gradient_steps": 400,
+            "target_rate": 0.05,
+            "initial_temperature": 1e-6,
+            "target_entropy": -50.0,
+        }
+    )
+    algorithm = sac(EnvironmentSpec(OBSERVATION, Discrete(n=2)), config)
+    agent = algorithm.init(key)
+    action = jax.random.randint(key, (8, 4), 0, 2)
+    rollout = fill(action, **{kind: True})
+    update = jax.jit(algorithm.update)
+    agent, _ = update(agent, key, rollout)
+    value = -float(update(agent, key, rollout)[1]["actor_loss"])
+    assert value == pytest.approx(1.0 if kind == "terminated" else 2.0, abs=0.15)
+
+
+def test_refuses_what_it_cannot_do():
+    unbounded = Box(low=-jnp.inf, high=jnp.inf, shape=(1,))
+    with pytest.raises(InputError, match="finite"):
+        sac(EnvironmentSpec(OBSERVATION, unbounded), SMALL)
+    with pytest.raises(InputError, match="larger than the replay"):
+        sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(batch_size=512, replay_capacity=256))

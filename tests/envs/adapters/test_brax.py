@@ -1,0 +1,81 @@
+"""brax's environments step as brax says, start afresh, and tell a time limit from an ending."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from brax import envs
+
+import purerl
+from purerl.prng import fast
+
+
+def suite(name, limit, **options):
+    """brax's bare environment, which has no time limit of its own."""
+    env = envs.get_environment(name, **options)
+
+    def reset(key):
+        state = env.reset(key)
+        return (state, 0), state.obs
+
+    def step(key, carry, action):
+        state, time = carry
+        state = env.step(jax.tree.map(lambda x: x, state), action)
+        return (state, time + 1), (state.obs, state.reward, state.done, time + 1 >= limit)
+
+    return reset, step
+
+
+def compare(side_by_side, name, steps, limit, **options):
+    env = purerl.make(f"brax/{name}", time_limit=limit, **options)
+    out = side_by_side(env, *suite(name, limit, **options), num_envs=4, steps=steps)
+    assert out.ours.truncated.nonzero()[1].min() == limit - 1, "truncated by the time limit, not before"
+    return out
+
+
+def test_the_light_one(side_by_side):
+    out = compare(side_by_side, "fast", steps=12, limit=10)
+    assert out.ours.truncated[:, 9].all()
+
+
+def test_inverted_pendulum_on_spring(side_by_side):
+    out = compare(side_by_side, "inverted_pendulum", steps=32, limit=30, backend="spring")
+    assert out.ours.terminated[out.running].any(), "a pole that falls has ended, not run out of time"
+    assert len(np.unique(out.first, axis=0)) == 4, "every episode has a start of its own"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("reacher", "generalized"), ("ant", "spring"), ("hopper", "positional"), ("inverted_pendulum", "mjx")],
+)
+def test_other_tasks_and_backends(name, backend, side_by_side):
+    out = compare(side_by_side, name, steps=12, limit=10, backend=backend)
+    assert len(np.unique(out.first, axis=0)) == 4
+
+
+def test_spaces_and_metrics(key):
+    env = purerl.make("brax/ant", backend="spring")
+    assert env.observation_space.shape == (27,)
+    assert (env.action_space.low, env.action_space.high, env.action_space.shape) == (-1.0, 1.0, (8,))
+    state, _ = jax.eval_shape(env.reset, fast(key))
+    step = jax.eval_shape(env.step, key, state, jnp.zeros(8))[1]
+    assert {"x_velocity", "reward_survive"} <= set(step.info)
+    assert env.time_limit == 1000
+    wider = purerl.make("brax/ant", exclude_current_positions_from_observation=False)
+    assert wider.observation_space.shape == (29,)
+
+
+def test_what_is_refused(refused):
+    assert "did you mean 'ant'" in refused("brax/antt")
+    assert "did you mean 'backend'" in refused("brax/ant", bakend="spring")
+    assert "did you mean 'spring'" in refused("brax/ant", backend="sprin")
+    assert "time_limit" in refused("brax/ant", time_limit=0)
+    assert "backend" in refused("brax/fast", backend="spring"), "it has no physics"
+    assert "cannot be made" in refused("brax/ant", use_contact_forces=True)
+
+
+def test_names_are_those_of_brax():
+    from purerl.envs.adapters.brax import names
+
+    assert {"ant", "halfcheetah", "humanoid", "reacher", "walker2d"} <= set(names())

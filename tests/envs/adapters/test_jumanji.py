@@ -1,0 +1,95 @@
+"""jumanji's environments step as jumanji says, with masks, and tell a time limit from an ending."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.envs.adapters.common import raw_key
+from purerl.spaces import Box, Discrete, MultiDiscrete
+
+jumanji = pytest.importorskip("jumanji", reason="jumanji is not installed: pip install 'purerl[jumanji]'")
+
+
+def suite(name, limit, convert=lambda action: action, **options):
+    """jumanji's own environment, with its own time limit."""
+    env = jumanji.make(name, time_limit=limit, **options)
+
+    def observed(observation):
+        parts = observation._asdict()
+        return {k: v._asdict() if hasattr(v, "_asdict") else v for k, v in parts.items()} | {
+            "action_mask": parts["action_mask"].reshape(-1)
+        }
+
+    def reset(key):
+        state, first = env.reset(raw_key(key))
+        return state, observed(first.observation)
+
+    def step(key, state, action):
+        state, step = env.step(state, convert(action))
+        late = step.last() & (state.step_count >= limit)
+        return state, (observed(step.observation), step.reward, step.last() & ~late, late)
+
+    return reset, step
+
+
+def test_tetris_has_one_action_per_placement(side_by_side):
+    env = purerl.make("jumanji/Tetris-v0", num_rows=6, num_cols=5, time_limit=5)
+    assert env.action_space == Discrete(n=20)
+
+    def convert(action):
+        return jnp.stack([action // 5, action % 5])
+
+    out = side_by_side(env, *suite("Tetris-v0", 5, convert, num_rows=6, num_cols=5), steps=8, num_envs=16, told=False)
+    assert out.ours.terminated[out.running].any() and out.ours.truncated[out.running].any()
+    tetrominoes = {piece.tobytes() for piece in out.first["tetromino"]}
+    assert len(tetrominoes) > 1, "every episode has a start of its own"
+
+
+def test_maze_ends_at_its_goal_and_not_at_the_limit(side_by_side):
+    env = purerl.make("jumanji/Maze-v0", time_limit=25)
+    out = side_by_side(env, *suite("Maze-v0", 25), steps=27, num_envs=32, told=False)
+    ended = out.ours.terminated & out.running
+    assert ended.any() and out.ours.reward[ended].min() == 1.0
+    assert out.ours.truncated[:, 24][out.running[:, 24] & ~out.ours.terminated[:, 24]].all()
+
+
+def test_cleaners_each_have_their_mask(side_by_side):
+    env = purerl.make("jumanji/Cleaner-v0", time_limit=9)
+    assert env.action_space == MultiDiscrete(nvec=(4, 4, 4))
+    assert env.observation_space.struct["action_mask"].shape == (12,)
+    out = side_by_side(env, *suite("Cleaner-v0", 9), steps=10, num_envs=4)
+    assert out.ours.truncated[:, 8].all() and not out.ours.terminated.any()
+
+
+def test_only_the_adapter_keeps_the_time(key):
+    env = purerl.make("jumanji/Maze-v0", time_limit=2)
+    state, _ = env.reset(key)
+    long_ago = state._replace(suite=dataclasses.replace(state.suite, step_count=jnp.int32(1000)))
+    state, first = env.step(key, long_ago, jnp.int32(0))
+    assert not first.terminated and not first.truncated
+    assert env.step(key, state, jnp.int32(0))[1].truncated
+
+
+def test_spaces():
+    rescue = purerl.make("jumanji/SearchAndRescue-v0")
+    assert rescue.action_space == Box(low=-1.0, high=1.0, shape=(4,), dtype=np.dtype("float32"))
+    assert rescue.time_limit == 400
+    knapsack = purerl.make("jumanji/Knapsack-v1")
+    assert knapsack.time_limit is None and knapsack.action_space == Discrete(n=50)
+    assert purerl.make("jumanji/MMST-v0", time_limit=30).time_limit == 30
+
+
+def test_what_is_refused(refused):
+    assert "did you mean 'Snake-v1'" in refused("jumanji/Snak-v1")
+    assert "did you mean 'num_rows'" in refused("jumanji/Snake-v1", num_row=3)
+    assert "num_rows" in refused("jumanji/Snake-v1", num_rows=jnp.zeros(2))
+    assert "time_limit" in refused("jumanji/Snake-v1", time_limit=0)
+
+
+def test_names_are_those_of_jumanji():
+    from purerl.envs.adapters.jumanji import names
+
+    assert set(names()) == set(jumanji.registered_environments())

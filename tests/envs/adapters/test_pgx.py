@@ -1,0 +1,118 @@
+"""pgx's games, replayed by hand with pgx itself."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.prng import fast
+
+pgx = pytest.importorskip("pgx", reason="pgx is not installed: pip install 'purerl[pgx]'")
+
+
+def last_legal(offset, key, observation):
+    """An opponent that draws nothing: the last legal move."""
+    mask = observation["action_mask"]
+    return jnp.int32(mask.shape[0] - 1) - jnp.argmax(mask[::-1]).astype(jnp.int32) + offset
+
+
+@pytest.mark.parametrize("name", ["tic_tac_toe", "kuhn_poker"])
+def test_a_step_lasts_until_it_is_the_agents_turn(name):
+    env = purerl.make(f"pgx/{name}", opponent=last_legal, opponent_parameters=jnp.int32(0))
+    with jax.numpy_dtype_promotion("standard"):
+        game = pgx.make(name)
+        init, move = jax.jit(game.init), jax.jit(game.step)
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
+
+    def others_move(state, reward):
+        while state.current_player != 0 and not state.terminated:
+            state = move(state, last_legal(jnp.int32(0), None, {"action_mask": state.legal_action_mask}))
+            reward += float(state.rewards[0])
+        return state, reward
+
+    random = np.random.default_rng(0)
+    began, outcomes = set(), set()
+    for key in jax.random.split(fast(jax.random.key(0)), 12):
+        state, observation = reset(key)
+        with jax.numpy_dtype_promotion("standard"):
+            theirs = init(jax.random.split(key)[0])
+            began.add(int(theirs.current_player))
+            theirs, _ = others_move(theirs, 0.0)
+        for _ in range(10):
+            np.testing.assert_array_equal(observation["observation"], theirs.observation)
+            np.testing.assert_array_equal(observation["action_mask"], theirs.legal_action_mask)
+            action = jnp.int32(random.choice(np.flatnonzero(observation["action_mask"])))
+            state, taken = step(key, state, action)
+            with jax.numpy_dtype_promotion("standard"):
+                theirs = move(theirs, action)
+                theirs, reward = others_move(theirs, float(theirs.rewards[0]))
+            assert float(taken.reward) == reward
+            assert bool(taken.terminated) == bool(theirs.terminated)
+            observation = taken.observation
+            if taken.terminated:
+                outcomes.add(reward)
+                break
+        assert taken.terminated
+    assert began == {0, 1}, "either seat begins"
+    assert len(outcomes) > 1 or name == "kuhn_poker"
+
+
+def test_self_play_is_pgx_turn_by_turn(side_by_side):
+    game = pgx.make("connect_four")
+
+    def observed(state):
+        mask, player = state.legal_action_mask, state.current_player
+        return {"observation": state.observation, "action_mask": mask, "current_player": player}
+
+    def reset(key):
+        state = game.init(key)
+        return state, observed(state)
+
+    def step(key, state, action):
+        mover = state.current_player
+        state = game.step(state, action, key)
+        return state, (observed(state), state.rewards[mover], state.terminated, False)
+
+    env = purerl.make("pgx/connect_four", opponent="self")
+    out = side_by_side(env, reset, step, num_envs=16, steps=42)
+    ended = out.ours.terminated & out.running
+    assert ended.sum() == 16
+    assert (out.ours.reward[ended] >= 0).all() and (out.ours.reward[ended] == 1).any(), "who moves last never loses"
+    assert len(np.unique(out.first["current_player"])) == 2
+
+
+def test_minatar_alone_has_a_time_limit_and_no_mask(side_by_side):
+    game = pgx.make("minatar-breakout")
+
+    def reset(key):
+        state = game.init(jax.random.split(key)[0])
+        return state, state.observation
+
+    def step(key, state, action):
+        state = game.step(state, action, jax.random.split(key)[0])
+        return state, (state.observation, state.rewards[0], state.terminated, state._step_count >= 12)
+
+    out = side_by_side(purerl.make("pgx/minatar-breakout", time_limit=12), reset, step, num_envs=16, steps=14)
+    assert out.ours.terminated[out.running].any() and out.ours.truncated[out.running].any()
+    assert purerl.make("pgx/minatar-breakout").time_limit == 2500
+
+
+def test_the_random_opponent_plays_legal_moves_at_random(key):
+    from purerl.envs.adapters.pgx import random_opponent
+
+    mask = jnp.array([False, True, True, False, True])
+    moves = jax.vmap(lambda key: random_opponent((), key, {"action_mask": mask}))(jax.random.split(key, 3000))
+    counts = np.bincount(moves, minlength=5)
+    assert (counts[[0, 3]] == 0).all()
+    np.testing.assert_allclose(counts[[1, 2, 4]], 1000, atol=120)  # 4.6 standard deviations
+
+
+def test_parameters_and_what_is_refused(refused):
+    assert purerl.make("pgx/minatar-breakout", use_minimal_action_set=False).action_space.n == 6
+    assert purerl.make("pgx/go_9x9", komi=5.5).observation_space.struct["observation"].shape == (9, 9, 17)
+    assert "did you mean 'othello'" in refused("pgx/otello")
+    assert "did you mean 'time_limit'" in refused("pgx/othello", time_limi=3)
+    assert "unknown opponent" in refused("pgx/othello", opponent="strong")
+    assert "played alone" in refused("pgx/2048", opponent="self")
+    assert "time_limit" in refused("pgx/othello", time_limit=0)

@@ -1,0 +1,61 @@
+"""MuJoCo Playground's environments step as Playground says and start afresh."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.envs.adapters.common import raw_key
+from purerl.spaces import Box
+
+pytest.importorskip("mujoco_playground", reason="it is not installed: pip install 'purerl[playground]'")
+
+
+def suite(name, limit):
+    """Playground's bare environment, which has no time limit of its own."""
+    from mujoco_playground import registry
+
+    env = registry.load(name, config_overrides={"impl": "jax"})
+
+    def reset(key):
+        state = env.reset(raw_key(key))
+        return (state, 0), state.obs
+
+    def step(key, carry, action):
+        state, time = carry
+        state = env.step(jax.tree.map(lambda x: x, state), action)
+        return (state, time + 1), (state.obs, state.reward, state.done, time + 1 >= limit)
+
+    return reset, step
+
+
+@pytest.mark.parametrize("name", ["CartpoleBalance", pytest.param("ReacherEasy", marks=pytest.mark.slow)])
+def test_steps_as_playground_does(name, side_by_side):
+    out = side_by_side(purerl.make(f"playground/{name}", time_limit=10), *suite(name, 10), num_envs=4, steps=12)
+    assert out.ours.truncated[:, 9].all() and not out.ours.terminated.any()
+    assert len(np.unique(out.first, axis=0)) == 4, "every episode has a start of its own"
+
+
+def test_broken_physics_end_an_episode_without_nan(key):
+    env = purerl.make("playground/CartpoleBalance")
+    state, _ = jax.jit(env.reset)(key)
+    data = state.suite.data
+    broken = state._replace(suite=state.suite.replace(data=data.replace(qvel=data.qvel * jnp.nan)))
+    _, step = jax.jit(env.step)(key, broken, jnp.zeros(1))
+    assert step.terminated and not step.truncated
+    assert np.isfinite(step.observation).all() and np.isfinite(step.reward)
+
+
+def test_spaces_and_config():
+    env = purerl.make("playground/CartpoleBalance")
+    assert env.action_space == Box(low=-1.0, high=1.0, shape=(1,))
+    assert env.observation_space.shape == (5,)
+    assert env.time_limit == 1000
+    assert dict(purerl.make("playground/CartpoleBalance", sim_dt=0.005).options)["sim_dt"] == 0.005
+
+
+def test_what_is_refused(refused):
+    assert "did you mean 'CheetahRun'" in refused("playground/CheetaRun")
+    assert "did you mean 'ctrl_dt'" in refused("playground/CartpoleBalance", ctrl_d=0.1)
+    assert "time_limit" in refused("playground/CartpoleBalance", time_limit=0)

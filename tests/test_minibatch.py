@@ -1,0 +1,51 @@
+"""Shuffling: every sample once per epoch, in an order that is uniform."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.minibatch import permutation, shuffled_minibatches
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 100, 4096])
+def test_is_a_permutation(key, size):
+    order = permutation(key, size)
+    assert order.dtype == jnp.int32
+    np.testing.assert_array_equal(np.sort(order), np.arange(size))
+
+
+def test_all_orders_of_four_are_equally_frequent(key):
+    """Chi-square over 23 degrees of freedom; 49.7 is exceeded once in a thousand."""
+    orders = np.asarray(jax.vmap(lambda k: permutation(k, 4))(jax.random.split(key, 24_000)))
+    counts = [(orders == order).all(1).sum() for order in itertools.permutations(range(4))]
+    assert ((np.array(counts) - 1000) ** 2 / 1000).sum() < 49.7
+
+
+def test_each_place_is_uniform(key):
+    """Where item 0 and item 99 of 100 go: chi-square over 99 degrees of freedom, 149 at one in a thousand."""
+    orders = np.asarray(jax.vmap(lambda k: permutation(k, 100))(jax.random.split(key, 10_000)))
+    for item in (0, 99):
+        counts = np.bincount(np.argmax(orders == item, axis=1), minlength=100)
+        assert ((counts - 100) ** 2 / 100).sum() < 149
+
+
+def test_every_sample_once_per_epoch(key):
+    batch = {"index": jnp.arange(24), "square": jnp.arange(24) ** 2}
+
+    def step(carry, minibatch):
+        count, orders = carry
+        assert minibatch["index"].shape == (6,)
+        fits = jnp.all(minibatch["square"] == minibatch["index"] ** 2)
+        orders = jax.lax.dynamic_update_slice(orders, minibatch["index"], (count * 6,))
+        return (count + 1, orders), {"fits": fits.astype(jnp.float32), "count": count.astype(jnp.float32)}
+
+    carry = (jnp.int32(0), jnp.zeros(72, jnp.int32))
+    (count, orders), metrics = shuffled_minibatches(step, carry, batch, key, num_epochs=3, num_minibatches=4)
+    assert count == 12
+    epochs = np.asarray(orders).reshape(3, 24)
+    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(24), (3, 1)))
+    assert not (epochs[0] == epochs[1]).all() and not (epochs[0] == np.arange(24)).all()
+    assert metrics["fits"] == 1.0 and metrics["count"] == 5.5  # means over the steps
