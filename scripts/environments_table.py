@@ -1,0 +1,167 @@
+"""Write envs/README.md, the table of all environments: `python scripts/environments_table.py [--measure]`.
+
+Everything comes from the registry, the environments' spaces and their docstrings. Speeds are kept from the page that is
+there, unless they are measured anew.
+"""
+
+import argparse
+import importlib
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import purerl
+from purerl.registry import ENVIRONMENTS, SUITES
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+
+PAGE = Path(__file__).parent.parent / "envs" / "README.md"
+NUM_ENVS = 2048
+INTRODUCTION = """\
+# Environments
+
+Written by `python scripts/environments_table.py`; a test holds the page to the registry and the docstrings.
+`purerl.make(id, **fields)` makes one; every field may be varied, traced and vmapped. Time limits are the defaults, in
+steps. The best possible return is that of the default fields where it is a number.
+"""
+HEADER = "| environment | observation | action | time limit | best possible return | source | steps/s |"
+
+
+def page(speeds: dict[str, str], machine: str) -> str:
+    """Return the page.
+
+    Args:
+      speeds: what the last column shows, by id.
+      machine: what the speeds were measured on.
+    """
+    lines = [INTRODUCTION, "## Native\n", HEADER, "|---|---|---|---|---|---|---|"]
+    lines += [row(env_id, speeds.get(env_id, "")) for env_id in ENVIRONMENTS]
+    lines += [f"\nSteps per second: random play of {NUM_ENVS} instances in one program, {machine}\n"]
+    lines += ["## Of other suites\n", "| ids | what | installed by | source |", "|---|---|---|---|"]
+    lines += [suite_row(suite) for suite in sorted(SUITES)]
+    return "\n".join(lines) + "\n"
+
+
+def row(env_id: str, speed: str) -> str:
+    """Return the line of a native environment."""
+    env = purerl.make(env_id)
+    path = ENVIRONMENTS[env_id].removeprefix("purerl.envs.").partition(":")[0].replace(".", "/") + ".py"
+    doc = paragraph(type(env).__doc__)
+    limit = getattr(env, "time_limit", None)
+    cells = [
+        f"[{env_id}]({path})",
+        describe(env.observation_space),
+        describe(env.action_space),
+        "none" if limit is None else str(limit),
+        best_return(doc),
+        source(doc) or source(" ".join(paragraph(base.__doc__) for base in type(env).__mro__[1:-1])),
+        speed,
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def suite_row(suite: str) -> str:
+    """Return the line of an adapter; what it says comes from its docstrings, so that no suite need be installed."""
+    entry = SUITES[suite]
+    module = importlib.import_module(entry.module)
+    classes = [x for x in vars(module).values() if isinstance(x, type) and x.__module__ == entry.module]
+    sources = [source(paragraph(cls.__doc__)) for cls in classes if "Source: " in (cls.__doc__ or "")]
+    how = "the base" if entry.extra is None else f"`pip install 'purerl[{entry.extra}]'`"
+    what = paragraph(module.__doc__).split(", as `")[0]
+    return f"| [`{suite}/NAME`](adapters/{suite}.py), such as `{entry.example}` | {what} | {how} | {sources[0]} |"
+
+
+def describe(space: Space) -> str:
+    """Return a short form of a space, such as f32[4]."""
+    match space:
+        case Discrete(n=n):
+            return f"0 .. {n - 1}"
+        case MultiDiscrete(nvec=nvec):
+            return " x ".join(f"0 .. {n - 1}" for n in nvec)
+        case Dict():
+            return ", ".join(f"{name}: {describe(part)}" for name, part in sorted(space.spaces.items()))
+    assert isinstance(space, Box)
+    dtype = {"float32": "f32", "int32": "i32", "uint8": "u8"}.get(
+        jnp.dtype(space.dtype).name, str(jnp.dtype(space.dtype))
+    )
+    bounds = {tuple(map(float, pair)) for pair in np.broadcast(np.asarray(space.low), np.asarray(space.high))}
+    low, high = min(bounds)
+    same = dtype != "bool" and len(bounds) == 1 and np.isfinite([low, high]).all()
+    return f"{dtype}{list(space.shape)}" + (f" in {low:.3g} .. {high:.3g}" if same else "")
+
+
+def paragraph(doc: str | None) -> str:
+    """Return a docstring with its paragraphs on one line each."""
+    first, _, rest = (doc or "").partition("\n")
+    text = f"{first}\n{textwrap.dedent(rest)}".strip()
+    return "\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
+
+
+BEST = (  # how a docstring speaks of the best possible return, and how the page does
+    (r"[Bb]est possible return: (.+?)", "{}"),
+    (r"[Bb]est (?:possible )?expected return: (.+?)", "{} (expected)"),
+    (r"[Bb]est return is (.+?)", "{}"),
+    (r"would give (.+?)", "below {}"),
+    (r"no policy gets more than (.+?)", "at most {}"),
+    (r"No return is above (.+?)", "at most {}"),
+    (r"(No bound) on the return", "unbounded"),
+)
+
+
+def best_return(doc: str) -> str:
+    """Return what a docstring says of the best possible return."""
+    for pattern, form in BEST:
+        if found := re.search(pattern + r"(?:\. |\.?\n|\.?$)", doc):
+            return form.format(found[1])
+    return "not known"
+
+
+def source(doc: str) -> str:
+    """Return what a docstring gives as the source, without the remarks that follow it."""
+    found = re.search(r"Source: (.+)", doc)
+    return re.split(r";|, whose|, with the|, as in bsuite", found[1])[0].rstrip(".") if found else ""
+
+
+def read(text: str) -> tuple[dict[str, str], str]:
+    """Return the speeds on a page, by id, and what they were measured on."""
+    rows = re.findall(r"^\| \[([^\]`]+)\]\(.*\| ([^|]*) \|$", text, re.MULTILINE)
+    machine = re.search(r"^Steps per second: .* program, (.*)$", text, re.MULTILINE)
+    return dict(rows), machine[1] if machine else "not measured yet."
+
+
+def measure() -> tuple[dict[str, str], str]:
+    """Measure every native environment; return its speed by id, and the machine."""
+    import benchmark_environments as benchmark
+
+    speeds = {}
+    for env_id in ENVIRONMENTS:
+        program = benchmark.build(benchmark.ours(purerl.make(env_id), NUM_ENVS, "auto", "fast"), NUM_ENVS, 0.05)
+        best = min(benchmark.timed(program.call, seed)[1] for seed in range(7))  # also right on a busy machine
+        speeds[env_id] = short(program.steps / best)
+        print(env_id, speeds[env_id], flush=True)
+    device = jax.devices()[0]
+    unit = "per second of one core's time, " if device.platform == "cpu" else ""
+    return speeds, f"{unit}the fastest of seven runs on {device.device_kind}, jax {jax.__version__}."
+
+
+def short(speed: float) -> str:
+    """Return a speed as 1.2M or 340k, to two digits."""
+    rounded = float(f"{speed:.2g}")
+    return f"{rounded / 1e6:g}M" if rounded >= 1e6 else f"{rounded / 1e3:g}k"
+
+
+def main() -> None:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="measure the speeds anew")
+    args: Any = parser.parse_args()
+    speeds, machine = measure() if args.measure else read(PAGE.read_text() if PAGE.exists() else "")
+    PAGE.write_text(page(speeds, machine))
+
+
+if __name__ == "__main__":
+    main()
