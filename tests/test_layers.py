@@ -14,6 +14,7 @@ TOOLS = {  # may import anything
     "cache",
     "checkpoint",
     "cli",
+    "commands",
     "config",
     "display",
     "log",
@@ -48,6 +49,7 @@ HEAVY = {
 
 def modules():
     files = [*ROOT.glob("purerl/*.py"), *ROOT.glob("purerl/wrappers/*.py"), *ROOT.glob("purerl/testing/*.py")]
+    files += [*ROOT.glob("purerl/commands/*.py")]
     files += [*ROOT.glob("envs/**/*.py"), *ROOT.glob("algos/**/*.py")]
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
 

@@ -1,0 +1,40 @@
+"""`purerl evaluate`: play episodes with trained agents."""
+
+from pathlib import Path
+
+import click
+
+from purerl.commands.options import PATH
+
+
+@click.command(name="evaluate")
+@click.argument("run_dir", type=PATH)
+@click.option("--episodes", type=click.IntRange(1), default=128, metavar="N", help="Per seed; default 128.")
+@click.option("--gif", type=PATH, metavar="FILE", help="Also record an episode of the best seed's agent.")
+@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
+def command(run_dir: Path, episodes: int, gif: Path | None, no_cache: bool) -> None:
+    """Play episodes with the agents of a run's newest checkpoint, without exploration."""
+    from purerl import cache
+
+    if not no_cache:
+        cache.enable()
+    from purerl import summary, trained
+
+    run = trained.load_run(run_dir)
+    played = trained.play(run, episodes)
+    click.echo(f"{run.settings.algorithm} on {run.settings.environment}, update {int(run.state.num_updates):,}")
+    click.echo(f"{'seed':>6} {'return':>10} {'std':>9} {'min':>9} {'max':>9} {'length':>8}")
+    for i, returns in enumerate(played.episode_return):
+        seed, length = run.settings.options.seed + i, played.episode_length[i].mean()
+        numbers = f"{returns.mean():10.5g} {returns.std():9.4g} {returns.min():9.5g} {returns.max():9.5g} {length:8.5g}"
+        click.echo(f"{seed:6} {numbers}{'  failed in training' if run.failed[i] else ''}")
+    if len(played.episode_return) > 1:
+        means = played.episode_return.mean(axis=1)[~run.failed]
+        over = summary.over_seeds(means.tolist())
+        low, high = over["iqm_interval_95"] or (float("nan"), float("nan"))
+        click.echo(f"over seeds: mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})")
+    if not played.finished.all():
+        click.echo(f"{(~played.finished).sum()} of {played.finished.size} episodes did not end and were cut off")
+    if gif is not None:
+        trained.save_gif(run, played, gif)
+        click.echo(gif)

@@ -1,0 +1,79 @@
+"""What commands share: paths, the flags made of a config's fields, and the environment's parameters."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import click
+
+from purerl.errors import InputError, unknown
+from purerl.registry import ALGORITHMS
+
+PATH = click.Path(path_type=Path)
+
+
+def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Take `--env.NAME VALUE` and `--env.NAME=VALUE` out of the arguments."""
+    parameters, rest = {}, []
+    remaining = iter(args)
+    for arg in remaining:
+        if not arg.startswith("--env."):
+            rest.append(arg)
+            continue
+        name, equals, value = arg.removeprefix("--env.").partition("=")
+        if not equals:
+            value = next(remaining, "")
+        if not name or not value or value.startswith("--"):
+            raise InputError(f"{arg} needs a name and a value, such as --env.gravity 12")
+        parameters[name] = value
+    return parameters, rest
+
+
+def find_algorithm(args: list[str]) -> str | None:
+    """Return the algorithm that the arguments name, before they are parsed: its fields are options."""
+    if args and not args[0].startswith("-"):
+        if args[0] not in ALGORITHMS:
+            raise unknown("algorithm", args[0], ALGORITHMS)
+        return args[0]
+    named = [arg for arg in args if arg in ALGORITHMS]
+    if named:
+        return named[0]
+    for i, arg in enumerate(args):  # the file of --config names one
+        flag, _, value = arg.partition("=")
+        if flag == "--config" and (value or args[i + 1 : i + 2]):
+            from purerl.config import read_toml
+
+            written = read_toml(Path(value or args[i + 1])).get("algorithm")
+            return written if written in ALGORITHMS else None
+    return None
+
+
+def config_options(algorithm: str | None) -> list[click.Option]:
+    """Return a flag per field of the algorithm's config; none without an algorithm."""
+    if algorithm is None:
+        return []
+    from purerl import config, registry
+
+    _, config_class = registry.algorithm(algorithm)
+    return options_of(config_class, config.hints(config_class))
+
+
+def options_of(cls: Any, hints: dict[str, Any]) -> list[click.Option]:
+    """Return an option per field of a dataclass, with its type, default and doc; values are parsed later."""
+    from purerl.config import describe
+
+    options = []
+    for field in dataclasses.fields(cls):
+        choices = field.metadata.get("choices")
+        kind = " | ".join(str(choice) for choice in choices) if choices else describe(hints[field.name])
+        default = "" if field.default is dataclasses.MISSING else f"; default {_shown(field.default)}"
+        doc = f"{field.metadata.get('doc', '')} [{kind}{default}]"
+        flag = "--" + field.name.replace("_", "-")
+        options.append(click.Option([flag, field.name], metavar="VALUE", help=doc.strip()))
+    return options
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(str(entry) for entry in value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -1,0 +1,47 @@
+"""`purerl play`: show an episode."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from purerl.commands.options import PATH
+from purerl.errors import InputError
+
+
+@click.command(name="play")
+@click.argument("environment", metavar="ENVIRONMENT")
+@click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
+@click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
+@click.option("--terminal", is_flag=True, help="Show the episode as text.")
+@click.option("--seed", type=int, default=0, metavar="S", help="Draws the start and all that is random; default 0.")
+@click.option("--max-steps", type=click.IntRange(1), default=500, metavar="N", help="Where it is cut off; default 500.")
+@click.option(
+    "--fps", type=click.FloatRange(1, 100), default=30.0, metavar="N", help="Pictures per second; default 30."
+)
+def command(
+    environment: str, policy: str, gif: Path | None, terminal: bool, seed: int, max_steps: int, fps: float
+) -> None:
+    """Play one episode of ENVIRONMENT and show it.
+
+    \b
+    purerl play CartPole-v1 --terminal
+    purerl play Breakout-MinAtar --policy runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
+    A scripted policy is a function (key, observation) -> action.
+    """
+    if gif is None and not terminal:
+        raise InputError("play needs --gif FILE or --terminal")
+    import jax
+
+    from purerl import render, trained
+    from purerl.plan import make_environment
+
+    env = make_environment(environment, {})
+    episode = render.play(env, trained.find_policy(policy, env), jax.random.key(seed), max_steps)
+    if terminal:
+        render.show_text(render.frames_text(env, episode), fps if sys.stdout.isatty() else None)
+    if gif is not None:
+        render.save_gif(render.frames(env, episode), gif, fps)
+        click.echo(gif)
+    over = "" if episode.ended else f"; cut off after {max_steps} steps"
+    click.echo(f"return {float(episode.reward.sum()):.5g} in {len(episode.reward)} steps{over}")

@@ -1,0 +1,108 @@
+"""`purerl train`: train agents, or go on with a run that was stopped."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from purerl.commands.options import PATH, config_options, find_algorithm, split_parameters
+from purerl.errors import InputError
+from purerl.registry import ALGORITHMS
+
+
+class TrainCommand(click.Command):
+    """`train`, whose options are those of every run and the fields of the algorithm's config."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take --env.NAME VALUE and find the algorithm, then parse as usual."""
+        ctx.meta["parameters"], args = split_parameters(args)
+        ctx.meta["algorithm"] = find_algorithm(args)
+        return super().parse_args(ctx, args)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the options of a run, and those of the algorithm where it is known."""
+        params = super().get_params(ctx)
+        help_option, own = params[-1], params[:-1]
+        return [*own, *config_options(ctx.meta.get("algorithm")), help_option]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options in two sections."""
+        algorithm = ctx.meta.get("algorithm")
+        config_names = {option.name for option in config_options(algorithm)}
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        records = [(option.name in config_names, option.get_help_record(ctx)) for option in options]
+        with formatter.section("Options"):
+            formatter.write_dl([record for of_config, record in records if record and not of_config])
+        if algorithm:
+            with formatter.section(f"Settings of {algorithm}"):
+                formatter.write_dl([record for of_config, record in records if record and of_config])
+        else:
+            formatter.write_paragraph()
+            formatter.write_text(f"purerl train ALGORITHM --help lists its settings: {', '.join(sorted(ALGORITHMS))}.")
+
+
+@click.command(
+    name="train",
+    cls=TrainCommand,
+    epilog="Settings: the algorithm's defaults, then configs/ (see purerl list configs), then --config, then flags.",
+)
+@click.argument("algorithm", required=False)
+@click.argument("environment", required=False)
+@click.option("--seeds", metavar="N", help="Agents trained side by side in one program; default 1.")
+@click.option("--seed", metavar="S", help="The first seed; default 0.")
+@click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
+@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
+@click.option("--out", type=PATH, metavar="DIR", help="The run's folder; default runs/ALGORITHM-ENVIRONMENT-N.")
+@click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Go on with a run that was stopped.")
+@click.option("--log-interval", metavar="N", help="Updates between two rows of metrics.csv; default: about 150 rows.")
+@click.option("--evaluations", metavar="N", help="Evaluations during the run; default 10.")
+@click.option("--eval-episodes", metavar="N", help="Episodes per seed of the final evaluation; default 128.")
+@click.option("--checkpoint-interval", metavar="SECONDS", help="Time between two checkpoints; default 60.")
+@click.option("--keep-checkpoints", metavar="K", help="How many are kept; default 3.")
+@click.option("--tensorboard", is_flag=True, default=None, help="Also write TensorBoard events.")
+@click.option("--plain", is_flag=True, help="Lines of text instead of the live display.")
+@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
+def command(
+    algorithm: str | None,
+    environment: str | None,
+    config_file: Path | None,
+    env_parameter: str | None,
+    out: Path | None,
+    resume_folder: Path | None,
+    plain: bool,
+    no_cache: bool,
+    **flags: Any,
+) -> int:
+    """Train ALGORITHM on ENVIRONMENT.
+
+    \b
+    purerl train ppo CartPole-v1
+    purerl train ppo CartPole-v1 --seeds 8 --total-timesteps 1e6 --learning-rate 1e-3 --env.gravity 12
+    purerl train --config runs/ppo-CartPole-v1-1/config.toml
+    purerl train --resume runs/ppo-CartPole-v1-1
+    """
+    from purerl import config
+
+    context = click.get_current_context()
+    parameters = {name: config.from_text(text) for name, text in context.meta["parameters"].items()}
+    given = {name: value for name, value in flags.items() if value is not None}
+    given = {name: config.from_text(value) if isinstance(value, str) else value for name, value in given.items()}
+    if resume_folder is not None:
+        also = [algorithm, environment, config_file, out, *parameters, *given]
+        if any(value is not None for value in also):
+            raise InputError(
+                "--resume goes on with a run as it is: it takes no settings, environment or --out beside it"
+            )
+        return _run("resume", not no_cache, resume_folder, plain)
+    run = config.settings(algorithm, environment, given, parameters, config_file)
+    return _run("start", not no_cache, run, out, plain)
+
+
+def _run(what: str, cached: bool, *args: Any) -> int:
+    from purerl import cache
+
+    if cached:
+        cache.enable()
+    from purerl import run
+
+    return getattr(run, what)(*args)
