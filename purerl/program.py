@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.evaluate import Evaluation, evaluate
-from purerl.metrics import EpisodeStatistics
+from purerl.interval import Interval
 from purerl.train import Trainer, TrainState, make_trainer
 from purerl.types import AlgorithmFactory, Array, Config, Environment, Metrics, PyTree
 
@@ -30,19 +30,11 @@ CAUSES = {
 }
 
 
-class Interval(NamedTuple):
-    """What happened since the last row of metrics."""
-
-    updates: Array  # i32[]
-    statistics: EpisodeStatistics
-    sums: Metrics  # f32[] each, the algorithm's metrics added up
-
-
 class Progress(NamedTuple):
     """A run between two chunks; all but the two counts of updates have a leading axis of seeds."""
 
     state: TrainState
-    interval: Interval
+    interval: Interval  # since the last row of metrics
     failed_at: Array  # i32[], the first update whose metrics were not finite; 0: none
     cause: Array  # i32[], a key of CAUSES
 
@@ -81,10 +73,12 @@ def functions(factory: AlgorithmFactory, env: Environment, config: Config, seed:
         trainer = make_trainer(factory, env, config)
 
         def one(progress: Progress) -> tuple[Progress, Metrics]:
-            cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), _clear(progress), progress.interval)
+            before = progress.interval
+            cleared = Interval.empty(before.statistics, before.sums)
+            cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
             progress = progress._replace(interval=cleared)
             progress = jax.lax.fori_loop(0, num, lambda _, p: _step(trainer, p), progress)
-            return progress, _means(progress.interval) | {"failed_at": progress.failed_at, "cause": progress.cause}
+            return progress, progress.interval.means() | {"failed_at": progress.failed_at, "cause": progress.cause}
 
         return jax.vmap(one, in_axes=(SEED_AXES,), out_axes=(SEED_AXES, 0))(progress)
 
@@ -176,9 +170,7 @@ def _as_leaf(value: Any) -> Any:
 def _begin(trainer: Trainer, seed: Array) -> Progress:
     state = trainer.init(jax.random.key(seed))
     metrics = jax.eval_shape(trainer.step, state)[1]
-    own = {name: jnp.float32(0) for name in metrics if name not in state.vector.statistics.summary()}
-    interval = Interval(jnp.int32(0), state.vector.statistics, own)
-    progress = Progress(state, interval, jnp.int32(0), jnp.int32(0))
+    progress = Progress(state, Interval.empty(state.vector.statistics, metrics), jnp.int32(0), jnp.int32(0))
     # Weakly typed arrays would come back from a checkpoint with another type.
     return jax.tree.map(lambda x: x if _is_key(x) else jax.lax.convert_element_type(x, x.dtype), progress)
 
@@ -187,23 +179,11 @@ def _is_key(x: Array) -> bool:
     return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
-def _clear(progress: Progress) -> Interval:
-    statistics, sums = progress.interval.statistics, progress.interval.sums
-    none = EpisodeStatistics.clear(statistics.episodes.shape[0], tuple(statistics.info_sum))
-    return Interval(jnp.int32(0), none, jax.tree.map(jnp.zeros_like, sums))
-
-
 def _step(trainer: Trainer, progress: Progress) -> Progress:
     """Take one update, add what it was like to the interval, and look whether it failed."""
     state, metrics = trainer.step(progress.state)
-    interval = progress.interval
-    own = {name: metrics[name] for name in interval.sums}
-    interval = Interval(
-        interval.updates + 1,
-        interval.statistics.merge(state.vector.statistics),
-        jax.tree.map(jnp.add, interval.sums, own),
-    )
-    failed_now = (progress.failed_at == 0) & ~_all_finite(own)
+    interval = progress.interval.add(state.vector.statistics, metrics)
+    failed_now = (progress.failed_at == 0) & ~_all_finite({name: metrics[name] for name in interval.sums})
     failed_at = jnp.where(failed_now, state.num_updates, progress.failed_at)
     cause = jnp.where(failed_now, _cause(state), progress.cause)
     return Progress(state, interval, failed_at, cause)
@@ -217,8 +197,3 @@ def _all_finite(tree: PyTree) -> Array:
 def _cause(state: TrainState) -> Array:
     rewards = (state.vector.episode_return, state.vector.statistics.return_sum)
     return jnp.where(~_all_finite(rewards), 2, jnp.where(~_all_finite(state.observation), 3, 1)).astype(jnp.int32)
-
-
-def _means(interval: Interval) -> Metrics:
-    divisor = jnp.maximum(interval.updates, 1).astype(jnp.float32)
-    return interval.statistics.summary() | jax.tree.map(lambda total: total / divisor, interval.sums)

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from purerl.errors import InputError
+from purerl.interval import Interval
 from purerl.prng import convert
 from purerl.types import (
     Algorithm,
@@ -111,7 +113,11 @@ def collect(
 
 
 def make_train(
-    algorithm: AlgorithmFactory, env: Environment, config: Any, total_timesteps: int | None = None
+    algorithm: AlgorithmFactory,
+    env: Environment,
+    config: Any,
+    total_timesteps: int | None = None,
+    num_points: int | None = None,
 ) -> Callable[[Key], tuple[TrainState, Metrics]]:
     """Return a whole run as one pure function: key -> (state, metrics[num_updates]).
 
@@ -121,9 +127,11 @@ def make_train(
       algorithm, env, config: as for `make_trainer`.
       total_timesteps: environment steps, rounded down to whole updates; `config.total_timesteps` if none is given. It
         also sets the horizon of the config's schedules.
+      num_points: return metrics[num_points] instead, whatever the run's length: what the updates between two points
+        were like (`Interval.means`). `curve_points` says at which updates they are.
 
     Raises:
-      InputError: if that is less than one rollout.
+      InputError: if that is less than one rollout, or there are more points than updates.
     """
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
@@ -139,4 +147,31 @@ def make_train(
     def train(key: Key) -> tuple[TrainState, Metrics]:
         return jax.lax.scan(lambda state, _: trainer.step(state), trainer.init(key), None, num_updates)
 
-    return train
+    if num_points is None:
+        return train
+    ends = curve_points(num_updates, num_points)
+    spans = jnp.asarray(np.diff(ends, prepend=0), jnp.int32)
+    return lambda key: jax.lax.scan(lambda state, span: advance(trainer, state, span), trainer.init(key), spans)
+
+
+def curve_points(num_updates: int, num_points: int) -> np.ndarray:
+    """Return i64[num_points]: after how many updates each point of a curve is, evenly spread, the last at the end.
+
+    Raises:
+      InputError: if there are fewer updates than points.
+    """
+    if not 1 <= num_points <= num_updates:
+        raise InputError(f"num_points is {num_points}; it must be at least 1 and at most the {num_updates} updates")
+    return np.arange(1, num_points + 1) * num_updates // num_points
+
+
+def advance(trainer: Trainer, state: TrainState, num_updates: Array) -> tuple[TrainState, Metrics]:
+    """Take i32[] updates, at least one; return the state and what they were like, as `Interval.means`."""
+    metrics = jax.eval_shape(trainer.step, state)[1]
+
+    def one(_: Array, carry: tuple[TrainState, Interval]) -> tuple[TrainState, Interval]:
+        state, metrics = trainer.step(carry[0])
+        return state, carry[1].add(state.vector.statistics, metrics)
+
+    state, interval = jax.lax.fori_loop(0, num_updates, one, (state, Interval.empty(state.vector.statistics, metrics)))
+    return state, interval.means()

@@ -12,7 +12,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.objectives import Clip
-from purerl.train import collect
+from purerl.train import collect, curve_points
 from purerl.types import Algorithm
 
 CONFIG = PPOConfig(
@@ -124,6 +124,53 @@ def test_less_than_one_rollout():
     with pytest.raises(InputError) as caught:
         make_train(ppo, CartPole(), CONFIG, total_timesteps=31)
     assert str(caught.value) == ("total_timesteps 31 is less than one rollout: num_envs x rollout_length = 32")
+
+
+@pytest.mark.parametrize("num_points", [2, 3])
+def test_curves_without_stacks(num_points):
+    """Points of a curve against the stacked metrics of every update, reduced by NumPy."""
+    config = dataclasses.replace(CONFIG, rollout_length=8, total_timesteps=16 * 7)
+    keys = jax.random.split(jax.random.key(3), 3)
+    full_state, full = jax.jit(jax.vmap(make_train(ppo, CartPole(), config)))(keys)
+    state, points = jax.jit(jax.vmap(make_train(ppo, CartPole(), config, num_points=num_points)))(keys)
+    same(state, full_state, 1e-4)
+    full, points = jax.tree.map(np.asarray, (full, points))
+    assert full.keys() == points.keys()
+    assert np.isnan(full["episode_return"]).any(), "some updates should see no episode end"
+    ends = curve_points(7, num_points)
+    assert ends.tolist() == {2: [3, 7], 3: [2, 4, 7]}[num_points]
+    for i, part in enumerate(np.split(np.arange(7), ends[:-1])):
+        for lane in range(3):
+            count = full["episodes"][lane, part]
+            assert points["episodes"][lane, i] == count.sum()
+            for name in full:
+                values, found = full[name][lane, part], points[name][lane, i]
+                if name in ("episode_return", "episode_length"):
+                    some = count > 0
+                    expected = np.average(values[some], weights=count[some]) if some.any() else np.nan
+                elif name.endswith(("_min", "_max")):
+                    reduce = np.fmin if name.endswith("_min") else np.fmax
+                    expected = reduce.reduce(values)
+                elif name != "episodes":
+                    expected = values.mean()
+                else:
+                    continue
+                np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, err_msg=name)
+
+
+def test_memory_of_a_curve_does_not_grow_with_the_run():
+    def outputs(total_timesteps):
+        train = make_train(ppo, CartPole(), CONFIG, total_timesteps=total_timesteps, num_points=5)
+        return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(train, jax.random.key(0))))
+
+    assert outputs(32 * 5) == outputs(32 * 100_000)
+
+
+@pytest.mark.parametrize("num_points", [0, 4])
+def test_points_that_cannot_be(num_points):
+    with pytest.raises(InputError) as caught:
+        make_train(ppo, CartPole(), CONFIG, num_points=num_points)
+    assert str(caught.value) == f"num_points is {num_points}; it must be at least 1 and at most the 3 updates"
 
 
 def observer(spec, config):
