@@ -1,7 +1,8 @@
 """Learning curves of runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -66,13 +67,19 @@ def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = ""
         axes.plot(points, means, color=color, label=None if label else "evaluation, greedy (mean)", **dots)
 
 
-def draw(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, path: Path) -> None:
+def draw(
+    runs: Sequence[tuple[str, dict[str, np.ndarray]]],
+    title: str,
+    path: Path,
+    levels: Mapping[str, float] = MappingProxyType({}),
+) -> None:
     """Write the picture of one or several runs.
 
     Args:
       runs: (name, columns) each.
       title: above it.
       path: where to; its ending says which format.
+      levels: returns to compare with, by name, drawn as dotted lines.
 
     Raises:
       InputError: if it cannot be written.
@@ -88,6 +95,8 @@ def draw(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, path: Pa
         curve(axes, columns, f"C{i % 10}", name if len(runs) > 1 else "")
     if len(runs) > 1:
         axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
+    for name, level in levels.items():
+        axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
     axes.set_title(title)
     axes.set_xlabel("environment steps of each seed")
     axes.set_ylabel("episode return (sum of rewards)")

@@ -1,0 +1,267 @@
+"""Learning curves of the settings in `configs/`, as they are published in `results/`.
+
+python scripts/learning_curves.py CartPole-v1 --algorithms ppo dqn pqn c51 --seeds 10
+python scripts/learning_curves.py --all       everything that is not there yet
+python scripts/learning_curves.py --table     results/README.md and the pictures, from the files that are there
+python scripts/learning_curves.py --check     the first steps again: are they as good as what is published?
+
+A finished curve is kept unless --again is given; one that was stopped goes on where it was.
+"""
+
+import argparse
+import dataclasses
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from figures import FIGURES, Figure, select
+from result_file import FOLDER, Result, chosen, path_of, read, settings_of, write
+
+import purerl
+from purerl import cache, config, log, plan, plot, registry, run, stats
+from purerl.config import Settings
+from purerl.errors import InputError
+from purerl.types import Algorithm, Config, EnvironmentSpec
+
+RUNS = Path("runs") / "curves"
+ROWS = 100  # of a curve
+RANDOM_SEEDS = 5
+CHECK_SEEDS = 4
+CHECK_STEPS = 60_000  # environment steps per seed of a check
+
+
+def settings_for(figure: Figure, seeds: int | None = None) -> Settings:
+    """Return the settings of a figure's run."""
+    flags = {"seeds": seeds or figure.seeds, "keep_checkpoints": 1, "checkpoint_interval": 300, **figure.changes}
+    made = config.settings(figure.algorithm, figure.task, flags)
+    interval = max(1, int(made.config.total_timesteps) // made.config.steps_per_update // ROWS)
+    options = dataclasses.replace(made.options, log_interval=interval)
+    return dataclasses.replace(made, options=options)
+
+
+def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER) -> int:
+    """Train a figure's agents, or go on, and write the result; return the exit code, 0 if it is there."""
+    wanted, path = settings_for(figure, seeds), path_of(figure.task, figure.label, results)
+    if path.exists() and not again:
+        same = chosen(read(path).head) == settings_of(wanted)
+        print(f"{path}: kept" if same else f"{path}: kept, made with other settings; --again makes it anew")
+        return 0
+    folder = RUNS / figure.task.replace("/", "-") / figure.label
+    if folder.exists() and (again or not _goes_on(folder, wanted)):
+        shutil.rmtree(folder)
+    began = time.time()
+    code = run.resume(folder, plain=True) if folder.exists() else run.start(wanted, folder, plain=True)
+    if code:
+        return code
+    text = (folder / "config.toml").read_text(encoding="utf-8")
+    columns = log.read(folder / "metrics.csv")
+    made = {"figure": figure.label, "frames": int(columns["env_steps"].max()), "seconds": round(time.time() - began)}
+    write(path, text, columns, made)
+    print(f"wrote {path}")
+    return 0
+
+
+def _goes_on(folder: Path, wanted: Settings) -> bool:
+    """Return whether a stopped run is the wanted one."""
+    try:
+        return plan.saved_settings(folder) == wanted
+    except InputError:
+        return False
+
+
+def random_policy(spec: EnvironmentSpec, settings: Config) -> Algorithm:
+    """Return an algorithm that draws its actions from the space and learns nothing."""
+
+    def act(agent: Any, memory: Any, key: jax.Array, observation: Any, explore: bool) -> tuple[Any, Any, Any]:
+        keys = jax.random.split(key, jax.tree.leaves(observation)[0].shape[0])
+        return jax.vmap(spec.action_space.sample)(keys), memory, ()
+
+    return Algorithm(lambda key: (), lambda num_envs: (), act, lambda agent, key, rollout: (agent, {}))
+
+
+def play_randomly(task: str, again: bool, results: Path = FOLDER) -> None:
+    """Write what the random policy reaches on a task."""
+    path = path_of(task, "random", results)
+    if path.exists() and not again:
+        return
+    env = registry.make(task)
+    trainer = purerl.make_trainer(random_policy, env, Config())
+    keys = jax.random.split(jax.random.key(0), RANDOM_SEEDS)
+    played = jax.jit(jax.vmap(lambda key: purerl.evaluate(trainer, (), key).episode_return))(keys)
+    columns = {"seed": np.arange(RANDOM_SEEDS), "evaluation_return": np.asarray(played).mean(axis=1)}
+    columns |= {"env_steps": np.zeros(RANDOM_SEEDS), "episodes": np.full(RANDOM_SEEDS, played.shape[1])}
+    columns["episode_return"] = columns["evaluation_return"]
+    text = f'algorithm = "random"\nenvironment = "{task}"'
+    write(path, text, columns, {"figure": "random", "frames": 0, "seconds": 0})
+
+
+def draw(task: str, results: Path = FOLDER) -> None:
+    """Draw all curves of a task into one picture, with the random policy's return as a line."""
+    labels = [figure.label for figure in FIGURES if figure.task == task]
+    there = {label: path for label in labels if (path := path_of(task, label, results)).exists()}
+    if there:
+        level = path_of(task, "random", results)
+        levels = {"random policy": float(read(level).final().mean())} if level.exists() else {}
+        curves = [(label, read(path).columns) for label, path in there.items()]
+        plot.draw(curves, task, results / f"{task.replace('/', '-')}.png", levels)
+
+
+def table(results: Path = FOLDER) -> str:
+    """Return results/README.md."""
+    lines = [
+        "# Results",
+        "",
+        "Written by `python scripts/learning_curves.py --table` from the files beside it. A file holds a curve per",
+        "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
+        "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
+        "95% bootstrap interval are over seeds. References are what others publish, with their own settings.",
+    ]
+    for task in dict.fromkeys(figure.task for figure in FIGURES):
+        rows = _rows(task, results)
+        if not rows:
+            continue
+        lines += ["", f"## {task}", "", _conditions(task), "", f"![]({task.replace('/', '-')}.png)", ""]
+        lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
+        lines += ["|---|---|---|---|---|---|---|---|", *rows]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(task: str, results: Path) -> list[str]:
+    figures = [figure for figure in FIGURES if figure.task == task]
+    rows = [_row(figure, read(path)) for figure in figures if (path := path_of(task, figure.label, results)).exists()]
+    level = path_of(task, "random", results)
+    if rows and level.exists():
+        rows.append(_row(Figure(task, "random"), read(level)))
+    return rows
+
+
+def _row(figure: Figure, result: Result) -> str:
+    final = result.final()
+    low, high = stats.bootstrap_interval(final)
+    reference = f"{figure.reference} ({figure.source})" if figure.reference else ""
+    name = f"[{figure.label}]({figure.task.replace('/', '-')}/{figure.label}.csv)"
+    cells = [name, f"{result.made['frames']:,}", str(len(final)), _short(final.mean()), _short(stats.iqm(final))]
+    cells += [f"{_short(low)} .. {_short(high)}", f"{_short(final.min())} .. {_short(final.max())}", reference]
+    return f"| {' | '.join(cells)} |"
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):.1f}" if abs(value) >= 10 else f"{float(value):.2f}"
+
+
+def _conditions(task: str) -> str:
+    """Return what a number must be told with: time limit, sticky actions, action set."""
+    env = registry.make(task)
+    limit = getattr(env, "time_limit", None)
+    told = [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
+    if hasattr(env, "sticky_action_probability"):
+        told += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]
+    return " ".join(told)
+
+
+class Comparison(NamedTuple):
+    """New seeds beside the published ones, after the same number of steps."""
+
+    figure: Figure
+    env_steps: int
+    new: np.ndarray  # f64[CHECK_SEEDS]
+    published: np.ndarray  # f64[seeds]
+
+    @property
+    def worse(self) -> bool:
+        """Whether the new mean is below the published one by more than chance explains, z > 4."""
+        spread = np.hypot(
+            np.std(self.new, ddof=1) / len(self.new) ** 0.5, np.std(self.published, ddof=1) / len(self.published) ** 0.5
+        )
+        return bool(np.mean(self.new) < np.mean(self.published) - 4 * spread - 1e-6)
+
+
+def check(figure: Figure, results: Path = FOLDER, steps: int = CHECK_STEPS) -> Comparison:
+    """Train new seeds for the first steps of a published curve, and compare the returns of their episodes there."""
+    published = read(path_of(figure.task, figure.label, results))
+    curves = log.by_seed(published.columns, "episode_return")
+    known = min((x for x, _ in curves.values()), key=len)
+    end = int(known[known <= max(steps, known[0])][-1])
+    begin = int(max([0, *known[known < end]]))
+    wanted = settings_for(figure)
+    factory, _ = registry.algorithm(figure.algorithm)
+    trainer = purerl.make_trainer(factory, registry.make(figure.task), wanted.config)
+    per_update = wanted.config.steps_per_update
+
+    def returns(key: jax.Array) -> jax.Array:
+        _, metrics = jax.lax.scan(lambda state, _: trainer.step(state), trainer.init(key), None, end // per_update)
+        late = slice(begin // per_update, None)
+        episodes, mean = metrics["episodes"][late], metrics["episode_return"][late]
+        return jnp.sum(jnp.where(episodes > 0, mean * episodes, 0.0)) / jnp.maximum(jnp.sum(episodes), 1.0)
+
+    keys = jax.random.split(jax.random.key(1_000), CHECK_SEEDS)
+    new = np.asarray(jax.jit(jax.vmap(returns))(keys), np.float64)
+    return Comparison(figure, end, new, np.array([y[x == end][0] for x, y in curves.values() if (x == end).any()]))
+
+
+def check_all(figures: Sequence[Figure]) -> int:
+    """Compare everything that is published; return the exit code, 1 if something got worse."""
+    worse = 0
+    for figure in figures:
+        if not path_of(figure.task, figure.label).exists():
+            continue
+        found = check(figure)
+        worse += found.worse
+        told = f"new {found.new.mean():.1f}, published {found.published.mean():.1f}"
+        print(f"{'WORSE' if found.worse else 'ok   '} {figure.task} {figure.label} after {found.env_steps:,}: {told}")
+    return int(worse > 0)
+
+
+def make_pages(tasks: Sequence[str], results: Path = FOLDER) -> None:
+    """Write the pictures of some tasks and results/README.md."""
+    for task in tasks:
+        draw(task, results)
+    (results / "README.md").write_text(table(results), encoding="utf-8")
+
+
+def arguments(args: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tasks", nargs="*", help="environments, such as CartPole-v1")
+    parser.add_argument("--algorithms", nargs="+", default=[], help="all with a figure there if none is named")
+    parser.add_argument("--seeds", type=int, help="10; 5 for MinAtar")
+    parser.add_argument("--all", action="store_true", help="every figure")
+    parser.add_argument("--again", action="store_true", help="also what is there already")
+    parser.add_argument("--table", action="store_true", help="only write the pictures and results/README.md")
+    parser.add_argument("--check", action="store_true", help="compare short runs with what is published")
+    return parser.parse_args(args)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Do what the command line says; return the exit code."""
+    given = arguments(args)
+    figures = select(given.tasks, given.algorithms)
+    tasks = list(dict.fromkeys(figure.task for figure in figures))
+    cache.enable()
+    if given.table:
+        make_pages(tasks)
+        return 0
+    if given.check:
+        return check_all(figures)
+    if not given.tasks and not given.all:
+        raise InputError("name a task, such as CartPole-v1, or --all")
+    for figure in figures:
+        code = train(figure, given.seeds, given.again)
+        if code:
+            return code
+        play_randomly(figure.task, given.again)
+        make_pages([figure.task])
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except InputError as error:
+        sys.exit(f"learning_curves: error: {error}")

@@ -1,0 +1,119 @@
+"""A published result: one CSV with a curve per seed, whose head is the TOML of how it was made.
+
+The head's lines begin with "# ". It is a run's `config.toml`, complete, so that it can be trained again, and a table
+`result` that says where it was made. `pandas.read_csv(path, comment="#")` reads the rest.
+"""
+
+import hashlib
+import json
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from purerl import config, registry, summary
+from purerl.config import Settings
+from purerl.errors import InputError
+
+FOLDER = Path(__file__).parents[1] / "results"
+COLUMNS = ("seed", "env_steps", "episodes", "episode_return", "evaluation_return")
+NOT_SETTINGS = ("format", "version", "env", "result", "algorithm", "environment")
+
+
+class Result(NamedTuple):
+    """What a file of `results/` holds."""
+
+    head: dict[str, Any]
+    columns: dict[str, np.ndarray]  # f64[rows] each: COLUMNS
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """Where and how it was made."""
+        return self.head["result"]
+
+    def final(self) -> np.ndarray:
+        """Return f64[seeds]: the mean greedy return of each seed at the end."""
+        last = self.columns["env_steps"] == self.columns["env_steps"].max()
+        return self.columns["evaluation_return"][last]
+
+
+def path_of(task: str, label: str, folder: Path = FOLDER) -> Path:
+    """Return where a figure's result is: results/TASK/LABEL.csv."""
+    return folder / task.replace("/", "-") / f"{label}.csv"
+
+
+def settings_of(run: Settings) -> dict[str, Any]:
+    """Return what decides a run's numbers, as it is written: algorithm, environment, config and parameters."""
+    table = tomllib.loads(config.dump(run, registry.make(run.environment, **run.parameters)))
+    return chosen(table)
+
+
+def chosen(head: dict[str, Any]) -> dict[str, Any]:
+    """Return the same of a result's head."""
+    _, config_class = registry.algorithm(head["algorithm"]) if head["algorithm"] != "random" else (None, None)
+    names = config.hints(config_class) if config_class else {}
+    picked = {name: head[name] for name in sorted(head) if name in names}
+    return {"algorithm": head["algorithm"], "environment": head["environment"], "env": head.get("env", {}), **picked}
+
+
+def digest(table: dict[str, Any]) -> str:
+    """Return twelve hexadecimal digits that stand for settings."""
+    return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def write(path: Path, text: str, columns: dict[str, np.ndarray], made: dict[str, Any]) -> None:
+    """Write a result, whole or not at all.
+
+    Args:
+      path: where to.
+      text: the run's config.toml.
+      columns: from `log.read`; COLUMNS are kept.
+      made: further lines of the table `result`.
+    """
+    made = {"settings_digest": digest(chosen(tomllib.loads(text))), **made, **provenance()}
+    lines = [*text.rstrip().splitlines(), "", "[result]", *(f"{name} = {json.dumps(made[name])}" for name in made)]
+    rows = zip(*(columns[name] for name in COLUMNS), strict=True)
+    table = [",".join("" if np.isnan(value) else f"{value:.7g}" for value in row) for row in rows]
+    body = "\n".join([*(f"# {line}".rstrip() for line in lines), ",".join(COLUMNS), *table])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(body + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def read(path: Path) -> Result:
+    """Return a result.
+
+    Raises:
+      InputError: if there is none or it is damaged.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        head = tomllib.loads("\n".join(line[2:] for line in lines if line.startswith("#")))
+        rows = [line.split(",") for line in lines if line and not line.startswith("#")]
+        table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows[1:]])
+        return Result(head, {name: table[:, i] for i, name in enumerate(rows[0])})
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{path} is not a result: {error}") from None
+
+
+def provenance() -> dict[str, Any]:
+    """Return commit, device and versions of here and now."""
+    device = jax.devices()[0]
+    return {"commit": commit(), "device": f"{device.platform} {device.device_kind}", **summary.versions()}
+
+
+def commit() -> str:
+    """Return the commit of the working tree, with "+changes" if the code differs from it."""
+
+    def git(*args: str) -> str:
+        done = subprocess.run(["git", *args], cwd=FOLDER.parent, capture_output=True, text=True, check=False)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    changed = git("status", "--porcelain", "--", "purerl", "algos", "envs", "configs")
+    return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+changes" if changed else "")
