@@ -1,6 +1,6 @@
 """Where episodes start: reset policies whose cost does not grow with what is not reset.
 
-Episode e of environment i starts from `env.reset(renew(fold_in(key[i], e)))`. So "spare" and "always" give the same
+Episode e of environment i starts from `reset(renew(fold_in(key[i], e)))`. So "spare" and "always" give the same
 run, bit for bit, and no start is used twice. What a policy decides is when starts are computed:
 
     spare    one start lies in reserve per environment; when one that was used up is needed again, all are renewed.
@@ -11,6 +11,7 @@ run, bit for bit, and no start is used twice. What a policy decides is when star
     pool     starts are drawn from `pool_size` of them that were computed once: cheap for any reset, but they repeat
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -18,8 +19,9 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from purerl.prng import renew
-from purerl.types import Array, Environment, Key, PyTree
+from purerl.types import Array, Key, PyTree
 
+Reset = Callable[[Key], PyTree]
 POLICIES = ("auto", "spare", "always", "pool")
 
 
@@ -28,48 +30,48 @@ class Starts(NamedTuple):
 
     key: Key  # [B], determines them all
     episode: Array  # i32[B], the number of the running episode
-    spare: PyTree  # [B, ...], (state, observation) in reserve for the next episode; None for "always"
+    spare: PyTree  # [B, ...], what `reset` returned, in reserve for the next episode; None for "always"
     used: Array | None  # bool[B], whether it was used up; None for "always"
     pool: PyTree  # [P, ...], the starts to draw from; None but for "pool"
 
 
-def create(env: Environment, num_envs: int, key: Key, policy: str, pool_size: int) -> tuple[Starts, PyTree]:
-    """Return (starts, (state, observation)[B] of the first episodes)."""
+def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -> tuple[Starts, PyTree]:
+    """Return (starts, what `reset` returns [B], of the first episodes)."""
     if policy == "auto":
         policy = "spare" if jax.default_backend() == "cpu" else "always"
     pool = None
     if policy == "pool":
         key, key_pool = jax.random.split(key)
-        pool = jax.vmap(env.reset)(jax.random.split(key_pool, pool_size))
+        pool = jax.vmap(reset)(jax.random.split(key_pool, pool_size))
     episode = jnp.zeros(num_envs, jnp.int32)
     starts = Starts(jax.random.split(key, num_envs), episode, None, None, pool)
-    first = _start(env, starts, episode)
+    first = _start(reset, starts, episode)
     if policy == "always":
         return starts, first
     return starts._replace(spare=first, used=jnp.ones(num_envs, jnp.bool_)), first
 
 
-def take(env: Environment, starts: Starts, ended: Array) -> tuple[Starts, PyTree]:
-    """Return (starts, (state, observation)[B] to go on from where an episode ended); `ended` is bool[B]."""
+def take(reset: Reset, starts: Starts, ended: Array) -> tuple[Starts, PyTree]:
+    """Return (starts, what `reset` returns [B], to go on from where an episode ended); `ended` is bool[B]."""
     following = starts.episode + 1
     episode = jnp.where(ended, following, starts.episode)
     if starts.used is None:
-        return starts._replace(episode=episode), _start(env, starts, following)
+        return starts._replace(episode=episode), _start(reset, starts, following)
     spare, used = jax.lax.cond(
         any_lane(ended & starts.used),
-        lambda _: (_start(env, starts, following), jnp.zeros_like(ended)),
+        lambda _: (_start(reset, starts, following), jnp.zeros_like(ended)),
         lambda kept: kept,
         (starts.spare, starts.used),
     )
     return starts._replace(episode=episode, spare=spare, used=used | ended), spare
 
 
-def _start(env: Environment, starts: Starts, episode: Array) -> PyTree:
-    """Return (state, observation)[B] that these episodes, i32[B], start from."""
+def _start(reset: Reset, starts: Starts, episode: Array) -> PyTree:
+    """Return what `reset` returns [B] for these episodes, i32[B]."""
 
     def start(key: Key) -> Any:
         if starts.pool is None:
-            return env.reset(key)
+            return reset(key)
         row = jax.random.randint(key, (), 0, jax.tree.leaves(starts.pool)[0].shape[0])
         return jax.tree.map(lambda x: x[row], starts.pool)
 

@@ -48,6 +48,14 @@ class Environment:
         """
         raise NotImplementedError
 
+    def observe(self, state: PyTree) -> PyTree:
+        """Return the observation of a state, where it is a function of the state alone. Optional.
+
+        `vectorize` then looks at the states to act on, instead of choosing between a start's observation and a step's:
+        cheaper where an observation is larger than a state. It equals what `reset` and `step` return.
+        """
+        raise NotImplementedError
+
     def render(self, state: PyTree) -> np.ndarray:
         """Draw a state, on the host: u8[height, width, 3]. Optional.
 
@@ -90,6 +98,9 @@ class Rollout(NamedTuple):
     next_observation: PyTree  # [T, B, ...], the true successor; differs from observation[t+1] where an episode ended
     extras: PyTree  # [T, B, ...], what `act` wants to remember, such as log-probabilities
     memory: PyTree  # [B, ...], the recurrent memory before the first step; () without one
+    mask: Array | None = None
+    # bool[T, B], False where a step must not count: an agent that has left, a step that only reset a host environment.
+    # It follows an ended step (or another such step), so that no return flows out of it. None: all steps count
 
     @property
     def ended(self) -> Array:

@@ -48,9 +48,8 @@ class VectorEnvironment:
         Returns:
           (state, observation[B]).
         """
-        coming, (env_state, observation) = starts.create(
-            self.env, self.num_envs, key, self.reset_policy, self.pool_size
-        )
+        coming, first = starts.create(self._start, self.num_envs, key, self.reset_policy, self.pool_size)
+        env_state, observation = self._seen(first)
         info = jax.eval_shape(self._one_step, key, env_state)[1].info
         statistics = EpisodeStatistics.clear(self.num_envs, tuple(sorted(info)))
         zeros = jnp.zeros(self.num_envs)
@@ -71,18 +70,32 @@ class VectorEnvironment:
         keys = jax.random.split(key, self.num_envs)
         env_state, step = jax.vmap(self.env.step)(keys, state.env_state, action)
         ended = step.terminated | step.truncated
-        coming, (fresh_state, fresh_observation) = starts.take(self.env, state.starts, ended)
+        coming, fresh = starts.take(self._start, state.starts, ended)
+        env_state, observation = self._seen(where(ended, fresh, (env_state, step.observation)[: len(fresh)]))
         episode_return = state.episode_return + step.reward
         episode_length = state.episode_length + 1
         statistics = state.statistics.add(ended, episode_return, episode_length, step.info)
         state = VectorState(
-            where(ended, fresh_state, env_state),
+            env_state,
             jnp.where(ended, 0.0, episode_return),
             jnp.where(ended, 0, episode_length),
             statistics,
             coming,
         )
-        return state, where(ended, fresh_observation, step.observation), step
+        return state, observation, step
+
+    def _start(self, key: Key) -> tuple[PyTree, ...]:
+        """Return what a start holds: (state, observation), or (state,) where the environment observes states."""
+        start = self.env.reset(key)
+        return start[:1] if self._observes else start
+
+    def _seen(self, start: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
+        """Return (state, observation)[B] of what starts hold."""
+        return (start[0], jax.vmap(self.env.observe)(start[0])) if self._observes else (start[0], start[1])
+
+    @property
+    def _observes(self) -> bool:
+        return type(self.env).observe is not Environment.observe
 
     def _one_step(self, key: Key, env_state: PyTree) -> tuple[PyTree, TimeStep]:
         first = jax.tree.map(lambda x: x[0], env_state)

@@ -36,7 +36,7 @@ class Catch(Environment):
         """Put the ball in a random column of the top row and the paddle in the middle."""
         column = jax.random.randint(key, (), 0, self.columns, jnp.int32)
         state = CatchState(jnp.int32(0), column, jnp.int32(self.columns // 2))
-        return state, self._observe(state)
+        return state, self.observe(state)
 
     def step(self, key: Key, state: CatchState, action: Array) -> tuple[CatchState, TimeStep]:
         """Move the paddle, then drop the ball by one row."""
@@ -45,9 +45,10 @@ class Catch(Environment):
         terminated = state.ball_row == self.rows - 1
         reward = jnp.where(paddle == state.ball_column, 1.0, -1.0)
         reward = jnp.where(terminated, reward, 0.0)
-        return state, TimeStep(self._observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep(self.observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
 
-    def _observe(self, state: CatchState) -> Array:
+    def observe(self, state: CatchState) -> Array:
+        """Return f32[rows, columns]: 1 where the ball or the paddle is."""
         row = jnp.arange(self.rows, dtype=jnp.int32)[:, None]
         column = jnp.arange(self.columns, dtype=jnp.int32)[None, :]
         ball = (row == state.ball_row) & (column == state.ball_column)

@@ -40,7 +40,7 @@ class DeepSea(Environment):
     def reset(self, key: Key) -> tuple[DeepSeaState, Array]:
         """Start in the top left corner."""
         state = DeepSeaState(jnp.int32(0), jnp.int32(0))
-        return state, self._observe(state)
+        return state, self.observe(state)
 
     def step(self, key: Key, state: DeepSeaState, action: Array) -> tuple[DeepSeaState, TimeStep]:
         """Move sideways and sink by one row."""
@@ -57,7 +57,7 @@ class DeepSea(Environment):
         shift = jnp.where(right, moves_right.astype(jnp.int32), -1)
         state = DeepSeaState(state.row + 1, jnp.clip(state.column + shift, 0, last))
         terminated = state.row == self.size
-        return state, TimeStep(self._observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep(self.observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
 
     def action_right(self, row: Array, column: Array) -> Array:
         """Return i32[...]: the action that moves right in a cell (row and column i32[...])."""
@@ -67,7 +67,8 @@ class DeepSea(Environment):
             x = (x ^ (x >> jnp.uint32(shift))) * jnp.uint32(factor)
         return (x >> jnp.uint32(31)).astype(jnp.int32)
 
-    def _observe(self, state: DeepSeaState) -> Array:
+    def observe(self, state: DeepSeaState) -> Array:
+        """Return f32[size, size]: 1 where the diver is; 0 everywhere at the bottom."""
         return jnp.zeros((self.size, self.size)).at[state.row, state.column].set(1.0, mode="drop")
 
     def render_text(self, state: DeepSeaState) -> str:

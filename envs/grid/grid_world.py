@@ -94,7 +94,7 @@ class GridWorld(Environment):
         cell = (rank <= chosen).sum(dtype=jnp.int32)  # the first whose rank is above `chosen`
         width = self.walls.shape[1]
         state = GridState(cell // width, cell % width, jnp.int32(0))
-        return state, self._observe(state)
+        return state, self.observe(state)
 
     def step(self, key: Key, state: GridState, action: Array) -> tuple[GridState, TimeStep]:
         """Move by one cell."""
@@ -111,9 +111,10 @@ class GridWorld(Environment):
         terminated = jnp.asarray(self.goals)[row, column]
         state = GridState(row, column, state.time + 1)
         truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self._observe(state), reward, terminated, truncated, {})
+        return state, TimeStep(self.observe(state), reward, terminated, truncated, {})
 
-    def _observe(self, state: GridState) -> Array:
+    def observe(self, state: GridState) -> Array:
+        """Return bool[H, W, 3]: the walker, the walls, the goals."""
         # one cell is written onto the map: on a CPU a sixth of the cost of comparing every cell with the walker's
         walls, goals = jnp.asarray(self.walls, jnp.bool_), jnp.asarray(self.goals, jnp.bool_)
         empty = jnp.stack([jnp.zeros_like(walls), walls, goals], axis=-1)

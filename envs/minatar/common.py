@@ -76,8 +76,8 @@ class MinAtar(Environment):
         return self._advance(state, action, jax.random.uniform(key, (1 + self.num_draws,), jnp.float32))
 
     def _begin(self, draws: Array) -> tuple[MinAtarState, Array]:
-        game = self._start(draws)
-        return MinAtarState(game, jnp.int32(NONE), jnp.int32(0)), self._observe(game)
+        state = MinAtarState(self._start(draws), jnp.int32(NONE), jnp.int32(0))
+        return state, self.observe(state)
 
     def _advance(self, state: MinAtarState, action: Array, draws: Array) -> tuple[MinAtarState, TimeStep]:
         if self.action_set == "minimal":
@@ -87,11 +87,11 @@ class MinAtar(Environment):
         game, reward, terminated = self._play(state.game, action, draws[1:])
         state = MinAtarState(game, action, state.time + 1)
         truncated = jnp.zeros((), bool) if self.time_limit is None else (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self._observe(game), reward.astype(jnp.float32), terminated, truncated, {})
+        return state, TimeStep(self.observe(state), reward.astype(jnp.float32), terminated, truncated, {})
 
     def render_text(self, state: MinAtarState) -> str:
         """Write the board: the number of the first channel that is set in each cell, or a dot."""
-        board = np.asarray(self._observe(jax.tree.map(jnp.asarray, state.game)))
+        board = np.asarray(self.observe(jax.tree.map(jnp.asarray, state)))
         names = np.array([*LETTERS[: len(self.channels)], "."])
         return "\n".join("".join(row) for row in names[np.where(board.any(-1), board.argmax(-1), -1)])
 
@@ -100,10 +100,10 @@ class MinAtar(Environment):
         trails = {LETTERS[i]: SILVER for i, name in enumerate(self.channels) if name == "trail"}
         return tiles(self.render_text(state), trails)
 
-    def _observe(self, game: Any) -> Array:
+    def observe(self, state: MinAtarState) -> Array:
         """Return bool[10, 10, C]."""
         boards = type(self)._boards
-        words = alone(lambda game: pack(boards(game)), game)
+        words = alone(lambda game: pack(boards(game)), state.game)
         return alone(functools.partial(unpack, len(self.channels)), words)
 
     @property

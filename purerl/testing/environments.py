@@ -146,11 +146,23 @@ def _check_values(env: Environment, name: str, record: Record) -> list[Check]:
         raise InputError(f"{name}.observation_space does not contain what it samples")
     if not record.action_inside.all():
         raise InputError(f"{name}.action_space does not contain what it samples, or no action was legal")
-    return [
+    checks = [
         Check("the spaces contain what comes out and what they sample"),
         Check("no NaN, rewards finite"),
         Check("terminated and truncated never together"),
     ]
+    return [*checks, _check_observe(env, name, record)] if type(env).observe is not Environment.observe else checks
+
+
+def _check_observe(env: Environment, name: str, record: Record) -> Check:
+    """What `observe` makes of a state is what the step into it returned."""
+    state, step = record.result
+    template = jax.eval_shape(env.reset, fast(jax.random.key(0)))[0]
+    seen = host(jax.jit(jax.vmap(jax.vmap(env.observe)))(device(state, template)))
+    where = difference(seen, step.observation, 1e-6)
+    if where is not None:
+        raise InputError(f"{name}.observe(state) is not the observation that step returns: {where}")
+    return Check("observe(state) is what reset and step return")
 
 
 def _value_problem(env: Environment, record: Record) -> str | None:

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from purerl.envs.minatar.common import MinAtarState
+
 LANES = 40  # games compared side by side
 CHUNK = 500  # steps per call of the compiled comparison
 
@@ -153,7 +155,7 @@ def compare(game, recorded):
     lanes = [game.cls(sticky_action_probability=settings(lane)[0], **_ramping(game, lane)) for lane in range(LANES)]
     envs = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *lanes)
     starts = jax.tree.map(jnp.asarray, recorded.starts)
-    shown = jax.jit(jax.vmap(lanes[0]._observe))(starts)
+    shown = jax.jit(jax.vmap(lambda game: lanes[0].observe(MinAtarState(game, 0, 0))))(starts)
     np.testing.assert_array_equal(
         np.packbits(np.asarray(shown).reshape(len(recorded.first), -1), axis=1), recorded.first
     )
