@@ -5,8 +5,8 @@ Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form; RMSProp a
 """
 
 import jax
-import jax.numpy as jnp
 
+from purerl import masked
 from purerl.actor_critic import actor_critic
 from purerl.fields import validate
 from purerl.optimizers import descend, linear_to_zero, rmsprop
@@ -47,14 +47,14 @@ def a2c(spec: EnvironmentSpec, config: A2CConfig, *, network: NetworkFactory = a
         advantage = gae(
             rollout.reward, fixed, next_value, rollout.terminated, rollout.ended, config.discount, config.gae_lambda
         )
-        policy_term = -jnp.mean(policy.log_prob(rollout.extras["draw"]) * advantage)
-        value_term = 0.5 * jnp.mean((value - fixed - advantage) ** 2)
-        entropy = jnp.mean(policy.entropy())
+        policy_term = -masked.mean(policy.log_prob(rollout.extras["draw"]) * advantage, rollout.mask)
+        value_term = 0.5 * masked.mean((value - fixed - advantage) ** 2, rollout.mask)
+        entropy = masked.mean(policy.entropy(), rollout.mask)
         metrics = {
             "policy_loss": policy_term,
             "value_loss": value_term,
             "entropy": entropy,
-            "explained_variance": explained_variance(fixed, fixed + advantage),
+            "explained_variance": explained_variance(fixed, fixed + advantage, rollout.mask),
         }
         return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
 

@@ -8,6 +8,7 @@ Source: Espeholt et al. (2018), arXiv:1802.01561.
 import jax
 import jax.numpy as jnp
 
+from purerl import masked
 from purerl.actor_critic import actor_critic
 from purerl.errors import InputError
 from purerl.fields import validate
@@ -69,15 +70,15 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
             config.rho_clip,
             config.c_clip,
         )
-        policy_term = -jnp.mean(log_prob * advantage)
-        value_term = 0.5 * jnp.mean((value - target) ** 2)
-        entropy = jnp.mean(policy.entropy())
+        policy_term = -masked.mean(log_prob * advantage, rollout.mask)
+        value_term = 0.5 * masked.mean((value - target) ** 2, rollout.mask)
+        entropy = masked.mean(policy.entropy(), rollout.mask)
         metrics = {
             "policy_loss": policy_term,
             "value_loss": value_term,
             "entropy": entropy,
-            "mean_rho": jnp.mean(jnp.minimum(jnp.exp(log_ratio), config.rho_clip)),
-            "explained_variance": explained_variance(fixed, target),
+            "mean_rho": masked.mean(jnp.minimum(jnp.exp(log_ratio), config.rho_clip), rollout.mask),
+            "explained_variance": explained_variance(fixed, target, rollout.mask),
         }
         return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
 

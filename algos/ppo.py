@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import masked
 from purerl.actor_critic import actor_critic
 from purerl.errors import InputError
 from purerl.fields import validate
@@ -42,6 +43,7 @@ class Batch(NamedTuple):
     value: Array  # f32
     advantage: Array  # f32
     ended: Array  # bool
+    mask: Array | None  # bool, which samples count; None: all
 
 
 def ppo(
@@ -82,23 +84,24 @@ def ppo(
         policy, value, _ = net.unroll(params, memory, batch.observation, batch.ended)
         log_ratio = (policy.log_prob(batch.draw) - batch.log_prob).reshape(-1)
         advantage = batch.advantage.reshape(-1)
+        mask = None if batch.mask is None else batch.mask.reshape(-1)
         if config.normalize_advantage:
-            advantage = (advantage - jnp.mean(advantage)) / (jnp.std(advantage) + 1e-8)
-        policy_term = jnp.mean(per_sample(policy_loss, log_ratio, advantage, {"config": config}))
+            advantage = (advantage - masked.mean(advantage, mask)) / (masked.std(advantage, mask) + 1e-8)
+        policy_term = masked.mean(per_sample(policy_loss, log_ratio, advantage, {"config": config}), mask)
         target = batch.advantage + batch.value
         value_error = (value - target) ** 2
         if config.value_clip is not None:
             near = batch.value + jnp.clip(value - batch.value, -config.value_clip, config.value_clip)
             value_error = jnp.maximum(value_error, (near - target) ** 2)
-        value_term = 0.5 * jnp.mean(value_error)
-        entropy = jnp.mean(policy.entropy())
+        value_term = 0.5 * masked.mean(value_error, batch.mask)
+        entropy = masked.mean(policy.entropy(), batch.mask)
         ratio = jnp.exp(log_ratio)
         metrics = {
             "policy_loss": policy_term,
             "value_loss": value_term,
             "entropy": entropy,
-            "approx_kl": jnp.mean(ratio - 1.0 - log_ratio),
-            "clip_fraction": jnp.mean((jnp.abs(ratio - 1.0) > config.clip_epsilon).astype(jnp.float32)),
+            "approx_kl": masked.mean(ratio - 1.0 - log_ratio, mask),
+            "clip_fraction": masked.mean((jnp.abs(ratio - 1.0) > config.clip_epsilon).astype(jnp.float32), mask),
         }
         return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
 
@@ -109,7 +112,9 @@ def ppo(
             rollout.reward, value, next_value, rollout.terminated, rollout.ended, config.discount, config.gae_lambda
         )
         drawn = rollout.extras
-        return Batch(rollout.observation, drawn["draw"], drawn["log_prob"], value, advantage, rollout.ended)
+        return Batch(
+            rollout.observation, drawn["draw"], drawn["log_prob"], value, advantage, rollout.ended, rollout.mask
+        )
 
     def gradient_step(carry: tuple[PyTree, PyTree, Array], minibatch: tuple[Batch, PyTree]):
         params, opt_state, going = carry
@@ -134,7 +139,7 @@ def ppo(
         (params, opt_state, _), metrics = shuffled_minibatches(
             gradient_step, carry, (shuffled, rollout.memory), key, config.num_epochs, config.num_minibatches
         )
-        metrics["explained_variance"] = explained_variance(batch.value, batch.value + batch.advantage)
+        metrics["explained_variance"] = explained_variance(batch.value, batch.value + batch.advantage, batch.mask)
         return agent._replace(params=params, opt_state=opt_state), metrics
 
     return Algorithm(init, net.begin, act, update)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import masked
 from purerl.body import NetworkConfig, body
 from purerl.errors import InputError
 from purerl.exploration import EpsilonGreedy, Exploration, greedy
@@ -64,6 +65,7 @@ class Batch(NamedTuple):
     action: Array  # i32
     target: Array  # f32
     ended: Array  # bool
+    mask: Array | None  # bool, which samples count; None: all
 
 
 def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | None = None) -> Algorithm:
@@ -122,8 +124,8 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
         features, _ = base.unroll(params["body"], memory, batch.observation, batch.ended)
         q = q_values(params, features, batch.observation)
         taken = jnp.sum(q * jax.nn.one_hot(batch.action, q.shape[-1]), axis=-1)
-        mean = 0.5 * jnp.mean((taken - batch.target) ** 2)
-        return mean, {"loss": mean, "q_value": jnp.mean(taken)}
+        mean = 0.5 * masked.mean((taken - batch.target) ** 2, batch.mask)
+        return mean, {"loss": mean, "q_value": masked.mean(taken, batch.mask)}
 
     def gradient_step(carry: tuple[PyTree, PyTree], minibatch: tuple[Batch, PyTree]):
         params, opt_state = carry
@@ -133,7 +135,8 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
         return descend(optimizer, gradient, opt_state, params), metrics
 
     def update(agent: PQNAgent, key: Key, rollout: Rollout) -> tuple[PQNAgent, Metrics]:
-        batch = Batch(rollout.observation, rollout.action, targets(agent.params, rollout), rollout.ended)
+        target = targets(agent.params, rollout)
+        batch = Batch(rollout.observation, rollout.action, target, rollout.ended, rollout.mask)
         if recurrent:
             batch = swap_time(batch)
         else:

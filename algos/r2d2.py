@@ -158,7 +158,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         following = jnp.take_along_axis(target_values, best[..., None], axis=-1)[..., 0]
         y = jax.lax.stop_gradient(_targets(parts, following))
         picked = jnp.arange(values.shape[-1]) == late(batch.action)[..., None]
-        return jnp.sum(jnp.where(picked, values[:-1], 0.0), axis=-1), y, parts.valid
+        return jnp.sum(jnp.where(picked, values[:-1], 0.0), axis=-1), y, parts.valid & late(batch.mask)
 
     def loss(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, tuple[Array, Metrics]]:
         taken, y, valid = targets(params, target_params, batch)
@@ -188,11 +188,12 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
 
 def recorded_error(rollout: Rollout, config: R2D2Config) -> Array:
-    """Return f32[T, B]: the TD errors of the Q values recorded while acting; 0 where one is missing."""
+    """Return f32[T, B]: the TD errors of the Q values recorded while acting; 0 where one is missing or not to count."""
     parts = bootstraps(rollout.reward, rollout.terminated, rollout.ended, config.discount, config.n_step)
     best = jnp.concatenate([rollout.extras["best"], jnp.zeros((1, rollout.reward.shape[1]))])
     y = _targets(parts, best)
     seen = (parts.discount == 0.0) | (parts.at <= first_ending(rollout.ended))
+    seen = seen if rollout.mask is None else seen & rollout.mask
     return jnp.where(parts.valid & seen, jnp.abs(rollout.extras["taken"] - y), 0.0)
 
 

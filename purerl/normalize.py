@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import masked
 from purerl.spaces import Space
 from purerl.types import Array, PyTree
 
@@ -23,25 +24,32 @@ class RunningStatistics(NamedTuple):
         ones = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, jnp.float32), struct)
         return RunningStatistics(jnp.float32(0), zeros, ones)
 
-    def update(self, batch: PyTree) -> "RunningStatistics":
-        """Add a batch; its leading axes beyond an observation's are all samples.
+    def update(self, batch: PyTree, mask: Array | None = None) -> "RunningStatistics":
+        """Add a batch; its leading axes beyond an observation's are all samples, of which those in `mask` count.
 
         Source: Chan, Golub and LeVeque (1983), the pairwise update of mean and variance.
         """
         leading = jax.tree.leaves(batch)[0].ndim - jax.tree.leaves(self.mean)[0].ndim
         axes = tuple(range(leading))
-        added = jnp.float32(jax.tree.leaves(batch)[0].size // max(jax.tree.leaves(self.mean)[0].size, 1))
+        if mask is None:
+            added = jnp.float32(jax.tree.leaves(batch)[0].size // max(jax.tree.leaves(self.mean)[0].size, 1))
+        else:
+            added = jnp.sum(mask, dtype=jnp.float32)
         total = self.samples + added
 
         def combine(mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
             x = x.astype(jnp.float32)
-            delta = jnp.mean(x, axes) - mean
-            squares = variance * self.samples + jnp.var(x, axes) * added + delta**2 * (self.samples * added / total)
+            delta = masked.mean(x, mask, axes) - mean
+            own = masked.variance(x, mask, axes) * added
+            squares = variance * self.samples + own + delta**2 * (self.samples * added / total)
             return mean + delta * (added / total), squares / total
 
         pairs = jax.tree.map(combine, self.mean, self.variance, batch)
         mean, variance = jax.tree.transpose(jax.tree.structure(self.mean), jax.tree.structure((0, 0)), pairs)
-        return RunningStatistics(total, mean, variance)
+        updated = RunningStatistics(total, mean, variance)
+        if mask is None:
+            return updated
+        return jax.tree.map(lambda new, old: jnp.where(added > 0, new, old), updated, self)
 
     def normalize(self, value: PyTree, limit: float = 10.0) -> PyTree:
         """Return (value - mean) / std, float32, clipped to +-limit; integers and flags, such as legal actions, stay."""
@@ -65,15 +73,17 @@ class RewardScale(NamedTuple):
         """Return the scale before any reward."""
         return RewardScale(jnp.zeros(num_envs), RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)))
 
-    def update(self, reward: Array, ended: Array, discount: Array | float) -> "RewardScale":
-        """Add a rollout: reward f32[T, B], ended bool[T, B]."""
+    def update(self, reward: Array, ended: Array, discount: Array | float, mask: Array | None = None) -> "RewardScale":
+        """Add a rollout: reward f32[T, B], ended bool[T, B], of which the steps in mask bool[T, B] count."""
+        if mask is not None:
+            reward = jnp.where(mask, reward, 0.0)
 
         def step(discounted: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
             discounted = discounted * discount + at[0]
             return jnp.where(at[1], 0.0, discounted), discounted
 
         discounted, seen = jax.lax.scan(step, self.discounted, (reward, ended))
-        return RewardScale(discounted, self.statistics.update(seen))
+        return RewardScale(discounted, self.statistics.update(seen, mask))
 
     def normalize(self, reward: Array, limit: float = 10.0) -> Array:
         """Return reward / std of returns, clipped to +-limit."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl import normalize
+from purerl import masked, normalize
 from purerl.actor_critic import ActorCritic, actor_critic
 from purerl.body import NetworkConfig
 from purerl.distributions import ActionHead, action_head
@@ -89,7 +89,7 @@ def policy_agency(
     def prepare(agent: PolicyAgent, rollout: Rollout) -> tuple[PolicyAgent, Rollout]:
         statistics, scale, reward = agent.observation_statistics, agent.reward_scale, rollout.reward
         if scale is not None:
-            scale = scale.update(reward, rollout.ended, config.discount)
+            scale = scale.update(reward, rollout.ended, config.discount, rollout.mask)
             reward = scale.normalize(reward)
         seen = rollout._replace(
             observation=normalize.identity_or(statistics, rollout.observation),
@@ -97,15 +97,15 @@ def policy_agency(
             reward=reward,
         )
         if statistics is not None:
-            statistics = statistics.update(rollout.observation)
+            statistics = statistics.update(rollout.observation, rollout.mask)
         return agent._replace(observation_statistics=statistics, reward_scale=scale), seen
 
     return PolicyAgency(net, init, act, prepare)
 
 
-def explained_variance(value: Array, target: Array) -> Array:
+def explained_variance(value: Array, target: Array, mask: Array | None = None) -> Array:
     """Return f32[]: 1 - Var(target - value) / Var(target), 1 for a perfect value function and 0 for a constant one."""
-    return 1.0 - jnp.var(target - value) / (jnp.var(target) + 1e-8)
+    return 1.0 - masked.variance(target - value, mask) / (masked.variance(target, mask) + 1e-8)
 
 
 def swap_time(tree: PyTree) -> PyTree:

@@ -11,7 +11,7 @@ from purerl import replay
 from purerl.replay import Replay, Storage, Transitions
 from purerl.types import Array, EnvironmentSpec, Key, Rollout
 
-WIDTH = 32  # children of a node; four levels hold a million leaves
+WIDTH = 8  # children of a node; measured on a CPU: the narrow tree is the fastest, though it has seven levels
 NOWHERE = np.int32(2**31 - 1)  # an index that is written to no leaf
 
 
@@ -137,11 +137,10 @@ def prioritized(
     def add(state: PrioritizedStorage, rollout: Rollout) -> PrioritizedStorage:
         storage, place, apart = replay.write(state.storage, rollout)
         # Where a successor is written apart an older step may have started: none does any more.
-        place, apart = place.ravel(), apart.ravel()
-        apart = jnp.where(apart < storage.flag.size, apart, NOWHERE)
+        places = jnp.concatenate([place.ravel(), apart.ravel()])
         tree = state.tree.set(
-            jnp.concatenate([place, apart]),
-            jnp.concatenate([jnp.full(place.shape, state.largest), jnp.zeros(apart.shape)]),
+            jnp.where(places < storage.flag.size, places, NOWHERE),
+            jnp.concatenate([jnp.full(place.size, state.largest), jnp.zeros(apart.size)]),
         )
         return PrioritizedStorage(storage, tree, state.largest, state.added + place.size)
 

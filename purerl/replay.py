@@ -83,8 +83,8 @@ def add(state: Storage, rollout: Rollout) -> Storage:
     """Write a rollout over the oldest rows.
 
     Returns:
-      The storage, of which T x B rows and one more per truncation are new. Under jit it is changed in place if the old
-      one is donated or carried by a scan.
+      The storage, of which a row per step that counts and one more per truncation are new. Under jit it is changed in
+      place if the old one is donated or carried by a scan.
 
     Raises:
       InputError: if the rollout, all truncated, would not fit.
@@ -97,7 +97,7 @@ def write(state: Storage, rollout: Rollout) -> tuple[Storage, Array, Array]:
 
     Returns:
       (storage, the places of the steps i32[T, B], the places of the successors written apart from them i32[T, B]:
-      R x B where there is none).
+      R x B or more where there is none).
     """
     length, num_envs = rollout.reward.shape
     rows = state.flag.shape[0]
@@ -106,16 +106,18 @@ def write(state: Storage, rollout: Rollout) -> tuple[Storage, Array, Array]:
             f"the replay holds {(rows - 1) * num_envs} steps; with rollouts of {length} x {num_envs} steps it must "
             f"hold at least {2 * length * num_envs}"
         )
-    finals = rollout.truncated.astype(jnp.int32)
-    finals_before = jnp.cumsum(finals, axis=0) - finals
-    row = state.head + jnp.arange(length, dtype=jnp.int32)[:, None] + finals_before
-    added = length + jnp.sum(finals, axis=0)
+    counts = jnp.ones_like(rollout.truncated) if rollout.mask is None else rollout.mask
+    final = rollout.truncated & counts
+    taken = counts.astype(jnp.int32) + final.astype(jnp.int32)
+    row = state.head + jnp.cumsum(taken, axis=0) - taken
+    added = jnp.sum(taken, axis=0)
     filled = jnp.minimum(jnp.maximum(state.filled, jnp.max(state.head + added) + 1), rows)
     row = jnp.where(row >= rows, row - rows, row)
     following = jnp.where(row + 1 >= rows, row + 1 - rows, row + 1)
     # The last step's successor goes to the head, so that the step can be drawn at once.
     newest = (jnp.arange(length) == length - 1)[:, None]
-    apart = jnp.where(rollout.truncated | newest, following, rows)
+    apart = jnp.where(final | newest & counts, following, rows)
+    row = jnp.where(counts, row, rows)
     env = jnp.arange(num_envs, dtype=jnp.int32)
 
     def put(storage: Array, at: Array, values: Array) -> Array:

@@ -26,6 +26,7 @@ class Chunks(NamedTuple):
     reward: Array  # f32[K, B, T]
     terminated: Array  # bool[K, B, T]
     truncated: Array  # bool[K, B, T]
+    mask: Array  # bool[K, B, T], which steps count
     successor: PyTree  # [K, B, ...], after the first ending in the chunk, or after its last step
     memory: PyTree  # [K, B, ...], before the chunk's first step
     largest: Array  # f32[K, B], |TD error| over the chunk when it was recorded
@@ -43,6 +44,7 @@ class Sequences(NamedTuple):
     reward: Array  # f32[L, N]
     terminated: Array  # bool[L, N]
     truncated: Array  # bool[L, N]
+    mask: Array  # bool[L, N], which steps count
     successor: PyTree  # [L / T, N, ...], one per chunk
     memory: PyTree  # [N, ...]
     weight: Array  # f32[N]
@@ -85,6 +87,7 @@ def create(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree) -> Chunk
         zeros(spec.observation_space.struct, sizes.chunk),
         zeros(spec.action_space.struct, sizes.chunk),
         zeros(number, sizes.chunk),
+        zeros(flag, sizes.chunk),
         zeros(flag, sizes.chunk),
         zeros(flag, sizes.chunk),
         zeros(spec.observation_space.struct),
@@ -140,6 +143,7 @@ def sequences(
         put = lambda xs, x: jax.tree.map(lambda s, v: s.at[at].set(v), xs, x)
         by_env = lambda tree: jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)
         ended = rollout.ended
+        mask = jnp.ones_like(ended) if rollout.mask is None else rollout.mask
         first = jnp.where(jnp.any(ended, axis=0), jnp.argmax(ended, axis=0), sizes.chunk - 1)
         successor = jax.tree.map(lambda x: x[first, env], rollout.next_observation)
         error = jnp.abs(rollout.extras["td_error"])
@@ -156,6 +160,7 @@ def sequences(
             put(state.reward, by_env(rollout.reward)),
             put(state.terminated, by_env(rollout.terminated)),
             put(state.truncated, by_env(rollout.truncated)),
+            put(state.mask, by_env(mask)),
             put(state.successor, successor),
             put(state.memory, rollout.memory),
             largest,
@@ -182,6 +187,7 @@ def sequences(
             steps(state.reward),
             steps(state.terminated),
             steps(state.truncated),
+            steps(state.mask),
             jax.tree.map(lambda x: x[chunk, chosen], state.successor),
             jax.tree.map(lambda x: x[which, chosen], state.memory),
             weight,

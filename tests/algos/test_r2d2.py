@@ -79,6 +79,7 @@ def drawn(seed, ends, num=1):
         normal(12, num),
         jnp.asarray(ends == 1),
         jnp.asarray(ends == 2),
+        jnp.ones(ends.shape, bool),
         normal(3, num, 2),
         (normal(num, 6), normal(num, 6)),
         jnp.asarray(rng.uniform(0.2, 1.0, num), jnp.float32),
@@ -176,8 +177,9 @@ def test_no_gradient_through_the_burn_in():
     short = R2D2Config(**{**SMALL, "batch_size": 1, "burn_in": 0}, discount=0.9)
     tail = lambda x: x[4:]
     same = agent.params, agent.params
+    steps = ("observation", "action", "reward", "terminated", "truncated", "mask")
     plain = batch._replace(
-        **{name: tail(getattr(batch, name)) for name in ("observation", "action", "reward", "terminated", "truncated")},
+        **{name: tail(getattr(batch, name)) for name in steps},
         successor=batch.successor[1:],
         memory=memory,
     )
