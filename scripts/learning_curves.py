@@ -23,10 +23,11 @@ import numpy as np
 from figures import FIGURES, Figure, select
 from result_file import FOLDER, Result, chosen, path_of, read, settings_of, write
 
-import purerl
 from purerl import cache, config, log, plan, plot, registry, run, stats
 from purerl.config import Settings
 from purerl.errors import InputError
+from purerl.evaluate import evaluate
+from purerl.train import make_trainer
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"
@@ -91,9 +92,9 @@ def play_randomly(task: str, again: bool, results: Path = FOLDER) -> None:
     if path.exists() and not again:
         return
     env = registry.make(task)
-    trainer = purerl.make_trainer(random_policy, env, Config())
+    trainer = make_trainer(random_policy, env, Config())
     keys = jax.random.split(jax.random.key(0), RANDOM_SEEDS)
-    played = jax.jit(jax.vmap(lambda key: purerl.evaluate(trainer, (), key).episode_return))(keys)
+    played = jax.jit(jax.vmap(lambda key: evaluate(trainer, (), key).episode_return))(keys)
     columns = {"seed": np.arange(RANDOM_SEEDS), "evaluation_return": np.asarray(played).mean(axis=1)}
     columns |= {"env_steps": np.zeros(RANDOM_SEEDS), "episodes": np.full(RANDOM_SEEDS, played.shape[1])}
     columns["episode_return"] = columns["evaluation_return"]
@@ -191,7 +192,7 @@ def check(figure: Figure, results: Path = FOLDER, steps: int = CHECK_STEPS) -> C
     begin = int(max([0, *known[known < end]]))
     wanted = settings_for(figure)
     factory, _ = registry.algorithm(figure.algorithm)
-    trainer = purerl.make_trainer(factory, registry.make(figure.task), wanted.config)
+    trainer = make_trainer(factory, registry.make(figure.task), wanted.config)
     per_update = wanted.config.steps_per_update
 
     def returns(key: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
 SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(1,)), Discrete(n=3))
-SIZE = 1100  # three levels
+SIZE = 1100  # four levels
 
 put = jax.jit(SumTree.set)
 draw = jax.jit(SumTree.draw, static_argnums=2)
@@ -33,7 +33,7 @@ def test_every_sum_is_that_of_its_leaves(writes):
         target = np.where(rng.random(40) < 0.5, NOWHERE, index) if some_nowhere else index
         leaves[target[target < SIZE]] = value[target < SIZE]
         tree = put(tree, jnp.asarray(target, jnp.int32), jnp.asarray(value))
-    assert len(tree.levels) == 3
+    assert len(tree.levels) == 4
     expected = leaves
     for level in reversed(tree.levels):
         expected = np.pad(expected, (0, level.size - expected.size))
