@@ -15,8 +15,8 @@ from purerl.actor_critic import actor_critic
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.minibatch import shuffled_minibatches
-from purerl.objectives import Clip, Objective, per_sample
-from purerl.optimizers import adam, descend, linear_to_zero
+from purerl.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
+from purerl.optimizers import OptimizerFactory, adam, descend, gradient_plan
 from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency, swap_time
 from purerl.returns import gae
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -51,6 +51,8 @@ def ppo(
     config: PPOConfig,
     *,
     objective: Objective | None = None,
+    loss: Loss | None = None,
+    optimizer: OptimizerFactory | None = None,
     network: NetworkFactory = actor_critic,
 ) -> Algorithm:
     """Return PPO for an environment with discrete, multi-discrete or continuous actions.
@@ -61,6 +63,8 @@ def ppo(
       spec: the environment's spaces.
       config: the settings.
       objective: the policy loss per sample; `Clip(epsilon=config.clip_epsilon)` if none is given.
+      loss: the whole loss per sample, in place of `ActorCriticLoss` with that objective and the config's weights.
+      optimizer: `GradientPlan` -> optax transformation; Adam behind a clip of the norm if none is given.
       network: (observation space, action head, config) -> the policy and the value function.
 
     Raises:
@@ -72,38 +76,34 @@ def ppo(
     if samples % config.num_minibatches:
         parts = "num_envs" if recurrent else "num_envs x rollout_length"
         raise InputError(f"ppo: num_minibatches {config.num_minibatches} does not divide {parts} = {samples}")
-    policy_loss = objective if objective is not None else Clip(epsilon=config.clip_epsilon)
-    learning_rate = config.learning_rate
-    if config.anneal_learning_rate:
-        gradient_steps = config.num_epochs * config.num_minibatches
-        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, gradient_steps)
-    optimizer = adam(learning_rate, config.max_grad_norm)
-    net, init, act, prepare = policy_agency(spec, config, optimizer, network)
+    if objective is not None and loss is not None:
+        raise InputError("ppo: objective and loss are both given; the loss already holds the policy's part")
+    if loss is None:
+        policy_loss = objective if objective is not None else Clip(epsilon=config.clip_epsilon)
+        loss = ActorCriticLoss(
+            objective=policy_loss,
+            value_coefficient=config.value_coefficient,
+            entropy_coefficient=config.entropy_coefficient,
+            value_clip=config.value_clip,
+        )
+    plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
+    descent = adam(plan.learning_rate, plan.max_grad_norm) if optimizer is None else optimizer(plan)
+    net, init, act, prepare = policy_agency(spec, config, descent, network)
 
-    def loss(params: PyTree, batch: Batch, memory: PyTree) -> tuple[Array, Metrics]:
+    def total_loss(params: PyTree, batch: Batch, memory: PyTree) -> tuple[Array, Metrics]:
         policy, value, _ = net.unroll(params, memory, batch.observation, batch.ended)
-        log_ratio = (policy.log_prob(batch.draw) - batch.log_prob).reshape(-1)
-        advantage = batch.advantage.reshape(-1)
-        mask = None if batch.mask is None else batch.mask.reshape(-1)
+        log_prob, advantage = policy.log_prob(batch.draw), batch.advantage
         if config.normalize_advantage:
-            advantage = (advantage - masked.mean(advantage, mask)) / (masked.std(advantage, mask) + 1e-8)
-        policy_term = masked.mean(per_sample(policy_loss, log_ratio, advantage, {"config": config}), mask)
-        target = batch.advantage + batch.value
-        value_error = (value - target) ** 2
-        if config.value_clip is not None:
-            near = batch.value + jnp.clip(value - batch.value, -config.value_clip, config.value_clip)
-            value_error = jnp.maximum(value_error, (near - target) ** 2)
-        value_term = 0.5 * masked.mean(value_error, batch.mask)
-        entropy = masked.mean(policy.entropy(), batch.mask)
-        ratio = jnp.exp(log_ratio)
-        metrics = {
-            "policy_loss": policy_term,
-            "value_loss": value_term,
-            "entropy": entropy,
-            "approx_kl": masked.mean(ratio - 1.0 - log_ratio, mask),
-            "clip_fraction": masked.mean((jnp.abs(ratio - 1.0) > config.clip_epsilon).astype(jnp.float32), mask),
-        }
-        return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
+            advantage = (advantage - masked.mean(advantage, batch.mask)) / (masked.std(advantage, batch.mask) + 1e-8)
+        of_policy = (log_prob - batch.log_prob, log_prob, value, policy.entropy())
+        fixed = (advantage, batch.value, batch.advantage + batch.value)
+        samples = Samples(*(x.reshape(-1) for x in (*of_policy, *fixed)))
+        mask = None if batch.mask is None else batch.mask.reshape(-1)
+        total, metrics = mean_loss(loss, samples, {"config": config}, mask)
+        ratio = jnp.exp(samples.log_ratio)
+        metrics["approx_kl"] = masked.mean(ratio - 1.0 - samples.log_ratio, mask)
+        beyond = (jnp.abs(ratio - 1.0) > config.clip_epsilon).astype(jnp.float32)
+        return total, metrics | {"clip_fraction": masked.mean(beyond, mask)}
 
     def samples_of(params: PyTree, rollout: Rollout) -> Batch:
         _, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
@@ -120,8 +120,8 @@ def ppo(
         params, opt_state, going = carry
         batch, memory = minibatch
         batch = swap_time(batch) if recurrent else batch
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, batch, memory)
-        new_params, new_opt_state = descend(optimizer, gradient, opt_state, params)
+        gradient, metrics = jax.grad(total_loss, has_aux=True)(params, batch, memory)
+        new_params, new_opt_state = descend(descent, gradient, opt_state, params)
         if config.target_kl is None:
             return (new_params, new_opt_state, going), metrics
         going = going & (metrics["approx_kl"] <= config.target_kl)

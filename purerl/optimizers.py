@@ -1,10 +1,33 @@
 """Optimisers: optax's, on one flat vector, with norms clipped as the papers mean it."""
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import jax
 import jax.numpy as jnp
 import optax
 
 from purerl.types import Array, PyTree
+
+
+class GradientPlan(NamedTuple):
+    """What an optimiser may know of a run; `(plan) -> optax.GradientTransformation` is what algorithms take."""
+
+    learning_rate: optax.ScalarOrSchedule
+    max_grad_norm: Array | float
+    num_steps: Array | float  # gradient steps of the whole run
+    steps_per_update: int  # gradient steps between two rollouts
+
+
+OptimizerFactory = Callable[[GradientPlan], optax.GradientTransformation]
+
+
+def gradient_plan(config: Any, steps_per_update: int) -> GradientPlan:
+    """Return the plan of a config with learning_rate, anneal_learning_rate, max_grad_norm and a run's length."""
+    rate, steps = config.learning_rate, config.steps_per_update
+    if config.anneal_learning_rate:
+        rate = linear_to_zero(rate, config.total_timesteps, steps, steps_per_update)
+    return GradientPlan(rate, config.max_grad_norm, config.total_timesteps / steps * steps_per_update, steps_per_update)
 
 
 def adam(

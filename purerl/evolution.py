@@ -1,0 +1,247 @@
+"""Evolution strategies: ask for candidates, tell how fit they were. Candidates are flat vectors; fitter is larger.
+
+A strategy is a pytree: its numbers, such as `sigma` and `learning_rate`, may be traced and vmapped. It has three pure
+functions and two that look into its state:
+
+    init(mean[n]) -> state
+    ask(state, key) -> (candidates[P, n], state)
+    tell(state, candidates[P, n], fitness[P]) -> state
+    mean(state) -> [n],  sigma(state) -> []
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from purerl.errors import InputError
+from purerl.optimizers import descend
+from purerl.types import Array, Key, PyTree, number, pytree, static
+
+
+def check_population(population: int, antithetic: bool) -> None:
+    """Refuse a population that cannot be sampled.
+
+    Raises:
+      InputError: if it is below 2, or odd where candidates come in pairs.
+    """
+    if population < 2:
+        raise InputError(f"population is {population}; it must be at least 2")
+    if antithetic and population % 2:
+        raise InputError(
+            f"population is {population}; antithetic sampling draws pairs: take {population + 1}, or turn it off"
+        )
+
+
+def draw(key: Key, population: int, size: int, antithetic: bool) -> Array:
+    """Return standard normal noise, f32[population, size]; antithetic: the second half is the first one negated."""
+    if not antithetic:
+        return jax.random.normal(key, (population, size))
+    half = jax.random.normal(key, (population // 2, size))
+    return jnp.concatenate([half, -half])
+
+
+class OpenESState(NamedTuple):
+    """Where the search is."""
+
+    mean: Array  # f32[n]
+    opt_state: PyTree
+    generation: Array  # i32[]
+
+
+@pytree
+class OpenES:
+    """A Gaussian of fixed shape whose mean climbs the estimated gradient of the expected fitness.
+
+    g = 1 / (P sigma) sum_i fitness_i (x_i - mean) / sigma, then a step of an optax optimiser along g.
+
+    Source: Salimans et al. (2017), arXiv:1703.03864; the decays as Lu et al. (2022), arXiv:2210.05639, have them.
+    """
+
+    population: int = static(default=64, doc="candidates per generation", at_least=2)
+    antithetic: bool = static(default=True, doc="draw candidates in pairs, mean + e and mean - e")
+    optimizer: Callable[..., optax.GradientTransformation] = static(default=optax.adam, doc="learning rate -> optax")
+    start_sigma: Any = number(default=0.04, doc="standard deviation of the candidates", above=0)
+    sigma_decay: Any = number(default=0.999, doc="its factor per generation", above=0)
+    least_sigma: Any = number(default=0.01, doc="where its decay ends", at_least=0)
+    learning_rate: Any = number(default=0.01, doc="of the optimiser", above=0)
+    learning_rate_decay: Any = number(default=0.999, doc="its factor per generation", above=0)
+    least_learning_rate: Any = number(default=0.001, doc="where its decay ends", at_least=0)
+
+    def _optimizer(self) -> optax.GradientTransformation:
+        return self.optimizer(
+            lambda n: _decayed(self.learning_rate, self.learning_rate_decay, n, self.least_learning_rate)
+        )
+
+    def init(self, mean: Array) -> OpenESState:
+        """Start at `mean`, f32[n]."""
+        return OpenESState(mean, self._optimizer().init(mean), jnp.int32(0))
+
+    def ask(self, state: OpenESState, key: Key) -> tuple[Array, OpenESState]:
+        """Return (candidates f32[P, n], state)."""
+        noise = draw(key, self.population, state.mean.shape[0], self.antithetic)
+        return state.mean + self.sigma(state) * noise, state
+
+    def tell(self, state: OpenESState, candidates: Array, fitness: Array) -> OpenESState:
+        """Return the state after a step towards the fitter ones; fitness is f32[P], larger is better."""
+        sigma = self.sigma(state)
+        gradient = -fitness @ ((candidates - state.mean) / sigma) / (self.population * sigma)
+        mean, opt_state = descend(self._optimizer(), gradient, state.opt_state, state.mean)
+        return OpenESState(mean, opt_state, state.generation + 1)
+
+    def mean(self, state: OpenESState) -> Array:
+        """Return f32[n], the centre of the search."""
+        return state.mean
+
+    def sigma(self, state: OpenESState) -> Array:
+        """Return f32[], the standard deviation of the next candidates."""
+        return _decayed(self.start_sigma, self.sigma_decay, state.generation, self.least_sigma)
+
+
+class SNESState(NamedTuple):
+    """Where the search is."""
+
+    mean: Array  # f32[n]
+    deviation: Array  # f32[n]
+
+
+@pytree
+class SNES:
+    """Separable natural evolution strategy: every coordinate has a standard deviation of its own, which adapts.
+
+    With z = (x - mean) / s and rank utilities u:  mean += r_mean s sum(u z),  s *= exp(r_s / 2 sum(u (z^2 - 1))).
+
+    Source: Schaul et al. (2011), "High dimensions and heavy tails for natural evolution strategies"; the constants as
+    in Wierstra et al. (2014), JMLR 15, table 1. Candidates of equal fitness share their utilities.
+    """
+
+    population: int = static(default=64, doc="candidates per generation", at_least=2)
+    antithetic: bool = static(default=True, doc="draw candidates in pairs, mean + e and mean - e")
+    start_sigma: Any = number(default=0.04, doc="standard deviation of the first candidates", above=0)
+    learning_rate: Any = number(default=1.0, doc="of the mean, in standard deviations", above=0)
+    sigma_learning_rate: Any = number(default=None, doc="of the deviations; None: (3 + log n) / (5 sqrt n)", above=0)
+
+    def init(self, mean: Array) -> SNESState:
+        """Start at `mean`, f32[n]."""
+        return SNESState(mean, jnp.full_like(mean, self.start_sigma))
+
+    def ask(self, state: SNESState, key: Key) -> tuple[Array, SNESState]:
+        """Return (candidates f32[P, n], state)."""
+        noise = draw(key, self.population, state.mean.shape[0], self.antithetic)
+        return state.mean + state.deviation * noise, state
+
+    def tell(self, state: SNESState, candidates: Array, fitness: Array) -> SNESState:
+        """Return the state after the generation; fitness is f32[P], larger is better."""
+        n = state.mean.shape[0]
+        rate = self.sigma_learning_rate
+        rate = (3 + math.log(n)) / (5 * math.sqrt(n)) if rate is None else rate
+        z = (candidates - state.mean) / state.deviation
+        utility = utilities(fitness)
+        mean = state.mean + self.learning_rate * state.deviation * (utility @ z)
+        return SNESState(mean, state.deviation * jnp.exp(0.5 * rate * (utility @ (z**2 - 1.0))))
+
+    def mean(self, state: SNESState) -> Array:
+        """Return f32[n], the centre of the search."""
+        return state.mean
+
+    def sigma(self, state: SNESState) -> Array:
+        """Return f32[], the geometric mean of the deviations."""
+        return jnp.exp(jnp.mean(jnp.log(state.deviation)))
+
+
+@pytree
+class Evosax:
+    """A distribution-based strategy of evosax, such as `CMA_ES` or `Sep_CMA_ES`; its extra is purerl[evosax].
+
+    evosax minimises and holds its rates fast, so its fitness is negated and nothing of it can be vmapped.
+    """
+
+    strategy: Any = static(doc="made by evosax with population_size and solution=jnp.zeros(n)")
+    parameters: Any = number(default=None, doc="evosax's params; None: its defaults")
+
+    @property
+    def population(self) -> int:
+        """Candidates per generation."""
+        return self.strategy.population_size
+
+    @property
+    def antithetic(self) -> bool:
+        """Whether the second half of the candidates mirrors the first: not known to be so."""
+        return False
+
+    def _params(self) -> Any:
+        return self.strategy.default_params if self.parameters is None else self.parameters
+
+    def init(self, mean: Array) -> Any:
+        """Start at `mean`, f32[n]."""
+        with jax.numpy_dtype_promotion("standard"):
+            state = self.strategy.init(jax.random.key(0), mean, self._params())
+        return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.asarray(x).dtype), state)  # not weakly typed
+
+    def ask(self, state: Any, key: Key) -> tuple[Array, Any]:
+        """Return (candidates f32[P, n], state)."""
+        with jax.numpy_dtype_promotion("standard"):
+            return self.strategy.ask(key, state, self._params())
+
+    def tell(self, state: Any, candidates: Array, fitness: Array) -> Any:
+        """Return the state after the generation; fitness is f32[P], larger is better."""
+        with jax.numpy_dtype_promotion("standard"):
+            told, _ = self.strategy.tell(jax.random.key(0), candidates, -fitness, state, self._params())
+        return jax.tree.map(lambda new, old: new.astype(old.dtype), told, state)
+
+    def mean(self, state: Any) -> Array:
+        """Return f32[n], the centre of the search."""
+        return self.strategy.get_mean(state)
+
+    def sigma(self, state: Any) -> Array:
+        """Return f32[], the mean standard deviation."""
+        return jnp.mean(state.std)
+
+
+def utilities(fitness: Array) -> Array:
+    """Return f32[P] that sum to 0: max(0, log(P/2 + 1) - log(rank)) normalised, less 1/P; ties share theirs.
+
+    Source: Wierstra et al. (2014), JMLR 15, section 3.1.
+    """
+    size = fitness.shape[0]
+    raw = jnp.maximum(0.0, math.log(size / 2 + 1) - jnp.log(jnp.arange(1, size + 1, dtype=jnp.float32)))
+    by_rank = raw / jnp.sum(raw) - 1.0 / size
+    place = jnp.argsort(jnp.argsort(-fitness))
+    equal = (fitness[:, None] == fitness[None, :]).astype(jnp.float32)
+    return equal @ by_rank[place] / jnp.sum(equal, axis=1)
+
+
+def nan_is_worst(fitness: Array) -> Array:
+    """Return f32[P] without NaN: such candidates lie below the worst other one, by the standard deviation of those.
+
+    If all are NaN, or infinite, the result is 0 everywhere.
+    """
+    known = jnp.isfinite(fitness)
+    count = jnp.maximum(jnp.sum(known), 1).astype(jnp.float32)
+    mean = jnp.sum(jnp.where(known, fitness, 0.0)) / count
+    spread = jnp.sqrt(jnp.sum(jnp.where(known, (fitness - mean) ** 2, 0.0)) / count)
+    worst = jnp.min(jnp.where(known, fitness, jnp.inf))
+    below = worst - jnp.where(spread > 0, spread, 1.0)
+    return jnp.where(known, fitness, jnp.where(jnp.any(known), below, 0.0))
+
+
+def standardize(fitness: Array) -> Array:
+    """Return (fitness - mean) / standard deviation, f32[P]; 0 where all are equal."""
+    centred = fitness - jnp.mean(fitness)
+    deviation = jnp.std(fitness)
+    return jnp.where(deviation > 0, centred / jnp.where(deviation > 0, deviation, 1.0), 0.0)
+
+
+def centred_ranks(fitness: Array) -> Array:
+    """Return ranks from -0.5 (worst) to 0.5 (best), f32[P]; ties share theirs."""
+    below = jnp.sum(fitness[:, None] > fitness[None, :], axis=1)
+    above = jnp.sum(fitness[:, None] < fitness[None, :], axis=1)
+    return (below - above).astype(jnp.float32) / (2.0 * (fitness.shape[0] - 1))
+
+
+def _decayed(start: Any, factor: Any, generation: Any, least: Any) -> Array:
+    now = start * factor ** jnp.asarray(generation).astype(jnp.float32)
+    return jnp.maximum(now, jnp.minimum(least, start))
