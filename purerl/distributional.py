@@ -53,9 +53,11 @@ def project(support: Array, probability: Array, support_to: Array) -> Array:
 
     Source: Bellemare, Dabney and Munos (2017), arXiv:1707.06887, algorithm 1.
     """
-    clipped = jnp.clip(support, support_to[0], support_to[-1])
-    distance = jnp.abs(clipped[:, None, :] - support_to[:, None]) / (support_to[1] - support_to[0])
-    return jnp.sum(jnp.maximum(1.0 - distance, 0.0) * probability[:, None, :], axis=-1)
+    low, step = support_to[0], support_to[1] - support_to[0]
+    place = (jnp.clip(support, low, support_to[-1]) - low) / step  # in atoms
+    distance = jnp.abs(place[..., None] - jnp.arange(support_to.shape[0], dtype=jnp.float32))
+    # A product, as XLA's CPU backend sums along the last axis one by one.
+    return jnp.einsum("ni,nij->nj", probability, jnp.maximum(1.0 - distance, 0.0), precision="highest")
 
 
 def categorical_loss(network: QNetwork, config: CategoricalConfig) -> Loss:
