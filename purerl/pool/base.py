@@ -1,0 +1,235 @@
+"""What all pools share: sending, receiving, and knowing which environment steps."""
+
+import dataclasses
+from collections import deque
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.pool import engine
+from purerl.pool.config import PoolSpec
+from purerl.pool.engine import Handle, Outputs
+
+
+class Pool:
+    """Environments that are stepped by `send` and `recv`, all of them or some, as in EnvPool."""
+
+    def __init__(self, spec: PoolSpec):
+        """Make the environments; the first step of each starts an episode."""
+        self._pool_spec, self._settings = spec, spec.settings
+        settings, env = spec.settings, spec.env
+        strict = settings.max_episode_steps if settings.strict_envpool else None
+        self._all = jax.jit(partial(_advance_all, env, strict), donate_argnums=0)
+        self._some = jax.jit(partial(_advance_some, env, strict), donate_argnums=0)
+        self._begin = jax.jit(partial(engine.begin, env))
+        self._ids = np.arange(settings.num_envs, dtype=np.int32)
+        self._action_struct = env.action_space.struct
+        self._restart(settings.seeds)
+
+    def _restart(self, seeds: np.ndarray) -> None:
+        self._instances = self._begin((seeds % 2**32).astype(np.uint32))
+        self._busy = np.zeros(len(self), np.bool_)
+        self._stepped: deque[tuple[np.ndarray, Outputs]] = deque()  # what `recv` has not returned yet
+
+    def __len__(self) -> int:
+        return self._settings.num_envs
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._pool_spec!r})"
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings by name."""
+        return dataclasses.asdict(self._settings)
+
+    @property
+    def all_env_ids(self) -> np.ndarray:
+        """i32[num_envs]: 0, 1, 2, ..."""
+        return self._ids.copy()
+
+    @property
+    def is_async(self) -> bool:
+        """Whether `recv` returns fewer environments than there are."""
+        return self._settings.batch_size != self._settings.num_envs
+
+    def send(self, action: Any, env_id: Any = None) -> None:
+        """Step environments, without waiting for them.
+
+        Args:
+          action: [K, ...], NumPy or JAX; or {"action": ..., "env_id": ...}.
+          env_id: i32[K], which ones; all if None.
+
+        Raises:
+          InputError: if one of them still steps, does not exist, is named twice, or the count of actions is wrong.
+        """
+        if isinstance(action, dict) and "env_id" in action and env_id is None:
+            env_id, action = action["env_id"], action["action"]
+        self._dispatch(self._ids_of(env_id), action, restart=False)
+
+    def async_reset(self) -> None:
+        """Start an episode in every environment, without waiting; `recv` returns their first observations."""
+        self._dispatch(self._ids, None, restart=True)
+
+    def recv(self, reset: bool = False, return_info: bool = True) -> Any:
+        """Return the environments that stepped first: `batch_size` of them, or all that were sent to if that is all.
+
+        Raises:
+          InputError: if too few were sent to, where EnvPool would wait for ever.
+        """
+        ids, outputs = self._receive()
+        return self._present(ids, self._out(outputs), reset)
+
+    def step(self, action: Any, env_id: Any = None) -> Any:
+        """Send and receive."""
+        self.send(action, env_id)
+        return self.recv()
+
+    def reset(self, env_id: Any = None) -> Any:
+        """Start an episode in these environments, i32[K], or in all, and return the first observations."""
+        self._dispatch(self._ids_of(env_id), None, restart=True)
+        return self.recv(reset=True)
+
+    def render(self, env_ids: Any = None, camera_id: int | None = None) -> np.ndarray:
+        """Return pictures of environments as they are now, u8[K, height, width, 3].
+
+        Raises:
+          InputError: without render_mode="rgb_array" when the pool was made, or if the environment has no picture.
+        """
+        if self._settings.render_mode is None:
+            raise InputError("render needs render_mode='rgb_array' when the pool is made")
+        if camera_id not in (None, -1):
+            raise InputError(f"camera_id is {camera_id}; environments of ours have one view")
+        ids = [self._settings.render_env_id] if env_ids is None else np.atleast_1d(env_ids)
+        states = [jax.tree.map(lambda x, i=i: np.asarray(x[i]), self._instances.env_state) for i in ids]
+        return np.stack([self._pool_spec.env.render(state) for state in states])
+
+    def xla(self) -> tuple[Handle, Any, Any, Any]:
+        """Return (handle, recv, send, step), for use inside jit.
+
+        The handle is a pytree that holds the pool as it is now: unlike EnvPool's it can be vmapped, sharded, saved and
+        gone back to. `recv(handle) -> (handle, results)`; `send(handle, action, env_id=None) -> handle`;
+        `step(handle, action, env_id=None) -> (handle, results)`. Received are always `batch_size` environments.
+        """
+        env, settings = self._pool_spec.env, self._settings
+        strict = settings.max_episode_steps if settings.strict_envpool else None
+        everyone = jnp.arange(len(self), dtype=jnp.int32)
+
+        def send(handle: Handle, action: Any, env_id: Any = None) -> Handle:
+            go = jnp.bool_(False)
+            if env_id is None:
+                after, outputs = engine.advance(env, handle.instances, action, go, strict)
+            else:
+                after, outputs = engine.advance_some(env, handle.instances, env_id, action, go, strict)
+            return engine.take_in(handle, after, outputs, everyone if env_id is None else env_id)
+
+        def recv(handle: Handle) -> tuple[Handle, Any]:
+            handle, ids, outputs = engine.give_out(handle, settings.batch_size)
+            return handle, self._present(ids, outputs, False)
+
+        def step(handle: Handle, action: Any, env_id: Any = None) -> tuple[Handle, Any]:
+            return recv(send(handle, action, env_id))
+
+        return self._handle(), recv, send, step
+
+    def _handle(self) -> Handle:
+        step = partial(_advance_all, self._pool_spec.env, None)
+        shapes = jax.eval_shape(step, self._instances, self._no_action(len(self)), np.bool_(False))[1]
+        outputs = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        instances = jax.tree.map(jnp.copy, self._instances)  # the pool's own are donated when it steps
+        handle = Handle(instances, outputs, jnp.zeros(len(self), jnp.int32), jnp.int32(0))
+        for ids, found in self._stepped:
+            handle = engine.take_in(handle, instances, found, jnp.asarray(ids))
+        return handle
+
+    def _dispatch(self, ids: np.ndarray, action: Any, restart: bool) -> None:
+        busy = self._busy[ids]
+        if busy.any():
+            raise InputError(
+                f"environment {ids[busy][0]} still steps: receive its result before sending to it again; allowed now: "
+                f"{_listed(np.flatnonzero(~self._busy))}"
+            )
+        action = self._no_action(len(ids)) if restart else self._checked(action, len(ids))
+        self._busy[ids] = True
+        if ids is self._ids or np.array_equal(ids, self._ids):
+            self._instances, outputs = self._all(self._instances, action, np.bool_(restart))
+        else:
+            self._instances, outputs = self._some(self._instances, ids, action, np.bool_(restart))
+        self._stepped.append((ids, outputs))
+
+    def _receive(self) -> tuple[np.ndarray, Outputs]:
+        waiting = sum(len(ids) for ids, _ in self._stepped)
+        size = self._settings.batch_size if self.is_async else waiting
+        if waiting < max(size, 1):
+            raise InputError(f"nothing to receive: {waiting} environments were sent to, recv waits for {max(size, 1)}")
+        taken: list[tuple[np.ndarray, Outputs]] = []
+        while size:
+            ids, outputs = self._stepped.popleft()
+            if len(ids) > size:
+                rest = jax.tree.map(lambda x, n=size: x[n:], outputs)
+                self._stepped.appendleft((ids[size:], rest))
+                ids, outputs = ids[:size], jax.tree.map(lambda x, n=size: x[:n], outputs)
+            taken.append((ids, outputs))
+            size -= len(ids)
+        ids = np.concatenate([ids for ids, _ in taken])
+        self._busy[ids] = False
+        return ids, engine.concatenate([outputs for _, outputs in taken])
+
+    def _ids_of(self, env_id: Any) -> np.ndarray:
+        if env_id is None:
+            return self._ids
+        ids = np.atleast_1d(np.asarray(env_id)).astype(np.int32)
+        if ids.ndim != 1 or ids.size == 0 or ids.min() < 0 or ids.max() >= len(self):
+            raise InputError(f"env_id is {np.asarray(env_id).tolist()}; allowed: a list out of 0 .. {len(self) - 1}")
+        if len(set(ids.tolist())) < len(ids):
+            raise InputError(f"env_id {ids.tolist()} names an environment twice")
+        return ids
+
+    def _no_action(self, count: int) -> Any:
+        return jax.tree.map(lambda s: np.zeros((count, *s.shape), s.dtype), self._action_struct)
+
+    def _checked(self, action: Any, count: int) -> Any:
+        """Return the actions with the dtype that the environment wants.
+
+        Raises:
+          InputError: if their shape is another.
+        """
+
+        def check(struct: jax.ShapeDtypeStruct, given: Any) -> Any:
+            given = given if isinstance(given, jax.Array) else np.asarray(given)
+            if given.shape != (count, *struct.shape):
+                raise InputError(
+                    f"actions have shape {list(given.shape)}; {count} environments take {[count, *struct.shape]}"
+                )
+            return given if given.dtype == struct.dtype else given.astype(struct.dtype)
+
+        return jax.tree.map(check, self._action_struct, action)
+
+    def _out(self, outputs: Outputs) -> Outputs:
+        """Return outputs as asked for; NumPy arrays are the caller's to write to, as EnvPool's are."""
+        return outputs if self._settings.output == "jax" else jax.tree.map(np.array, jax.device_get(outputs))
+
+    def _present(self, ids: Any, outputs: Outputs, reset: bool) -> Any:
+        raise NotImplementedError
+
+
+def info_of(ids: Any, outputs: Outputs) -> dict[str, Any]:
+    """Return EnvPool's info."""
+    own = {name: value for name, value in outputs.info.items() if name not in ("env_id", "players", "elapsed_step")}
+    return {"env_id": ids, "players": {"env_id": ids}, **own, "elapsed_step": outputs.elapsed_step}
+
+
+def _advance_all(env: Any, strict: int | None, instances: Any, action: Any, restart: Any) -> Any:
+    return engine.advance(env, instances, action, restart, strict)
+
+
+def _advance_some(env: Any, strict: int | None, instances: Any, ids: Any, action: Any, restart: Any) -> Any:
+    return engine.advance_some(env, instances, ids, action, restart, strict)
+
+
+def _listed(ids: np.ndarray, limit: int = 8) -> str:
+    shown = ", ".join(str(i) for i in ids[:limit])
+    return (shown or "none") + (", ..." if len(ids) > limit else "")

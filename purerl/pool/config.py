@@ -1,0 +1,181 @@
+"""What a pool is asked for: the environment, its limit, and the settings that EnvPool has."""
+
+import dataclasses
+from collections import namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from purerl import registry
+from purerl.errors import InputError, unknown
+from purerl.pool import spaces
+from purerl.types import Environment
+from purerl.wrappers import TimeLimit
+
+OUTPUTS = ("numpy", "jax")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PoolConfig:
+    """Settings of a pool; those that EnvPool has bear EnvPool's names and defaults."""
+
+    num_envs: int = 1
+    batch_size: int = 0  # environments that one `recv` returns; 0: all
+    seed: int = 42  # environment i gets seed + i
+    env_seed: tuple[int, ...] = ()  # or a seed for each
+    max_episode_steps: int | None = None  # None: the environment has no limit that is known
+    max_num_players: int = 1
+    num_threads: int = 0  # XLA has its own threads: taken so that a script runs, without effect
+    thread_affinity_offset: int = -1  # likewise
+    gym_reset_return_info: bool = True  # likewise
+    render_mode: str | None = None  # "rgb_array" for `render`
+    render_env_id: int = 0
+    output: str = "numpy"  # "numpy": arrays of the caller's own; "jax": they stay on the device, for dlpack or jit
+    strict_envpool: bool = False  # reproduce EnvPool where ours is right: an ending on the limit's step is truncated
+
+    @staticmethod
+    def of(env: Environment, given: dict[str, Any]) -> "PoolConfig":
+        """Return the settings for an environment.
+
+        Raises:
+          InputError: for an unknown setting, or one that cannot be.
+        """
+        known = {field.name for field in dataclasses.fields(PoolConfig)}
+        for name in given:
+            if name not in known:
+                raise unknown("setting of a pool", name, known)
+        given = {"max_episode_steps": limit_of(env)} | {k: v for k, v in given.items() if v is not None}
+        if isinstance(given.get("seed"), Sequence | np.ndarray):
+            given = given | {"seed": 0, "env_seed": tuple(int(s) for s in given["seed"])}
+        config = PoolConfig(**given)
+        config._check()
+        return dataclasses.replace(config, batch_size=config.batch_size or config.num_envs)
+
+    def _check(self) -> None:
+        if self.num_envs < 1:
+            raise InputError(f"num_envs is {self.num_envs}; it must be at least 1")
+        if not 0 <= self.batch_size <= self.num_envs:
+            raise InputError(f"batch_size {self.batch_size} is above num_envs {self.num_envs}; 0 means all of them")
+        if self.env_seed and len(self.env_seed) != self.num_envs:
+            raise InputError(f"seed lists {len(self.env_seed)} numbers for {self.num_envs} environments")
+        if self.max_num_players != 1:
+            raise InputError(f"max_num_players is {self.max_num_players}; pools of ours have one player")
+        if self.render_mode not in (None, "rgb_array"):
+            raise InputError(f"render_mode is '{self.render_mode}'; allowed: rgb_array")
+        if self.output not in OUTPUTS:
+            raise unknown("output", self.output, OUTPUTS)
+
+    @property
+    def seeds(self) -> np.ndarray:
+        """i64[num_envs]."""
+        return np.asarray(self.env_seed or [self.seed + i for i in range(self.num_envs)], np.int64)
+
+
+def make_environment(task_id: str, parameters: dict[str, Any], max_episode_steps: int | None) -> Environment:
+    """Return one environment with its limit changed as asked.
+
+    Raises:
+      InputError: for an unknown id or parameter, a host environment, or a limit below 1.
+    """
+    env = registry.make(task_id, **parameters)
+    if not isinstance(env, Environment):
+        raise InputError(f"{task_id} already runs on the host: only JAX environments and envpool/NAME make a pool")
+    if max_episode_steps is None:
+        return env
+    if max_episode_steps < 1:
+        raise InputError(f"max_episode_steps is {max_episode_steps}; it must be at least 1")
+    if hasattr(env, "time_limit"):
+        return dataclasses.replace(env, time_limit=max_episode_steps)  # type: ignore[type-var]
+    return TimeLimit(env, time_limit=max_episode_steps)
+
+
+def limit_of(env: Environment) -> int | None:
+    """Return after how many steps an environment truncates; None where that is not known."""
+    limit = getattr(env, "time_limit", None)
+    return None if limit is None else int(limit)
+
+
+class ArraySpec:
+    """A dtype, a shape and bounds, as EnvPool names them."""
+
+    def __init__(self, dtype: Any, shape: tuple[int, ...], minimum: Any = None, maximum: Any = None):
+        self.dtype, self.shape, self.minimum, self.maximum = np.dtype(dtype), list(shape), minimum, maximum
+
+    def __repr__(self) -> str:
+        return f"ArraySpec(shape={self.shape}, dtype={self.dtype}, minimum={self.minimum}, maximum={self.maximum})"
+
+
+class PoolSpec:
+    """A pool's spaces and settings, as EnvPool's `make_spec` gives them."""
+
+    def __init__(self, task_id: str, env: Environment, settings: PoolConfig):
+        """Describe the pool of `env`."""
+        self.task_id, self.env, self.settings = task_id, env, settings
+
+    @property
+    def config(self) -> Any:
+        """The settings as a named tuple."""
+        fields = dataclasses.asdict(self.settings)
+        return namedtuple("Config", fields)(**fields)
+
+    @property
+    def reward_threshold(self) -> None:
+        """None: ours have no such number."""
+        return None
+
+    @property
+    def observation_space(self) -> Any:
+        """The Gymnasium space of one environment's observation."""
+        return spaces.to_gymnasium(self.env.observation_space)
+
+    @property
+    def action_space(self) -> Any:
+        """The Gymnasium space of one environment's action."""
+        return spaces.to_gymnasium(self.env.action_space)
+
+    gymnasium_observation_space = observation_space
+    gymnasium_action_space = action_space
+
+    def observation_spec(self) -> Any:
+        """Return dm_env's specs of what a time step's `observation` holds."""
+        ids = {"env_id": spaces.id_spec(), "players": {"env_id": spaces.id_spec()}}
+        return spaces.to_namedtuple("State", ids | {"obs": spaces.to_dm(self.env.observation_space, "obs")})
+
+    def action_spec(self) -> Any:
+        """Return dm_env's spec of one environment's action."""
+        return spaces.to_dm(self.env.action_space, "action")
+
+    @property
+    def state_array_spec(self) -> dict[str, ArraySpec]:
+        """Dtype and shape of everything that `recv` is made of."""
+        fixed = {
+            "info:env_id": ArraySpec(np.int32, ()),
+            "info:players.env_id": ArraySpec(np.int32, (-1,)),
+            "elapsed_step": ArraySpec(np.int32, ()),
+            "done": ArraySpec(np.bool_, (), False, True),
+            "reward": ArraySpec(np.float32, (-1,)),
+            "discount": ArraySpec(np.float32, (-1,), 0.0, 1.0),
+            "step_type": ArraySpec(np.int32, ()),
+            "trunc": ArraySpec(np.bool_, (), False, True),
+        }
+        return fixed | _array_specs("obs", self.env.observation_space.struct)
+
+    @property
+    def action_array_spec(self) -> dict[str, ArraySpec]:
+        """Dtype and shape of everything that `send` takes."""
+        ids = {"env_id": ArraySpec(np.int32, ()), "players.env_id": ArraySpec(np.int32, (-1,))}
+        return ids | _array_specs("action", self.env.action_space.struct)
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in dataclasses.asdict(self.settings).items())
+        return f"PoolSpec({self.task_id}, {fields})"
+
+
+def _array_specs(name: str, struct: Any) -> dict[str, ArraySpec]:
+    if not isinstance(struct, dict):
+        return {name: ArraySpec(struct.dtype, struct.shape)}
+    found = {}
+    for key, inner in struct.items():
+        found |= _array_specs(f"{name}:{key}", inner)
+    return found

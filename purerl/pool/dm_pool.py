@@ -1,0 +1,51 @@
+"""Pools with dm_env's conventions. Imported when one is made, for it needs dm_env."""
+
+from typing import Any
+
+import dm_env
+
+from purerl.pool.base import Pool, info_of
+from purerl.pool.config import PoolSpec
+from purerl.pool.engine import Outputs
+from purerl.pool.spaces import to_namedtuple
+
+
+class DMPool(Pool, dm_env.Environment):
+    """`reset()` and `step(action)` return a `dm_env.TimeStep` of batches.
+
+    `step_type` is 0, 1, 2 for first, middle, last. `discount` is 0 where the task ended; where time ran out it is 1,
+    for the value goes on, and 0 with `strict_envpool`.
+    """
+
+    def __init__(self, spec: PoolSpec):
+        Pool.__init__(self, spec)
+        self.spec = spec
+
+    def observation_spec(self) -> Any:
+        """Return the specs of what a time step's `observation` holds."""
+        return self.spec.observation_spec()
+
+    def action_spec(self) -> Any:
+        """Return the spec of one environment's action."""
+        return self.spec.action_spec()
+
+    def reset(self, env_id: Any = None) -> Any:
+        """Start an episode in these environments, or in all."""
+        return Pool.reset(self, env_id)
+
+    def step(self, action: Any, env_id: Any = None) -> Any:
+        """Send and receive."""
+        return Pool.step(self, action, env_id)
+
+    def _present(self, ids: Any, outputs: Outputs, reset: bool) -> dm_env.TimeStep:
+        info = info_of(ids, outputs)
+        del info["elapsed_step"]
+        ended = outputs.terminated | outputs.truncated
+        step_type = 1 - outputs.started.astype("int32") + ended.astype("int32")
+        final = ended if self._settings.strict_envpool else outputs.terminated
+        return dm_env.TimeStep(
+            step_type=step_type,
+            reward=outputs.reward,
+            discount=1 - final.astype("float32"),
+            observation=to_namedtuple("State", info | {"obs": outputs.observation}),
+        )

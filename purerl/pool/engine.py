@@ -1,0 +1,129 @@
+"""The pool as pure functions: B environments that reset on the step after an ending, each from its own seed alone."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.prng import fast
+from purerl.starts import Starts, take
+from purerl.types import Array, Environment, Key, PyTree
+from purerl.vector import where
+
+
+class Instances(NamedTuple):
+    """B environments; nothing in one depends on another. All leaves have the leading axis [B]."""
+
+    key: Key  # [B]; the step after n others draws from fold_in(key, n)
+    drawn: Array  # i32[B], steps so far, resets among them
+    env_state: PyTree
+    elapsed_step: Array  # i32[B], of the running episode
+    over: Array  # bool[B], whether the next step starts an episode
+    starts: Starts
+
+
+class Outputs(NamedTuple):
+    """What one step of B environments gives."""
+
+    observation: PyTree  # [B, ...]
+    reward: Array  # f32[B]
+    terminated: Array  # bool[B]
+    truncated: Array  # bool[B]
+    started: Array  # bool[B], whether this step began an episode
+    elapsed_step: Array  # i32[B]
+    info: PyTree  # [B, ...] per name
+
+
+def begin(env: Environment, seeds: np.ndarray) -> Instances:
+    """Return environments of which each one's next step starts its first episode.
+
+    Args:
+      env: one environment.
+      seeds: u32[B].
+    """
+
+    def keys_of(seed: Array) -> Key:
+        return jax.random.split(fast(jax.random.key(seed)), 2)
+
+    keys = jax.vmap(keys_of)(jnp.asarray(seeds))
+    num_envs = len(seeds)
+    reserve = jax.vmap(env.reset)(keys[:, 1])
+    zeros, ones = jnp.zeros(num_envs, jnp.int32), jnp.ones(num_envs, jnp.bool_)
+    keeps = jax.default_backend() == "cpu"  # as "auto" in `purerl.starts`
+    starts = Starts(keys[:, 1], zeros - 1, reserve if keeps else None, ones if keeps else None, None)
+    return Instances(keys[:, 0], zeros, reserve[0], zeros, ones, starts)
+
+
+def advance(
+    env: Environment, instances: Instances, action: PyTree, restart: Array, strict_limit: int | None
+) -> tuple[Instances, Outputs]:
+    """Step every environment, or start its next episode where the last one is over.
+
+    Args:
+      env: one environment.
+      instances: B of them.
+      action: [B, ...]; not looked at where an episode starts.
+      restart: bool[], start an episode everywhere.
+      strict_limit: the step from which an ending counts as truncated, as in EnvPool; None: told as they are.
+    """
+    over = instances.over | restart
+    keys = jax.vmap(jax.random.fold_in)(instances.key, instances.drawn)
+    stepped, taken = jax.vmap(env.step)(keys, instances.env_state, action)
+    starts, (fresh, first) = take(env.reset, instances.starts, over)
+    elapsed = jnp.where(over, 0, instances.elapsed_step + 1)
+    terminated, truncated = taken.terminated & ~over, taken.truncated & ~over
+    if strict_limit is not None:
+        at_limit = elapsed >= strict_limit
+        terminated, truncated = terminated & ~at_limit, truncated | (terminated & at_limit)
+    outputs = Outputs(
+        where(over, first, taken.observation),
+        jnp.where(over, 0.0, taken.reward),
+        terminated,
+        truncated,
+        over,
+        elapsed,
+        jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(taken.info)),
+    )
+    ended = terminated | truncated
+    return Instances(instances.key, instances.drawn + 1, where(over, fresh, stepped), elapsed, ended, starts), outputs
+
+
+def advance_some(
+    env: Environment, instances: Instances, index: Array, action: PyTree, restart: Array, strict_limit: int | None
+) -> tuple[Instances, Outputs]:
+    """Step the environments of `index`, i32[K]; the outputs are in its order."""
+    some, outputs = advance(env, jax.tree.map(lambda x: x[index], instances), action, restart, strict_limit)
+    return jax.tree.map(lambda x, new: x.at[index].set(new), instances, some), outputs
+
+
+class Handle(NamedTuple):
+    """A pool inside jit: scan it, vmap it, shard it."""
+
+    instances: Instances
+    outputs: Outputs  # the last ones of every environment
+    queue: Array  # i32[N], the environments that have stepped and were not received, oldest first
+    waiting: Array  # i32[], how many these are
+
+
+def take_in(handle: Handle, instances: Instances, outputs: Outputs, index: Array) -> Handle:
+    """Return the handle after the environments of `index`, i32[K], have stepped."""
+    place = handle.waiting + jnp.arange(index.shape[0], dtype=jnp.int32)
+    return Handle(
+        instances,
+        jax.tree.map(lambda x, new: x.at[index].set(new), handle.outputs, outputs),
+        handle.queue.at[place].set(index, mode="drop"),
+        handle.waiting + index.shape[0],
+    )
+
+
+def give_out(handle: Handle, size: int) -> tuple[Handle, Array, Outputs]:
+    """Return (handle, i32[size] the environments that stepped first, their outputs)."""
+    index = handle.queue[:size]
+    outputs = jax.tree.map(lambda x: x[index], handle.outputs)
+    return handle._replace(queue=jnp.roll(handle.queue, -size), waiting=handle.waiting - size), index, outputs
+
+
+def concatenate(parts: list[Any]) -> Any:
+    """Join trees along their leading axis."""
+    return parts[0] if len(parts) == 1 else jax.tree.map(lambda *xs: jnp.concatenate(xs), *parts)
