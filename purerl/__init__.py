@@ -6,6 +6,8 @@ backend.
 """
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -14,28 +16,63 @@ if TYPE_CHECKING:
     from purerl.errors import InputError
     from purerl.evaluate import evaluate
     from purerl.registry import make
+    from purerl.search import Choices, IntUniform, LogUniform, Uniform
+    from purerl.sweep import sweep
     from purerl.train import make_train, make_trainer
     from purerl.trained import load_run
     from purerl.vector import vectorize
 
 _HOMES = {
+    "Choices": "purerl.search",
     "InputError": "purerl.errors",
+    "IntUniform": "purerl.search",
+    "LogUniform": "purerl.search",
+    "Uniform": "purerl.search",
     "evaluate": "purerl.evaluate",
     "load_run": "purerl.trained",
     "make": "purerl.registry",
     "make_train": "purerl.train",
     "make_trainer": "purerl.train",
+    "sweep": "purerl.sweep",
     "vectorize": "purerl.vector",
 }
 
-__all__ = ["InputError", "__version__", "evaluate", "load_run", "make", "make_train", "make_trainer", "vectorize"]
+__all__ = [
+    "Choices",
+    "InputError",
+    "IntUniform",
+    "LogUniform",
+    "Uniform",
+    "__version__",
+    "evaluate",
+    "load_run",
+    "make",
+    "make_train",
+    "make_trainer",
+    "sweep",
+    "vectorize",
+]
+
+
+class _Package(ModuleType):
+    """The package: where a module has the name of what it is for, such as `evaluate`, the name is the function's."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if isinstance(value, ModuleType) and name in _HOMES:
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
+    if name == "pool":
+        return importlib.import_module("purerl.pool")
     if name not in _HOMES:
         raise AttributeError(f"module 'purerl' has no attribute '{name}'")
     value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value  # the function, also where a module has the same name
+    globals()[name] = value
     return value
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.prng import is_key, typed
 from purerl.types import Array, PyTree
 
 
@@ -95,7 +95,7 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
     arrays = {name: found[name] for name in expected}
     if _checksum(arrays) != notes.pop("checksum", None):
         raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
-    tree = jax.tree.unflatten(structure, [_typed(arrays[_name(keys)], leaf) for keys, leaf in leaves])
+    tree = jax.tree.unflatten(structure, [_as(leaf, arrays[_name(keys)]) for keys, leaf in leaves])
     return tree, notes
 
 
@@ -103,28 +103,20 @@ def _name(keys: tuple) -> str:
     return jax.tree_util.keystr(keys, simple=True, separator="/")
 
 
-def _is_key(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
 def _named_arrays(tree: PyTree) -> dict[str, np.ndarray]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    raw = {_name(keys): jax.random.key_data(leaf) if _is_key(leaf) else leaf for keys, leaf in leaves}
+    raw = {_name(keys): jax.random.key_data(leaf) if is_key(leaf) else leaf for keys, leaf in leaves}
     return {name: np.asarray(array) for name, array in jax.device_get(raw).items()}
 
 
 def _raw_struct(leaf: Any) -> jax.ShapeDtypeStruct:
-    if _is_key(leaf):
+    if is_key(leaf):
         leaf = jax.eval_shape(jax.random.key_data, leaf)
     return jax.ShapeDtypeStruct(leaf.shape, np.dtype(leaf.dtype))
 
 
-def _typed(array: np.ndarray, leaf: Any) -> Array | np.ndarray:
-    if not _is_key(leaf):
-        return array
-    generators = []  # a shape has no generator to ask for, a traced key has
-    jax.eval_shape(lambda key: generators.append(jax.random.key_impl(key)), leaf)
-    return jax.random.wrap_key_data(jnp.asarray(array), impl=generators[0])
+def _as(leaf: Any, array: np.ndarray) -> Array | np.ndarray:
+    return typed(array, leaf) if is_key(leaf) else array
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> int:

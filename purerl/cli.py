@@ -12,7 +12,7 @@ from purerl import __version__
 from purerl.errors import InputError, unknown
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-COMMANDS = ("train", "evaluate", "play", "list", "check", "plot")  # in the order of the help page
+COMMANDS = ("train", "sweep", "evaluate", "play", "list", "check", "plot")  # in the order of the help page
 DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)
 
 

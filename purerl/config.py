@@ -227,7 +227,7 @@ def _sort_in(
             options[name] = coerce(value, option_hints[name], f"{where}{name}")
         elif name in config_hints:
             config[name] = coerce(value, config_hints[name], f"{where}{name}")
-        elif name not in ("algorithm", "environment", "env", "format", "version"):
+        elif name not in ("algorithm", "environment", "env", "format", "version", "search", "over"):
             raise unknown(f"setting in {where.rstrip(': ')}", name, [*option_hints, *config_hints, "env"])
 
 

@@ -3,11 +3,38 @@
 import math
 import sys
 import time
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 BARS = "▁▂▃▄▅▆▇█"
+
+
+class Shown(Protocol):
+    """Where something that takes long is."""
+
+    @property
+    def share(self) -> float:
+        """How much is done, 0 .. 1."""
+        ...
+
+    @property
+    def seconds_left(self) -> float:
+        """The time left."""
+        ...
+
+    @property
+    def height(self) -> float:
+        """The number whose curve is drawn; NaN where it is not known yet."""
+        ...
+
+    def line(self) -> str:
+        """Return all of it in one line, without share and time left."""
+        ...
+
+    def rows(self, curve: str) -> list[tuple[str, str]]:
+        """Return the rows of the panel, `curve` among them."""
+        ...
 
 
 class Snapshot(NamedTuple):
@@ -23,6 +50,35 @@ class Snapshot(NamedTuple):
     episode_return: np.ndarray  # f[seeds], of the latest training episodes; NaN: none ended yet
     evaluation_return: np.ndarray  # f[seeds], of the last evaluation; NaN: none yet
     losses: dict[str, float]  # means over seeds
+
+    @property
+    def share(self) -> float:
+        """How much is done, 0 .. 1."""
+        return self.update / self.num_updates
+
+    @property
+    def height(self) -> float:
+        """The mean return of the latest training episodes."""
+        known = self.episode_return[~np.isnan(self.episode_return)]
+        return float(known.mean()) if known.size else math.nan
+
+    def line(self) -> str:
+        """Return all of it in one line."""
+        return (
+            f"{self.env_steps:>11,} steps  return {over_seeds(self.episode_return)}  "
+            f"evaluation {over_seeds(self.evaluation_return)}  {self.steps_per_second:,.0f} steps/s"
+        )
+
+    def rows(self, curve: str) -> list[tuple[str, str]]:
+        """Return the rows of the panel."""
+        return [
+            ("steps", f"{self.env_steps:,} of {self.total_steps:,} per seed, update {self.update:,}"),
+            ("speed", f"{self.steps_per_second:,.0f} steps/s, {duration(self.wall_seconds)} so far"),
+            ("return, training", over_seeds(self.episode_return)),
+            ("", curve),
+            ("return, evaluation", over_seeds(self.evaluation_return)),
+            ("losses", "  ".join(f"{name} {number(value)}" for name, value in self.losses.items())),
+        ]
 
 
 def duration(seconds: float) -> str:
@@ -83,17 +139,12 @@ class Plain:
         """Say what takes time now."""
         self.line(f"{text} ...")
 
-    def update(self, now: Snapshot) -> None:
-        """Say where the run is, about every tenth of it and at least every 30 seconds."""
-        share = now.update / now.num_updates
-        if share < 1 and share - self._last_shown < 0.1 and time.monotonic() - self._last_time < 30:
+    def update(self, now: Shown) -> None:
+        """Say where it is, about every tenth of it and at least every 30 seconds."""
+        if now.share < 1 and now.share - self._last_shown < 0.1 and time.monotonic() - self._last_time < 30:
             return
-        self._last_shown, self._last_time = share, time.monotonic()
-        self.line(
-            f"{share:4.0%}  {now.env_steps:>11,} steps  return {over_seeds(now.episode_return)}  "
-            f"evaluation {over_seeds(now.evaluation_return)}  {now.steps_per_second:,.0f} steps/s  "
-            f"{duration(now.seconds_left)} left"
-        )
+        self._last_shown, self._last_time = now.share, time.monotonic()
+        self.line(f"{now.share:4.0%}  {now.line()}  {duration(now.seconds_left)} left")
 
     def close(self) -> None:
         """End."""
@@ -107,7 +158,8 @@ class Live:
         from rich.console import Console
         from rich.live import Live as RichLive
 
-        self._title, self._stage, self._now = title, "", None
+        self._title, self._stage = title, ""
+        self._now: Shown | None = None
         self._history: list[float] = []
         self._began = time.monotonic()
         self._console = Console(highlight=False)
@@ -122,11 +174,11 @@ class Live:
         """Show what takes time now."""
         self._stage, self._began = text, time.monotonic()
 
-    def update(self, now: Snapshot) -> None:
-        """Show where the run is."""
+    def update(self, now: Shown) -> None:
+        """Show where it is."""
         self._now, self._stage = now, ""
-        if np.any(~np.isnan(now.episode_return)):
-            self._history.append(float(np.nanmean(now.episode_return)))
+        if math.isfinite(now.height):
+            self._history.append(now.height)
 
     def close(self) -> None:
         """Leave the last picture standing."""
@@ -147,20 +199,13 @@ class Live:
             bar = Table.grid(padding=(0, 1), expand=True)
             bar.add_column(ratio=1)
             bar.add_column(justify="right", no_wrap=True)
-            left = f"{duration(now.seconds_left)} left" if now.update < now.num_updates else "done"
-            bar.add_row(
-                ProgressBar(total=now.num_updates, completed=now.update),
-                f"{now.update / now.num_updates:4.0%}  {left}",
-            )
+            left = f"{duration(now.seconds_left)} left" if now.share < 1 else "done"
+            bar.add_row(ProgressBar(total=1.0, completed=now.share), f"{now.share:4.0%}  {left}")
             table = Table.grid(padding=(0, 2))
             table.add_column(style="dim", no_wrap=True)
             table.add_column()
-            table.add_row("steps", f"{now.env_steps:,} of {now.total_steps:,} per seed, update {now.update:,}")
-            table.add_row("speed", f"{now.steps_per_second:,.0f} steps/s, {duration(now.wall_seconds)} so far")
-            table.add_row("return, training", f"{over_seeds(now.episode_return)}")
-            table.add_row("", sparkline(self._history))
-            table.add_row("return, evaluation", over_seeds(now.evaluation_return))
-            table.add_row("losses", "  ".join(f"{name} {number(value)}" for name, value in now.losses.items()))
+            for row in now.rows(sparkline(self._history)):
+                table.add_row(*row)
             parts += [bar, table]
         if self._stage:
             text = f"{self._stage} ({duration(time.monotonic() - self._began)})"

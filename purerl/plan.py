@@ -75,13 +75,13 @@ def make_environment(name: str, parameters: dict[str, Any]) -> Any:
     return env
 
 
-def new_folder(run: Settings, out: Path | None) -> Path:
-    """Make the folder of a run, `runs/<algorithm>-<environment>-<n>` if none is named, and return it.
+def new_folder(run: Settings, out: Path | None, prefix: str = "") -> Path:
+    """Make the folder of a run, `runs/<prefix><algorithm>-<environment>-<n>` if none is named, and return it.
 
     Raises:
       InputError: if it exists or cannot be written.
     """
-    name = f"{run.algorithm}-{run.environment.replace('/', '-').replace(':', '-')}"
+    name = f"{prefix}{run.algorithm}-{run.environment.replace('/', '-').replace(':', '-')}"
     n = 1
     while True:
         folder = out or Path("runs") / f"{name}-{n}"
@@ -112,8 +112,8 @@ def saved_settings(folder: Path) -> Settings:
     return settings(None, None, {}, {}, folder / "config.toml")
 
 
-def lock(folder: Path) -> Any:
-    """Hold a run's folder, so that no second process writes there; the lock ends with the process.
+def lock(folder: Path, file_name: str = "config.toml") -> Any:
+    """Hold the folder that a file is in, so that no second process writes there; the lock ends with the process.
 
     Raises:
       InputError: if another process holds it.
@@ -121,7 +121,7 @@ def lock(folder: Path) -> Any:
     with contextlib.suppress(ImportError):
         import fcntl
 
-        file = (folder / "config.toml").open("rb")
+        file = (folder / file_name).open("rb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

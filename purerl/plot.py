@@ -84,12 +84,7 @@ def draw(
     Raises:
       InputError: if it cannot be written.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import EngFormatter
-
-    figure = Figure(figsize=(8, 4.8), dpi=130, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
     for i, (name, columns) in enumerate(runs):
         curve(axes, columns, f"C{i % 10}", name if len(runs) > 1 else "")
@@ -98,13 +93,44 @@ def draw(
     for name, level in levels.items():
         axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
     axes.set_title(title)
+    label_curves(axes)
+    axes.legend(frameon=False, loc="best")
+    save(figure, path)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of matplotlib, in inches, that needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def tidy(axes: Any) -> None:
+    """Give axes a light grid and no frame."""
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def label_curves(axes: Any) -> None:
+    """Name the axes of learning curves."""
+    from matplotlib.ticker import EngFormatter
+
     axes.set_xlabel("environment steps of each seed")
     axes.set_ylabel("episode return (sum of rewards)")
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlim(left=0)
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="best")
+    tidy(axes)
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure; the path's ending says which format.
+
+    Raises:
+      InputError: if it cannot be written.
+    """
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:

@@ -142,3 +142,15 @@ def renew(key: jax.Array) -> jax.Array:
 def _from_bits(key: jax.Array, impl: Any) -> jax.Array:
     width = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=impl))).shape
     return jax.random.wrap_key_data(jax.random.bits(key, width, jnp.uint32), impl=impl)
+
+
+def is_key(leaf: Any) -> bool:
+    """Return whether an array, or its shape, holds typed keys."""
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def typed(words: np.ndarray, like: Any) -> jax.Array:
+    """Return the keys of raw words u32[..., n], of the generator of `like`: typed keys, or their shape."""
+    kinds = []  # a shape has no generator to ask for, a traced key has
+    jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), like)
+    return jax.random.wrap_key_data(jnp.asarray(words), impl=kinds[0])

@@ -16,6 +16,7 @@ import numpy as np
 
 from purerl.evaluate import Evaluation, evaluate
 from purerl.interval import Interval
+from purerl.prng import is_key
 from purerl.train import Trainer, TrainState, make_trainer
 from purerl.types import AlgorithmFactory, Array, Config, Environment, Metrics, PyTree
 
@@ -97,7 +98,7 @@ def functions(factory: AlgorithmFactory, env: Environment, config: Config, seed:
         jax.jit(advance, donate_argnums=0),
         jax.jit(evaluate_all),
         seeds,
-        jax.tree.map(_as_leaf, (config, env)),
+        jax.tree.map(as_leaf, (config, env)),
     )
 
 
@@ -160,7 +161,7 @@ def _absent(*_: Any) -> Any:
     raise RuntimeError("this program was compiled without a start")
 
 
-def _as_leaf(value: Any) -> Any:
+def as_leaf(value: Any) -> Any:
     """Return a number as an argument: integers beyond int32, such as many time steps, as float32."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**31:
         return np.float32(value)
@@ -172,11 +173,7 @@ def _begin(trainer: Trainer, seed: Array) -> Progress:
     metrics = jax.eval_shape(trainer.step, state)[1]
     progress = Progress(state, Interval.empty(state.vector.statistics, metrics), jnp.int32(0), jnp.int32(0))
     # Weakly typed arrays would come back from a checkpoint with another type.
-    return jax.tree.map(lambda x: x if _is_key(x) else jax.lax.convert_element_type(x, x.dtype), progress)
-
-
-def _is_key(x: Array) -> bool:
-    return jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return jax.tree.map(lambda x: x if is_key(x) else jax.lax.convert_element_type(x, x.dtype), progress)
 
 
 def _step(trainer: Trainer, progress: Progress) -> Progress:

@@ -5,45 +5,13 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, config_options, find_algorithm, split_parameters
+from purerl.commands.options import PATH, AlgorithmCommand
 from purerl.errors import InputError
-from purerl.registry import ALGORITHMS
-
-
-class TrainCommand(click.Command):
-    """`train`, whose options are those of every run and the fields of the algorithm's config."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take --env.NAME VALUE and find the algorithm, then parse as usual."""
-        ctx.meta["parameters"], args = split_parameters(args)
-        ctx.meta["algorithm"] = find_algorithm(args)
-        return super().parse_args(ctx, args)
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return the options of a run, and those of the algorithm where it is known."""
-        params = super().get_params(ctx)
-        help_option, own = params[-1], params[:-1]
-        return [*own, *config_options(ctx.meta.get("algorithm")), help_option]
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in two sections."""
-        algorithm = ctx.meta.get("algorithm")
-        config_names = {option.name for option in config_options(algorithm)}
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        records = [(option.name in config_names, option.get_help_record(ctx)) for option in options]
-        with formatter.section("Options"):
-            formatter.write_dl([record for of_config, record in records if record and not of_config])
-        if algorithm:
-            with formatter.section(f"Settings of {algorithm}"):
-                formatter.write_dl([record for of_config, record in records if record and of_config])
-        else:
-            formatter.write_paragraph()
-            formatter.write_text(f"purerl train ALGORITHM --help lists its settings: {', '.join(sorted(ALGORITHMS))}.")
 
 
 @click.command(
     name="train",
-    cls=TrainCommand,
+    cls=AlgorithmCommand,
     epilog="Settings: the algorithm's defaults, then configs/ (see purerl list configs), then --config, then flags.",
 )
 @click.argument("algorithm", required=False)

@@ -1,0 +1,144 @@
+"""The trials of a design, trained a chunk at a time: as many side by side as memory and speed allow.
+
+A chunk is one call of a compiled program per point of the curves. The program starts agents and trains them, so there
+is one per group of shapes, whatever the number of chunks.
+"""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl import memory, sharding
+from purerl.errors import InputError
+from purerl.lanes import AXIS, TOGETHER, blank, train_lanes
+from purerl.sweep_plan import Group, SweepPlan
+from purerl.sweep_result import Curves, load_curves, write_whole
+
+LANES = 64  # agents at once on a CPU, which gains nothing from more
+
+
+class Chunks:
+    """Trials on their way."""
+
+    def __init__(self, plan: SweepPlan):
+        """Begin with none."""
+        self.plan = plan
+        self.sizes = np.zeros(len(plan.groups), np.int64)  # trials at once in each group; 0: not known yet
+        self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))
+        self.lineage: list[dict[str, Any]] = []
+        self.compile_seconds = 0.0
+        self._mesh = plan.mesh()
+        self._compiled: tuple[int, Any] | None = None  # the group and its program
+        self._chunk: np.ndarray | None = None  # the trials on the device, by their place in the group
+        self._point = 0
+
+    def values(self) -> list[list[dict[str, Any]]]:
+        """Return what was searched, [trials][seeds]."""
+        return [[values] * len(self.plan.seeds) for values in self.plan.trials]
+
+    def share(self) -> float:
+        """Return how much of all updates is done."""
+        done = sum(g.num_updates * int(self.curves.trained[g.members].sum()) for g in self.plan.groups)
+        return done / (self.plan.num_points * sum(g.num_updates * len(g.members) for g in self.plan.groups))
+
+    def advance(self) -> bool:
+        """Train to the next point; return whether that completes a chunk."""
+        number, group = next((i, g) for i, g in enumerate(self.plan.groups) if self._left(g).size)
+        if self._chunk is None:
+            self._begin(number, group)
+        assert self._chunk is not None and self._compiled is not None
+        num = np.int32(self.plan.spans(group)[self._point])
+        try:
+            arguments = (*self._lanes, num, np.bool_(self._point == 0), *group.numbers())
+            self._state, point = self._compiled[1](self._state, *arguments)
+            point = jax.device_get(point)
+        except jax.errors.JaxRuntimeError as error:
+            self._shrink(number, error)
+            return False
+        trials, seeds = group.members[self._chunk], len(self.plan.seeds)
+        returns, finite = (x[: len(trials) * seeds].reshape(len(trials), seeds) for x in point)
+        self.curves.episode_return[trials, :, self._point] = returns
+        self.curves.failed[trials] |= ~finite
+        self._point += 1
+        self.curves.trained[trials] = self._point
+        if self._point < self.plan.num_points:
+            return False
+        self._chunk = None
+        return True
+
+    def _left(self, group: Group) -> np.ndarray:
+        return np.flatnonzero(self.curves.trained[group.members] < self.plan.num_points)
+
+    def _begin(self, number: int, group: Group) -> None:
+        """Take the next trials of a group; the last chunk is filled up with copies of its last trial."""
+        if self._compiled is None or self._compiled[0] != number:
+            self._compile(number, group)
+        size = int(self.sizes[number])
+        self._chunk, self._point = self._left(group)[:size], 0
+        self._state, *self._lanes = self._arguments(group, self._chunk, size)
+
+    def _arguments(self, group: Group, chunk: np.ndarray, size: int) -> tuple[Any, Any, Any]:
+        """Return (blank states, seeds, values) of the lanes of a chunk, on their devices."""
+        num_seeds = len(self.plan.seeds)
+        num_lanes = sharding.pad(size * num_seeds, self._mesh, AXIS)
+        lane = np.minimum(np.arange(num_lanes), len(chunk) * num_seeds - 1)
+        trial, seed = chunk[lane // num_seeds], self.plan.seeds[lane % num_seeds]
+        values = {name: column[trial] for name, column in group.values.items()}
+        one = {name: column[0] for name, column in group.values.items()}
+        state = blank(self.plan.factory, num_lanes, one, *group.numbers(), TOGETHER)
+        counted = sharding.place(state.num_updates, self._mesh)
+        state = sharding.place(state._replace(num_updates=()), self._mesh, AXIS)._replace(num_updates=counted)
+        return state, *sharding.place((seed, values), self._mesh, AXIS)
+
+    def _compile(self, number: int, group: Group) -> None:
+        """Compile for as many trials at once as the compiled program says there is memory for."""
+        began = time.perf_counter()
+        size = int(self.sizes[number]) or self._first_size(group)
+        jitted = jax.jit(train_lanes(self.plan.factory, self._mesh), donate_argnums=0)
+        while True:
+            arguments = self._arguments(group, np.arange(1), size)
+            compiled = jitted.lower(*arguments, np.int32(0), np.bool_(True), *group.numbers()).compile()
+            needed, free = memory.needed(compiled), memory.free()
+            del arguments
+            if needed <= free:
+                break
+            if size == 1:
+                raise InputError(
+                    f"one trial x {len(self.plan.seeds)} seeds needs {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB "
+                    "are free: train fewer seeds, or fewer environments"
+                )
+            size = max(1, min(size - 1, int(size * free / needed)))
+        self.sizes[number], self._compiled = size, (number, compiled)
+        self.compile_seconds += time.perf_counter() - began
+
+    def _first_size(self, group: Group) -> int:
+        most = self.plan.options.chunk
+        if not most:
+            most = max(1, LANES // len(self.plan.seeds)) if jax.default_backend() == "cpu" else len(group.members)
+        chunks = math.ceil(len(group.members) / most)
+        return math.ceil(len(group.members) / chunks)
+
+    def _shrink(self, number: int, error: Exception) -> None:
+        """Begin the chunk again with half the trials, where there was not enough memory."""
+        if not memory.exhausted(error) or self.sizes[number] <= 1:
+            raise error
+        assert self._chunk is not None
+        self.curves.forget(self.plan.groups[number].members[self._chunk])
+        self.sizes[number] //= 2
+        self._chunk = self._compiled = self._state = None
+
+    def save(self, folder: Path) -> None:
+        """Write what is complete, and how large the chunks are."""
+        arrays = self.curves._asdict() | {"sizes": self.sizes}
+        write_whole(folder / "curves.npz", lambda path: np.savez_compressed(path, allow_pickle=False, **arrays))
+
+    def restore(self, folder: Path) -> None:
+        """Go on from what is complete, with chunks of the same size: the same bits."""
+        if (folder / "curves.npz").exists():
+            self.curves, more = load_curves(folder)
+            self.curves.forget(np.flatnonzero(self.curves.trained < self.plan.num_points))
+            self.sizes = more["sizes"]

@@ -1,0 +1,298 @@
+"""Sweeps: many trials times many seeds in a few compiled programs. A sweep's life on the host."""
+
+import time
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import numpy as np
+
+from purerl import registry
+from purerl.chunks import Chunks
+from purerl.config import RunOptions, Settings, settings
+from purerl.display import duration, number, open_display
+from purerl.errors import InputError
+from purerl.interrupt import Stop
+from purerl.lanes import with_values
+from purerl.plan import lock, new_folder
+from purerl.search import Choices, IntUniform, LogUniform, Range, Uniform, text
+from purerl.sweep_plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, named, saved_plan, told
+from purerl.sweep_result import Curves, SweepResult
+
+__all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
+
+
+class Method(Protocol):
+    """A search on its way; it is advanced from one point of the curves to the next."""
+
+    curves: Curves
+    lineage: list[dict[str, Any]]
+    compile_seconds: float
+
+    def values(self) -> list[list[dict[str, Any]]]:
+        """Return what is searched: by name, [trials][seeds]."""
+        ...
+
+    def share(self) -> float:
+        """Return how much is done; 1 at the end."""
+        ...
+
+    def advance(self) -> bool:
+        """Train to the next point; return whether `save` would keep more than it did before."""
+        ...
+
+    def save(self, folder: Path) -> None:
+        """Write what is needed to go on."""
+        ...
+
+    def restore(self, folder: Path) -> None:
+        """Go on from what `save` wrote, to the same bits."""
+        ...
+
+
+def sweep(
+    algorithm: Any,
+    env: Any,
+    config: Any = None,
+    *,
+    over: dict[str, Any],
+    num_trials: int = 64,
+    num_seeds: int = 8,
+    method: str = "random",
+    total_timesteps: int | None = None,
+    seed: int = 0,
+    out: str | Path | None = None,
+    resume: bool = False,
+    plain: bool = False,
+    **search: Any,
+) -> SweepResult:
+    """Train an algorithm with many settings, each with several seeds, and return what came out.
+
+    Numbers of the config and of the environment are vmapped in one compiled program; values of shapes, such as
+    `num_envs`, are grouped into as few programs as there are shapes.
+
+    Args:
+      algorithm: its name, or (spec, config) -> Algorithm.
+      env: its id, or an environment; `over` may name its fields as `env.NAME`.
+      config: what all trials share; for an algorithm and an environment by name, the settings in configs/.
+      over: by field, `Uniform(8, 12)`, `LogUniform(1e-4, 1e-2)`, `IntUniform(2, 9)`, or a list of values.
+      num_trials: how many; a grid may be smaller. The size of the population of "pbt".
+      num_seeds: of each trial: seed, seed + 1, ... The same ones for every trial.
+      method: "random", "grid", "qmc" (Sobol points), "halving" (successive halving) or "pbt" (population based
+        training).
+      total_timesteps: environment steps of each agent; as the config says if none is given.
+      seed: the first seed; it draws the trials, too.
+      out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; none is written without one.
+      resume: go on with the sweep in `out`, if there is one.
+      plain: lines of text instead of a live panel.
+      **search: fields of `purerl.sweep_plan.SearchOptions`, such as chunk=8 for eight trials at once.
+
+    Raises:
+      InputError: for what cannot be, before anything is compiled.
+    """
+    run, factory, task = _settings(algorithm, env, config, num_seeds, seed, total_timesteps)
+    options = SearchOptions(method=method, trials=num_trials, **search)
+    plan = make_sweep_plan(run, options, over, task, factory)
+    folder = Path(out) if out is not None else None
+    go_on = resume and folder is not None and folder.exists()
+    if folder is not None and go_on:
+        _same_sweep(folder, dump_sweep(plan))
+    elif folder is not None:
+        _new_folder(plan, folder)
+    life = Sweep(plan, folder, plain, go_on)
+    if life.complete():
+        raise KeyboardInterrupt
+    return life.result()
+
+
+def start(plan: SweepPlan, out: Path | None = None, plain: bool = False) -> int:
+    """Sweep from the beginning, into `out` or runs/sweep-ALGORITHM-ENVIRONMENT-N; return the exit code."""
+    return Sweep(plan, _new_folder(plan, out), plain).complete()
+
+
+def resume(folder: Path, plain: bool = False) -> int:
+    """Go on with a sweep that was stopped; as `start`."""
+    return Sweep(saved_plan(folder), folder, plain, go_on=True).complete()
+
+
+def _settings(
+    algorithm: Any, env: Any, config: Any, num_seeds: int, seed: int, total_timesteps: int | None
+) -> tuple[Settings, Any, Any]:
+    """Return (settings, factory, environment) of a sweep that was called from Python."""
+    name, task = named(algorithm, env)
+    if config is None:
+        run = settings(name, task, {"seed": seed, "seeds": num_seeds})
+        config, parameters = run.config, run.parameters if isinstance(env, str) else {}
+    else:
+        parameters = {}
+    if total_timesteps is not None:
+        config, _ = with_values(config, None, {"total_timesteps": total_timesteps})
+    options = RunOptions(seed=seed, seeds=num_seeds)
+    run = Settings(algorithm=name, environment=task, options=options, config=config, parameters=parameters)
+    factory = algorithm if callable(algorithm) else registry.algorithm(algorithm)[0]
+    return run, factory, None if isinstance(env, str) else env
+
+
+def _new_folder(plan: SweepPlan, out: Path | None) -> Path:
+    folder = new_folder(plan.settings, out, "sweep-")
+    (folder / "sweep.toml").write_text(dump_sweep(plan), encoding="utf-8")
+    return folder
+
+
+def _same_sweep(folder: Path, text: str) -> None:
+    file = folder / "sweep.toml"
+    if not file.is_file():
+        raise InputError(f"there is no sweep in {folder}: it has no sweep.toml")
+    written, wanted = (lines.splitlines() for lines in (file.read_text(encoding="utf-8"), text))
+    for here, there in zip(wanted, written, strict=False):
+        if here != there:
+            raise InputError(f"{folder} holds another sweep: it has {there!r} where this one has {here!r}")
+    if len(written) != len(wanted):
+        raise InputError(f"{folder} holds another sweep: it searches other fields")
+
+
+class SweepSnapshot(NamedTuple):
+    """Where a sweep is."""
+
+    share: float
+    seconds_left: float
+    trials_done: int
+    num_trials: int
+    best_return: float
+    best: dict[str, Any]
+    steps_per_second: float
+    wall_seconds: float
+
+    @property
+    def height(self) -> float:
+        """The best return so far."""
+        return self.best_return
+
+    def line(self) -> str:
+        """Return all of it in one line."""
+        return (
+            f"{self.trials_done} of {self.num_trials} trials  best return {number(self.best_return)}  "
+            f"({values_told(self.best)})  {self.steps_per_second:,.0f} steps/s"
+        )
+
+    def rows(self, curve: str) -> list[tuple[str, str]]:
+        """Return the rows of the panel."""
+        return [
+            ("trials", f"{self.trials_done} of {self.num_trials}"),
+            ("speed", f"{self.steps_per_second:,.0f} steps/s, {duration(self.wall_seconds)} so far"),
+            ("best return", number(self.best_return)),
+            ("", curve),
+            ("with", values_told(self.best)),
+        ]
+
+
+def values_told(values: dict[str, Any]) -> str:
+    """Return values by name in one line."""
+    return ", ".join(f"{name} {number(v) if isinstance(v, float) else text(v)}" for name, v in values.items())
+
+
+class Sweep:
+    """One sweep in one process."""
+
+    def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
+        """Take a folder; with `go_on`, what is complete there."""
+        self.plan, self.folder, self.plain = plan, folder, plain
+        self._lock = lock(folder, "sweep.toml") if folder is not None else None
+        self.method = make_method(plan)
+        if go_on and folder is not None:
+            self.method.restore(folder)
+        self._share_before, self._steps_before = self.method.share(), self._steps()
+
+    def result(self) -> SweepResult:
+        """Return what is known so far."""
+        return SweepResult(self.plan, self.method.curves, self.method.values(), self.method.lineage, self.folder)
+
+    def complete(self) -> int:
+        """Sweep to the end, or until a signal; return the exit code."""
+        run, options = self.plan.settings, self.plan.options
+        device = jax.devices()[0].platform
+        self.display = open_display(
+            f"sweep of {run.algorithm} on {run.environment}, {options.method}, {device}", self.plain
+        )
+        try:
+            for line in told(self.plan):
+                self.display.line(line)
+            with Stop() as stop:
+                self._began = time.perf_counter()
+                self.display.stage("compiling")
+                while self.method.share() < 1 and not stop.signal:
+                    worth = self.method.advance()
+                    self._show()
+                    if worth:
+                        self._save()
+                return self._finish(stop.signal)
+        finally:
+            self.display.close()
+            if self._lock is not None:
+                self._lock.close()
+
+    def _save(self) -> None:
+        if self.folder is not None:
+            self.method.save(self.folder)
+            self.result().save()
+
+    def _steps(self) -> int:
+        curves = self.method.curves
+        reached = np.where(
+            curves.trained > 0, np.take_along_axis(curves.env_steps, curves.trained[:, None] - 1, 1)[:, 0], 0
+        )
+        return int(reached.sum()) * len(self.plan.seeds)
+
+    def _show(self) -> None:
+        result, share = self.result(), self.method.share()
+        wall = time.perf_counter() - self._began
+        trained = max(wall - self.method.compile_seconds, 1e-9)
+        self.display.update(
+            SweepSnapshot(
+                share=share,
+                seconds_left=(1 - share) / max(share - self._share_before, 1e-9) * trained,
+                trials_done=int((self.method.curves.trained == self.plan.num_points).sum()),
+                num_trials=len(self.plan.trials),
+                best_return=result.best_return,
+                best=result.best,
+                steps_per_second=(self._steps() - self._steps_before) / trained,
+                wall_seconds=wall,
+            )
+        )
+
+    def _finish(self, signal: int) -> int:
+        """Write the plots and say how it went; return the exit code."""
+        where = self.folder
+        if signal:
+            self.display.close()
+            self.display.line(f"stopped at {self.method.share():.0%} of the sweep")
+            if where is not None:
+                self.method.save(where)
+                self.display.line(f"go on with:\n  purerl sweep --resume {where}")
+            return 128 + signal
+        result = self.result()
+        if where is not None:
+            from purerl.sweep_plot import plot_sweep
+
+            self._save()
+            self.display.stage("drawing")
+            plot_sweep(result)
+        self.display.close()
+        self.display.line(f"best: return {number(result.best_return)} with {values_told(result.best)}")
+        if where is not None:
+            self.display.line(f"see {where}/: trials.csv, curves.npz, best.toml, and the plots; train the best with:")
+            self.display.line(f"  purerl train --config {where / 'best.toml'}")
+        return 0
+
+
+def make_method(plan: SweepPlan) -> Method:
+    """Return the search that a plan asks for, at its beginning."""
+    if plan.options.method == "halving":
+        from purerl.halving import Halving
+
+        return Halving(plan)
+    if plan.options.method == "pbt":
+        from purerl.population import Population
+
+        return Population(plan)
+    return Chunks(plan)

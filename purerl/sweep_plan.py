@@ -1,0 +1,255 @@
+"""A sweep before it runs: everything that can be refused is refused here, before anything is compiled or written."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from purerl import registry, search
+from purerl.config import Settings, coerce, dump, hints, option, read_toml, settings
+from purerl.errors import InputError, unknown
+from purerl.fields import is_static
+from purerl.lanes import AXIS, with_values
+from purerl.plan import make_environment
+from purerl.program import as_leaf
+from purerl.registry import ALGORITHMS, ENVIRONMENTS
+from purerl.sharding import make_mesh
+from purerl.train import curve_points, make_trainer
+from purerl.types import AlgorithmFactory
+
+METHODS = (*search.DESIGNS, "halving", "pbt")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """How a search goes."""
+
+    method: str = option("random", "how trials are chosen", at_least=0)
+    trials: int = option(64, "trials in all; the size of the population of pbt", at_least=1)
+    points: int = option(50, "points of each curve, whatever the run's length", at_least=1)
+    chunk: int = option(0, "trials trained at once; 0: as many as serve speed and memory")
+    devices: int = option(0, "devices that share the trials; 0: all there are")
+    eta: int = option(3, "halving: one in so many goes on to the next rung", at_least=2)
+    rungs: int = option(3, "halving: lengths at which trials are compared, the last the whole run", at_least=2)
+    slots: int = option(0, "halving: trials trained at once; 0: as many as reach the last rung")
+    generations: int = option(20, "pbt: how often the worst are replaced by changed copies of the best", at_least=2)
+    checkpoint_interval: float = option(60.0, "halving and pbt: seconds between two checkpoints")
+
+
+class Group(NamedTuple):
+    """Trials of the same shapes: one compiled program serves them."""
+
+    members: np.ndarray  # i64[n], of the trials
+    config: Any  # of the first one
+    env: Any
+    values: dict[str, np.ndarray]  # [n] each, the numbers in which they differ
+    num_updates: int
+    shapes: dict[str, Any]  # the values, by name, that other groups do not share
+
+    def numbers(self) -> tuple[Any, Any]:
+        """Return config and environment as arguments of a compiled program."""
+        return jax.tree.map(as_leaf, (self.config, self.env))
+
+
+class SweepPlan(NamedTuple):
+    """A sweep before anything is compiled or written."""
+
+    settings: Settings  # of the runs, without what is searched
+    env: Any
+    factory: AlgorithmFactory
+    options: SearchOptions
+    dimensions: dict[str, search.Dimension]
+    trials: list[dict[str, Any]]  # the values of each by name, in order
+    groups: list[Group]
+
+    @property
+    def num_points(self) -> int:
+        """Points of each curve."""
+        return min(self.options.points, *(group.num_updates for group in self.groups))
+
+    @property
+    def seeds(self) -> np.ndarray:
+        """u32[seeds]."""
+        first = self.settings.options.seed
+        return np.arange(first, first + self.settings.options.seeds, dtype=np.uint32)
+
+    def spans(self, group: Group) -> np.ndarray:
+        """Return i64[points], the updates from one point of a curve to the next."""
+        return np.diff(curve_points(group.num_updates, self.num_points), prepend=0)
+
+    def env_steps(self) -> np.ndarray:
+        """Return i64[trials, points], where the points of each trial's curves are."""
+        steps = np.zeros((len(self.trials), self.num_points), np.int64)
+        for group in self.groups:
+            steps[group.members] = np.cumsum(self.spans(group)) * group.config.steps_per_update
+        return steps
+
+    def mesh(self) -> Mesh:
+        """Return the devices."""
+        count = self.options.devices or len(jax.devices())
+        return make_mesh(count, {AXIS: count})
+
+
+def make_sweep_plan(
+    run: Settings,
+    options: SearchOptions,
+    over: Mapping[str, Any],
+    env: Any = None,
+    factory: AlgorithmFactory | None = None,
+) -> SweepPlan:
+    """Look whether a sweep is possible.
+
+    Args:
+      run: the settings of its runs.
+      options: how it searches.
+      over: what it searches: a range or a list by field, see `purerl.search`.
+      env, factory: the environment and the algorithm, where they are not what the settings name.
+
+    Raises:
+      InputError: if it is not.
+    """
+    if options.method not in METHODS:
+        raise unknown("method", options.method, METHODS)
+    for field in dataclasses.fields(options):
+        value, least = getattr(options, field.name), field.metadata["at_least"]
+        if field.name != "method" and not value >= least:
+            raise InputError(f"{field.name} is {value}; it must be at least {least}")
+    chosen: AlgorithmFactory = registry.algorithm(run.algorithm)[0] if factory is None else factory
+    env = make_environment(run.environment, run.parameters) if env is None else env
+    if run.options.seed + run.options.seeds > 2**32:
+        raise InputError(f"seed is {run.options.seed}; seeds must be below 2^32")
+    dimensions = search.bind(over, run.config, env)
+    design = options.method if options.method in search.DESIGNS else "random"
+    trials = search.trials(dimensions, design, options.trials, run.options.seed)
+    groups = _groups(chosen, run.config, env, trials)
+    if options.method in ("halving", "pbt") and len(groups) > 1:
+        raise InputError(f"{options.method} searches numbers only, and {_shapes_told(groups)} are shapes: use random")
+    plan = SweepPlan(run, env, chosen, options, dimensions, trials, groups)
+    plan.mesh()  # refuses more devices than there are
+    if options.method == "pbt":
+        _check_population(plan)
+    return plan
+
+
+def _check_population(plan: SweepPlan) -> None:
+    listed = [name for name, dimension in plan.dimensions.items() if isinstance(dimension, search.Choices)]
+    if listed:
+        raise InputError(f"pbt changes numbers step by step: {listed[0]} must be a range, not a list")
+    if plan.options.trials < 4:
+        raise InputError(f"trials is {plan.options.trials}; pbt needs a population of at least 4")
+    if plan.groups[0].num_updates < plan.options.generations:
+        raise InputError(
+            f"generations is {plan.options.generations}; it must be at most the {plan.groups[0].num_updates} updates"
+        )
+
+
+def _groups(factory: AlgorithmFactory, config: Any, env: Any, trials: list[dict[str, Any]]) -> list[Group]:
+    members: dict[Any, list[int]] = {}
+    for i, values in enumerate(trials):
+        members.setdefault(jax.tree.structure(with_values(config, env, values)), []).append(i)
+    groups = []
+    for index in members.values():
+        first = trials[index[0]]
+        own_config, own_env = with_values(config, env, first)
+        make_trainer(factory, own_env, own_config)  # refuses what cannot be, while the numbers are still numbers
+        num_updates = int(own_config.total_timesteps) // own_config.steps_per_update
+        if num_updates < 1:
+            raise InputError(
+                f"total_timesteps {own_config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
+                f"{own_config.steps_per_update}"
+            )
+        numbers = {name: value for name, value in first.items() if _is_number(name, value, config, env)}
+        columns = {name: _column([trials[i][name] for i in index]) for name in numbers}
+        shapes = {name: value for name, value in first.items() if name not in numbers}
+        groups.append(Group(np.array(index), own_config, own_env, columns, num_updates, shapes))
+    return groups
+
+
+def _is_number(name: str, value: Any, config: Any, env: Any) -> bool:
+    owner = env if name.startswith("env.") else config
+    field = next(f for f in dataclasses.fields(owner) if f.name == name.removeprefix("env."))
+    return not is_static(field) and value is not None
+
+
+def _column(values: list[Any]) -> np.ndarray:
+    whole = all(isinstance(value, int) and abs(value) < 2**31 for value in values)
+    return np.array(values, np.int32 if whole else np.float32)
+
+
+def _shapes_told(groups: list[Group]) -> str:
+    return ", ".join(groups[0].shapes)
+
+
+def told(plan: SweepPlan) -> list[str]:
+    """Return what there is to say before the run: how many trials, and how many programs they need."""
+    num, seeds = len(plan.trials), plan.settings.options.seeds
+    steps = int(plan.settings.config.total_timesteps)
+    lines = [f"{num} trials x {seeds} seeds of {steps:,} steps, in {_count(len(plan.groups), 'program')}"]
+    if len(plan.groups) > 1:
+        for group in plan.groups:
+            shapes = ", ".join(f"{name} {search.text(value)}" for name, value in group.shapes.items())
+            lines.append(f"  {len(group.members)} with {shapes}")
+    return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def named(algorithm: Any, env: Any) -> tuple[str, str]:
+    """Return the names of an algorithm's factory and an environment: those of the registry, else module:Name."""
+    path = _path(algorithm) if callable(algorithm) else algorithm
+    by_factory = {entry.factory: name for name, entry in ALGORITHMS.items()}
+    task = env if isinstance(env, str) else _path(type(env))
+    by_class = {where: name for name, where in ENVIRONMENTS.items()}
+    return by_factory.get(path, path), by_class.get(task, task)
+
+
+def _path(thing: Any) -> str:
+    return f"{getattr(thing, '__module__', '?')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
+
+
+def dump_sweep(plan: SweepPlan) -> str:
+    """Return a sweep's complete sweep.toml."""
+    lines = ["", "[search]"]
+    for field in dataclasses.fields(plan.options):
+        value = getattr(plan.options, field.name)
+        lines.append(f"{field.name} = " + (f'"{value}"' if isinstance(value, str) else repr(value)))
+    lines += ["", "[over]", *(f'"{name}" = "{dimension}"' for name, dimension in plan.dimensions.items())]
+    runs = dump(plan.settings, plan.env).split("\n", 1)[1]  # without the line that says what to do with a config.toml
+    return "# purerl sweep --resume THIS_FOLDER goes on with it\n" + runs + "\n".join(lines) + "\n"
+
+
+def saved_plan(folder: Path) -> SweepPlan:
+    """Return the plan of a sweep's folder.
+
+    Raises:
+      InputError: if it is no such folder.
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no sweep in {folder}: no such folder")
+    file = folder / "sweep.toml"
+    if not file.is_file():
+        raise InputError(f"there is no sweep in {folder}: it has no sweep.toml")
+    table = read_toml(file)
+    if "search" not in table or "over" not in table:
+        raise InputError(f"{file} is not complete: it has no tables search and over")
+    over = dict(search.parse(f"{name}={what}") for name, what in table["over"].items())
+    return make_sweep_plan(settings(None, None, {}, {}, file), search_options(table["search"], f"{file}: "), over)
+
+
+def search_options(values: Mapping[str, Any], where: str = "") -> SearchOptions:
+    """Return the options of a search from values by name, typed as its fields say.
+
+    Raises:
+      InputError: for an unknown name or a wrong type.
+    """
+    known = hints(SearchOptions)
+    for name in values:
+        if name not in known:
+            raise unknown(f"setting in {where.rstrip(': ') or 'the search'}", name, known)
+    return SearchOptions(**{name: coerce(value, known[name], f"{where}{name}") for name, value in values.items()})

@@ -1,0 +1,183 @@
+"""Pictures of a sweep: curves of the best trials, sensitivity to what was searched, parallel coordinates."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerl.plot import center_and_interval, label_curves, new_figure, save, tidy
+from purerl.search import Choices, Dimension, Range, text
+from purerl.sweep_result import SweepResult
+
+BEST = 5  # curves in colour
+
+
+def plot_sweep(result: SweepResult) -> list[Path]:
+    """Write curves.png, sensitivity.png and parallel.png into the sweep's folder; return where they are."""
+    assert result.folder is not None
+    pictures = {"curves": curves, "sensitivity": sensitivity, "parallel": parallel}
+    paths = [result.folder / f"{name}.png" for name in pictures]
+    for draw, path in zip(pictures.values(), paths, strict=True):
+        save(draw(result), path)
+    return paths
+
+
+def curves(result: SweepResult) -> Any:
+    """Return the figure of all trials' curves, the best ones in colour with a band over seeds."""
+    figure = new_figure(8, 4.8)
+    axes = figure.add_subplot()
+    found = result.curves
+    with np.errstate(invalid="ignore"):
+        scores = np.where(found.trained == found.trained.max(), found.final_return().mean(axis=1), np.nan)
+    order = [int(i) for i in np.argsort(-np.where(np.isnan(scores), -np.inf, scores), kind="stable")]
+    best = [i for i in order if not np.isnan(scores[i])][:BEST]
+    for trial in order:
+        upto = found.trained[trial]
+        if trial not in best and upto:
+            axes.plot(
+                found.env_steps[trial, :upto], _mean(found.episode_return[trial, :, :upto]), color="0.75", linewidth=0.6
+            )
+    for rank, trial in reversed(list(enumerate(best))):
+        center, low, high, _ = center_and_interval(found.episode_return[trial].astype(np.float64))
+        label = f"{scores[trial]:.4g}: {_told(result.values[trial][0])}"
+        axes.plot(found.env_steps[trial], center, color=f"C{rank}", linewidth=1.8, label=label, zorder=3)
+        axes.fill_between(found.env_steps[trial], low, high, color=f"C{rank}", alpha=0.15, linewidth=0, zorder=2)
+    others = len(order) - len(best)
+    axes.set_title(f"{_title(result)}: the best {len(best)}" + (f", and {others} others in grey" if others else ""))
+    label_curves(axes)
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(handles[::-1], labels[::-1], frameon=False, loc="best", fontsize="small")
+    return figure
+
+
+def sensitivity(result: SweepResult) -> Any:
+    """Return the figure of final returns against each thing searched, a panel each."""
+    rows, scores = _judged(result)
+    names = list(result.plan.dimensions)
+    columns = min(3, len(names))
+    lines = -(-len(names) // columns)
+    figure = new_figure(1 + 3.4 * columns, 0.6 + 2.9 * lines)
+    grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
+    best = int(np.nanargmax(scores)) if not np.isnan(scores).all() else None
+    for axes, name in zip(grid, names, strict=False):
+        dimension = result.plan.dimensions[name]
+        places = np.array([_place(dimension, row[name]) for row in rows])
+        axes.scatter(places, scores, s=18, alpha=0.6, color="C0", linewidth=0)
+        if best is not None:
+            axes.scatter(places[best], scores[best], s=60, facecolor="none", edgecolor="C3", linewidth=1.5)
+        _trend(axes, dimension, places, scores)
+        axes.set_xlabel(name)
+        _ticks(axes, dimension)
+        tidy(axes)
+    for axes in grid[len(names) :]:
+        axes.set_visible(False)
+    for axes in grid[::columns]:
+        axes.set_ylabel("final return")
+    figure.suptitle(f"{_title(result)}: what matters (best circled, line: mean of neighbours)", fontsize="medium")
+    return figure
+
+
+def parallel(result: SweepResult) -> Any:
+    """Return the figure of parallel coordinates: a line per trial through what it was given, coloured by its return."""
+    from matplotlib import colormaps
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    rows, scores = _judged(result)
+    names = list(result.plan.dimensions)
+    known = scores[~np.isnan(scores)]
+    norm = Normalize(*((known.min(), known.max()) if known.size else (0.0, 1.0)))
+    figure = new_figure(2.5 + 1.7 * len(names), 4.5)
+    axes = figure.add_subplot()
+    heights = np.array([[_height(result.plan.dimensions[name], row[name]) for name in names] for row in rows])
+    heights = np.column_stack([heights, norm(np.nan_to_num(scores, nan=norm.vmin or 0.0))])
+    for i in np.argsort(np.where(np.isnan(scores), -np.inf, scores), kind="stable"):  # the best on top
+        colour = "0.8" if np.isnan(scores[i]) else colormaps["viridis"](norm(scores[i]))
+        axes.plot(range(len(names) + 1), heights[i], color=colour, linewidth=1.2, alpha=0.8)
+    for x, name in enumerate([*names, "final return"]):
+        axes.axvline(x, color="0.3", linewidth=0.8)
+        returns = [(0.0, f"{norm.vmin:.4g}"), (1.0, f"{norm.vmax:.4g}")]
+        for height, label in _ends(result.plan.dimensions[name]) if x < len(names) else returns:
+            box = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.8}
+            axes.text(x, height, f" {label}", fontsize="small", va="center", bbox=box)
+    axes.set_xticks(range(len(names) + 1), [*names, "final return"])
+    axes.set_yticks([])
+    axes.set_ylim(-0.08, 1.08)
+    axes.set_xlim(-0.15, len(names) + 0.45)
+    axes.spines[:].set_visible(False)
+    axes.set_title(_title(result))
+    figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, label="final return", pad=0.01)
+    return figure
+
+
+def _mean(values: np.ndarray) -> np.ndarray:
+    """Return f64[points], the mean over seeds where any is known."""
+    known = ~np.isnan(values)
+    total = np.where(known, values, 0.0).sum(axis=0, dtype=np.float64)
+    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
+
+
+def _judged(result: SweepResult) -> tuple[list[dict[str, Any]], np.ndarray]:
+    """Return (values, final returns f64[n]): of each trial, or of each agent of a population."""
+    final = result.curves.final_return()
+    if result.lineage:
+        return [values for trial in result.values for values in trial], final.ravel()
+    trained = np.flatnonzero(result.curves.trained)
+    return [result.values[trial][0] for trial in trained], final[trained].mean(axis=1)
+
+
+def _place(dimension: Dimension, value: Any) -> float:
+    return float(value) if isinstance(dimension, Range) else float(dimension.values.index(value))
+
+
+def _height(dimension: Dimension, value: Any) -> float:
+    if isinstance(dimension, Range):
+        return float(dimension.position(value))
+    return dimension.values.index(value) / max(1, len(dimension.values) - 1)
+
+
+def _ends(dimension: Dimension) -> list[tuple[float, str]]:
+    values = dimension.values if isinstance(dimension, Choices) else (dimension.low, dimension.high)
+    return [(_height(dimension, value), f"{value:g}" if isinstance(value, float) else text(value)) for value in values]
+
+
+def _ticks(axes: Any, dimension: Dimension) -> None:
+    from matplotlib.ticker import NullFormatter
+
+    if isinstance(dimension, Choices):
+        axes.set_xticks(range(len(dimension.values)), [text(value) for value in dimension.values])
+        axes.set_xlim(-0.5, len(dimension.values) - 0.5)
+        return
+    if dimension.log:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlim(dimension.low, dimension.high)
+
+
+def _trend(axes: Any, dimension: Dimension, places: np.ndarray, scores: np.ndarray) -> None:
+    """Draw the mean over neighbours along a range, or over each listed value."""
+    known = ~np.isnan(scores)
+    places, scores = places[known], scores[known]
+    if isinstance(dimension, Choices):
+        for place in np.unique(places):
+            mean = scores[places == place].mean()
+            axes.plot([place - 0.25, place + 0.25], [mean, mean], color="C1", linewidth=2)
+        return
+    if len(scores) < 8:
+        return
+    order = np.argsort(places)
+    width = max(3, len(scores) // 6)
+    window = np.ones(width) / width
+    x = np.array([dimension.position(place) for place in places[order]])
+    middle = np.convolve(x, window, "valid")
+    axes.plot(dimension.at(middle), np.convolve(scores[order], window, "valid"), color="C1", linewidth=1.8)
+
+
+def _told(values: dict[str, Any]) -> str:
+    told = (f"{value:.3g}" if isinstance(value, float) else text(value) for value in values.values())
+    return ", ".join(f"{name} {value}" for name, value in zip(values, told, strict=True))
+
+
+def _title(result: SweepResult) -> str:
+    run = result.plan.settings
+    return f"{run.algorithm.upper()} on {run.environment}"
