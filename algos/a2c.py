@@ -9,7 +9,7 @@ import jax
 from purerl import masked
 from purerl.actor_critic import actor_critic
 from purerl.fields import validate
-from purerl.optimizers import descend, linear_to_zero, rmsprop
+from purerl.optimizers import descend, gradient_plan, rmsprop
 from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
 from purerl.returns import gae
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -34,10 +34,8 @@ def a2c(spec: EnvironmentSpec, config: A2CConfig, *, network: NetworkFactory = a
       InputError: if a setting is out of range or the action space has no distribution.
     """
     validate(config, "a2c")
-    learning_rate = config.learning_rate
-    if config.anneal_learning_rate:
-        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, 1)
-    optimizer = rmsprop(learning_rate, config.max_grad_norm)
+    plan = gradient_plan(config, 1)
+    optimizer = rmsprop(plan.learning_rate, plan.max_grad_norm)
     net, init, act, prepare = policy_agency(spec, config, optimizer, network)
 
     def loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:

@@ -10,11 +10,10 @@ import jax.numpy as jnp
 
 from purerl import masked
 from purerl.actor_critic import actor_critic
-from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.minibatch import shuffled_minibatches
-from purerl.optimizers import descend, linear_to_zero, rmsprop
-from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency, swap_time
+from purerl.minibatch import check_minibatches, rollout_minibatches
+from purerl.optimizers import descend, gradient_plan, rmsprop
+from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 from purerl.vtrace import vtrace
 
@@ -42,15 +41,9 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
       InputError: if the settings contradict one another or the action space has no distribution.
     """
     validate(config, "impala")
-    if config.num_envs % config.num_minibatches:
-        raise InputError(
-            f"impala: num_minibatches {config.num_minibatches} does not divide num_envs = {config.num_envs}"
-        )
-    learning_rate = config.learning_rate
-    if config.anneal_learning_rate:
-        gradient_steps = config.num_epochs * config.num_minibatches
-        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, gradient_steps)
-    optimizer = rmsprop(learning_rate, config.max_grad_norm)
+    check_minibatches(config, True, "impala")
+    plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
+    optimizer = rmsprop(plan.learning_rate, plan.max_grad_norm)
     net, init, act, prepare = policy_agency(spec, config, optimizer, network)
 
     def loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
@@ -82,23 +75,16 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
         }
         return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
 
-    def gradient_step(carry: tuple[PyTree, PyTree], minibatch: tuple[Rollout, PyTree]):
+    def gradient_step(carry: tuple[PyTree, PyTree], rollout: Rollout, memory: PyTree):
         params, opt_state = carry
-        sequences, memory = minibatch
-        rollout = swap_time(sequences)._replace(memory=memory)
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, rollout)
+        gradient, metrics = jax.grad(loss, has_aux=True)(params, rollout._replace(memory=memory))
         return descend(optimizer, gradient, opt_state, params), metrics
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = prepare(agent, rollout)
-        sequences = swap_time(rollout._replace(memory=()))
-        (params, opt_state), metrics = shuffled_minibatches(
-            gradient_step,
-            (agent.params, agent.opt_state),
-            (sequences, rollout.memory),
-            key,
-            config.num_epochs,
-            config.num_minibatches,
+        carry, steps = (agent.params, agent.opt_state), rollout._replace(memory=())
+        (params, opt_state), metrics = rollout_minibatches(
+            gradient_step, carry, steps, rollout.memory, key, config, sequences=True
         )
         return agent._replace(params=params, opt_state=opt_state), metrics
 

@@ -14,10 +14,10 @@ from purerl import masked
 from purerl.actor_critic import actor_critic
 from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.minibatch import shuffled_minibatches
+from purerl.minibatch import check_minibatches, rollout_minibatches
 from purerl.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
 from purerl.optimizers import OptimizerFactory, adam, descend, gradient_plan
-from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency, swap_time
+from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
 from purerl.returns import gae
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
@@ -35,7 +35,7 @@ class PPOConfig(PolicyConfig):
 
 
 class Batch(NamedTuple):
-    """The samples of a rollout, [N, ...] with N = T x B; for a recurrent policy its sequences, [B, T, ...]."""
+    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
     draw: PyTree  # what the policy drew, before clipping or squashing
@@ -72,10 +72,7 @@ def ppo(
     """
     validate(config, "ppo")
     recurrent = config.core != "none"
-    samples = config.num_envs if recurrent else config.steps_per_update
-    if samples % config.num_minibatches:
-        parts = "num_envs" if recurrent else "num_envs x rollout_length"
-        raise InputError(f"ppo: num_minibatches {config.num_minibatches} does not divide {parts} = {samples}")
+    check_minibatches(config, recurrent, "ppo")
     if objective is not None and loss is not None:
         raise InputError("ppo: objective and loss are both given; the loss already holds the policy's part")
     if loss is None:
@@ -116,10 +113,8 @@ def ppo(
             rollout.observation, drawn["draw"], drawn["log_prob"], value, advantage, rollout.ended, rollout.mask
         )
 
-    def gradient_step(carry: tuple[PyTree, PyTree, Array], minibatch: tuple[Batch, PyTree]):
+    def gradient_step(carry: tuple[PyTree, PyTree, Array], batch: Batch, memory: PyTree):
         params, opt_state, going = carry
-        batch, memory = minibatch
-        batch = swap_time(batch) if recurrent else batch
         gradient, metrics = jax.grad(total_loss, has_aux=True)(params, batch, memory)
         new_params, new_opt_state = descend(descent, gradient, opt_state, params)
         if config.target_kl is None:
@@ -131,13 +126,9 @@ def ppo(
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = prepare(agent, rollout)
         batch = samples_of(agent.params, rollout)
-        if recurrent:
-            shuffled = swap_time(batch)
-        else:
-            shuffled = jax.tree.map(lambda x: x.reshape(config.steps_per_update, *x.shape[2:]), batch)
         carry = (agent.params, agent.opt_state, jnp.array(True))
-        (params, opt_state, _), metrics = shuffled_minibatches(
-            gradient_step, carry, (shuffled, rollout.memory), key, config.num_epochs, config.num_minibatches
+        (params, opt_state, _), metrics = rollout_minibatches(
+            gradient_step, carry, batch, rollout.memory, key, config, recurrent
         )
         metrics["explained_variance"] = explained_variance(batch.value, batch.value + batch.advantage, batch.mask)
         return agent._replace(params=params, opt_state=opt_state), metrics

@@ -16,11 +16,10 @@ from purerl.body import NetworkConfig, body
 from purerl.errors import InputError
 from purerl.exploration import EpsilonGreedy, Exploration, greedy
 from purerl.fields import validate
-from purerl.minibatch import shuffled_minibatches
+from purerl.minibatch import check_minibatches, rollout_minibatches
 from purerl.networks import apply, dense, mask_illegal, split_mask
 from purerl.networks import init as init_module
-from purerl.optimizers import descend, linear_to_zero, radam
-from purerl.policy_agent import swap_time
+from purerl.optimizers import descend, gradient_plan, radam
 from purerl.returns import lambda_returns
 from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -59,7 +58,7 @@ class PQNAgent(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The samples of a rollout, [N, ...] with N = T x B; with memory its sequences, [B, T, ...]."""
+    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
     action: Array  # i32
@@ -85,16 +84,10 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
     if not isinstance(spec.action_space, Discrete):
         raise InputError(f"pqn: needs discrete actions, one of n; this environment's are {spec.action_space}")
     recurrent = config.core != "none"
-    samples = config.num_envs if recurrent else config.steps_per_update
-    if samples % config.num_minibatches:
-        parts = "num_envs" if recurrent else "num_envs x rollout_length"
-        raise InputError(f"pqn: num_minibatches {config.num_minibatches} does not divide {parts} = {samples}")
+    check_minibatches(config, recurrent, "pqn")
     base, head = body(spec.observation_space, config), dense(spec.action_space.n, 1.0)
-    learning_rate = config.learning_rate
-    if config.anneal_learning_rate:
-        gradient_steps = config.num_epochs * config.num_minibatches
-        learning_rate = linear_to_zero(learning_rate, config.total_timesteps, config.steps_per_update, gradient_steps)
-    optimizer = radam(learning_rate, config.max_grad_norm)
+    plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
+    optimizer = radam(plan.learning_rate, plan.max_grad_norm)
     fall = config.epsilon_fraction * config.total_timesteps
     explore_by = exploration or EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=fall)
 
@@ -127,27 +120,17 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
         mean = 0.5 * masked.mean((taken - batch.target) ** 2, batch.mask)
         return mean, {"loss": mean, "q_value": masked.mean(taken, batch.mask)}
 
-    def gradient_step(carry: tuple[PyTree, PyTree], minibatch: tuple[Batch, PyTree]):
+    def gradient_step(carry: tuple[PyTree, PyTree], batch: Batch, memory: PyTree):
         params, opt_state = carry
-        batch, memory = minibatch
-        batch = swap_time(batch) if recurrent else batch
         gradient, metrics = jax.grad(loss, has_aux=True)(params, batch, memory)
         return descend(optimizer, gradient, opt_state, params), metrics
 
     def update(agent: PQNAgent, key: Key, rollout: Rollout) -> tuple[PQNAgent, Metrics]:
         target = targets(agent.params, rollout)
         batch = Batch(rollout.observation, rollout.action, target, rollout.ended, rollout.mask)
-        if recurrent:
-            batch = swap_time(batch)
-        else:
-            batch = jax.tree.map(lambda x: x.reshape(config.steps_per_update, *x.shape[2:]), batch)
-        (params, opt_state), metrics = shuffled_minibatches(
-            gradient_step,
-            (agent.params, agent.opt_state),
-            (batch, rollout.memory),
-            key,
-            config.num_epochs,
-            config.num_minibatches,
+        carry = (agent.params, agent.opt_state)
+        (params, opt_state), metrics = rollout_minibatches(
+            gradient_step, carry, batch, rollout.memory, key, config, recurrent
         )
         return PQNAgent(params, opt_state, agent.num_steps + config.steps_per_update), metrics
 

@@ -1,4 +1,4 @@
-"""Minibatches: several shuffled passes over the samples of a rollout."""
+"""Minibatches: several shuffled passes over the samples of a rollout, or over its sequences."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl.errors import InputError
+from purerl.sharding import split_data
 from purerl.types import Array, Key, Metrics, PyTree
 
 
@@ -50,10 +52,61 @@ def shuffled_minibatches(
 
     def body(state: tuple[Any, Metrics], chosen: Array) -> tuple[tuple[Any, Metrics], None]:
         carry, sums = state
-        carry, metrics = step(carry, jax.tree.map(lambda x: jnp.take(x, chosen, axis=0), batch))
+        carry, metrics = step(carry, split_data(jax.tree.map(lambda x: jnp.take(x, chosen, axis=0), batch)))
         return (carry, jax.tree.map(jnp.add, sums, metrics)), None
 
     first = jax.tree.map(lambda x: x[: size // num_minibatches], batch)
     zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(step, carry, first)[1])
     (carry, sums), _ = jax.lax.scan(body, (carry, zeros), orders)
     return carry, jax.tree.map(lambda total: total / orders.shape[0], sums)
+
+
+def check_minibatches(config: Any, sequences: bool, what: str) -> None:
+    """Hold `config.num_minibatches` to what it must divide: the samples of a rollout, or its sequences.
+
+    Raises:
+      InputError: if it does not.
+    """
+    parts = "num_envs" if sequences else "num_envs x rollout_length"
+    size = config.num_envs if sequences else config.steps_per_update
+    if size % config.num_minibatches:
+        raise InputError(f"{what}: num_minibatches {config.num_minibatches} does not divide {parts} = {size}")
+
+
+def rollout_minibatches(
+    step: Callable[[Any, Any, PyTree], tuple[Any, Metrics]],
+    carry: Any,
+    batch: Any,
+    memory: PyTree,
+    key: Key,
+    config: Any,
+    sequences: bool,
+) -> tuple[Any, Metrics]:
+    """Run `step` on every minibatch of a rollout, `config.num_minibatches` of them in each of `config.num_epochs`.
+
+    Args:
+      step: (carry, minibatch, memory) -> (carry, metrics). The minibatch is [M, ...], M of the T x B samples; or
+        [T, M, ...], M of the B sequences whole, with their memory [M, ...].
+      carry: what the steps pass on.
+      batch: [T, B, ...].
+      memory: [B, ...], the recurrent memory before the first step; () without one.
+      key: for the orders.
+      config: the settings.
+      sequences: whether sequences stay whole, as a recurrent agent or a trace over time needs them.
+
+    Returns:
+      (carry, metrics averaged over all steps).
+    """
+    shape = (config.steps_per_update,)
+    units = swap_time(batch) if sequences else jax.tree.map(lambda x: x.reshape(shape + x.shape[2:]), batch)
+
+    def one(carry: Any, minibatch: tuple[Any, PyTree]) -> tuple[Any, Metrics]:
+        units, memory = minibatch
+        return step(carry, swap_time(units) if sequences else units, memory)
+
+    return shuffled_minibatches(one, carry, (units, memory), key, config.num_epochs, config.num_minibatches)
+
+
+def swap_time(tree: PyTree) -> PyTree:
+    """Swap the first two axes, [T, B, ...] <-> [B, T, ...]."""
+    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import optax
 
 from purerl import masked, normalize
@@ -106,8 +104,3 @@ def policy_agency(
 def explained_variance(value: Array, target: Array, mask: Array | None = None) -> Array:
     """Return f32[]: 1 - Var(target - value) / Var(target), 1 for a perfect value function and 0 for a constant one."""
     return 1.0 - masked.variance(target - value, mask) / (masked.variance(target, mask) + 1e-8)
-
-
-def swap_time(tree: PyTree) -> PyTree:
-    """Swap the first two axes, [T, B, ...] <-> [B, T, ...]."""
-    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)

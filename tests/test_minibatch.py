@@ -7,7 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.minibatch import permutation, shuffled_minibatches
+from purerl.algos.pqn import PQNConfig
+from purerl.errors import InputError
+from purerl.minibatch import check_minibatches, permutation, rollout_minibatches, shuffled_minibatches
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 100, 4096])
@@ -49,3 +51,35 @@ def test_every_sample_once_per_epoch(key):
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(24), (3, 1)))
     assert not (epochs[0] == epochs[1]).all() and not (epochs[0] == np.arange(24)).all()
     assert metrics["fits"] == 1.0 and metrics["count"] == 5.5  # means over the steps
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+def test_a_rollout_is_cut_into_samples_or_whole_sequences(key, sequences):
+    """4 steps of 6 environments in two minibatches: step and environment of what each saw."""
+    config = PQNConfig(num_envs=6, rollout_length=4, num_epochs=1, num_minibatches=2)
+    time, env = jnp.meshgrid(jnp.arange(4), jnp.arange(6), indexing="ij")
+    memory = jnp.arange(6) if sequences else ()
+
+    def step(carry, batch, memory):
+        number, seen = carry
+        if sequences:
+            assert batch["time"].shape == (4, 3)
+            fits = jnp.all(batch["env"] == memory) & jnp.all(batch["time"] == jnp.arange(4)[:, None])
+        else:
+            assert batch["time"].shape == (12,)
+            fits = jnp.array(True)
+        seen = seen.at[batch["time"], batch["env"]].add(1 + 10 * number)
+        return (number + 1, seen), {"fits": fits.astype(jnp.float32)}
+
+    carry = (jnp.int32(0), jnp.zeros((4, 6), jnp.int32))
+    batch = {"time": time.astype(jnp.int32), "env": env.astype(jnp.int32)}
+    (_, seen), metrics = rollout_minibatches(step, carry, batch, memory, key, config, sequences)
+    assert sorted(np.asarray(seen).ravel()) == [1] * 12 + [11] * 12 and metrics["fits"] == 1.0
+    assert (np.asarray(seen) == np.asarray(seen)[0]).all() == sequences
+
+
+def test_minibatches_that_do_not_divide_are_refused():
+    config = PQNConfig(num_envs=6, rollout_length=4, num_minibatches=8)
+    check_minibatches(config, False, "pqn")
+    with pytest.raises(InputError, match="pqn: num_minibatches 8 does not divide num_envs = 6"):
+        check_minibatches(config, True, "pqn")
