@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from purerl.sharding import whole
 from purerl.types import Array, PyTree
 
 
@@ -72,11 +73,13 @@ def descend(
 ) -> tuple[PyTree, PyTree]:
     """Take one step: (gradient, opt_state, params) -> (params, opt_state).
 
+    Where the environments are spread over devices, all of them take the same step here.
+
     optax mixes Python numbers with integer arrays, which strict dtype promotion forbids; here it may.
     """
     with jax.numpy_dtype_promotion("standard"):
-        updates, opt_state = optimizer.update(gradient, opt_state, params)
-        return optax.apply_updates(params, updates), opt_state
+        updates, opt_state = optimizer.update(whole(gradient), opt_state, params)
+        return whole((optax.apply_updates(params, updates), opt_state))
 
 
 def linear_to_zero(

@@ -11,6 +11,8 @@ import numpy as np
 from purerl.errors import InputError
 from purerl.interval import Interval
 from purerl.prng import convert
+from purerl.sharding import split_data, whole
+from purerl.starts import Starts
 from purerl.types import (
     Algorithm,
     AlgorithmFactory,
@@ -35,6 +37,19 @@ class TrainState(NamedTuple):
     memory: PyTree  # [B, ...]
     key: Key  # the run's; update n draws from fold_in(key, n)
     num_updates: Array  # i32[]
+
+
+# Which parts of a state have a leading axis of environments.
+PER_ENVIRONMENT = TrainState(
+    agent=False,
+    vector=VectorState(*[True] * len(VectorState._fields))._replace(
+        starts=Starts(*[True] * len(Starts._fields))._replace(pool=False)
+    ),
+    observation=True,
+    memory=True,
+    key=False,
+    num_updates=False,
+)  # type: ignore[arg-type]
 
 
 class Trainer(NamedTuple):
@@ -77,7 +92,9 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
         state, rollout = collect(algo, vector, state, key_rollout, config.rollout_length)
         agent, metrics = algo.update(state.agent, key_update, rollout)
         metrics = state.vector.statistics.summary() | metrics
-        return state._replace(agent=agent, num_updates=state.num_updates + 1), metrics
+        state = state._replace(agent=agent, num_updates=state.num_updates + 1)
+        place = lambda split, part: split_data(part) if split else whole(part)
+        return jax.tree.map(place, PER_ENVIRONMENT, state), metrics
 
     return Trainer(init, step, algo, vector)
 

@@ -1,0 +1,183 @@
+"""Devices as one mesh, with axes `trial`, `seed` and `data`.
+
+Trials and seeds are spread over devices without communication. `data` splits the environments of one run: the program
+keeps its meaning, as if there were one device, and XLA adds what has to be exchanged, so that gradients are averages
+over all environments, statistics are shared and parameters are the same everywhere.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+
+from purerl.errors import InputError, unknown
+from purerl.types import Array, PyTree
+
+AXES = ("trial", "seed", "data")
+LANES = ("trial", "seed")  # the axes without communication
+
+
+def make_mesh(devices: int | None = None, axes: Mapping[str, int] | None = None) -> Mesh:
+    """Return a mesh over the first `devices` devices.
+
+    Args:
+      devices: how many; None: as many as `axes` needs, or all.
+      axes: the sizes of `trial`, `seed` and `data`, 1 where not given; None: all devices on `seed`.
+
+    Raises:
+      InputError: for an axis of another name, or a mesh that the devices do not fill.
+    """
+    for name, size in (axes or {}).items():
+        if name not in AXES:
+            raise unknown("mesh axis", name, AXES)
+        if size < 1:
+            raise InputError(f"mesh axis {name} is {size}; it must be at least 1")
+    available = jax.devices()
+    count = devices or (math.prod(axes.values()) if axes else len(available))
+    if count > len(available):
+        raise InputError(f"{count} devices are asked for; there are {len(available)} ({available[0].platform})")
+    sizes = dict.fromkeys(AXES, 1) | dict(axes or {"seed": count})
+    if math.prod(sizes.values()) != count:
+        told = " x ".join(f"{name}={size}" for name, size in sizes.items() if size > 1) or "1"
+        raise InputError(f"the mesh {told} does not fill {count} devices")
+    return jax.make_mesh(
+        tuple(sizes.values()), AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=available[:count]
+    )
+
+
+def pad(count: int, mesh: Mesh, axis: str) -> int:
+    """Return `count` rounded up to a multiple of a mesh axis; callers drop the lanes beyond `count`."""
+    return -(-count // mesh.shape[axis]) * mesh.shape[axis]
+
+
+def sharding(mesh: Mesh, *axis_names: str | None) -> NamedSharding:
+    """Return the sharding of arrays whose leading axes are on these mesh axes; without names, a copy everywhere."""
+    return NamedSharding(mesh, PartitionSpec(*axis_names))
+
+
+def place(tree: PyTree, mesh: Mesh, *axis_names: str | None) -> PyTree:
+    """Return a tree whose leaves' leading axes are on these mesh axes.
+
+    Args:
+      tree: arrays, the same on every process; the sizes of their leading axes are multiples of the mesh axes'.
+      mesh: from `make_mesh`.
+      axis_names: one per leading axis; None: not split. Without names every device gets a copy.
+    """
+    return jax.tree.map(lambda leaf: _place(leaf, sharding(mesh, *axis_names)), tree)
+
+
+def _place(leaf: Any, where: NamedSharding) -> Array:
+    if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        words = _place(jax.random.key_data(leaf), where)
+        return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))
+    leaf = np.asarray(leaf)
+    return jax.make_array_from_callback(leaf.shape, where, lambda index: leaf[index])
+
+
+def split_data(tree: PyTree) -> PyTree:
+    """Ask, inside `lanes`, that every leaf's leading axis be split over the mesh axis `data`; elsewhere do nothing.
+
+    An axis that cannot be split evenly stays whole.
+    """
+    fits = lambda leaf: leaf.ndim and leaf.shape[0] % _data_devices() == 0
+    return jax.tree.map(lambda leaf: _constrain(leaf, PartitionSpec("data") if fits(leaf) else PartitionSpec()), tree)
+
+
+def whole(tree: PyTree) -> PyTree:
+    """Ask, inside `lanes`, that every device of the mesh axis `data` hold all of each leaf; elsewhere do nothing."""
+    return jax.tree.map(lambda leaf: _constrain(leaf, PartitionSpec()), tree)
+
+
+def _data_devices() -> int:
+    return jax.sharding.get_abstract_mesh().shape.get("data", 1)
+
+
+def _constrain(leaf: Array, spec: PartitionSpec) -> Array:
+    return leaf if _data_devices() == 1 else jax.lax.with_sharding_constraint(leaf, spec)
+
+
+def lanes(
+    function: Callable[..., Any],
+    mesh: Mesh,
+    axis: str = "seed",
+    in_axes: PyTree = 0,
+    out_axes: PyTree = 0,
+    *,
+    in_place: bool = False,
+    in_turn: bool | None = None,
+) -> Callable[..., Any]:
+    """Return `jax.vmap(function, in_axes, out_axes)` with its lanes spread over a mesh axis, without communication.
+
+    On a CPU a device takes its lanes in turn: that is as fast as side by side, keeps one lane's numbers in the cache,
+    and gives a lane the same bits however many lanes and devices there are.
+
+    Args:
+      function: of any number of arguments.
+      mesh: from `make_mesh`; the number of lanes is a multiple of `axis` (`pad`).
+      axis: "seed" or "trial".
+      in_axes, out_axes: prefixes of the arguments and results with leaves 0 (one per lane) or None (shared).
+      in_place: the function returns (its first argument anew, more): taken in turn, lanes then overwrite one another's
+        place in a donated argument, so that memory holds all lanes once.
+      in_turn: whether a device takes its lanes in turn; None: on a CPU.
+    """
+    if in_turn is None:
+        in_turn = mesh.devices.flat[0].platform == "cpu"
+
+    def specs(axes: PyTree) -> PyTree:
+        split = lambda at: PartitionSpec() if at is None else PartitionSpec(axis)
+        return jax.tree.map(split, axes, is_leaf=_is_none)
+
+    def mapped(*args: PyTree) -> PyTree:
+        wanted = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        local = jax.vmap(function, wanted, out_axes)
+        if in_turn:
+            local = partial(_overwriting if in_place else _in_turn, function, wanted, out_axes)
+        placed = {"in_specs": specs(wanted), "out_specs": specs(out_axes), "axis_names": {axis}}
+        return jax.shard_map(local, mesh=mesh, check_vma=False, **placed)(*args)
+
+    return mapped
+
+
+def _is_none(at: Any) -> bool:
+    return at is None
+
+
+def _per_lane(axes: PyTree, tree: PyTree) -> PyTree:
+    """Return for each leaf of a tree whether there is one per lane, as the prefix `axes` says."""
+    return jax.tree.broadcast(jax.tree.map(lambda at: at is not None, axes, is_leaf=_is_none), tree)
+
+
+def _count(per_lane: PyTree, args: PyTree) -> int:
+    pairs = zip(jax.tree.leaves(per_lane), jax.tree.leaves(args), strict=True)
+    return next(leaf.shape[0] for has, leaf in pairs if has)
+
+
+def _take(per_lane: PyTree, tree: PyTree, lane: Array) -> PyTree:
+    return jax.tree.map(lambda has, x: jax.lax.dynamic_index_in_dim(x, lane, 0, False) if has else x, per_lane, tree)
+
+
+def _in_turn(function: Callable[..., Any], in_axes: tuple, out_axes: PyTree, *args: PyTree) -> PyTree:
+    """Return `jax.vmap(function, in_axes, out_axes)(*args)`, by a loop over the lanes."""
+    mine = _per_lane(in_axes, args)
+    results = jax.lax.map(lambda lane: function(*_take(mine, args, lane)), jnp.arange(_count(mine, args)))
+    return jax.tree.map(lambda has, x: x if has else x[0], _per_lane(out_axes, results), results)
+
+
+def _overwriting(function: Callable[..., Any], in_axes: tuple, out_axes: tuple, *args: PyTree) -> tuple[PyTree, PyTree]:
+    """As `_in_turn`; each lane of the first result takes the place of that of the first argument."""
+    mine = _per_lane(in_axes, args)
+
+    def one(kept: PyTree, lane: Array) -> tuple[PyTree, tuple[PyTree, PyTree]]:
+        new, more = function(*_take(mine, (kept, *args[1:]), lane))
+        put = lambda has, old, x: jax.lax.dynamic_update_index_in_dim(old, x, lane, 0) if has else old
+        shared = jax.tree.map(lambda has, x: jnp.bool_(0) if has else x, mine[0], new)
+        return jax.tree.map(put, mine[0], kept, new), (shared, more)
+
+    kept, (shared, more) = jax.lax.scan(one, args[0], jnp.arange(_count(mine, args)))
+    kept = jax.tree.map(lambda has, x, y: x if has else y[0], mine[0], kept, shared)
+    return kept, jax.tree.map(lambda has, x: x if has else x[0], _per_lane(out_axes[1], more), more)
