@@ -1,6 +1,7 @@
 """R2D2: targets, burn-in and sequences against independent NumPy."""
 
 import jax
+import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -283,6 +284,38 @@ def test_replay_ratio_holds_from_the_first_gradient_step():
         agent, _ = update(agent, jax.random.key(i), rollout(start=i))
         counts.append(int(agent.num_gradient_steps))
     assert counts == [0] * 7 + [2, 4, 6]
+
+
+def test_copies_to_the_target_when_due_and_clips_gradients():
+    """Two gradient steps in the eighth update: both numbers are data, so one program serves all three settings."""
+
+    @jax.jit
+    def eighth(target_period, max_grad_norm):
+        config = R2D2Config(**SMALL, num_gradient_steps=2, target_period=target_period, max_grad_norm=max_grad_norm)
+        algorithm = r2d2(SPEC, config)
+        agent = algorithm.init(jax.random.key(0))
+        for i in range(8):
+            before, (agent, _) = agent, algorithm.update(agent, jax.random.key(i), rollout(start=i))
+        return before.params, agent.params, agent.target_params
+
+    before, after, target = eighth(2, 80.0)
+    assert jax.tree.all(jax.tree.map(np.array_equal, after, target))
+    moved = float(jnp.max(jnp.abs(jax.flatten_util.ravel_pytree(after)[0] - jax.flatten_util.ravel_pytree(before)[0])))
+    _, waiting, target = eighth(3, 80.0)
+    assert jax.tree.all(jax.tree.map(np.array_equal, after, waiting))
+    assert jax.tree.all(jax.tree.map(np.array_equal, before, target)), "not copied before the third"
+    # Adam's step is g / (|g| + 1e-3): far below its learning rate where the gradient is held to 1e-6.
+    before, after, _ = eighth(3, 1e-6)
+    held = float(jnp.max(jnp.abs(jax.flatten_util.ravel_pytree(after)[0] - jax.flatten_util.ravel_pytree(before)[0])))
+    assert 0.0 < held < 0.01 * moved
+
+
+def test_evaluation_explores_at_its_own_rate():
+    algorithm = r2d2(SPEC, R2D2Config(**{**SMALL, "num_envs": 1}, epsilon_evaluation=0.6))
+    agent = algorithm.init(jax.random.key(0))
+    act = lambda key: algorithm.act(agent, algorithm.begin(1), key, jnp.ones((1, 2)), False)[0][0]
+    actions = np.asarray(jax.jit(jax.vmap(act))(jax.random.split(jax.random.key(1), 5_000)))
+    assert np.allclose(np.sort(np.bincount(actions, minlength=3)) / 5_000, [0.2, 0.2, 0.6], atol=0.03)
 
 
 @pytest.mark.parametrize(
