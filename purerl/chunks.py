@@ -13,10 +13,9 @@ import jax
 import numpy as np
 
 from purerl import memory, sharding
-from purerl.errors import InputError
-from purerl.lanes import AXIS, TOGETHER, blank, train_lanes
+from purerl.lanes import AXIS, TOGETHER, blank, place, train_lanes
 from purerl.sweep_plan import Group, SweepPlan
-from purerl.sweep_result import Curves, load_curves, write_whole
+from purerl.sweep_result import Curves, load_curves
 
 LANES = 64  # agents at once on a CPU, which gains nothing from more
 
@@ -29,7 +28,6 @@ class Chunks:
         self.plan = plan
         self.sizes = np.zeros(len(plan.groups), np.int64)  # trials at once in each group; 0: not known yet
         self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))
-        self.lineage: list[dict[str, Any]] = []
         self.compile_seconds = 0.0
         self._mesh = plan.mesh()
         self._compiled: tuple[int, Any] | None = None  # the group and its program
@@ -90,9 +88,7 @@ class Chunks:
         values = {name: column[trial] for name, column in group.values.items()}
         one = {name: column[0] for name, column in group.values.items()}
         state = blank(self.plan.factory, num_lanes, one, *group.numbers(), TOGETHER)
-        counted = sharding.place(state.num_updates, self._mesh)
-        state = sharding.place(state._replace(num_updates=()), self._mesh, AXIS)._replace(num_updates=counted)
-        return state, *sharding.place((seed, values), self._mesh, AXIS)
+        return place(state, self._mesh), *sharding.place((seed, values), self._mesh, AXIS)
 
     def _compile(self, number: int, group: Group) -> None:
         """Compile for as many trials at once as the compiled program says there is memory for."""
@@ -107,10 +103,7 @@ class Chunks:
             if needed <= free:
                 break
             if size == 1:
-                raise InputError(
-                    f"one trial x {len(self.plan.seeds)} seeds needs {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB "
-                    "are free: train fewer seeds, or fewer environments"
-                )
+                raise memory.too_little(f"one trial x {len(self.plan.seeds)} seeds", needed, free)
             size = max(1, min(size - 1, int(size * free / needed)))
         self.sizes[number], self._compiled = size, (number, compiled)
         self.compile_seconds += time.perf_counter() - began
@@ -133,8 +126,7 @@ class Chunks:
 
     def save(self, folder: Path) -> None:
         """Write what is complete, and how large the chunks are."""
-        arrays = self.curves._asdict() | {"sizes": self.sizes}
-        write_whole(folder / "curves.npz", lambda path: np.savez_compressed(path, allow_pickle=False, **arrays))
+        self.curves.save(folder, sizes=self.sizes)
 
     def restore(self, folder: Path) -> None:
         """Go on from what is complete, with chunks of the same size: the same bits."""

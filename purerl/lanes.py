@@ -36,7 +36,7 @@ def with_values(config: Any, env: Any, values: Values) -> tuple[Any, Any]:
 
 
 def train_lanes(
-    factory: AlgorithmFactory, mesh: Mesh, axes: TrainState = TOGETHER, begin_axis: int | None = None
+    factory: AlgorithmFactory, mesh: Mesh, axes: TrainState = TOGETHER
 ) -> Callable[..., tuple[TrainState, Point]]:
     """Return the function that trains lanes, spread over a mesh's axis `AXIS`.
 
@@ -44,12 +44,12 @@ def train_lanes(
       factory: of the algorithm.
       mesh: from `sharding.make_mesh`; the number of lanes is a multiple of its axis.
       axes: of the states: `TOGETHER` or `APART`.
-      begin_axis: 0 if each lane says whether it begins anew, None if they all do or none does.
 
     Returns:
-      (state, seed u32, values, updates i32, begin bool, config, env) -> (state, Point); states, seeds and values have
-      a leading axis of lanes; `updates`, `config` and `env` are shared.
+      (state, seed u32, values, updates i32, begin bool, config, env) -> (state, Point). States, seeds and values have
+      a leading axis of lanes, and so have `updates` and `begin` (whether a lane starts anew) of lanes that are apart.
     """
+    own = axes.num_updates
 
     def train(state: TrainState, seed: Array, values: Values, num: Array, begin: Array, config: Config, env: Any):
         trainer = _trainer(factory, values, config, env)
@@ -59,8 +59,13 @@ def train_lanes(
         finite = [jnp.isfinite(value) for name, value in means.items() if name not in of_episodes]
         return _strong(state), Point(means["episode_return"], jnp.all(jnp.stack([jnp.array(True), *finite])))
 
-    in_axes = (axes, 0, 0, None, begin_axis, None, None)
-    return sharding.lanes(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
+    in_axes = (axes, 0, 0, own, own, None, None)
+    lanes = sharding.lanes(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
+
+    def train_lanes(*arguments: Any) -> tuple[TrainState, Point]:  # the name that a compiled program bears
+        return lanes(*arguments)
+
+    return train_lanes
 
 
 def blank(
@@ -86,6 +91,20 @@ def blank(
     shapes = jax.eval_shape(start, values, config, env)
     return jax.tree.map(
         lambda axis, tree: jax.tree.map(lambda leaf: zeros(axis, leaf), tree), axes, shapes, is_leaf=lambda x: x is None
+    )
+
+
+def place(state: TrainState, mesh: Mesh) -> TrainState:
+    """Return the states of lanes, each on its device."""
+    shared = () if np.ndim(state.num_updates) == 0 else (AXIS,)
+    counted = sharding.place(state.num_updates, mesh, *shared)
+    return sharding.place(state._replace(num_updates=()), mesh, AXIS)._replace(num_updates=counted)
+
+
+def keep(tree: PyTree, mesh: Mesh) -> PyTree:
+    """Say, inside a program, that arrays with a leading axis of lanes stay where they are."""
+    return jax.tree.map(
+        lambda x: jax.lax.with_sharding_constraint(x, sharding.sharding(mesh, *(AXIS,) * min(x.ndim, 1))), tree
     )
 
 

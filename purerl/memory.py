@@ -6,6 +6,8 @@ from typing import Any
 
 import jax
 
+from purerl.errors import InputError
+
 SHARE = 0.8  # of the free memory that a program may take: the allocator, and others, need some too
 
 
@@ -39,6 +41,13 @@ def _host_free() -> int:
         if limit.isdigit():
             limits.append(int(limit) - int((group / "memory.current").read_text()))
     return max(0, min(limits))
+
+
+def too_little(what: str, needed: int, free: int) -> InputError:
+    """Return the error for a program that does not fit."""
+    return InputError(
+        f"{what} need {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free: train fewer seeds, or fewer environments"
+    )
 
 
 def exhausted(error: Exception) -> bool:

@@ -140,11 +140,10 @@ def bind(over: Mapping[str, Any], config: Any, env: Any) -> dict[str, Dimension]
 def _bind(name: str, wanted: Any, config: Any, env: Any) -> Dimension:
     owner: Any = env if name.startswith("env.") else config
     field_name = name.removeprefix("env.")
-    fields = {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
+    fields = _fields(owner)
     if field_name not in fields:
-        known = [field.name for field in dataclasses.fields(config) if field.name != "total_timesteps"]
-        known += [f"env.{field.name}" for field in dataclasses.fields(env)] if dataclasses.is_dataclass(env) else []
-        raise unknown("field to search over", name, known)
+        known = [other for other in _fields(config) if other != "total_timesteps"]
+        raise unknown("field to search over", name, [*known, *(f"env.{other}" for other in _fields(env))])
     if name == "total_timesteps":
         raise InputError("total_timesteps cannot be searched: it is the length of every trial")
     hint = hints(type(owner))[field_name]
@@ -157,6 +156,10 @@ def _bind(name: str, wanted: Any, config: Any, env: Any) -> Dimension:
     for value in ends:
         validate(dataclasses.replace(owner, **{field_name: value}), "over")
     return dimension
+
+
+def _fields(owner: Any) -> dict[str, dataclasses.Field]:
+    return {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
 
 
 def _bind_range(name: str, wanted: Range, hint: Any, static: bool) -> Range:

@@ -22,11 +22,13 @@ from purerl.sweep_result import Curves, SweepResult
 __all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
 
 
+SHOW_SECONDS = 0.2  # between two looks at where it is
+
+
 class Method(Protocol):
     """A search on its way; it is advanced from one point of the curves to the next."""
 
     curves: Curves
-    lineage: list[dict[str, Any]]
     compile_seconds: float
 
     def values(self) -> list[list[dict[str, Any]]]:
@@ -205,7 +207,7 @@ class Sweep:
 
     def result(self) -> SweepResult:
         """Return what is known so far."""
-        return SweepResult(self.plan, self.method.curves, self.method.values(), self.method.lineage, self.folder)
+        return SweepResult(self.plan, self.method.curves, self.method.values(), self.folder)
 
     def complete(self) -> int:
         """Sweep to the end, or until a signal; return the exit code."""
@@ -218,13 +220,15 @@ class Sweep:
             for line in told(self.plan):
                 self.display.line(line)
             with Stop() as stop:
-                self._began = time.perf_counter()
+                self._began = self._shown = time.perf_counter()
                 self.display.stage("compiling")
                 while self.method.share() < 1 and not stop.signal:
                     worth = self.method.advance()
-                    self._show()
+                    if worth or time.perf_counter() - self._shown > SHOW_SECONDS:
+                        self._show()
                     if worth:
                         self._save()
+                self._show()
                 return self._finish(stop.signal)
         finally:
             self.display.close()
@@ -244,14 +248,15 @@ class Sweep:
         return int(reached.sum()) * len(self.plan.seeds)
 
     def _show(self) -> None:
-        result, share = self.result(), self.method.share()
-        wall = time.perf_counter() - self._began
+        result, share, curves = self.result(), self.method.share(), self.method.curves
+        self._shown = time.perf_counter()
+        wall = self._shown - self._began
         trained = max(wall - self.method.compile_seconds, 1e-9)
         self.display.update(
             SweepSnapshot(
                 share=share,
                 seconds_left=(1 - share) / max(share - self._share_before, 1e-9) * trained,
-                trials_done=int((self.method.curves.trained == self.plan.num_points).sum()),
+                trials_done=int((curves.trained == curves.env_steps.shape[1]).sum()),
                 num_trials=len(self.plan.trials),
                 best_return=result.best_return,
                 best=result.best,

@@ -69,7 +69,8 @@ class SweepPlan(NamedTuple):
     @property
     def num_points(self) -> int:
         """Points of each curve."""
-        return min(self.options.points, *(group.num_updates for group in self.groups))
+        wanted = self.options.generations if self.options.method == "pbt" else self.options.points
+        return min(wanted, *(group.num_updates for group in self.groups))
 
     @property
     def seeds(self) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 
 from purerl.plot import center_and_interval, label_curves, new_figure, save, tidy
 from purerl.search import Choices, Dimension, Range, text
-from purerl.sweep_result import SweepResult
+from purerl.sweep_result import SweepResult, mean_known
 
 BEST = 5  # curves in colour
 
@@ -35,7 +35,10 @@ def curves(result: SweepResult) -> Any:
         upto = found.trained[trial]
         if trial not in best and upto:
             axes.plot(
-                found.env_steps[trial, :upto], _mean(found.episode_return[trial, :, :upto]), color="0.75", linewidth=0.6
+                found.env_steps[trial, :upto],
+                mean_known(found.episode_return[trial, :, :upto], 0),
+                color="0.75",
+                linewidth=0.6,
             )
     for rank, trial in reversed(list(enumerate(best))):
         center, low, high, _ = center_and_interval(found.episode_return[trial].astype(np.float64))
@@ -110,17 +113,10 @@ def parallel(result: SweepResult) -> Any:
     return figure
 
 
-def _mean(values: np.ndarray) -> np.ndarray:
-    """Return f64[points], the mean over seeds where any is known."""
-    known = ~np.isnan(values)
-    total = np.where(known, values, 0.0).sum(axis=0, dtype=np.float64)
-    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
-
-
 def _judged(result: SweepResult) -> tuple[list[dict[str, Any]], np.ndarray]:
     """Return (values, final returns f64[n]): of each trial, or of each agent of a population."""
     final = result.curves.final_return()
-    if result.lineage:
+    if result.plan.options.method == "pbt":
         return [values for trial in result.values for values in trial], final.ravel()
     trained = np.flatnonzero(result.curves.trained)
     return [result.values[trial][0] for trial in trained], final[trained].mean(axis=1)

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from purerl import checkpoint
 from purerl.config import dump
 from purerl.errors import InputError
 from purerl.lanes import with_values
+from purerl.prng import is_key
 from purerl.search import text
 from purerl.sweep_plan import SweepPlan
 
@@ -34,6 +37,11 @@ class Curves(NamedTuple):
         values = np.full((trials, num_seeds, points), np.nan, np.float32)
         return Curves(env_steps, values, np.zeros((trials, num_seeds), bool), np.zeros(trials, np.int64))
 
+    def save(self, folder: Path, **more: np.ndarray) -> None:
+        """Write curves.npz, and more arrays into it."""
+        arrays = {**self._asdict(), **more}
+        write_whole(folder / "curves.npz", lambda path: np.savez_compressed(path, allow_pickle=False, **arrays))
+
     def forget(self, trials: np.ndarray) -> None:
         """Take back what these trials had reached."""
         self.trained[trials], self.episode_return[trials], self.failed[trials] = 0, np.nan, False
@@ -43,23 +51,27 @@ class Curves(NamedTuple):
 
         Points at which no episode ended do not count; without any it is NaN, as it is for a seed that failed.
         """
+        reached = self.trained if points is None else np.minimum(points, self.trained)
         found = np.full(self.failed.shape, np.nan)
-        for trial, trained in enumerate(self.trained):
-            upto = trained if points is None else min(points, trained)
-            if upto:
-                found[trial] = _last(self.episode_return[trial, :, :upto])
+        for upto in np.unique(reached[reached > 0]):
+            trials = reached == upto
+            found[trials] = _last(self.episode_return[trials, :, :upto])
         return np.where(self.failed, np.nan, found)
 
 
+def mean_known(values: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Return the mean over an axis of what is not NaN: f64[...], NaN where nothing is known."""
+    known = ~np.isnan(values)
+    total = np.where(known, values, 0.0).sum(axis, dtype=np.float64)
+    return np.where(known.any(axis), total / np.maximum(known.sum(axis), 1), np.nan)
+
+
 def _last(values: np.ndarray) -> np.ndarray:
-    """Return f64[seeds], the mean over the last tenth of [seeds, points], or the last one that is known."""
-    means = []
-    for curve in values.astype(np.float64):
-        window = curve[-max(1, round(LAST * curve.size)) :]
-        known = window[~np.isnan(window)]
-        known = known if known.size else curve[~np.isnan(curve)][-1:]
-        means.append(known.mean() if known.size else np.nan)
-    return np.array(means)
+    """Return f64[trials, seeds]: the mean over the last tenth of [trials, seeds, points], or the last one known."""
+    points = values.shape[-1]
+    means = mean_known(values[..., -max(1, round(LAST * points)) :])
+    latest = points - 1 - np.argmax(~np.isnan(values[..., ::-1]), axis=-1)
+    return np.where(np.isnan(means), np.take_along_axis(values, latest[..., None], -1)[..., 0], means)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +81,12 @@ class SweepResult:
     plan: SweepPlan
     curves: Curves
     values: list[list[dict[str, Any]]]  # [trials][seeds], what was searched; pbt changes it on the way
-    lineage: list[dict[str, Any]]  # of pbt: who descends from whom
     folder: Path | None
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table: a row per trial and seed that was trained at all."""
         final = self.curves.final_return()
-        with np.errstate(all="ignore"):
-            means = np.array([[_mean(curve) for curve in trial] for trial in self.curves.episode_return])
+        means = mean_known(self.curves.episode_return)
         rows = []
         for trial, seed in np.ndindex(final.shape):
             trained = self.curves.trained[trial]
@@ -104,10 +114,14 @@ class SweepResult:
     def best_return(self) -> float:
         """The final return of the best: the mean over its seeds, or of a population's best agent."""
         trial, seed = self._best()
-        return float(self.curves.final_return()[trial, seed] if self.lineage else self.scores()[trial])
+        return float(self._judged()[trial, seed])
+
+    def _judged(self) -> np.ndarray:
+        """Return f64[trials, 1], or of each agent of a population, f64[trials, seeds]."""
+        return self.curves.final_return() if self.plan.options.method == "pbt" else self.scores()[:, None]
 
     def _best(self) -> tuple[int, int]:
-        scores = self.curves.final_return() if self.lineage else self.scores()[:, None]
+        scores = self._judged()
         if np.isnan(scores).all():
             return 0, 0
         trial, seed = np.unravel_index(np.nanargmax(scores), scores.shape)
@@ -124,12 +138,7 @@ class SweepResult:
 
     def to_csv(self) -> str:
         """Return the table as text."""
-        rows = self.rows()
-        file = io.StringIO()
-        writer = csv.DictWriter(file, list(rows[0]) if rows else ["trial"], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: text(value) for name, value in row.items()} for row in rows)
-        return file.getvalue()
+        return table_text(self.rows())
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame.
@@ -144,16 +153,35 @@ class SweepResult:
         return pandas.DataFrame(self.rows())
 
     def save(self) -> None:
-        """Write trials.csv and best.toml, and lineage.csv of a population, each whole or not at all."""
+        """Write trials.csv and best.toml, each whole or not at all."""
         if self.folder is None:
             return
-        write_whole(self.folder / "trials.csv", lambda path: path.write_text(self.to_csv(), encoding="utf-8"))
+        write_rows(self.folder / "trials.csv", self.rows())
         write_whole(self.folder / "best.toml", lambda path: path.write_text(self.best_toml(), encoding="utf-8"))
 
 
-def _mean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean(dtype=np.float64)) if known.size else float("nan")
+def table_text(rows: list[dict[str, Any]]) -> str:
+    """Return rows as the text of a CSV file."""
+    file = io.StringIO()
+    writer = csv.DictWriter(file, list(rows[0]) if rows else ["trial"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: text(value) for name, value in row.items()} for row in rows)
+    return file.getvalue()
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows as a CSV file, whole or not at all."""
+    write_whole(path, lambda part: part.write_text(table_text(rows), encoding="utf-8"))
+
+
+def load_latest(folder: Path, template: Any) -> Any:
+    """Return the tree of the newest checkpoint in a folder, its arrays on the host; None if there is none."""
+    checkpoint.remove_unfinished(folder)
+    found = checkpoint.steps(folder)
+    if not found:
+        return None
+    tree, _ = checkpoint.load(folder, found[-1], template)
+    return jax.tree.map(lambda x: x if is_key(x) else np.array(x), tree)
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:

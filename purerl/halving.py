@@ -1,0 +1,204 @@
+"""Successive halving: of the trials that reached a rung, one in `eta` goes on to the next, three times as long.
+
+Promotion is asynchronous: a slot that falls free takes the best trial that may go on, else a new one, and waits for
+none. All trials' states lie in one bank on the device; the compiled program takes those of the slots, trains them to
+the next point and puts them back. So there is one shape, and a trial that goes on continues where it stopped.
+
+Source: Li et al. (2020), "A system for massively parallel hyperparameter tuning", arXiv:1810.05934.
+"""
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from purerl import checkpoint, memory, sharding
+from purerl.errors import InputError
+from purerl.lanes import APART, AXIS, Values, blank, keep, place, train_lanes
+from purerl.sweep_plan import SweepPlan
+from purerl.sweep_result import Curves, load_latest
+from purerl.train import TrainState
+from purerl.types import AlgorithmFactory, Array
+
+IDLE = -1
+
+
+def rungs(points: int, eta: int, count: int) -> list[int]:
+    """Return the points of the curves at which trials are compared, ascending, the last one at the end.
+
+    Raises:
+      InputError: if there are too few points.
+    """
+    found = [round(points / eta**i) for i in reversed(range(count))]
+    if found[0] < 1 or len(set(found)) < count:
+        raise InputError(
+            f"{count} rungs with eta {eta} need at least {eta ** (count - 1)} points of at least an update each; "
+            f"there are {points}"
+        )
+    return found
+
+
+def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta: int) -> int:
+    """Return the trial that a free slot takes, or `IDLE`.
+
+    Args:
+      scores: f64[trials, rungs], at the rungs that were reached; NaN counts as the worst.
+      reached: i64[trials], rungs completed.
+      target: i64[trials], the rung that a trial is to reach; 0: not begun.
+      eta: one in so many of those that completed a rung goes on.
+    """
+    for rung in range(scores.shape[1] - 1, 0, -1):
+        completed = np.flatnonzero(reached >= rung)
+        order = completed[np.argsort(-np.nan_to_num(scores[completed, rung - 1], nan=-np.inf), kind="stable")]
+        for trial in order[: len(completed) // eta]:
+            if target[trial] == rung:
+                return int(trial)
+    new = np.flatnonzero(target == 0)
+    return int(new[0]) if new.size else IDLE
+
+
+def program(factory: AlgorithmFactory, mesh: Mesh) -> Any:
+    """Return the jitted function that trains some of the bank's lanes.
+
+    (bank [lanes], which lanes i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], config, env)
+      -> (bank, Point[n]); a lane number beyond the bank is none.
+    """
+    train = train_lanes(factory, mesh, APART)
+
+    def some(bank: TrainState, which: Array, seeds: Array, values: Values, num: Array, begin: Array, *numbers: Any):
+        last = bank.num_updates.shape[0] - 1
+        states = keep(jax.tree.map(lambda x: x[jnp.minimum(which, last)], bank), mesh)
+        states, point = train(states, seeds, values, num, begin, *numbers)
+        return keep(jax.tree.map(lambda x, new: x.at[which].set(new, mode="drop"), bank, states), mesh), point
+
+    return jax.jit(some, donate_argnums=0)
+
+
+class Halving:
+    """Trials on the ladder."""
+
+    def __init__(self, plan: SweepPlan):
+        """Begin with none."""
+        self.plan, self.group, options = plan, plan.groups[0], plan.options
+        self.span = math.ceil(self.group.num_updates / options.points)  # updates per point
+        points = self.group.num_updates // self.span
+        self.rungs = rungs(points, options.eta, options.rungs)
+        trials, seeds = len(plan.trials), len(plan.seeds)
+        steps = np.arange(1, points + 1) * self.span * self.group.config.steps_per_update
+        self.curves = Curves.empty(np.tile(steps, (trials, 1)), seeds)
+        self.compile_seconds = 0.0
+        self.reached, self.target = np.zeros(trials, np.int64), np.zeros(trials, np.int64)
+        num_slots = options.slots or max(1, trials // options.eta ** (options.rungs - 1))
+        self.slots = np.full(min(num_slots, trials), IDLE)
+        self._mesh = plan.mesh()
+        self._lanes = sharding.pad(len(self.slots) * seeds, self._mesh, AXIS)
+        self._bank: TrainState | None = None
+        self._compiled: Any = None
+        self._saved = time.monotonic()
+
+    def values(self) -> list[list[dict[str, Any]]]:
+        """Return what was searched, [trials][seeds]."""
+        return [[values] * len(self.plan.seeds) for values in self.plan.trials]
+
+    def share(self) -> float:
+        """Return how much is done: of the steps that halving takes if each rung is complete before the next."""
+        if self._next() == IDLE and (self.slots == IDLE).all():
+            return 1.0
+        count, total, before = len(self.plan.trials), 0, 0
+        for rung in self.rungs:
+            total, before, count = total + count * (rung - before), rung, count // self.plan.options.eta
+        return min(0.99, float(self.curves.trained.sum()) / total)
+
+    def advance(self) -> bool:
+        """Fill free slots, and train to the next point; return whether the last checkpoint is old."""
+        starting = self._fill()
+        if self._compiled is None:
+            self._compile()
+        num_seeds = len(self.plan.seeds)
+        slot = np.minimum(np.arange(self._lanes) // num_seeds, len(self.slots) - 1)
+        seed = np.arange(self._lanes) % num_seeds
+        trial = np.where(np.arange(self._lanes) < len(self.slots) * num_seeds, self.slots[slot], IDLE)
+        busy = trial != IDLE
+        self._bank, point = self._compiled(
+            self._bank,
+            *self._arguments(np.where(busy, trial, 0), seed, busy, starting[slot] & busy),
+            *self.group.numbers(),
+        )
+        point = jax.device_get(point)
+        at = self.curves.trained[trial[busy]]
+        self.curves.episode_return[trial[busy], seed[busy], at] = point.episode_return[busy]
+        self.curves.failed[trial[busy], seed[busy]] |= ~point.finite[busy]
+        running = self.slots[self.slots != IDLE]
+        self.curves.trained[running] += 1
+        arrived = running[self.curves.trained[running] == np.array(self.rungs)[self.target[running] - 1]]
+        self.reached[arrived] = self.target[arrived]
+        self.slots[np.isin(self.slots, arrived)] = IDLE
+        return time.monotonic() - self._saved > self.plan.options.checkpoint_interval
+
+    def _next(self) -> int:
+        scores = np.stack([self.curves.final_return(rung).mean(axis=1) for rung in self.rungs], axis=1)
+        return next_trial(scores, self.reached, self.target, self.plan.options.eta)
+
+    def _fill(self) -> np.ndarray:
+        """Give free slots trials; return bool[slots], which begin a new one."""
+        starting = np.zeros(len(self.slots), bool)
+        for slot in np.flatnonzero(self.slots == IDLE):
+            trial = self._next()
+            if trial == IDLE:
+                break
+            starting[slot] = self.target[trial] == 0
+            self.target[trial] += 1
+            self.slots[slot] = trial
+        return starting
+
+    def _arguments(self, trial: np.ndarray, seed: np.ndarray, busy: np.ndarray, begin: np.ndarray) -> tuple:
+        num_seeds = len(self.plan.seeds)
+        bank_lanes = sharding.pad(len(self.plan.trials) * num_seeds, self._mesh, AXIS)
+        which = np.where(busy, trial * num_seeds + seed, bank_lanes).astype(np.int32)
+        values = {name: column[trial] for name, column in self.group.values.items()}
+        num = np.where(busy, self.span, 0).astype(np.int32)
+        return sharding.place((which, self.plan.seeds[seed], values, num, begin), self._mesh, AXIS)
+
+    def _blank(self) -> TrainState:
+        one = {name: column[0] for name, column in self.group.values.items()}
+        lanes = sharding.pad(len(self.plan.trials) * len(self.plan.seeds), self._mesh, AXIS)
+        return blank(self.plan.factory, lanes, one, *self.group.numbers(), APART)
+
+    def _compile(self) -> None:
+        began = time.perf_counter()
+        if self._bank is None:
+            self._bank = place(self._blank(), self._mesh)
+        none = np.zeros(self._lanes, np.int32)
+        arguments = self._arguments(none, none, none > 0, none > 0)
+        jitted = program(self.plan.factory, self._mesh)
+        self._compiled = jitted.lower(self._bank, *arguments, *self.group.numbers()).compile()
+        needed, free = memory.needed(self._compiled), memory.free()
+        if needed > free:
+            what = f"{len(self.plan.trials)} trials x {len(self.plan.seeds)} seeds, all of which halving keeps,"
+            raise memory.too_little(what, needed, free)
+        self.compile_seconds += time.perf_counter() - began
+
+    def _tree(self, bank: Any) -> dict[str, Any]:
+        places = {"reached": self.reached, "target": self.target, "slots": self.slots}
+        return {"bank": bank, "curves": self.curves, "places": places}
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint and the curves."""
+        self.curves.save(folder)
+        if self._bank is not None:
+            step = int(self.curves.trained.sum())
+            checkpoint.save(folder / "checkpoints", step, self._tree(self._bank), {}, keep=1)
+        self._saved = time.monotonic()
+
+    def restore(self, folder: Path) -> None:
+        """Go on from the newest checkpoint, to the same bits."""
+        tree = load_latest(folder / "checkpoints", self._tree(self._blank()))
+        if tree is None:
+            return
+        self._bank, self.curves = place(tree["bank"], self._mesh), tree["curves"]
+        self.reached, self.target, self.slots = (tree["places"][name] for name in ("reached", "target", "slots"))

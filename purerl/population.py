@@ -1,0 +1,233 @@
+"""Population based training: agents whose numbers change on the way, the worst replaced by changed copies of the best.
+
+After each generation, within each seed's population and inside the compiled program:
+
+    exploit   an agent of the lowest fifth takes state and numbers of one drawn from the highest fifth
+    explore   each of its numbers is multiplied by 0.8 or 1.25, or drawn anew with probability 1/4, within its range
+
+Source: Jaderberg et al. (2017), "Population based training of neural networks", arXiv:1711.09846.
+"""
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from purerl import checkpoint, memory, sharding
+from purerl.lanes import AXIS, TOGETHER, Values, blank, keep, place, train_lanes
+from purerl.prng import is_key
+from purerl.search import Range
+from purerl.sweep_plan import SweepPlan
+from purerl.sweep_result import Curves, load_latest, write_rows
+from purerl.train import TrainState
+from purerl.types import AlgorithmFactory, Array, Key
+
+SHARE = 5  # one in so many is replaced
+FACTORS = (0.8, 1.25)
+ANEW = 0.25  # the probability that a number is drawn from its whole range
+_POPULATION = np.uint32(0x70627400)  # sets these keys apart from those of training
+
+
+def exploit(key: Key, scores: Array) -> Array:
+    """Return i32[population]: whose state each agent goes on with, most often its own.
+
+    Args:
+      key: draws who is copied.
+      scores: f32[population]; -inf for an agent that failed.
+    """
+    size = scores.shape[0]
+    few = max(1, size // SHARE)
+    order = jnp.argsort(scores).astype(jnp.int32)
+    worst, best = order[:few], order[-few:]
+    donors = best[jax.random.randint(key, (few,), 0, few)]
+    own = jnp.arange(size, dtype=jnp.int32)
+    return own.at[worst].set(jnp.where(scores[donors] > scores[worst], donors, worst))
+
+
+def explore(key: Key, value: Array, dimension: Range) -> Array:
+    """Return the numbers changed, each on its own, within their range: f32 or i32, of the shape of `value`."""
+    key_factor, key_anew, key_position = jax.random.split(key, 3)
+    low, high = jnp.float32(dimension.low), jnp.float32(dimension.high)
+    factor = jax.random.choice(key_factor, jnp.array(FACTORS, jnp.float32), value.shape)
+    changed = value.astype(jnp.float32) * factor
+    position = jax.random.uniform(key_position, value.shape)
+    drawn = low * (high / low) ** position if dimension.log else low + position * (high - low)
+    changed = jnp.where(jax.random.bernoulli(key_anew, ANEW, value.shape), drawn, changed)
+    changed = jnp.clip(changed, low, high)
+    return jnp.round(changed).astype(value.dtype) if dimension.whole else changed
+
+
+class Members(NamedTuple):
+    """Populations between two generations; lane member x num_seeds + s is a member of the population of seed s."""
+
+    state: TrainState  # [lanes]
+    values: Values  # [lanes] each
+    scores: Array  # f32[lanes], the return of the last generation in which an episode ended
+
+
+def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Range]) -> tuple[Array, dict[str, Array]]:
+    """Return (parents i32[population], values [population] of the next generation)."""
+    key_exploit, key_explore = jax.random.split(key)
+    parents = exploit(key_exploit, scores)
+    copied = parents != jnp.arange(scores.shape[0], dtype=jnp.int32)
+    keys = jax.random.split(key_explore, len(dimensions))
+    new = {
+        name: jnp.where(copied, explore(keys[i], values[name][parents], dimension), values[name])
+        for i, (name, dimension) in enumerate(dimensions.items())
+    }
+    return parents, new
+
+
+def program(factory: AlgorithmFactory, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
+    """Return the jitted function of one generation of (population, seeds) agents.
+
+    (members, seeds u32[lanes], updates i32[], generation i32[], last bool[], config, env)
+      -> (members, parents i32[population, seeds], Point[lanes]); after the last generation nobody is replaced.
+    """
+    train = train_lanes(factory, mesh)
+    size, num_seeds = shape
+    real = size * num_seeds
+
+    def generation(members: Members, seeds: Array, num: Array, number: Array, last: Array, *numbers: Any):
+        state, point = train(members.state, seeds, members.values, num, number == 0, *numbers)
+        known = jnp.where(jnp.isnan(point.episode_return), members.scores, point.episode_return)
+        scores = jnp.where(point.finite, known, -jnp.inf)
+        table = lambda x: x[:real].reshape(shape)
+        keys = jax.vmap(lambda seed: jax.random.fold_in(_key(seed), number))(seeds[:num_seeds])
+        parents, values = jax.vmap(partial(succeed, dimensions=dimensions), (0, 1, 1), 1)(
+            keys, table(scores), jax.tree.map(table, members.values)
+        )
+        own = jnp.arange(size, dtype=jnp.int32)[:, None]
+        parents = jnp.where(last, own, parents)
+        put = lambda x, new: jnp.where(last, x, jnp.concatenate([new.reshape(-1), x[real:]]))
+        values = jax.tree.map(put, members.values, values)
+        lanes = (parents * num_seeds + jnp.arange(num_seeds, dtype=jnp.int32)).reshape(-1)
+        lanes = jnp.concatenate([lanes, jnp.arange(real, seeds.shape[0], dtype=jnp.int32)])
+        take = lambda x: x if is_key(x) else x[lanes]  # a copy keeps its own randomness
+        new_state = jax.tree.map(take, state._replace(num_updates=()))._replace(num_updates=state.num_updates)
+        return keep(Members(new_state, values, scores[lanes]), mesh), parents, point
+
+    return jax.jit(generation, donate_argnums=0)
+
+
+def _key(seed: Array) -> Key:
+    return jax.random.fold_in(jax.random.key(seed), _POPULATION)
+
+
+class Population:
+    """A population per seed, on its way."""
+
+    def __init__(self, plan: SweepPlan):
+        """Begin with none."""
+        self.plan, self.group = plan, plan.groups[0]
+        self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))  # of each agent and its ancestors
+        self.compile_seconds = 0.0
+        self.generation = 0
+        self.dimensions = {name: d for name, d in plan.dimensions.items() if isinstance(d, Range)}
+        self.shape = len(plan.trials), len(plan.seeds)
+        times = (plan.num_points, *self.shape)
+        self.parents, self.returns = np.zeros(times, np.int32), np.zeros(times, np.float32)
+        start = {name: np.broadcast_to(column[:, None], times) for name, column in self.group.values.items()}
+        self.history = {name: np.concatenate([column, column[:1]]) for name, column in start.items()}
+        self._mesh = plan.mesh()
+        self._lane = np.minimum(np.arange(sharding.pad(self.shape[0] * self.shape[1], self._mesh, AXIS)), self._last)
+        self._members: Members | None = None
+        self._compiled: Any = None
+        self._saved = time.monotonic()
+
+    @property
+    def _last(self) -> int:
+        return self.shape[0] * self.shape[1] - 1
+
+    @property
+    def lineage(self) -> list[dict[str, Any]]:
+        """A row per generation, member and seed: its return, then whose state it goes on with, and which numbers."""
+        return [
+            {"generation": g, "member": m, "seed": int(self.plan.seeds[s])}
+            | {"episode_return": float(self.returns[g, m, s]), "parent": int(self.parents[g, m, s])}
+            | self._values(g + 1, m, s)
+            for g, m, s in np.ndindex(self.generation, *self.shape)
+        ]
+
+    def values(self) -> list[list[dict[str, Any]]]:
+        """Return the numbers that each agent has now, [trials][seeds]."""
+        return [[self._values(self.generation, m, s) for s in range(self.shape[1])] for m in range(self.shape[0])]
+
+    def _values(self, generation: int, member: int, seed: int) -> dict[str, Any]:
+        return {name: d.value(self.history[name][generation, member, seed]) for name, d in self.dimensions.items()}
+
+    def share(self) -> float:
+        """Return how many of the generations are over."""
+        return self.generation / self.plan.num_points
+
+    def advance(self) -> bool:
+        """Train one generation; return whether the last checkpoint is old."""
+        if self._compiled is None:
+            self._compile()
+        members, parents, point = self._compiled(self._members, *self._arguments(self.generation))
+        values, parents, point = jax.device_get((members.values, parents, point))
+        self._members = members
+        table = lambda x: x[: self._last + 1].reshape(self.shape)
+        self.returns[self.generation], self.parents[self.generation] = table(point.episode_return), parents
+        self.curves.episode_return[:, :, self.generation] = table(point.episode_return)
+        ancestors = parents[:, :, None]
+        self.curves.episode_return[:] = np.take_along_axis(self.curves.episode_return, ancestors, axis=0)
+        self.curves.failed[:] = np.take_along_axis(~table(point.finite), parents, axis=0)
+        self.generation += 1
+        self.curves.trained[:] = self.generation
+        for name, column in values.items():
+            self.history[name][self.generation :] = table(column)
+        return time.monotonic() - self._saved > self.plan.options.checkpoint_interval
+
+    def _arguments(self, generation: int) -> tuple[Any, ...]:
+        seeds = sharding.place(self.plan.seeds[self._lane % self.shape[1]], self._mesh, AXIS)
+        num = np.int32(self.plan.spans(self.group)[generation])
+        return seeds, num, np.int32(generation), np.bool_(generation == self.plan.num_points - 1), *self.group.numbers()
+
+    def _blank(self) -> Members:
+        one = {name: column[0] for name, column in self.group.values.items()}
+        state = blank(self.plan.factory, len(self._lane), one, *self.group.numbers(), TOGETHER)
+        values = {name: column[self._lane // self.shape[1]] for name, column in self.group.values.items()}
+        return Members(state, values, np.full(len(self._lane), -np.inf, np.float32))  # type: ignore[arg-type]
+
+    def _place(self, members: Members) -> Members:
+        state = place(members.state, self._mesh)
+        return Members(state, *sharding.place((members.values, members.scores), self._mesh, AXIS))
+
+    def _compile(self) -> None:
+        began = time.perf_counter()
+        if self._members is None:
+            self._members = self._place(self._blank())
+        jitted = program(self.plan.factory, self._mesh, self.dimensions, self.shape)
+        self._compiled = jitted.lower(self._members, *self._arguments(0)).compile()
+        needed, free = memory.needed(self._compiled), memory.free()
+        if needed > free:
+            raise memory.too_little(f"{self.shape[0]} members x {self.shape[1]} seeds", needed, free)
+        self.compile_seconds += time.perf_counter() - began
+
+    def _tree(self, members: Any) -> dict[str, Any]:
+        past = {"parents": self.parents, "returns": self.returns, "history": self.history}
+        return {"members": members, "curves": self.curves, "past": past}
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint, the curves and lineage.csv."""
+        self.curves.save(folder)
+        write_rows(folder / "lineage.csv", self.lineage)
+        if self._members is not None:
+            checkpoint.save(folder / "checkpoints", self.generation, self._tree(self._members), {}, keep=1)
+        self._saved = time.monotonic()
+
+    def restore(self, folder: Path) -> None:
+        """Go on from the newest checkpoint, to the same bits."""
+        tree = load_latest(folder / "checkpoints", self._tree(self._blank()))
+        if tree is None:
+            return
+        self._members, self.curves = self._place(tree["members"]), tree["curves"]
+        self.parents, self.returns, self.history = (tree["past"][name] for name in ("parents", "returns", "history"))
+        self.generation = int(self.curves.trained[0])
