@@ -26,7 +26,7 @@ class A2CConfig(PolicyConfig):
 
 
 def a2c(spec: EnvironmentSpec, config: A2CConfig, *, network: NetworkFactory = actor_critic) -> Algorithm:
-    """Return A2C for an environment with discrete, multi-discrete or continuous actions, with or without memory.
+    """Return A2C for an environment with discrete, multi-discrete, continuous or dict actions.
 
     The loss is the mean over the rollout of -log pi(a|s) A + value_coefficient (V(s) - R)^2 / 2 - entropy bonus.
 

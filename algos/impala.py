@@ -33,7 +33,7 @@ class IMPALAConfig(PolicyConfig):
 
 
 def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFactory = actor_critic) -> Algorithm:
-    """Return IMPALA for an environment with discrete, multi-discrete or continuous actions, with or without memory.
+    """Return IMPALA for an environment with discrete, multi-discrete, continuous or dict actions.
 
     Minibatches are whole sequences, one per environment.
 

@@ -55,7 +55,7 @@ def ppo(
     optimizer: OptimizerFactory | None = None,
     network: NetworkFactory = actor_critic,
 ) -> Algorithm:
-    """Return PPO for an environment with discrete, multi-discrete or continuous actions.
+    """Return PPO for an environment with discrete, multi-discrete, continuous or dict actions.
 
     With `config.core` the policy is recurrent: its minibatches are whole sequences, one per environment.
 

@@ -5,7 +5,7 @@ distrax costs 1.5 s, and because its tanh-transformed normal has neither an entr
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.spaces import Box, Discrete, MultiDiscrete, Space
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Key
 
 
@@ -131,20 +131,43 @@ class SquashedNormal(NamedTuple):
         return self.normal.mean
 
 
+class Joint(NamedTuple):
+    """Independent draws by name, for actions that are a dict; parts may be dicts again."""
+
+    parts: Mapping[str, Any]  # a distribution each
+
+    def sample(self, *, seed: Key) -> dict[str, Any]:
+        """Draw from every part, each with a key of its own."""
+        seeds = jax.random.split(seed, len(self.parts))
+        return {name: self.parts[name].sample(seed=seeds[i]) for i, name in enumerate(sorted(self.parts))}
+
+    def log_prob(self, value: Mapping[str, Any]) -> Array:
+        """Return f32[...], summed over the parts."""
+        return jnp.sum(jnp.stack([part.log_prob(value[name]) for name, part in self.parts.items()]), axis=0)
+
+    def entropy(self) -> Array:
+        """Return f32[...], summed over the parts."""
+        return jnp.sum(jnp.stack([part.entropy() for part in self.parts.values()]), axis=0)
+
+    def mode(self) -> dict[str, Any]:
+        """Return the mode of every part."""
+        return {name: part.mode() for name, part in self.parts.items()}
+
+
 class ActionHead(NamedTuple):
     """How a network's outputs become a distribution, and a draw from it an action of the space."""
 
     num_outputs: int  # numbers the network gives per observation
     num_free: int  # numbers that do not depend on the observation (log standard deviations)
     distribution: Callable[[Array, Array], Any]  # (outputs f32[..., num_outputs], free f32[num_free]) -> distribution
-    to_action: Callable[[Array], Array]  # draw -> action inside the space
+    to_action: Callable[[Any], Any]  # draw -> action inside the space
 
 
 def action_head(space: Space, squash: bool = False) -> ActionHead:
     """Return the head that fits an action space.
 
     Args:
-      space: Discrete, MultiDiscrete or a Box of floats.
+      space: Discrete, MultiDiscrete, a Box of floats, or a Dict of such.
       squash: for a Box, draw through tanh and scale to the bounds, instead of clipping a normal draw to them.
 
     Raises:
@@ -170,6 +193,24 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
                 return space.clip(low + 0.5 * (jnp.tanh(draw) + 1.0) * (high - low))
 
             return ActionHead(size, size, lambda mean, log_std: SquashedNormal(Normal(mean, log_std)), scale)
+        case Dict() if space.spaces:
+            return _joint_head({name: action_head(space.spaces[name], squash) for name in sorted(space.spaces)})
     raise InputError(
-        f"no action distribution for {space}; allowed: Discrete, MultiDiscrete, a Box of floats with one axis"
+        f"no action distribution for {space}; allowed: Discrete, MultiDiscrete, a Box of floats with one axis, "
+        "a Dict of these"
     )
+
+
+def _joint_head(heads: dict[str, ActionHead]) -> ActionHead:
+    """Return the head of several parts: each takes its share of the outputs, in the order of their names."""
+    outputs = np.cumsum([head.num_outputs for head in heads.values()])
+    free = np.cumsum([head.num_free for head in heads.values()])
+
+    def distribution(numbers: Array, own: Array) -> Joint:
+        shares = zip(heads, jnp.split(numbers, outputs[:-1], axis=-1), jnp.split(own, free[:-1], axis=-1), strict=True)
+        return Joint({name: heads[name].distribution(*share) for name, *share in shares})
+
+    def to_action(draw: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: head.to_action(draw[name]) for name, head in heads.items()}
+
+    return ActionHead(int(outputs[-1]), int(free[-1]), distribution, to_action)

@@ -143,6 +143,33 @@ def test_multi_discrete_outputs_are_split_in_order():
     assert action_head(MultiDiscrete(nvec=(2, 3))).distribution(outputs, jnp.zeros(0)).mode().tolist() == [1, 2]
 
 
+def test_a_dict_of_actions_is_drawn_part_by_part(key):
+    """The joint log-probability and entropy are the sums of the parts'; outputs are shared out by name."""
+    box = Box(low=-1.0, high=1.0, shape=(2,))
+    inner = Dict(spaces={"z": MultiDiscrete(nvec=(2, 3)), "a": Discrete(n=4)})
+    space = Dict(spaces={"move": box, "act": inner, "jump": Discrete(n=2)})
+    head = action_head(space)
+    assert (head.num_outputs, head.num_free) == ((4 + 5) + 2 + 2, 2)
+    outputs, free = jax.random.normal(key, (50, 13)), jnp.array([-1.0, 0.5])
+    policy = head.distribution(outputs, free)
+    parts = {  # act/a, act/z, jump, move: in the order of their names
+        "act/a": (Categorical(outputs[:, :4]), lambda v: v["act"]["a"]),
+        "act/z": (
+            MultiCategorical((Categorical(outputs[:, 4:6]), Categorical(outputs[:, 6:9]))),
+            lambda v: v["act"]["z"],
+        ),
+        "jump": (Categorical(outputs[:, 9:11]), lambda v: v["jump"]),
+        "move": (Normal(outputs[:, 11:], free), lambda v: v["move"]),
+    }
+    np.testing.assert_allclose(policy.entropy(), sum(p.entropy() for p, _ in parts.values()), rtol=1e-5)
+    for draw in (policy.sample(seed=key), policy.mode()):
+        expected = sum(part.log_prob(pick(draw)) for part, pick in parts.values())
+        np.testing.assert_allclose(policy.log_prob(draw), expected, rtol=1e-5)
+        assert jax.vmap(space.contains)(head.to_action(draw)).all()
+    drawn = policy.sample(seed=key)
+    assert not np.array_equal(drawn["act"]["a"] % 2, drawn["jump"]), "each part has a key of its own"
+
+
 @pytest.mark.parametrize("space", [Dict(spaces={}), Box(low=0, high=3, shape=(1,), dtype=jnp.int32)])
 def test_spaces_without_a_distribution(space):
     with pytest.raises(InputError, match="no action distribution"):

@@ -52,7 +52,7 @@ def check_algorithm(
       algorithm: (spec, config) -> Algorithm.
       config: its settings; small ones, as every probe is trained for `config.total_timesteps`.
       key: for everything random; a fixed one if none is given.
-      actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous".
+      actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous", "dict".
       name: what messages call it; the function's name if none is given.
       contract: hold it to the contract.
       learn: train on the probes of `purerl.testing.probes`, for each kind of actions.

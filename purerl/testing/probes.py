@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.spaces import Box, Discrete, MultiDiscrete, Space
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree, static
 
 STATES, FEATURES = 6, 4
@@ -20,8 +20,9 @@ START, TERMINAL, CUT = 0, -1, -2  # rows of tables; as the next state: the task 
 class Probe(Environment):
     """A finite decision process with two choices in each state.
 
-    The choice is the action itself if actions are discrete; 1 if both of two are 1 (multi-discrete). A continuous
-    action a in -1 .. 1 chooses 1 with probability (1 + a) / 2, so that action values have a slope everywhere.
+    The choice is the action itself if actions are discrete; 1 if both of two are 1 (multi-discrete), or if a switch is
+    1 and a dial above 0 (dict). A continuous action a in -1 .. 1 chooses 1 with probability (1 + a) / 2, so that action
+    values have a slope everywhere.
     """
 
     start: Any = number(doc="f32[S], probability of each first state")
@@ -31,14 +32,14 @@ class Probe(Environment):
     truncated: Any = number(doc="bool[S, 2]")
     observation: Any = number(doc="f32[S, F]")
     time_limit: int | None = number(default=None)
-    actions: str = static(default="discrete", choices=("discrete", "multi-discrete", "continuous"))
+    actions: str = static(default="discrete", choices=("discrete", "multi-discrete", "continuous", "dict"))
 
     def reset(self, key: Key) -> tuple[Array, Array]:
         """Draw the first state, i32[]."""
         state = jax.random.categorical(key, jnp.log(self.start)).astype(jnp.int32)
         return state, self.observation[state]
 
-    def step(self, key: Key, state: Array, action: Array) -> tuple[Array, TimeStep]:
+    def step(self, key: Key, state: Array, action: Any) -> tuple[Array, TimeStep]:
         """Look everything up."""
         if self.actions == "continuous":
             choice = jax.random.bernoulli(key, jnp.clip(0.5 * (1.0 + action[0]), 0.0, 1.0)).astype(jnp.int32)
@@ -49,13 +50,15 @@ class Probe(Environment):
         step = TimeStep(self.observation[state], self.reward[at], self.terminated[at], self.truncated[at], {})
         return state, step
 
-    def choice(self, action: Array) -> Array:
+    def choice(self, action: Any) -> Array:
         """Return i32[...]: which of the two choices an action is, or is likelier to be."""
         match self.actions:
             case "discrete":
                 return action
             case "multi-discrete":
                 return jnp.all(action == 1, axis=-1).astype(jnp.int32)
+            case "dict":
+                return ((action["switch"] == 1) & (action["dial"][..., 0] > 0)).astype(jnp.int32)
         return (action[..., 0] > 0).astype(jnp.int32)
 
     @property
@@ -65,12 +68,14 @@ class Probe(Environment):
 
     @property
     def action_space(self) -> Space:
-        """By `actions`: Discrete(2), MultiDiscrete(2, 2), or a Box of one number in -1 .. 1."""
+        """By `actions`: Discrete(2), MultiDiscrete(2, 2), a Box of one number in -1 .. 1, or a Dict of two."""
         match self.actions:
             case "discrete":
                 return Discrete(n=2)
             case "multi-discrete":
                 return MultiDiscrete(nvec=(2, 2))
+            case "dict":
+                return Dict(spaces={"switch": Discrete(n=2), "dial": Box(low=-1.0, high=1.0, shape=(1,))})
         return Box(low=-1.0, high=1.0, shape=(1,))
 
 
