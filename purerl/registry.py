@@ -74,7 +74,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         "purerl.algos.a2c:A2CConfig",
         "advantage actor-critic",
         "Mnih et al. 2016, arXiv:1602.01783",
-        ("discrete", "multi-discrete", "continuous"),
+        ("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "c51": AlgorithmEntry(
         "purerl.algos.c51:c51",
@@ -95,7 +95,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         "purerl.algos.impala:IMPALAConfig",
         "actor-critic with V-trace for stale rollouts",
         "Espeholt et al. 2018, arXiv:1802.01561",
-        ("discrete", "multi-discrete", "continuous"),
+        ("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "pqn": AlgorithmEntry(
         "purerl.algos.pqn:pqn",
@@ -109,7 +109,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         "purerl.algos.ppo:PPOConfig",
         "proximal policy optimisation",
         "Schulman et al. 2017, arXiv:1707.06347",
-        ("discrete", "multi-discrete", "continuous"),
+        ("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "qrdqn": AlgorithmEntry(
         "purerl.algos.qrdqn:qrdqn",
