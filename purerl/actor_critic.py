@@ -1,5 +1,6 @@
 """Actor-critic: a policy and a value function, with or without memory, as pure functions."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 
 from purerl.body import NetworkConfig, body
 from purerl.distributions import ActionHead
-from purerl.networks import apply, dense, init, mask_illegal, split_mask
+from purerl.networks import apply, dense, init, mask_illegal, private, split_mask
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
 
@@ -30,9 +31,12 @@ def actor_critic(space: Space, head: ActionHead, config: NetworkConfig) -> Actor
     """Return the policy and the value function for an observation space and an action head.
 
     Without memory each has a body of its own, so that acting does not pay for the critic; with memory they share one.
+    Where the observation holds a global state, a critic of its own, without memory, sees it, and the policy does not.
     """
-    shared = config.core != "none"
-    base = body(space, config)
+    central = private(space) is not space
+    shared = config.core != "none" and not central
+    base = body(private(space), config)
+    critic_base = body(space, dataclasses.replace(config, core="none")) if central else base
     actor_head, critic_head = dense(head.num_outputs, 0.01), dense(1, 1.0)
 
     def initialise(key: Key) -> PyTree:
@@ -40,11 +44,11 @@ def actor_critic(space: Space, head: ActionHead, config: NetworkConfig) -> Actor
         features = jnp.zeros(base.size)
         bodies = {"body": base.init(keys[0])}
         if not shared:
-            bodies["critic_body"] = base.init(keys[1])
+            bodies["critic_body"] = critic_base.init(keys[1])
         return {
             **bodies,
             "actor": init(actor_head, keys[2], features),
-            "critic": init(critic_head, keys[3], features),
+            "critic": init(critic_head, keys[3], jnp.zeros(critic_base.size)),
             "free": jnp.zeros(head.num_free),
         }
 
@@ -53,17 +57,20 @@ def actor_critic(space: Space, head: ActionHead, config: NetworkConfig) -> Actor
         return head.distribution(outputs, params["free"])
 
     def policy(params: PyTree, memory: PyTree, observation: PyTree) -> tuple[Any, PyTree]:
+        observation = private(observation)
         features, memory = base.step(params["body"], memory, observation)
         return distribution(params, features, observation), memory
 
     def value(params: PyTree, memory: PyTree, observation: PyTree) -> Array:
-        features, _ = base.step(params["body" if shared else "critic_body"], memory, observation)
+        features, _ = critic_base.step(params["body" if shared else "critic_body"], memory, observation)
         return apply(critic_head, params["critic"], features)[..., 0]
 
     def unroll(params: PyTree, memory: PyTree, observation: PyTree, ended: Array) -> tuple[Any, Array, PyTree]:
-        if not shared:
+        if config.core == "none":
             return policy(params, (), observation)[0], value(params, (), observation), ()
-        features, after = base.unroll(params["body"], memory, observation, ended)
+        features, after = base.unroll(params["body"], memory, private(observation), ended)
+        if not shared:
+            return distribution(params, features, private(observation)), value(params, (), observation), after
         values = apply(critic_head, params["critic"], features)[..., 0]
         return distribution(params, features, observation), values, after
 

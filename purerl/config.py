@@ -54,6 +54,7 @@ class Settings:
 
 
 def hints(cls: type) -> dict[str, Any]:
+    groups: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)  # of groups of agents: see `policies`
     """Return the type of each field of a dataclass."""
     resolved = typing.get_type_hints(cls)
     return {field.name: resolved[field.name] for field in dataclasses.fields(cls)}
@@ -156,6 +157,7 @@ def settings(
 ) -> Settings:
     """Put a run together: the algorithm's defaults < configs/ < `config_file` < flags.
 
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
     Args:
       algorithm, environment: their names; None: as the file says.
       flags: values by field name, of `RunOptions` or of the algorithm's config.
@@ -164,6 +166,7 @@ def settings(
 
     Raises:
       InputError: for names and values that cannot be.
+      groups: settings of groups of agents, by group and name.
     """
     table = read_toml(config_file) if config_file else {}
     source = str(config_file)
@@ -179,18 +182,20 @@ def settings(
     algorithm, environment = algorithm or str(table["algorithm"]), environment or str(table["environment"])
     _, config_class = registry.algorithm(algorithm)
     _known_environment(environment)
-    layers = [(flags, "", parameters or {})]
+    layers = [({**flags, "groups": groups or {}}, "", parameters or {})]
     if config_file:
         layers.insert(0, (table, f"{source}: ", table.get("env", {})))
     tuned = defaults_path(algorithm, environment)
     if tuned.is_file():
         built_in = read_toml(tuned)
         layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {})))
-    option_values, config_values, env_values = {}, {}, {}
+    option_values, config_values, env_values, group_values = {}, {}, {}, {}
     for values, where, env_table in layers:
         _sort_in(values, where, config_class, option_values, config_values)
         env_values |= _parameters(environment, env_table, where)
-    options = _options(option_values)
+        for group, own in values.get("groups", {}).items():
+            group_values[group] = group_values.get(group, {}) | dict(own)
+    options = checked(RunOptions(**option_values))
     return Settings(
         algorithm=algorithm,
         environment=environment,
@@ -200,6 +205,7 @@ def settings(
     )
 
 
+        groups=group_values,
 def check_format(table: Mapping[str, Any], source: str) -> None:
     """Refuse a file that another format of run folders wrote.
 
@@ -227,7 +233,7 @@ def _sort_in(
             options[name] = coerce(value, option_hints[name], f"{where}{name}")
         elif name in config_hints:
             config[name] = coerce(value, config_hints[name], f"{where}{name}")
-        elif name not in ("algorithm", "environment", "env", "format", "version", "search", "over"):
+        elif name not in ("algorithm", "environment", "env", "groups", "format", "version", "search", "over"):
             raise unknown(f"setting in {where.rstrip(': ')}", name, [*option_hints, *config_hints, "env"])
 
 
@@ -303,6 +309,8 @@ def _writable(value: Any) -> bool:
 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
+    for group, own in sorted(run.groups.items()):
+        lines += ["", f"[groups.{group}]", *fields(own)]
         return "true" if value else "false"
     if value is None:
         return '"none"'

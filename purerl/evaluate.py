@@ -5,6 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import groups
+from purerl.groups import group_rewards, mean_reward
 from purerl.prng import fast
 from purerl.train import Trainer
 from purerl.types import Array, Key, PyTree
@@ -14,9 +16,10 @@ from purerl.vector import where
 class Evaluation(NamedTuple):
     """What the episodes were like."""
 
-    episode_return: Array  # f32[num_episodes]
+    episode_return: Array  # f32[num_episodes]; of several agents the mean
     episode_length: Array  # i32[num_episodes]
     finished: Array  # bool[num_episodes]; False: cut off by `max_steps`, return and length so far
+    group_return: dict[str, Array]  # f32[num_episodes] of each group's mean agent; {} for a single agent
 
 
 def evaluate(
@@ -53,14 +56,17 @@ def evaluate(
         action, memory, _ = algo.act(agent, memory, key_act, observation, explore)
         new_state, taken = jax.vmap(env.step)(jax.random.split(key_step, num_episodes), env_state, action)
         running = ~result.finished
+        count = lambda total, reward: total + jnp.where(running, reward, 0.0)
         result = Evaluation(
-            result.episode_return + jnp.where(running, taken.reward, 0.0),
+            count(result.episode_return, mean_reward(taken.reward)),
             result.episode_length + running.astype(jnp.int32),
             result.finished | taken.terminated | taken.truncated,
+            jax.tree.map(count, result.group_return, group_rewards(taken.reward)),
         )
         env_state = where(running, new_state, env_state)
         return time + 1, env_state, taken.observation, memory, result
 
-    none = Evaluation(jnp.zeros(num_episodes), jnp.zeros(num_episodes, jnp.int32), jnp.zeros(num_episodes, jnp.bool_))
+    zeros = jnp.zeros(num_episodes)
+    none = Evaluation(zeros, zeros.astype(jnp.int32), zeros.astype(jnp.bool_), dict.fromkeys(groups.sizes(env), zeros))
     carry = (jnp.int32(0), env_state, observation, algo.begin(num_episodes), none)
     return jax.lax.while_loop(going, step, carry)[-1]

@@ -193,6 +193,16 @@ def split_mask(observation: PyTree) -> tuple[PyTree, Array | None]:
     return {name: part for name, part in observation.items() if name != "action_mask"}, observation["action_mask"]
 
 
+def private(tree: PyTree) -> PyTree:
+    """Return an observation, or the space of one, without the global state that only a centralised critic sees."""
+    if isinstance(tree, Dict):
+        parts = private(tree.spaces)
+        return tree if parts is tree.spaces else Dict(spaces=parts)
+    if not isinstance(tree, Mapping) or "global_state" not in tree:
+        return tree
+    return {name: part for name, part in tree.items() if name != "global_state"}
+
+
 def mask_illegal(scores: Array, mask: Array | None) -> Array:
     """Give illegal actions a score so low that they are never chosen; it stays finite, and so do gradients."""
     return scores if mask is None else jnp.where(mask, scores, -1e9)

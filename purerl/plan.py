@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from purerl import program, registry, tensorboard
+from purerl import checkpoint, devices, policies, program, registry, tensorboard
 from purerl.config import FORMAT, Settings, read_toml, settings
 from purerl.errors import InputError
 from purerl.program import Functions, Progress
@@ -43,6 +43,7 @@ def make_plan(run: Settings) -> Plan:
     if num_updates < 1:
         raise InputError(
             f"total_timesteps {config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
+    factory, config = policies.assemble(run, env)
             f"{config.steps_per_update}"
         )
     if options.seed + options.seeds > 2**32:

@@ -22,6 +22,8 @@ ENVIRONMENTS: dict[str, str] = {  # id -> "module:Class"
     "GaussianBandit": "purerl.envs.bandit.gaussian_bandit:GaussianBandit",
     "FourRooms": "purerl.envs.grid.four_rooms:FourRooms",
     "FrozenLake-v1": "purerl.envs.grid.frozen_lake:FrozenLake",
+    "TagContinuous": "purerl.envs.tag.continuous:TagContinuous",
+    "TagGridWorld": "purerl.envs.tag.grid_world:TagGridWorld",
     "GridWorld": "purerl.envs.grid.grid_world:GridWorld",
     "Autoencode": "purerl.envs.memory.autoencode:Autoencode",
     "RepeatPrevious": "purerl.envs.memory.repeat_previous:RepeatPrevious",

@@ -22,11 +22,11 @@ class Policy(NamedTuple):
 
 
 class Episode(NamedTuple):
-    """An episode that was played; NumPy arrays, L steps."""
+    """A whole episode that was played, as NumPy arrays, L steps."""
 
     state: PyTree  # [L + 1, ...], the first one before any step
     action: PyTree  # [L, ...]
-    reward: np.ndarray  # f32[L]
+    reward: PyTree  # f32[L]; of several agents {group: f32[L, n]}
     ended: bool  # False: cut off by `max_steps`
 
 
@@ -91,7 +91,13 @@ def play(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> E
     first, (state, action, reward, over), ended = jax.tree.map(np.asarray, jax.jit(run)(fast(key)))
     length = int((~over).sum())
     state = jax.tree.map(lambda a, b: np.concatenate([a[None], b[:length]]), first, state)
-    return Episode(state, jax.tree.map(lambda x: x[:length], action), reward[:length], bool(ended))
+    action, reward = jax.tree.map(lambda x: x[:length], (action, reward))
+    return Episode(state, action, reward, bool(ended))
+
+
+def length_of(episode: Episode) -> int:
+    """Return L, the steps of an episode."""
+    return len(jax.tree.leaves(episode.reward)[0])
 
 
 def frames(env: Environment, episode: Episode) -> list[np.ndarray]:
@@ -100,7 +106,7 @@ def frames(env: Environment, episode: Episode) -> list[np.ndarray]:
     Raises:
       InputError: if the environment has no picture.
     """
-    return [env.render(state) for state in _each(episode)]
+    return env.render_episode(_each(episode))
 
 
 def frames_text(env: Environment, episode: Episode) -> list[str]:
@@ -117,7 +123,7 @@ def show_text(texts: Sequence[str], fps: float | None) -> None:
 
 
 def _each(episode: Episode) -> list[PyTree]:
-    return [jax.tree.map(lambda x, t=t: x[t], episode.state) for t in range(len(episode.reward) + 1)]
+    return [jax.tree.map(lambda x, t=t: x[t], episode.state) for t in range(length_of(episode) + 1)]
 
 
 def record(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> list[np.ndarray]:

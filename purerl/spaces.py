@@ -173,3 +173,28 @@ class Dict(Space):
     def struct(self) -> dict[str, Any]:
         """A dict of the parts' structures."""
         return {name: space.struct for name, space in self.spaces.items()}
+
+
+@pytree
+class Stacked(Space):
+    """The same space `n` times: what `n` agents see or do, stacked along a leading axis."""
+
+    space: Any = number()
+    n: int = static(at_least=1)
+
+    def sample(self, key: jax.Array) -> Any:
+        """Draw for every agent with a key of its own."""
+        return jax.vmap(self.space.sample)(jax.random.split(key, self.n))
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]: whether every agent's part is inside."""
+        leaves, structure = jax.tree.flatten(self.struct)
+        if jax.tree.structure(value) != structure:
+            return jnp.array(False)
+        fits = all(_fits(x, leaf) for x, leaf in zip(jax.tree.leaves(value), leaves, strict=True))
+        return jnp.all(jax.vmap(self.space.contains)(value)) if fits else jnp.array(False)
+
+    @property
+    def struct(self) -> Any:
+        """The space's structure with a leading axis."""
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.n, *leaf.shape), leaf.dtype), self.space.struct)

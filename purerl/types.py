@@ -20,7 +20,7 @@ class TimeStep(NamedTuple):
     """What one step of one environment returns (no batch axis)."""
 
     observation: PyTree  # the true successor: never the observation of the next episode
-    reward: Array  # f32[]
+    reward: PyTree  # f32[]; of several agents {group: f32[n]}
     terminated: Array  # bool[], the task ended: the value of what follows is 0
     truncated: Array  # bool[], time ran out: bootstrap from `observation`; never together with `terminated`
     info: Mapping[str, Array]  # numbers that the environment wants counted, {} if there are none
@@ -30,6 +30,11 @@ class Environment:
     """A task as two pure functions. Subclasses are frozen dataclasses made by `@pytree`: their fields are parameters.
 
     A number field may be traced, so that one compiled program serves every value, and `jax.vmap` trains on many.
+
+    An environment of many agents has few groups of them: action, reward and observation are dicts from a group's name
+    to arrays with a leading axis of its agents, the spaces `Dict`s of `Stacked`. Two further names in the observation
+    are not for policies: "active", {group: bool[n]}, says who is still in the game (everyone where it is missing), and
+    "global_state" is what a centralised critic sees. An episode ends for all agents at once.
     """
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
@@ -64,6 +69,10 @@ class Environment:
         """
         raise InputError(f"{type(self).__name__} has no picture: it does not define render(state)")
 
+    def render_episode(self, states: list[PyTree]) -> list[np.ndarray]:
+        """Draw an episode's states one after the other; where a picture shows what came before, this draws them all."""
+        return [self.render(state) for state in states]
+
     def render_text(self, state: PyTree) -> str:
         """Write a state as lines of text, on the host: a map where there is one, else the state's numbers."""
         names = ((jax.tree_util.keystr(path, simple=True), x) for path, x in jax.tree.leaves_with_path(state))
@@ -92,7 +101,7 @@ class Rollout(NamedTuple):
 
     observation: PyTree  # [T, B, ...], what was acted on
     action: PyTree  # [T, B, ...]
-    reward: Array  # f32[T, B]
+    reward: PyTree  # f32[T, B]; of several agents {group: f32[T, B, n]}
     terminated: Array  # bool[T, B]
     truncated: Array  # bool[T, B]
     next_observation: PyTree  # [T, B, ...], the true successor; differs from observation[t+1] where an episode ended

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from purerl import starts
 from purerl.errors import unknown
+from purerl.groups import group_rewards, mean_reward
 from purerl.metrics import EpisodeStatistics
 from purerl.starts import Starts
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
@@ -18,7 +19,8 @@ class VectorState(NamedTuple):
     """The states of B environments and what their episodes were like."""
 
     env_state: PyTree  # [B, ...]
-    episode_return: Array  # f32[B], of the running episodes
+    episode_return: Array  # f32[B], of the running episodes; of several agents the mean
+    group_return: dict[str, Array]  # f32[B], of the running episodes, of each group's mean agent; {} for a single agent
     episode_length: Array  # i32[B]
     statistics: EpisodeStatistics  # of the episodes that ended
     starts: Starts  # of the episodes to come
@@ -31,6 +33,11 @@ def where(condition: Array, on_true: PyTree, on_false: PyTree) -> PyTree:
         return jnp.where(condition.reshape(condition.shape + (1,) * (x.ndim - condition.ndim)), x, y)
 
     return jax.tree.map(choose, on_true, on_false)
+
+
+def _named(group_return: dict[str, Array]) -> dict[str, Array]:
+    """Return the groups' returns by the names that they have among an environment's own numbers."""
+    return {f"return_{group}": total for group, total in group_return.items()}
 
 
 @pytree
@@ -50,10 +57,11 @@ class VectorEnvironment:
         """
         coming, first = starts.create(self._start, self.num_envs, key, self.reset_policy, self.pool_size)
         env_state, observation = self._seen(first)
-        info = jax.eval_shape(self._one_step, key, env_state)[1].info
-        statistics = EpisodeStatistics.clear(self.num_envs, tuple(sorted(info)))
+        step = jax.eval_shape(self._one_step, key, env_state)[1]
         zeros = jnp.zeros(self.num_envs)
-        return VectorState(env_state, zeros, zeros.astype(jnp.int32), statistics, coming), observation
+        group_return = dict.fromkeys(sorted(step.reward) if isinstance(step.reward, dict) else (), zeros)
+        statistics = EpisodeStatistics.clear(self.num_envs, tuple(sorted({**step.info, **_named(group_return)})))
+        return VectorState(env_state, zeros, group_return, zeros.astype(jnp.int32), statistics, coming), observation
 
     def step(self, key: Key, state: VectorState, action: PyTree) -> tuple[VectorState, PyTree, TimeStep]:
         """Step every environment; where an episode ends, start the next one.
@@ -72,12 +80,15 @@ class VectorEnvironment:
         ended = step.terminated | step.truncated
         coming, fresh = starts.take(self._start, state.starts, ended)
         env_state, observation = self._seen(where(ended, fresh, (env_state, step.observation)[: len(fresh)]))
-        episode_return = state.episode_return + step.reward
+        episode_return = state.episode_return + mean_reward(step.reward)
+        group_return = jax.tree.map(jnp.add, state.group_return, group_rewards(step.reward))
         episode_length = state.episode_length + 1
-        statistics = state.statistics.add(ended, episode_return, episode_length, step.info)
+        info = {**step.info, **_named(group_return)}
+        statistics = state.statistics.add(ended, episode_return, episode_length, info)
         state = VectorState(
             env_state,
             jnp.where(ended, 0.0, episode_return),
+            jax.tree.map(lambda total: jnp.where(ended, 0.0, total), group_return),
             jnp.where(ended, 0, episode_length),
             statistics,
             coming,

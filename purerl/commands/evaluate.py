@@ -28,6 +28,8 @@ def command(run_dir: Path, episodes: int, gif: Path | None, no_cache: bool) -> N
         seed, length = run.settings.options.seed + i, played.episode_length[i].mean()
         numbers = f"{returns.mean():10.5g} {returns.std():9.4g} {returns.min():9.5g} {returns.max():9.5g} {length:8.5g}"
         click.echo(f"{seed:6} {numbers}{'  failed in training' if run.failed[i] else ''}")
+    for name, returns in played.group_return.items():
+        click.echo(f"{name}, per agent: {', '.join(f'{mean:.5g}' for mean in returns.mean(axis=1))}")
     if len(played.episode_return) > 1:
         means = played.episode_return.mean(axis=1)[~run.failed]
         over = summary.over_seeds(means.tolist())

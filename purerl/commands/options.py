@@ -29,6 +29,20 @@ def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
     return parameters, rest
 
 
+def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
+    """Return what `--set GROUP.NAME=VALUE` says: values by group and name."""
+    from purerl.config import from_text
+
+    found: dict[str, dict[str, Any]] = {}
+    for text in assignments:
+        place, equals, value = text.partition("=")
+        group, dot, name = place.partition(".")
+        if not (equals and dot and group and name and value):
+            raise InputError(f"--set {text}: write GROUP.NAME=VALUE, such as taggers.learning_rate=1e-3")
+        found.setdefault(group, {})[name] = from_text(value)
+    return found
+
+
 def find_algorithm(args: list[str]) -> str | None:
     """Return the algorithm that the arguments name, before they are parsed: its fields are options."""
     if args and not args[0].startswith("-"):

@@ -33,7 +33,7 @@ def command(
         raise InputError("play needs --gif FILE or --terminal")
     import jax
 
-    from purerl import render, trained
+    from purerl import groups, render, trained
     from purerl.plan import make_environment
 
     env = make_environment(environment, {})
@@ -44,4 +44,7 @@ def command(
         render.save_gif(render.frames(env, episode), gif, fps)
         click.echo(gif)
     over = "" if episode.ended else f"; cut off after {max_steps} steps"
-    click.echo(f"return {float(episode.reward.sum()):.5g} in {len(episode.reward)} steps{over}")
+    total = float(groups.mean_reward(episode.reward).sum())
+    parts = {name: float(reward.sum()) for name, reward in groups.group_rewards(episode.reward).items()}
+    each = f" ({', '.join(f'{name} {value:.5g}' for name, value in parts.items())}, per agent)" if parts else ""
+    click.echo(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand
+from purerl.commands.options import PATH, AlgorithmCommand, group_settings
 from purerl.errors import InputError
 
 
@@ -20,6 +20,13 @@ from purerl.errors import InputError
 @click.option("--seed", metavar="S", help="The first seed; default 0.")
 @click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="GROUP.NAME=VALUE",
+    help="Of a group of agents: a setting of its own, algorithm, policy=GROUP, frozen=true|random|RUN, or start=RUN.",
+)
 @click.option("--out", type=PATH, metavar="DIR", help="The run's folder; default runs/ALGORITHM-ENVIRONMENT-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Go on with a run that was stopped.")
 @click.option("--log-interval", metavar="N", help="Updates between two rows of metrics.csv; default: about 150 rows.")
@@ -41,6 +48,7 @@ def command(
     no_cache: bool,
     **flags: Any,
 ) -> int:
+    assignments: tuple[str, ...],
     """Train ALGORITHM on ENVIRONMENT.
 
     \b
@@ -56,14 +64,19 @@ def command(
     given = {name: value for name, value in flags.items() if value is not None}
     given = {name: config.from_text(value) if isinstance(value, str) else value for name, value in given.items()}
     if resume_folder is not None:
-        also = [algorithm, environment, config_file, out, *parameters, *given]
+        devices = {name: config.option_value(name, given.pop(name)) for name in ("devices", "mesh") if name in given}
+        also = [algorithm, environment, config_file, out, *parameters, *assignments, *given]
         if any(value is not None for value in also):
             raise InputError(
                 "--resume goes on with a run as it is: it takes no settings, environment or --out beside it"
             )
-        return _run("resume", not no_cache, resume_folder, plain)
-    run = config.settings(algorithm, environment, given, parameters, config_file)
-    return _run("start", not no_cache, run, out, plain)
+        _prepare(not no_cache, place if together else None)
+        from purerl import run
+
+        return run.resume(resume_folder, plain, **devices)
+    settings = config.settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
+    _prepare(not no_cache, place if together else None)
+    from purerl import run
 
 
 def _run(what: str, cached: bool, *args: Any) -> int:

@@ -35,6 +35,10 @@ class Wrapper(Environment):
         """Draw the state of the environment inside all wrappers: u8[height, width, 3]."""
         return self.unwrapped.render(_innermost(state))
 
+    def render_episode(self, states: list[PyTree]) -> list[np.ndarray]:
+        """Draw the states of the environment inside all wrappers."""
+        return self.unwrapped.render_episode([_innermost(state) for state in states])
+
     def render_text(self, state: PyTree) -> str:
         """Write the state of the environment inside all wrappers."""
         return self.unwrapped.render_text(_innermost(state))

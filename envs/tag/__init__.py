@@ -1,0 +1,1 @@
+"""Games of tag: many taggers and many runners."""

@@ -1,0 +1,244 @@
+"""Tag on a plane: many taggers chase many runners, who leave the game when they are tagged."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.envs.drawing import BLUE, GREY, INK, ORANGE, PAPER, RED, SILVER, SKY, YELLOW, Canvas
+from purerl.envs.tag.neighbours import nearest
+from purerl.envs.trigonometry import sincos
+from purerl.spaces import Box, Dict, MultiDiscrete, Stacked
+from purerl.types import Array, Environment, Key, TimeStep, number, pytree, static
+
+FEATURES = 7  # of another agent: x, y, speed, acceleration, direction, type, whether it is in the game
+TRAIL = 12  # states that a picture shows of the past
+
+
+class TagState(NamedTuple):
+    """All agents: the taggers 0 .. n-1, then the runners."""
+
+    x: Array  # f32[N], 0 .. side
+    y: Array  # f32[N]
+    speed: Array  # f32[N], per step
+    acceleration: Array  # f32[N], per step
+    direction: Array  # f32[N], radians, 0 .. 2 pi
+    present: Array  # bool[N], in the game when it was looked at: before this step's tags
+    active: Array  # bool[N], in the game now
+    tags: Array  # i32[], in this episode
+    time: Array  # i32[], steps taken
+
+
+@pytree
+class TagContinuous(Environment):
+    r"""Taggers are paid for every runner they touch; a runner pays, and leaves the game if `runner_exits`.
+
+    Of an agent in the game, with a the change of acceleration and d the turn that its action stands for:
+
+        direction' = (direction + d) mod 2 pi
+        speed' = clip(speed + acceleration + a, 0, max_speed skill)
+        acceleration' = acceleration + a, but 0 where speed' is at a bound
+        position' = position + speed' (cos, sin)(direction'), clipped to the square [0, side]^2
+
+    Leaving the square costs -edge_hit_penalty. A runner whose nearest tagger is closer than tagging_distance x side is
+    tagged by it. The episode ends when no runner is left, or at the time limit, where those left get
+    end_of_game_reward.
+
+    An action is two numbers: 0 changes nothing, i >= 1 is the i-th of `linspace(-max, max, levels)` of the acceleration
+    and of the turn. Agents see the num_neighbours nearest others in the game, f32[7 K + 1], or all others,
+    f32[7 (N - 1) + 1]: feature by feature x, y, speed, acceleration and direction, relative to their own, then type (1:
+    tagger) and whether it is in the game; last the time. What they see is as of before this step's tags. An agent that
+    has left sees zeros, in full the types and who is in the game stay.
+
+    Taggers have the lowest numbers. No bound on the return.
+
+    Source: Lan et al. (2021), arXiv:2108.13976, WarpDrive's Tag continuous.
+    """
+
+    num_taggers: int = static(default=1, doc="taggers", at_least=1)
+    num_runners: int = static(default=10, doc="runners", at_least=1)
+    side: float = number(default=10.0, doc="length of the square's side", above=0)
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    max_speed: float = number(default=1.0, doc="highest speed, per step", above=0)
+    max_acceleration: float = number(default=1.0, doc="largest change of the acceleration, per step", at_least=0)
+    max_turn: float = number(default=math.pi / 2, doc="largest turn, radians", at_least=0)
+    acceleration_levels: int = static(default=10, doc="changes of the acceleration to choose from", at_least=2)
+    turn_levels: int = static(default=10, doc="turns to choose from", at_least=2)
+    tagger_skill: float = number(default=1.0, doc="a tagger's highest speed, in max_speed", at_least=0)
+    runner_skill: float = number(default=1.0, doc="a runner's highest speed, in max_speed", at_least=0)
+    tagging_distance: float = number(default=0.01, doc="how near a tag is, in sides", at_least=0)
+    tag_reward: float = number(default=1.0, doc="what a tagger gets for a tag")
+    tag_penalty: float = number(default=-1.0, doc="what a runner gets for being tagged", at_most=0)
+    edge_hit_penalty: float = number(default=0.0, doc="what leaving the square gives", at_most=0)
+    step_penalty: float = number(default=0.0, doc="what a tagger gets per step", at_most=0)
+    step_reward: float = number(default=0.0, doc="what a runner gets per step in the game", at_least=0)
+    end_of_game_reward: float = number(default=1.0, doc="what a runner left at the time limit gets")
+    runner_exits: bool = static(default=True, doc="whether a tagged runner leaves the game")
+    full_observation: bool = static(default=False, doc="see all others, or the nearest ones")
+    num_neighbours: int = static(default=2, doc="others that an agent sees if not all", at_least=1)
+    chunk: int = static(default=128, doc="agents whose neighbours are searched together", at_least=1)
+    start: str = static(default="drawn", doc="drawn at each reset, or always the same", choices=("drawn", "fixed"))
+
+    def reset(self, key: Key) -> tuple[TagState, dict]:
+        """Put everyone at rest somewhere in the square, looking along an axis."""
+        key = jax.random.key(0) if self.start == "fixed" else key
+        key_place, key_direction = jax.random.split(key)
+        n = self.num_taggers + self.num_runners
+        place = self.side * jax.random.uniform(key_place, (2, n))
+        quarter = jax.random.randint(key_direction, (n,), 0, 4, jnp.int32).astype(jnp.float32)
+        zeros, everyone = jnp.zeros(n), jnp.ones(n, jnp.bool_)
+        state = TagState(
+            place[0], place[1], zeros, zeros, quarter * (jnp.pi / 2), everyone, everyone, jnp.int32(0), jnp.int32(0)
+        )
+        return state, self.observe(state)
+
+    def step(self, key: Key, state: TagState, action: dict[str, Array]) -> tuple[TagState, TimeStep]:
+        """Move everyone, then tag."""
+        state, hit = self._move(state, jnp.concatenate([action["taggers"], action["runners"]]))
+        tagged, by = self._tags(state)
+        left = jnp.concatenate([jnp.zeros(self.num_taggers, jnp.bool_), tagged & self.runner_exits])
+        tags = state.tags + jnp.sum(tagged, dtype=jnp.int32)
+        state = state._replace(active=state.present & ~left, tags=tags)
+        edge = jnp.where(hit, self.edge_hit_penalty, 0.0)
+        counts = jnp.sum((by[:, None] == jnp.arange(self.num_taggers)) & tagged[:, None], axis=0, dtype=jnp.float32)
+        late, runners = state.time >= self.time_limit, state.active[self.num_taggers :]
+        step_reward = jnp.where(state.present[self.num_taggers :], self.step_reward, 0.0)
+        reward = {
+            "taggers": edge[: self.num_taggers] + self.step_penalty + self.tag_reward * counts,
+            "runners": edge[self.num_taggers :]
+            + step_reward
+            + jnp.where(tagged, self.tag_penalty, 0.0)
+            + jnp.where(late & runners, self.end_of_game_reward, 0.0),
+        }
+        terminated = ~jnp.any(runners)
+        info = {
+            "tags": tags.astype(jnp.float32),
+            "runners_left": jnp.sum(runners, dtype=jnp.float32),
+        }
+        return state, TimeStep(self.observe(state), reward, terminated, late & ~terminated, info)
+
+    def _move(self, state: TagState, action: Array) -> tuple[TagState, Array]:
+        """Return (state, who left the square bool[N]) for actions i32[N, 2]."""
+        going = state.active
+        change = _level(action[:, 0], self.max_acceleration, self.acceleration_levels)
+        turned = state.direction + _level(action[:, 1], self.max_turn, self.turn_levels)
+        direction = jnp.where(going, turned - 2 * jnp.pi * jnp.floor(turned / (2 * jnp.pi)), 0.0)
+        acceleration = state.acceleration + change
+        highest = self.max_speed * jnp.where(self._is_tagger, self.tagger_skill, self.runner_skill)
+        speed = jnp.where(going, jnp.clip(state.speed + acceleration, 0.0, highest), 0.0)
+        acceleration = jnp.where((speed <= 0.0) | (speed >= highest), 0.0, acceleration)
+        sine, cosine = sincos(direction)
+        wished_x, wished_y = state.x + speed * cosine, state.y + speed * sine
+        x, y = jnp.clip(wished_x, 0.0, self.side), jnp.clip(wished_y, 0.0, self.side)
+        hit = going & ((x != wished_x) | (y != wished_y))
+        return TagState(x, y, speed, acceleration, direction, going, going, state.tags, state.time + 1), hit
+
+    def _tags(self, state: TagState) -> tuple[Array, Array]:
+        """Return (which runners are tagged bool[R], the number of each one's nearest tagger i32[R])."""
+        taggers, runners = (state.x[: self.num_taggers], state.y[: self.num_taggers]), slice(self.num_taggers, None)
+        square = (state.x[runners, None] - taggers[0]) ** 2 + (state.y[runners, None] - taggers[1]) ** 2
+        near = jnp.min(square, axis=1) < (self.tagging_distance * self.side) ** 2
+        return near & state.present[runners], jnp.argmin(square, axis=1).astype(jnp.int32)
+
+    def observe(self, state: TagState) -> dict:
+        """Return what each group's agents see, who is in the game, and the state of all for a centralised critic."""
+        time = state.time.astype(jnp.float32) / self.time_limit
+        scale, speed = math.sqrt(2.0) * self.side, self.max_speed + 1e-10
+        own = (
+            state.x / scale,
+            state.y / scale,
+            state.speed / speed,
+            state.acceleration / speed,
+            state.direction / (2 * jnp.pi),
+        )
+        flags = (jnp.asarray(self._is_tagger, jnp.float32), state.present.astype(jnp.float32))
+        if self.full_observation:
+            others, found = self._others, state.present[:, None]
+        else:
+            others, found = nearest(state.x, state.y, state.present, self.num_neighbours, self.chunk)
+            found = found & state.present[:, None]
+        features = [jnp.where(found, part[others] - part[:, None], 0.0) for part in own]
+        features += [part[others] if self.full_observation else jnp.where(found, part[others], 0.0) for part in flags]
+        seen = jnp.concatenate([*features, jnp.where(state.present, time, 0.0)[:, None]], axis=1)
+        taggers, runners = slice(None, self.num_taggers), slice(self.num_taggers, None)
+        active = {"taggers": state.active[taggers], "runners": state.active[runners]}
+        return {"taggers": seen[taggers], "runners": seen[runners], "active": active}
+
+    @property
+    def _is_tagger(self) -> np.ndarray:
+        return np.arange(self.num_taggers + self.num_runners) < self.num_taggers
+
+    @property
+    def _others(self) -> np.ndarray:
+        """Return i32[N, N - 1], for every agent the numbers of all others in order."""
+        n = self.num_taggers + self.num_runners
+        column = np.arange(n - 1)[None, :]
+        return (column + (column >= np.arange(n)[:, None])).astype(np.int32)
+
+    def render(self, state: TagState) -> np.ndarray:
+        """Draw the square: orange taggers, blue runners, grey where a runner was tagged; u8[H, W, 3]."""
+        return self.render_episode([state])[0]
+
+    def render_episode(self, states: list[TagState]) -> list[np.ndarray]:
+        """Draw every state with the trails of the agents and a line from the tagger to whom it tags."""
+        return [self._draw(states[max(0, t - TRAIL) : t + 1]) for t in range(len(states))]
+
+    def _draw(self, past: list[TagState]) -> np.ndarray:
+        now, side = past[-1], float(self.side)
+        canvas = Canvas((-0.03 * side, 1.03 * side), (-0.03 * side, 1.03 * side), width=400)
+        canvas.rectangle((0, 0), (side, side), PAPER)
+        x, y = (np.stack([getattr(state, name) for state in past]) for name in ("x", "y"))
+        for i in np.flatnonzero(now.present) if len(past) > 1 else ():
+            colour = YELLOW if self._is_tagger[i] else SKY
+            canvas.line(list(zip(x[:, i], y[:, i], strict=True)), colour, 0.005 * side)
+        for i in np.flatnonzero(~np.asarray(now.active)):
+            canvas.circle((x[-1, i], y[-1, i]), 0.008 * side, SILVER)
+        for i in np.flatnonzero(np.asarray(now.active)):
+            size = 0.018 if self._is_tagger[i] else 0.012
+            canvas.circle((x[-1, i], y[-1, i]), size * side, ORANGE if self._is_tagger[i] else BLUE)
+        for runner, tagger in _who_tagged_whom(self, past):
+            ends = [(x[-1, runner], y[-1, runner]), (x[-1, tagger], y[-1, tagger])]
+            canvas.circle(ends[0], 0.022 * side, RED)
+            canvas.line(ends, INK, 0.006 * side)
+        progress = side * float(now.time) / float(self.time_limit)
+        canvas.rectangle((0, -0.02 * side), (progress, -0.01 * side), GREY)
+        return canvas.pixels()
+
+    @property
+    def observation_space(self) -> Dict:
+        """f32[7 K + 1] or f32[7 (N - 1) + 1] for each agent, and who is in the game."""
+        others = self.num_taggers + self.num_runners - 1 if self.full_observation else self.num_neighbours
+        part = Box(low=-jnp.inf, high=jnp.inf, shape=(FEATURES * others + 1,))
+        flag = lambda n: Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
+        groups = {"taggers": self.num_taggers, "runners": self.num_runners}
+        active = Dict(spaces={name: flag(n) for name, n in groups.items()})
+        return Dict(spaces={name: Stacked(space=part, n=n) for name, n in groups.items()} | {"active": active})
+
+    @property
+    def action_space(self) -> Dict:
+        """The change of acceleration and the turn of each agent."""
+        part = MultiDiscrete(nvec=(self.acceleration_levels + 1, self.turn_levels + 1))
+        groups = {"taggers": self.num_taggers, "runners": self.num_runners}
+        return Dict(spaces={name: Stacked(space=part, n=n) for name, n in groups.items()})
+
+
+def _level(index: Array, most: Array | float, levels: int) -> Array:
+    """Return f32[n]: 0 for index 0, else the index-th of `levels` numbers from -most to most."""
+    share = (index.astype(jnp.float32) - 1.0) * (2.0 / (levels - 1)) - 1.0
+    return jnp.where(index == 0, 0.0, most * jnp.clip(share, -1.0, 1.0))
+
+
+def _who_tagged_whom(env: TagContinuous, past: list[TagState]) -> list[tuple[int, int]]:
+    """Return the pairs (runner, tagger) of the tags of the last step."""
+    if len(past) < 2:
+        return []
+    now = past[-1]
+    x, y = np.asarray(now.x), np.asarray(now.y)
+    pairs = []
+    for i in np.flatnonzero(np.asarray(now.present)[env.num_taggers :]) + env.num_taggers:
+        square = (x[: env.num_taggers] - x[i]) ** 2 + (y[: env.num_taggers] - y[i]) ** 2
+        if square.min() < float(env.tagging_distance * env.side) ** 2:
+            pairs.append((int(i), int(square.argmin())))
+    return pairs

@@ -1,0 +1,55 @@
+"""Groups of agents: how several agents' rewards and spaces are spoken of as one."""
+
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+
+from purerl.errors import InputError
+from purerl.spaces import Dict, Discrete, Space, Stacked
+from purerl.types import Array, Environment, Key, PyTree
+
+RESERVED = ("active", "global_state")  # in an observation, beside the groups
+
+
+def sizes(env: Environment) -> dict[str, int]:
+    """Return the number of agents of every group by its name; {} for a single agent.
+
+    Raises:
+      InputError: if only some of the actions are those of groups.
+    """
+    space = env.action_space
+    if not isinstance(space, Dict) or not any(isinstance(part, Stacked) for part in space.spaces.values()):
+        return {}
+    for name, part in space.spaces.items():
+        if not isinstance(part, Stacked):
+            raise InputError(f"{type(env).__name__}.action_space['{name}'] is no Stacked space, but other groups' are")
+    return {name: part.n for name, part in sorted(space.spaces.items())}
+
+
+def mean_reward(reward: PyTree) -> Array:
+    """Return f32[B]: a single agent's reward as it is, of groups {name: f32[B, n]} the mean over all agents."""
+    if not isinstance(reward, Mapping):
+        return reward
+    total = sum((jnp.sum(part, axis=-1) for part in reward.values()), jnp.float32(0))
+    return total / sum(part.shape[-1] for part in reward.values())
+
+
+def group_rewards(reward: PyTree) -> dict[str, Array]:
+    """Return {group: f32[B]}, the mean over its agents; {} for a single agent."""
+    return {name: jnp.mean(part, axis=-1) for name, part in reward.items()} if isinstance(reward, Mapping) else {}
+
+
+def draw(space: Space, key: Key, observation: PyTree) -> PyTree:
+    """Draw an action: uniformly, of the legal ones where the observation (or a group's) has a mask."""
+    if isinstance(space, Dict):
+        keys = jax.random.split(key, len(space.spaces))
+        parts = zip(sorted(space.spaces), keys, strict=True)
+        return {name: draw(space.spaces[name], key, observation[name]) for name, key in parts}
+    if isinstance(space, Stacked):
+        keys = jax.random.split(key, space.n)
+        return jax.vmap(lambda key, seen: draw(space.space, key, seen))(keys, observation)
+    if isinstance(observation, Mapping) and "action_mask" in observation and isinstance(space, Discrete):
+        logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
+        return jax.random.categorical(key, logits).astype(jnp.int32)
+    return space.sample(key)
