@@ -22,6 +22,9 @@ from purerl.types import Array, PyTree
 def save(folder: Path, step: int, tree: PyTree, notes: dict[str, Any], keep: int = 3) -> Path:
     """Write a checkpoint; it appears under its name only when it is complete.
 
+    Several processes write together, each what it holds, into a folder that all see. They store no checksum, as none
+    of them sees everything.
+
     Args:
       folder: of all checkpoints of a run; made where there is none.
       step: its name, the number of updates.
@@ -36,11 +39,13 @@ def save(folder: Path, step: int, tree: PyTree, notes: dict[str, Any], keep: int
 
     arrays = _named_arrays(tree)
     path = folder.resolve() / f"{step:09d}"
-    notes = {**notes, "checksum": _checksum(arrays)}
+    if jax.process_count() == 1:
+        arrays = jax.device_get(arrays)
+        notes = {**notes, "checksum": _checksum(arrays)}
     filled = {name: array for name, array in arrays.items() if array.size}
     with _quiet():
         ocp.save(str(path), filled, custom_metadata=notes, overwrite=True)
-    for old in steps(folder)[:-keep]:
+    for old in steps(folder)[:-keep] if jax.process_index() == 0 else []:
         shutil.rmtree(folder / f"{old:09d}")
     return path
 
@@ -54,6 +59,16 @@ def remove_unfinished(folder: Path) -> None:
     """Remove what a killed `save` left behind."""
     for path in folder.glob("*.orbax-checkpoint-tmp*"):
         shutil.rmtree(path, ignore_errors=True)
+
+
+def read_notes(folder: Path, step: int) -> dict[str, Any]:
+    """Return the notes of a checkpoint; none where they cannot be read, which `load` will tell."""
+    from orbax.checkpoint import v1 as ocp
+
+    with _quiet(), contextlib.suppress(Exception):
+        stored: Any = ocp.metadata(str(folder.resolve() / f"{step:09d}"))
+        return dict(stored.custom_metadata or {})
+    return {}
 
 
 def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, Any]]:
@@ -79,9 +94,11 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
     expected = {_name(keys): _raw_struct(leaf) for keys, leaf in leaves}
     try:
         with _quiet():
-            metadata: Any = ocp.metadata(str(path)).custom_metadata
-            arrays: Any = ocp.load(str(path))
-            notes, found = dict(metadata or {}), {name: np.asarray(array) for name, array in arrays.items()}
+            stored: Any = ocp.metadata(str(path))
+            # Asked for as NumPy's, arrays come whole, whatever devices held them.
+            wanted = {name: np.empty(array.shape, array.dtype) for name, array in stored.metadata.items()}
+            arrays: Any = ocp.load(str(path), wanted)
+            notes, found = dict(stored.custom_metadata or {}), {name: np.asarray(x) for name, x in arrays.items()}
     except Exception as error:  # Orbax and TensorStore raise many kinds for a damaged file
         raise InputError(f"checkpoint {path} is damaged ({_first_line(error)}); {hint}") from None
     for name, struct in expected.items():
@@ -93,7 +110,8 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
             told = f"{found[name].dtype}{list(found[name].shape)} instead of {struct.dtype}{list(struct.shape)}"
             raise InputError(f"checkpoint {path} does not fit this version of purerl or its config: '{name}' is {told}")
     arrays = {name: found[name] for name in expected}
-    if _checksum(arrays) != notes.pop("checksum", None):
+    checksum = notes.pop("checksum", None)
+    if checksum is not None and checksum != _checksum(arrays):
         raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
     tree = jax.tree.unflatten(structure, [_as(leaf, arrays[_name(keys)]) for keys, leaf in leaves])
     return tree, notes
@@ -103,10 +121,9 @@ def _name(keys: tuple) -> str:
     return jax.tree_util.keystr(keys, simple=True, separator="/")
 
 
-def _named_arrays(tree: PyTree) -> dict[str, np.ndarray]:
+def _named_arrays(tree: PyTree) -> dict[str, Any]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
-    raw = {_name(keys): jax.random.key_data(leaf) if is_key(leaf) else leaf for keys, leaf in leaves}
-    return {name: np.asarray(array) for name, array in jax.device_get(raw).items()}
+    return {_name(keys): jax.random.key_data(leaf) if is_key(leaf) else leaf for keys, leaf in leaves}
 
 
 def _raw_struct(leaf: Any) -> jax.ShapeDtypeStruct:

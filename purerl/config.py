@@ -14,16 +14,17 @@ import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from purerl import __version__, registry
 from purerl.errors import InputError, unknown
 from purerl.registry import ENVIRONMENTS
 
 FORMAT = 1  # of a run's folder
+T = TypeVar("T")
 
 
-def option(default: Any, doc: str, at_least: float = 0) -> Any:
+def option(default: Any, doc: str, at_least: float | None = 0) -> Any:
     """Declare a field of `RunOptions`."""
     return dataclasses.field(default=default, metadata={"doc": doc, "at_least": at_least})
 
@@ -40,6 +41,8 @@ class RunOptions:
     checkpoint_interval: float = option(60.0, "seconds between two checkpoints")
     keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
     tensorboard: bool = option(False, "also write TensorBoard events")
+    devices: int | str = option("auto", "devices the run takes; auto: one per seed, as far as there are any", None)
+    mesh: tuple[str, ...] = option((), "how they are used, such as seed=4,data=2; empty: seeds first", None)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,10 +54,10 @@ class Settings:
     options: RunOptions
     config: Any  # the algorithm's config
     parameters: dict[str, Any]  # the environment's parameters that were given
+    groups: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)  # of groups of agents: see `policies`
 
 
 def hints(cls: type) -> dict[str, Any]:
-    groups: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)  # of groups of agents: see `policies`
     """Return the type of each field of a dataclass."""
     resolved = typing.get_type_hints(cls)
     return {field.name: resolved[field.name] for field in dataclasses.fields(cls)}
@@ -154,19 +157,19 @@ def settings(
     flags: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
     config_file: Path | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Settings:
     """Put a run together: the algorithm's defaults < configs/ < `config_file` < flags.
 
-    groups: Mapping[str, Mapping[str, Any]] | None = None,
     Args:
       algorithm, environment: their names; None: as the file says.
       flags: values by field name, of `RunOptions` or of the algorithm's config.
       parameters: the environment's, by name.
       config_file: a TOML file such as a run's own config.toml.
+      groups: settings of groups of agents, by group and name.
 
     Raises:
       InputError: for names and values that cannot be.
-      groups: settings of groups of agents, by group and name.
     """
     table = read_toml(config_file) if config_file else {}
     source = str(config_file)
@@ -202,10 +205,10 @@ def settings(
         options=options,
         config=config_class(**config_values),
         parameters=env_values,
+        groups=group_values,
     )
 
 
-        groups=group_values,
 def check_format(table: Mapping[str, Any], source: str) -> None:
     """Refuse a file that another format of run folders wrote.
 
@@ -237,6 +240,15 @@ def _sort_in(
             raise unknown(f"setting in {where.rstrip(': ')}", name, [*option_hints, *config_hints, "env"])
 
 
+def option_value(name: str, value: Any) -> Any:
+    """Return the value of a field of `RunOptions`, typed.
+
+    Raises:
+      InputError: if it is of another type.
+    """
+    return coerce(value, hints(RunOptions)[name], name)
+
+
 def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
     """Return an environment's parameters, typed as its fields say where it has any."""
     if not isinstance(table, Mapping):
@@ -261,11 +273,15 @@ def environment_class(environment: str) -> type | None:
     return found if isinstance(found, type) else None
 
 
-def _options(values: Mapping[str, Any]) -> RunOptions:
-    options = RunOptions(**values)
-    for field in dataclasses.fields(options):
+def checked(options: T) -> T:
+    """Hold a dataclass of `option`s to their least values.
+
+    Raises:
+      InputError: for a number below.
+    """
+    for field in dataclasses.fields(options):  # type: ignore[arg-type]
         value, least = getattr(options, field.name), field.metadata["at_least"]
-        if not value >= least:
+        if least is not None and not value >= least:
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
     return options
 
@@ -283,21 +299,27 @@ def dump(run: Settings, env: Any) -> str:
         f"version = {_toml(__version__)}",
         f"algorithm = {_toml(run.algorithm)}",
         f"environment = {_toml(run.environment)}",
-        *_fields(run.options),
+        *fields(run.options),
         "",
         f"# {type(run.config).__name__}",
-        *_fields(run.config),
+        *fields(run.config),
     ]
     native = environment_class(run.environment) is not None and dataclasses.is_dataclass(env)
-    entries = [entry for entry in _fields(env) if entry] if native else []
+    entries = [entry for entry in fields(env) if entry] if native else []
     entries = entries or [f"{name} = {_toml(value)}" for name, value in run.parameters.items()]
     if entries:
         lines += ["", "[env]", *entries]
+    for group, own in sorted(run.groups.items()):
+        lines += ["", f"[groups.{group}]", *fields(own)]
     return "\n".join(lines) + "\n"
 
 
-def _fields(values: Any) -> list[str]:
-    pairs = [(field.name, getattr(values, field.name)) for field in dataclasses.fields(values)]
+def fields(values: Any) -> list[str]:
+    """Return a line of TOML for each field of a dataclass, or entry of a mapping, that can be written as one."""
+    if isinstance(values, Mapping):
+        pairs = list(values.items())
+    else:
+        pairs = [(field.name, getattr(values, field.name)) for field in dataclasses.fields(values)]
     return [f"{name} = {_toml(value)}" for name, value in pairs if _writable(value)]
 
 
@@ -309,8 +331,6 @@ def _writable(value: Any) -> bool:
 
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
-    for group, own in sorted(run.groups.items()):
-        lines += ["", f"[groups.{group}]", *fields(own)]
         return "true" if value else "false"
     if value is None:
         return '"none"'

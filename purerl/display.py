@@ -123,6 +123,22 @@ def sparkline(values: list[float], width: int = 40) -> str:
     return "".join(BARS[round((value - low) * scale)] for value in known)
 
 
+class Silent:
+    """Nothing, where another process shows the run."""
+
+    def line(self, text: str) -> None:
+        """Say nothing."""
+
+    def stage(self, text: str) -> None:
+        """Say nothing."""
+
+    def update(self, now: Shown) -> None:
+        """Say nothing."""
+
+    def close(self) -> None:
+        """End."""
+
+
 class Plain:
     """Lines of text, one now and then."""
 

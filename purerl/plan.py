@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+from jax.sharding import Mesh
 
 from purerl import checkpoint, devices, policies, program, registry, tensorboard
 from purerl.config import FORMAT, Settings, read_toml, settings
@@ -29,28 +30,32 @@ class Plan(NamedTuple):
     eval_interval: int  # updates between two evaluations, a multiple of log_interval
 
 
-def make_plan(run: Settings) -> Plan:
+def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     """Look whether a run is possible.
+
+    Args:
+      run: the settings.
+      mesh: the devices; None: as the settings say.
 
     Raises:
       InputError: if it is not.
     """
     config, options = run.config, run.options
-    factory, _ = registry.algorithm(run.algorithm)
+    mesh = mesh or devices.choose(options.devices, options.mesh, options.seeds, config.num_envs)  # before JAX is used
     env = make_environment(run.environment, run.parameters)
+    factory, config = policies.assemble(run, env)
     trainer = make_trainer(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
     num_updates = int(config.total_timesteps) // config.steps_per_update
     if num_updates < 1:
         raise InputError(
             f"total_timesteps {config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
-    factory, config = policies.assemble(run, env)
             f"{config.steps_per_update}"
         )
     if options.seed + options.seeds > 2**32:
         raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
     if options.tensorboard:
         tensorboard.require()
-    parts = program.functions(factory, env, config, options.seed, options.seeds)
+    parts = program.functions(factory, env, config, options.seed, options.seeds, mesh)
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
     return Plan(run, env, trainer, parts, program.template(parts), num_updates, log_interval, eval_interval)
@@ -111,6 +116,18 @@ def saved_settings(folder: Path) -> Settings:
     if "format" not in table:
         raise InputError(f"{folder / 'config.toml'} is not complete: it does not say its format (wanted: {FORMAT})")
     return settings(None, None, {}, {}, folder / "config.toml")
+
+
+def saved_progress(plan: Plan, folder: Path, step: int) -> tuple[Progress, dict[str, Any]]:
+    """Return a checkpoint's `Progress` on the host, with a lane per seed, and its notes.
+
+    Raises:
+      InputError: if it is damaged, or that of another run.
+    """
+    lanes = checkpoint.read_notes(folder, step).get("lanes", plan.settings.options.seeds)
+    found, notes = checkpoint.load(folder, step, program.resized(plan.shapes, lanes))
+    notes.pop("lanes", None)
+    return program.resized(found, plan.settings.options.seeds), notes
 
 
 def lock(folder: Path, file_name: str = "config.toml") -> Any:

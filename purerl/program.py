@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from purerl.evaluate import Evaluation, evaluate
 from purerl.interval import Interval
 from purerl.prng import is_key
-from purerl.train import Trainer, TrainState, make_trainer
-from purerl.types import AlgorithmFactory, Array, Config, Environment, Metrics, PyTree
+from purerl.sharding import lanes, pad, place, sharding
+from purerl.train import PER_ENVIRONMENT, Trainer, TrainState, make_trainer
+from purerl.types import AlgorithmFactory, Array, Config, Environment, PyTree
 
 EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
 SMALL = 300_000  # numbers in a run's state
@@ -44,13 +46,13 @@ SEED_AXES = Progress(TrainState(0, 0, 0, 0, 0, None), Interval(None, 0, 0), 0, 0
 
 
 class Program(NamedTuple):
-    """Compiled for one algorithm, shape of config and environment, and number of seeds."""
+    """Compiled for one algorithm, shape of config and environment, number of seeds and mesh."""
 
     init: Callable[[], Progress]
-    advance: Callable[[Progress, int, bool], tuple[Progress, Metrics]]
+    advance: Callable[[Progress, int, bool], tuple[Progress, dict[str, np.ndarray]]]
     # (progress, number of updates, forget the interval first?) -> (progress, the interval's means, f32[seeds] each)
     evaluate: Callable[[PyTree, int, int], Evaluation]
-    # (agent, number of updates, part) -> [seeds, EVALUATION_BATCH]
+    # (agent, number of updates, part) -> NumPy arrays [seeds, EVALUATION_BATCH]
 
 
 class Functions(NamedTuple):
@@ -59,51 +61,76 @@ class Functions(NamedTuple):
     init: Any
     advance: Any
     evaluate: Any
-    seeds: np.ndarray  # u32[seeds]
+    seeds: np.ndarray  # u32[lanes]: beyond the run's own, lanes that fill the mesh and are dropped
+    num_seeds: int
     numbers: tuple[Config, Environment]
+    mesh: Mesh
+
+    def placed(self, progress: Progress) -> Progress:
+        """Return a `Progress` of any number of lanes as `advance` takes it: filled up, and on the mesh's devices."""
+        filled = resized(progress, len(self.seeds))
+        return jax.tree.map(lambda where, part: place(part, self.mesh, *where.spec), shardings(self.mesh), filled)
 
 
-def functions(factory: AlgorithmFactory, env: Environment, config: Config, seed: int, num_seeds: int) -> Functions:
-    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1."""
+def shardings(mesh: Mesh) -> Progress:
+    """Return where the parts of a `Progress` are: seeds on `seed`, each one's environments on `data`."""
+    shared: Any = sharding(mesh)
+    mine: Any = sharding(mesh, "seed")
+    split: Any = sharding(mesh, "seed", "data")
+    state: Any = jax.tree.map(lambda per_environment: split if per_environment else mine, PER_ENVIRONMENT)
+    return Progress(state._replace(num_updates=shared), Interval(shared, split, mine), mine, mine)
 
-    def init(seeds: Array, config: Config, env: Environment) -> Progress:
-        trainer = make_trainer(factory, env, config)
-        return jax.vmap(lambda s: _begin(trainer, s), out_axes=SEED_AXES)(seeds)
+
+def resized(progress: Any, count: int) -> Any:
+    """Return a `Progress`, or its shapes, with `count` lanes: the first ones, and the last one repeated."""
+
+    def resize(progress: Any) -> Any:
+        cut = lambda x: x[np.minimum(np.arange(count), x.shape[0] - 1)]
+        fit = lambda axis, part: part if axis is None else jax.tree.map(cut, part)
+        return jax.tree.map(fit, SEED_AXES, progress, is_leaf=lambda axis: axis is None)
+
+    return resize(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(resize, progress)
+
+
+def functions(
+    factory: AlgorithmFactory, env: Environment, config: Config, seed: int, num_seeds: int, mesh: Mesh
+) -> Functions:
+    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1, spread over a mesh."""
+
+    def init(seed: Array, config: Config, env: Environment) -> Progress:
+        return _begin(make_trainer(factory, env, config), seed)
 
     def advance(progress: Progress, config: Config, env: Environment, num: Array, fresh: Array):
         trainer = make_trainer(factory, env, config)
+        before = progress.interval
+        cleared = Interval.empty(before.statistics, before.sums)
+        cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
+        progress = progress._replace(interval=cleared)
+        progress = jax.lax.fori_loop(0, num, lambda _, p: _step(trainer, p), progress)
+        return progress, progress.interval.means() | {"failed_at": progress.failed_at, "cause": progress.cause}
 
-        def one(progress: Progress) -> tuple[Progress, Metrics]:
-            before = progress.interval
-            cleared = Interval.empty(before.statistics, before.sums)
-            cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
-            progress = progress._replace(interval=cleared)
-            progress = jax.lax.fori_loop(0, num, lambda _, p: _step(trainer, p), progress)
-            return progress, progress.interval.means() | {"failed_at": progress.failed_at, "cause": progress.cause}
+    def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, config: Config, env: Environment):
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _EVALUATION), update)
+        return evaluate(make_trainer(factory, env, config), agent, jax.random.fold_in(key, part), EVALUATION_BATCH)
 
-        return jax.vmap(one, in_axes=(SEED_AXES,), out_axes=(SEED_AXES, 0))(progress)
-
-    def evaluate_all(agent: PyTree, seeds: Array, update: Array, part: Array, config: Config, env: Environment):
-        trainer = make_trainer(factory, env, config)
-
-        def one(agent: PyTree, seed: Array) -> Evaluation:
-            key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _EVALUATION), update)
-            return evaluate(trainer, agent, jax.random.fold_in(key, part), EVALUATION_BATCH)
-
-        return jax.vmap(one)(agent, seeds)
-
-    seeds = np.arange(seed, seed + num_seeds, dtype=np.uint32)
+    start = lanes(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
+    axes = (SEED_AXES, None, None, None, None)
+    go_on = lanes(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
+    play = lanes(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
+    shared, mine, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return Functions(
-        jax.jit(init),
-        jax.jit(advance, donate_argnums=0),
-        jax.jit(evaluate_all),
-        seeds,
+        jax.jit(start, in_shardings=(mine, shared, shared), out_shardings=progress),
+        jax.jit(go_on, in_shardings=(progress, *[shared] * 4), out_shardings=(progress, shared), donate_argnums=0),
+        jax.jit(play, in_shardings=(mine, mine, *[shared] * 4), out_shardings=shared),
+        np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
+        num_seeds,
         jax.tree.map(as_leaf, (config, env)),
+        mesh,
     )
 
 
 def template(parts: Functions) -> Progress:
-    """Return the shapes and dtypes of a run's `Progress`."""
+    """Return the shapes and dtypes of a run's `Progress`, with all lanes."""
     return parts.init.eval_shape(parts.seeds, *parts.numbers)
 
 
@@ -142,13 +169,22 @@ def compile_program(
         if interrupted():
             raise KeyboardInterrupt
     compiled = {name: job.result() for name, job in jobs.items()}
-    return Program(
-        partial(compiled["init"], parts.seeds, *numbers) if "init" in compiled else _absent,
-        lambda progress, num, fresh: compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh)),
-        lambda agent, update, part: compiled["evaluate"](
-            agent, parts.seeds, np.int32(update), np.int32(part), *numbers
-        ),
-    )
+    seeds = place(parts.seeds, parts.mesh, "seed")
+
+    def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, dict[str, np.ndarray]]:
+        progress, means = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
+        return progress, _on_host(means, parts.num_seeds)
+
+    def evaluate(agent: PyTree, update: int, part: int) -> Evaluation:
+        played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), *numbers)
+        return _on_host(played, parts.num_seeds)
+
+    init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
+    return Program(init, advance, evaluate)
+
+
+def _on_host(tree: PyTree, count: int) -> Any:
+    return jax.tree.map(lambda x: x[:count], jax.device_get(tree))
 
 
 def _init_options(shapes: Progress) -> dict[str, int] | None:

@@ -4,6 +4,7 @@ Everything that decides a number happens on the device and depends on the update
 chunks: a run that was killed and resumed gives the same bits as one that was not.
 """
 
+import dataclasses
 import importlib
 import math
 import platform
@@ -13,15 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from purerl import checkpoint, program, summary
+from purerl import checkpoint, distributed, program, summary
 from purerl.config import Settings, dump
-from purerl.display import Snapshot, duration, open_display
+from purerl.display import Silent, Snapshot, duration, open_display
 from purerl.interrupt import Stop
 from purerl.log import Log, read
-from purerl.plan import Plan, lock, make_plan, new_folder, saved_settings
+from purerl.plan import Plan, lock, make_plan, new_folder, saved_progress, saved_settings
 from purerl.program import CAUSES, EVALUATION_BATCH
 from purerl.vector import where
 
@@ -40,19 +40,30 @@ def start(run: Settings, out: Path | None = None, plain: bool = False) -> int:
       The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
     """
     planned = make_plan(run)
-    folder = new_folder(run, out)
-    (folder / "config.toml").write_text(dump(run, planned.env), encoding="utf-8")
-    return Run(planned, folder, plain).complete()
+
+    def make_folder() -> str:
+        folder = new_folder(run, out)
+        (folder / "config.toml").write_text(dump(run, planned.env), encoding="utf-8")
+        return str(folder)
+
+    return Run(planned, Path(distributed.first_does(make_folder)), plain).complete()
 
 
-def resume(folder: Path, plain: bool = False) -> int:
-    """Go on from the newest checkpoint, to the same bits as if the run had never stopped; as `start`."""
-    run = Run(make_plan(saved_settings(folder)), folder, plain, go_on=True)
-    return run.complete()
+def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
+    """Go on from the newest checkpoint, to the same bits as if the run had never stopped; as `start`.
+
+    Args:
+      folder: of the run.
+      plain: print lines instead of a live panel.
+      devices: `devices` and `mesh` in place of the run's own; where only seeds are spread, the bits stay the same.
+    """
+    run = saved_settings(folder)
+    run = dataclasses.replace(run, options=dataclasses.replace(run.options, **devices))
+    return Run(make_plan(run), folder, plain, go_on=True).complete()
 
 
 class Run:
-    """One run in one process."""
+    """One run, in one process or several."""
 
     def __init__(self, planned: Plan, folder: Path, plain: bool, go_on: bool = False):
         """Take a folder; with `go_on`, what its newest checkpoint says."""
@@ -63,45 +74,62 @@ class Run:
         self.progress: Any = None  # Progress, once there is one
         self.notes = {"wall_seconds": 0.0, "train_seconds": 0.0, "trained": 0, "compile_seconds": 0.0}
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
-        self._lock = lock(folder)
+        self.first = distributed.is_first()
+        self._lock = None
+        distributed.first_does(self._take_folder)
         if go_on:
             self._load()
         self.plain = plain
         self.evaluation = np.full(self.options.seeds, np.nan)  # the last ones known
         self.returns = np.full(self.options.seeds, np.nan)
 
-    def _load(self) -> None:
+    def _take_folder(self) -> str:
+        self._lock = lock(self.folder)
         checkpoint.remove_unfinished(self.checkpoints)
-        found = checkpoint.steps(self.checkpoints)
-        if not found:
+        return ""
+
+    def _load(self) -> None:
+        newest = int(distributed.first_does(lambda: str(max(checkpoint.steps(self.checkpoints), default=0))))
+        if not newest:
             return
-        self.progress, self.notes = checkpoint.load(self.checkpoints, found[-1], self.plan.shapes)
-        self.update = found[-1]
-        self._note_failures(self.progress.failed_at, self.progress.cause)
+        found, self.notes = saved_progress(self.plan, self.checkpoints, newest)
+        self.update = newest
+        self._note_failures(found.failed_at, found.cause)
+        self.progress = self.plan.parts.placed(found)
 
     def complete(self) -> int:
         """Train to the end, or until a signal, and write the results; return the exit code."""
         title = _title(self.plan)
+        self.display: Any = Silent()
         if self.update >= self.plan.num_updates and (self.folder / "summary.json").exists():
-            print(f"{self.folder} is complete: {self.plan.num_updates:,} updates, {summary.line(self.folder)}")
+            self._release()
+            if self.first:
+                print(f"{self.folder} is complete: {self.plan.num_updates:,} updates, {summary.line(self.folder)}")
             return 0
-        self.display = open_display(title, self.plain)
+        if self.first:
+            self.display = open_display(title, self.plain)
         try:
             with Stop() as self.stop:
                 self._compile()
                 self._prepare_imports()
-                self.log = Log(self.folder / "metrics.csv", self.update)
-                self.events = _events(self.folder, self.options, self.update)
+                self.sinks = self._open_sinks() if self.first else []
                 self._train()
                 return self._finish()
         except KeyboardInterrupt:
             self.display.close()
             print(f"interrupted; the last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}")
             raise
+        except jax.errors.JaxRuntimeError as error:
+            if jax.process_count() == 1:
+                raise
+            distributed.give_up(f"{self.folder}: {_first_line(error)}", f"purerl train --resume {self.folder}")
         finally:
             self.display.close()
-            if self._lock is not None:
-                self._lock.close()
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
 
     def _compile(self) -> None:
         self.display.stage("compiling")
@@ -128,13 +156,20 @@ class Run:
     def _train(self) -> None:
         last_saved = time.monotonic()
         chunk, saved_at = 1, self.update
-        while self.update < self.plan.num_updates and not self._all_failed() and not self.stop.signal:
+        while self.update < self.plan.num_updates and not self._all_failed():
             to_log = self.plan.log_interval - self.update % self.plan.log_interval
-            num = min(chunk, to_log, self.plan.num_updates - self.update)
+            save = time.monotonic() - last_saved > self.options.checkpoint_interval
+            said = distributed.agree(min(chunk, to_log, self.plan.num_updates - self.update), save, self.stop.signal)
+            num, save = said[0, :2].tolist()  # what the clock decides, the first process's clock does
+            if save and self.update > saved_at:
+                self._save()
+                last_saved, saved_at = time.monotonic(), self.update
+            self.stop.signal = int(said[:, 2].max())
+            if self.stop.signal:
+                break
             began = time.perf_counter()
             fresh = self.update % self.plan.log_interval == 0
             self.progress, means = self.program.advance(self.progress, num, fresh)
-            means = jax.device_get(means)
             seconds = time.perf_counter() - began
             self.update += num
             self.notes["train_seconds"] += seconds
@@ -143,11 +178,17 @@ class Run:
             self._note_failures(means.pop("failed_at"), means.pop("cause"))
             if self.update % self.plan.log_interval == 0 or self.update == self.plan.num_updates:
                 self._log(means)
-            if time.monotonic() - last_saved > self.options.checkpoint_interval and not self._all_failed():
-                self._save()
-                last_saved, saved_at = time.monotonic(), self.update
         if self.update > saved_at and not self._all_failed():
             self._save()
+
+    def _open_sinks(self) -> list[Any]:
+        """Return what takes rows."""
+        sinks: list[Any] = [Log(self.folder / "metrics.csv", self.update)]
+        if self.options.tensorboard:
+            from purerl.tensorboard import Events
+
+            sinks.append(Events(self.folder / "tensorboard", self.update))
+        return sinks
 
     def _all_failed(self) -> bool:
         return len(self.failed) == self.options.seeds
@@ -177,10 +218,8 @@ class Run:
             row |= {"seed": self.options.seed + i, "update": self.update, "env_steps": env_steps, "wall_seconds": wall}
             row["evaluation_return"] = self.evaluation[i] if evaluated else np.float32(np.nan)
             rows.append(row)
-        if rows:
-            self.log.write(rows)
-            for event in self.events:
-                event.write(rows)
+        for sink in self.sinks if rows else []:
+            sink.write(rows)
         self._show(means, env_steps, wall)
 
     def _evaluate_now(self) -> bool:
@@ -194,7 +233,7 @@ class Run:
             return False
         agent = self.progress.state.agent
         results = [self.program.evaluate(agent, self.update, part).episode_return for part in range(parts)]
-        returns = np.concatenate(jax.device_get(results), axis=1)[:, :episodes]
+        returns = np.concatenate(results, axis=1)[:, :episodes]
         self.evaluation = returns.mean(axis=1, dtype=np.float64).astype(np.float32)
         return True
 
@@ -226,26 +265,29 @@ class Run:
         if self.failed:
             found = checkpoint.steps(self.checkpoints)
             if found:
-                before, _ = checkpoint.load(self.checkpoints, found[-1], self.plan.shapes)
+                before, _ = saved_progress(self.plan, self.checkpoints, found[-1])
+                before = self.plan.parts.placed(before)
             else:
-                before = self.plan.parts.init(self.plan.parts.seeds, *self.plan.parts.numbers)
-            gone = jnp.isin(jnp.arange(self.options.seeds), jnp.array(list(self.failed)))
+                before = self.program.init()
+            gone: Any = np.isin(np.arange(len(self.plan.parts.seeds)), list(self.failed))
             state = progress.state
             mixed = where(gone, before.state._replace(num_updates=()), state._replace(num_updates=()))
             progress = progress._replace(state=mixed._replace(num_updates=state.num_updates))
-        checkpoint.save(self.checkpoints, self.update, progress, self.notes, self.options.keep_checkpoints)
+        notes = self.notes | {"lanes": len(self.plan.parts.seeds)}
+        checkpoint.save(self.checkpoints, self.update, progress, notes, self.options.keep_checkpoints)
 
     def _finish(self) -> int:
         """Write summary.json and curve.png, and say how it went; return the exit code."""
-        self.log.close()
-        for event in self.events:
-            event.close()
+        for sink in self.sinks:
+            sink.close()
         self._imports.join()
         if self.stop.signal:
             self.display.close()
             self.display.line(f"stopped at update {self.update:,} of {self.plan.num_updates:,}; go on with:")
             self.display.line(f"  purerl train --resume {self.folder}")
             return 128 + self.stop.signal
+        if not self.first:
+            return int(self._all_failed())
         self.display.stage("writing the summary and the curve")
         failed = {str(self.options.seed + i): self._failure(i) for i in self.failed}
         rows = (self.folder / "metrics.csv").stat().st_size > 0
@@ -283,15 +325,10 @@ class Run:
 def _title(planned: Plan) -> str:
     run = planned.settings
     seeds = f"seed {run.options.seed}" if run.options.seeds == 1 else f"{run.options.seeds} seeds"
-    device = jax.devices()[0]
-    return (
-        f"{run.algorithm} on {run.environment}, {seeds}, {int(run.config.total_timesteps):,} steps, {device.platform}"
-    )
+    used = planned.parts.mesh.devices
+    on = used.flat[0].platform + (f" x {used.size}" if used.size > 1 else "")
+    return f"{run.algorithm} on {run.environment}, {seeds}, {int(run.config.total_timesteps):,} steps, {on}"
 
 
-def _events(folder: Path, options: Any, update: int) -> list[Any]:
-    if not options.tensorboard:
-        return []
-    from purerl.tensorboard import Events
-
-    return [Events(folder / "tensorboard", update)]
+def _first_line(error: Exception) -> str:
+    return (str(error) or type(error).__name__).strip().splitlines()[0][:160]

@@ -40,16 +40,11 @@ class TrainState(NamedTuple):
 
 
 # Which parts of a state have a leading axis of environments.
-PER_ENVIRONMENT = TrainState(
-    agent=False,
-    vector=VectorState(*[True] * len(VectorState._fields))._replace(
-        starts=Starts(*[True] * len(Starts._fields))._replace(pool=False)
-    ),
-    observation=True,
-    memory=True,
-    key=False,
-    num_updates=False,
-)  # type: ignore[arg-type]
+_YES: Any = True
+_NO: Any = False
+_STARTS = Starts(*[_YES] * len(Starts._fields))._replace(pool=_NO)
+_VECTOR = VectorState(*[_YES] * len(VectorState._fields))._replace(starts=_STARTS)
+PER_ENVIRONMENT = TrainState(_NO, _VECTOR, _YES, _YES, _NO, _NO)
 
 
 class Trainer(NamedTuple):

@@ -11,8 +11,9 @@ from purerl import checkpoint, registry, render
 from purerl.config import Settings
 from purerl.errors import InputError
 from purerl.evaluate import Evaluation
-from purerl.plan import Plan, make_plan, saved_settings
+from purerl.plan import Plan, make_plan, saved_progress, saved_settings
 from purerl.program import EVALUATION_BATCH, compile_program
+from purerl.sharding import make_mesh
 from purerl.train import Trainer, TrainState
 from purerl.types import Environment, PyTree
 
@@ -41,11 +42,11 @@ def load_run(folder: str | Path) -> TrainedRun:
       InputError: if there is no run or no checkpoint, or it is damaged.
     """
     folder = Path(folder)
-    plan = make_plan(saved_settings(folder))
+    plan = make_plan(saved_settings(folder), make_mesh(1))
     found = checkpoint.steps(folder / "checkpoints")
     if not found:
         raise InputError(f"{folder} has no checkpoint yet")
-    progress, _ = checkpoint.load(folder / "checkpoints", found[-1], plan.shapes)
+    progress, _ = saved_progress(plan, folder / "checkpoints", found[-1])
     return TrainedRun(plan.settings, plan.trainer, progress.state, np.asarray(progress.failed_at) > 0, plan)
 
 

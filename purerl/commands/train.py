@@ -35,6 +35,12 @@ from purerl.errors import InputError
 @click.option("--checkpoint-interval", metavar="SECONDS", help="Time between two checkpoints; default 60.")
 @click.option("--keep-checkpoints", metavar="K", help="How many are kept; default 3.")
 @click.option("--tensorboard", is_flag=True, default=None, help="Also write TensorBoard events.")
+@click.option("--devices", metavar="N", help="Devices it takes; default auto: one per seed, as far as there are any.")
+@click.option("--mesh", metavar="SIZES", help="How they are used, such as seed=4,data=2; default: seeds first.")
+@click.option("--distributed", "together", is_flag=True, help="Join other processes: by the next three, or SLURM.")
+@click.option("--coordinator", metavar="HOST:PORT", help="Where the first process listens.")
+@click.option("--num-processes", type=int, metavar="N", help="How many processes there are.")
+@click.option("--process-index", type=int, metavar="I", help="Which one this is, from 0.")
 @click.option("--plain", is_flag=True, help="Lines of text instead of the live display.")
 @click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
 def command(
@@ -42,13 +48,17 @@ def command(
     environment: str | None,
     config_file: Path | None,
     env_parameter: str | None,
+    assignments: tuple[str, ...],
     out: Path | None,
     resume_folder: Path | None,
+    together: bool,
+    coordinator: str | None,
+    num_processes: int | None,
+    process_index: int | None,
     plain: bool,
     no_cache: bool,
     **flags: Any,
 ) -> int:
-    assignments: tuple[str, ...],
     """Train ALGORITHM on ENVIRONMENT.
 
     \b
@@ -63,6 +73,9 @@ def command(
     parameters = {name: config.from_text(text) for name, text in context.meta["parameters"].items()}
     given = {name: value for name, value in flags.items() if value is not None}
     given = {name: config.from_text(value) if isinstance(value, str) else value for name, value in given.items()}
+    place = (coordinator, num_processes, process_index)
+    if not together and any(value is not None for value in place):
+        raise InputError("--coordinator, --num-processes and --process-index need --distributed")
     if resume_folder is not None:
         devices = {name: config.option_value(name, given.pop(name)) for name in ("devices", "mesh") if name in given}
         also = [algorithm, environment, config_file, out, *parameters, *assignments, *given]
@@ -78,12 +91,14 @@ def command(
     _prepare(not no_cache, place if together else None)
     from purerl import run
 
+    return run.start(settings, out, plain)
 
-def _run(what: str, cached: bool, *args: Any) -> int:
-    from purerl import cache
+
+def _prepare(cached: bool, place: tuple[str | None, int | None, int | None] | None) -> None:
+    """Set up the compilation cache, and join the other processes if there are any."""
+    from purerl import cache, distributed
 
     if cached:
         cache.enable()
-    from purerl import run
-
-    return getattr(run, what)(*args)
+    if place is not None:
+        distributed.initialize(*place)

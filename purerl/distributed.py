@@ -1,0 +1,155 @@
+"""Several processes, on one machine or many, as one run: JAX's own runtime, joined and watched.
+
+Every process runs the same program on its part of the devices. The first one alone decides what depends on time, writes
+logs and shows progress; what it decides the others are told.
+"""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import jax
+import numpy as np
+
+from purerl.errors import InputError
+
+START_SECONDS = 60  # how long the others are waited for
+LOST_SECONDS = 30  # after which a process that does not answer is given up
+VARIABLES = {  # of the environment, read where no argument says otherwise
+    "coordinator": "PURERL_COORDINATOR",
+    "num_processes": "PURERL_NUM_PROCESSES",
+    "process_index": "PURERL_PROCESS_INDEX",
+}
+CLUSTERS = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID")  # JAX reads the rest
+LOST = 3  # the exit code of a process that lost another one
+_TEXT = 4096  # bytes of a text that is told to the others
+
+
+def initialize(
+    coordinator: str | None = None,
+    num_processes: int | None = None,
+    process_index: int | None = None,
+    start_seconds: int = START_SECONDS,
+    lost_seconds: int = LOST_SECONDS,
+) -> None:
+    """Join the other processes. To be called before anything else uses JAX.
+
+    Args:
+      coordinator: HOST:PORT of the first process; None: as PURERL_COORDINATOR says, or as found by JAX under SLURM,
+        Open MPI, Kubernetes or on a TPU pod.
+      num_processes: how many there are; None: PURERL_NUM_PROCESSES, likewise.
+      process_index: which one this is, 0 for the first; None: PURERL_PROCESS_INDEX, likewise.
+      start_seconds: how long the others are waited for.
+      lost_seconds: after which a process that does not answer is given up, and all stop.
+
+    Raises:
+      InputError: if only some of the three are known, or the others do not answer in time.
+    """
+    given = {"coordinator": coordinator, "num_processes": num_processes, "process_index": process_index}
+    given = {name: os.environ.get(VARIABLES[name]) if value is None else value for name, value in given.items()}
+    missing = [name for name, value in given.items() if value is None]
+    if 0 < len(missing) < len(given):
+        flags = ", ".join("--" + name.replace("_", "-") for name in missing)
+        raise InputError(f"--distributed lacks {flags}: give all of coordinator, num-processes and process-index")
+    if missing:
+        if not any(name in os.environ for name in CLUSTERS):
+            raise InputError(
+                "--distributed needs --coordinator HOST:PORT --num-processes N --process-index I, or SLURM"
+            )
+        arguments: dict[str, Any] = {}
+    else:
+        arguments = _checked(str(given["coordinator"]), given["num_processes"], given["process_index"])
+        if arguments["process_id"]:
+            _wait_for(arguments["coordinator_address"], start_seconds)
+    try:
+        jax.distributed.initialize(
+            **arguments,
+            initialization_timeout=start_seconds,
+            heartbeat_timeout_seconds=lost_seconds,
+            shutdown_timeout_seconds=lost_seconds,
+        )
+    except (RuntimeError, ValueError) as error:
+        told = str(error).strip().splitlines()[0][:160]
+        raise InputError(f"the processes did not come together within {start_seconds} s: {told}") from None
+
+
+def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[str, Any]:
+    host, _, port = coordinator.rpartition(":")
+    if not host or not port.isdecimal():
+        raise InputError(f"coordinator is '{coordinator}'; it must be HOST:PORT, such as localhost:8476")
+    try:
+        count, index = int(num_processes), int(process_index)
+    except (TypeError, ValueError):
+        raise InputError(f"num-processes {num_processes} and process-index {process_index} must be integers") from None
+    if not 0 <= index < count:
+        raise InputError(f"process-index is {index}; it must be from 0 to num-processes - 1 = {count - 1}")
+    return {"coordinator_address": coordinator, "num_processes": count, "process_id": index}
+
+
+def _wait_for(coordinator: str, seconds: float) -> None:
+    """Wait until somebody listens there: JAX itself would end the process without a word that helps."""
+    host, _, port = coordinator.rpartition(":")
+    last = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=max(last - time.monotonic(), 0.1)).close()
+            return
+        except OSError as error:
+            if time.monotonic() + 0.2 > last:
+                raise InputError(
+                    f"the coordinator {coordinator} did not answer within {seconds:g} s ({error}); "
+                    "is the first process running, and does a firewall let it be reached?"
+                ) from None
+            time.sleep(0.2)
+
+
+def is_first() -> bool:
+    """Return whether this is the process that decides, shows and writes."""
+    return not jax.distributed.is_initialized() or jax.process_index() == 0
+
+
+def first_does(action: Callable[[], str]) -> str:
+    """Return a text that the first process alone finds out.
+
+    Raises:
+      InputError: on all processes, if it does in the first one.
+    """
+    if not jax.distributed.is_initialized():
+        return action()
+    told = ""
+    if is_first():
+        try:
+            told = "+" + action()
+        except InputError as error:
+            told = "-" + str(error)
+    words = np.zeros(_TEXT, np.uint8)
+    raw = np.frombuffer(told.encode()[:_TEXT], np.uint8)
+    words[: raw.size] = raw
+    text = bytes(_shared(words)[0]).rstrip(b"\0").decode(errors="replace")
+    if text.startswith("-"):
+        raise InputError(text[1:])
+    return text[1:]
+
+
+def agree(*numbers: int) -> np.ndarray:
+    """Return i64[processes, numbers]: what every process says."""
+    mine = np.array(numbers, np.int32)
+    return (_shared(mine) if jax.distributed.is_initialized() else mine[None]).astype(np.int64)
+
+
+def _shared(mine: np.ndarray) -> np.ndarray:
+    from jax.experimental.multihost_utils import process_allgather
+
+    return np.asarray(process_allgather(mine)).reshape(-1, mine.size)
+
+
+def give_up(why: str, resume: str) -> NoReturn:
+    """End this process because another one is gone: nobody is left to say goodbye to."""
+    print(f"another process of this run stopped ({why})", file=sys.stderr)
+    print(
+        f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}", file=sys.stderr, flush=True
+    )
+    os._exit(LOST)
