@@ -12,7 +12,18 @@ from purerl import __version__
 from purerl.errors import InputError, unknown
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
-COMMANDS = ("train", "sweep", "evaluate", "play", "list", "check", "plot")  # in the order of the help page
+COMMANDS = (
+    "train",
+    "sweep",
+    "evolve",
+    "meta-evaluate",
+    "evaluate",
+    "play",
+    "list",
+    "check",
+    "plot",
+    "explain",
+)  # in the order of the help page
 DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)
 
 
@@ -56,7 +67,7 @@ class Commands(click.Group):
         """
         if cmd_name not in COMMANDS:
             raise unknown("command", cmd_name, COMMANDS)
-        return importlib.import_module(f"purerl.commands.{cmd_name}").command
+        return importlib.import_module(f"purerl.commands.{cmd_name.replace('-', '_')}").command
 
 
 @click.group(cls=Commands, context_settings=CONTEXT)

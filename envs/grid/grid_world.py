@@ -89,9 +89,9 @@ class GridWorld(Environment):
 
     def reset(self, key: Key) -> tuple[GridState, Array]:
         """Start in one of the cells of `starts`."""
-        rank = jnp.cumsum(jnp.asarray(self.starts).ravel(), dtype=jnp.int32)
-        chosen = jax.random.randint(key, (), 0, rank[-1], jnp.int32)
-        cell = (rank <= chosen).sum(dtype=jnp.int32)  # the first whose rank is above `chosen`
+        starts = jnp.asarray(self.starts).ravel()
+        cells = jnp.nonzero(starts, size=starts.size)[0].astype(jnp.int32)
+        cell = cells[jax.random.randint(key, (), 0, starts.sum(dtype=jnp.int32), jnp.int32)]
         width = self.walls.shape[1]
         state = GridState(cell // width, cell % width, jnp.int32(0))
         return state, self.observe(state)

@@ -1,0 +1,39 @@
+"""`purerl explain`: what a run will cost before it runs."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from purerl.commands.options import PATH, AlgorithmCommand, group_settings
+
+
+@click.command(name="explain", cls=AlgorithmCommand)
+@click.argument("algorithm", required=False)
+@click.argument("environment", required=False)
+@click.option("--seeds", metavar="N", help="Agents trained side by side in one program; default 1.")
+@click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
+@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
+@click.option("--set", "assignments", multiple=True, metavar="GROUP.NAME=VALUE", help="Of a group of agents, as train.")
+def command(
+    algorithm: str | None,
+    environment: str | None,
+    config_file: Path | None,
+    env_parameter: str | None,
+    assignments: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Try a run for a moment: its cost per step, its memory, its speed, and what would be faster.
+
+    \b
+    purerl explain ppo CartPole-v1
+    purerl explain dqn Breakout-MinAtar --seeds 4 --batch-size 64
+    """
+    from purerl import config
+
+    parameters = {name: config.from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
+    given = {name: config.from_text(value) for name, value in flags.items() if value is not None}
+    run = config.settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
+    from purerl import explain
+
+    click.echo("\n".join(explain.lines(run, explain.explain(run))))

@@ -1,0 +1,103 @@
+"""What a program costs, counted from its trace: arithmetic operations, whatever machine it will run on."""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+MOVES = frozenset(
+    {  # these move or rename numbers and compute none
+        "broadcast_in_dim",
+        "concatenate",
+        "convert_element_type",
+        "bitcast_convert_type",
+        "copy",
+        "copy_p",
+        "device_put",
+        "dynamic_slice",
+        "dynamic_update_slice",
+        "expand_dims",
+        "gather",
+        "iota",
+        "optimization_barrier",
+        "pad",
+        "random_unwrap",
+        "random_wrap",
+        "reshape",
+        "rev",
+        "scatter",
+        "select_and_gather_add",
+        "slice",
+        "split",
+        "squeeze",
+        "stop_gradient",
+        "transpose",
+    }
+)
+
+
+def operations(function: Callable[..., Any], *args: Any) -> float:
+    """Return how many arithmetic operations a call takes; a multiplication and an addition count as two.
+
+    Products and convolutions are counted exactly, other arithmetic once per number that comes out, or that goes in
+    where it reduces. Of a branch the dearest side counts; the body of a `while` whose turns are not known, once.
+
+    Args:
+      function: traceable by JAX.
+      args: its arguments, or their shapes.
+    """
+    return _count(jax.make_jaxpr(function)(*args).jaxpr)
+
+
+def _count(jaxpr: Any) -> float:
+    return sum(_equation(equation) for equation in jaxpr.eqns)
+
+
+def _equation(equation: Any) -> float:
+    name, params = equation.primitive.name, equation.params
+    if name == "dot_general":
+        (contracted, _), _ = params["dimension_numbers"]
+        inner = math.prod(equation.invars[0].aval.shape[i] for i in contracted)
+        return 2.0 * _size(equation.outvars) * inner
+    if name == "conv_general_dilated":
+        kernel = equation.invars[1].aval.shape
+        features = kernel[params["dimension_numbers"].rhs_spec[0]]
+        return 2.0 * _size(equation.outvars) * math.prod(kernel) / features
+    inside = list(_inside(params))
+    if name == "cond":
+        return max(map(_count, inside))
+    if inside:
+        return float(params.get("length", 1)) * sum(map(_count, inside))
+    if name in MOVES:
+        return 0.0
+    if name == "sort":
+        size = _size(equation.invars[:1])
+        return size * max(math.log2(max(equation.invars[0].aval.shape[params["dimension"]], 2)), 1.0)
+    return float(_size(equation.invars) if name.startswith(("reduce", "arg", "cum")) else _size(equation.outvars))
+
+
+def _inside(params: dict[str, Any]) -> Iterator[Any]:
+    """Yield the programs that an equation calls."""
+    for value in params.values():
+        for entry in value if isinstance(value, tuple | list) else (value,):
+            if hasattr(entry, "eqns"):
+                yield entry
+            elif hasattr(entry, "jaxpr") and hasattr(entry.jaxpr, "eqns"):
+                yield entry.jaxpr
+
+
+def _size(variables: Any) -> int:
+    return sum(math.prod(x.aval.shape) for x in variables)
+
+
+def num_bytes(tree: Any) -> int:
+    """Return how much memory the arrays of a tree take, or would take where it holds shapes."""
+    return sum(_leaf_bytes(leaf) for leaf in jax.tree.leaves(tree))
+
+
+def _leaf_bytes(leaf: Any) -> int:
+    dtype = leaf.dtype
+    itemsize = 8 if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else np.dtype(dtype).itemsize
+    return math.prod(leaf.shape) * itemsize
