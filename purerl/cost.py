@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 MOVES = frozenset(
@@ -99,5 +100,5 @@ def num_bytes(tree: Any) -> int:
 
 def _leaf_bytes(leaf: Any) -> int:
     dtype = leaf.dtype
-    itemsize = 8 if jax.dtypes.issubdtype(dtype, jax.dtypes.extended) else np.dtype(dtype).itemsize
+    itemsize = 8 if jnp.issubdtype(dtype, jax.dtypes.extended) else np.dtype(dtype).itemsize
     return math.prod(leaf.shape) * itemsize
