@@ -1,262 +1,286 @@
-"""Evolving whatever an algorithm is plugged with; how fit a candidate is, whole trainings say.
+"""Evolution of objectives: its life on the host. Compile once, advance by generations, log, save, stop and go on.
 
-One generation is one pure function: draw candidates, train an agent (or several) with each on every task, step. All
-generations are the same compiled program.
+Everything that decides a number happens on the device and depends on the generation alone: an evolution that was
+killed and resumed gives the same bits as one that was not.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
-from purerl.errors import InputError, unknown
-from purerl.evolution import OpenES, centred_ranks, check_population, nan_is_worst, standardize
-from purerl.objectives import check_objective
-from purerl.train import TrainState, make_train
-from purerl.types import AlgorithmFactory, Array, Environment, Key, Metrics, PyTree
-
-FITNESS = ("auc", "final", "wins")
-SHAPING = {"zscore": standardize, "rank": centred_ranks}
-LAST = 10  # "final" is the mean over the last 1 / LAST of the updates
-
-
-class Task(NamedTuple):
-    """What candidates are tried on: a lifetime of an agent."""
-
-    name: str
-    env: Environment
-    config: Any  # the algorithm's
-    total_timesteps: int  # environment steps of a lifetime
-    redraw: Callable[[Key, Any], Any] | None = None  # (key, env) -> env, for each lifetime; None: always the same
+from purerl import checkpoint, summary
+from purerl.config import FORMAT
+from purerl.display import duration, number, open_display
+from purerl.errors import InputError
+from purerl.evolve_plan import FILE, EvolveOptions, EvolvePlan, make_strategy, saved_plan
+from purerl.evolve_program import Kept, choose_mesh, compile_generation, nothing, template
+from purerl.evolve_rows import COLUMNS, Shown, row_of
+from purerl.generations import Generation, flatten
+from purerl.interrupt import Stop
+from purerl.lifetimes import Learner, Task
+from purerl.log import Log, read
+from purerl.plan import lock
+from purerl.types import PyTree
 
 
-class Plug(NamedTuple):
-    """Where a candidate goes: `Plug(ppo, "objective")(candidate)` is `partial(ppo, objective=candidate)`."""
+class Evolved(NamedTuple):
+    """What an evolution has found so far."""
 
-    algorithm: AlgorithmFactory
-    argument: str  # "objective", "loss" or "optimizer" of ppo, "rule" of lpg
-
-    def __call__(self, candidate: PyTree) -> AlgorithmFactory:
-        """Return the algorithm with the candidate in it."""
-        return partial(self.algorithm, **{self.argument: candidate})
-
-
-class EvolutionState(NamedTuple):
-    """Where an evolution is: arrays only."""
-
-    strategy: PyTree
-    key: Key  # generation n draws from fold_in(key, n)
-    generation: Array  # i32[], how many there were
+    candidate: PyTree  # the centre of the search
+    first: PyTree  # where it began
+    frames: list[tuple[int, PyTree]]  # (generation, centre), as it changed
+    columns: dict[str, np.ndarray]  # of generations.csv
+    plan: EvolvePlan
+    generation: int
 
 
-class Generation(NamedTuple):
-    """What a generation was like; P candidates."""
-
-    fitness: Array  # f32[tasks, P], the means over seeds; NaN: a training failed
-    mean: Array  # f32[n], the centre that the candidates were drawn around
-    sigma: Array  # f32[]
-    best: Array  # f32[n], the candidate that was fittest over all tasks
-
-
-class Evolution(NamedTuple):
-    """An evolution as pure functions."""
-
-    init: Callable[[Key], EvolutionState]
-    step: Callable[[EvolutionState], tuple[EvolutionState, Generation]]
-    tree: Callable[[Array], PyTree]  # a flat vector as a candidate
-    center: Callable[[EvolutionState], Array]  # f32[n], the centre of the search
-    size: int  # n
-
-
-def make_evolution(
+def evolve(
     candidate: PyTree,
-    learner: Callable[[PyTree], AlgorithmFactory],
+    learner: Learner,
     tasks: Sequence[Task],
-    strategy: Any = None,
     *,
-    seeds: int = 1,
-    fitness: str = "auc",
-    shaping: str = "zscore",
-    common: bool = True,
-    chunk: int | None = None,
-) -> Evolution:
-    """Return the evolution of a candidate's float parameters.
+    strategy: Any = None,
+    out: str | Path | None = None,
+    resume: bool = False,
+    plain: bool = False,
+    **options: Any,
+) -> Evolved:
+    """Evolve the float parameters of a candidate by whole trainings with it.
 
     Args:
-      candidate: any pytree; where the search starts. Its float leaves are evolved, the others stay.
-      learner: candidate -> algorithm, such as `Plug(ppo, "objective")`.
-      tasks: what candidates are tried on.
-      strategy: from `purerl.evolution`; `OpenES()` if none is given.
-      seeds: lifetimes per candidate and task.
-      fitness: "auc", the mean over a lifetime of the training episodes' return; "final", its last tenth; "wins", which
-        of a pair's two was better in its "auc", over seeds and tasks.
-      shaping: "zscore" or "rank": how a task's fitness is normalised over the population before tasks are averaged.
-      common: all candidates of a generation meet the same random numbers; otherwise each its own.
-      chunk: lifetimes side by side; the rest waits. None: all at once.
+      candidate: any pytree that the learner takes, such as an objective; where the search starts.
+      learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.lifetimes`.
+      tasks: `purerl.lifetimes.Task`s: what it is trained on and for how long.
+      strategy: of `purerl.evolution`, whose population then counts; None: as `options` say.
+      out: a folder for generations.csv, checkpoints and the report; none is written without one.
+      resume: go on with the evolution in `out`, if there is one; the arguments must be the same.
+      plain: lines of text instead of a live panel.
+      **options: fields of `purerl.evolve_plan.EvolveOptions`, such as population=64, generations=100.
 
     Raises:
-      InputError: if there is nothing to evolve, the population cannot be drawn, the objective is not one, or the tasks
-        do not fit together.
+      InputError: for what cannot be, before anything is compiled.
     """
-    strategy = OpenES() if strategy is None else strategy
-    check_population(strategy.population, strategy.antithetic)
-    _check(candidate, learner, tasks, seeds, fitness, shaping, strategy)
-    start, tree = flatten(candidate)
-    population = strategy.population
+    chosen = EvolveOptions(**options)
+    strategy = make_strategy(chosen, candidate) if strategy is None else strategy
+    chosen = dataclasses.replace(chosen, population=strategy.population)
+    plan = EvolvePlan(type(candidate).__name__, chosen, candidate, learner, tuple(tasks), strategy, "")
+    folder = Path(out) if out is not None else None
+    go_on = resume and folder is not None and folder.exists()
+    if folder is not None and not go_on:
+        _make(folder)
+    life = Life(plan, folder, plain, go_on)
+    if life.complete():
+        raise KeyboardInterrupt
+    return life.evolved()
 
-    def init(key: Key) -> EvolutionState:
-        return EvolutionState(strategy.init(start), key, jnp.int32(0))
 
-    def step(state: EvolutionState) -> tuple[EvolutionState, Generation]:
-        key_ask, key_lives = jax.random.split(jax.random.fold_in(state.key, state.generation))
-        candidates, asked = strategy.ask(state.strategy, key_ask)
-        if common:
-            keys = jnp.broadcast_to(jax.random.split(key_lives, seeds), (population, seeds))
+def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int:
+    """Evolve from the beginning, into `out` or runs/evolve-OBJECTIVE-N; return the exit code."""
+    folder, n = out, 1
+    while folder is None or (out is None and folder.exists()):
+        folder, n = Path("runs") / f"evolve-{plan.name.replace(':', '-')}-{n}", n + 1
+    _make(folder)
+    (folder / FILE).write_text(plan.text, encoding="utf-8")
+    return Life(plan, folder, plain).complete()
+
+
+def resume(folder: Path, plain: bool = False) -> int:
+    """Go on with an evolution that was stopped, to the same bits as if it had never been; as `start`."""
+    return Life(saved_plan(folder), folder, plain, go_on=True).complete()
+
+
+def load(folder: str | Path) -> Evolved:
+    """Return what an evolution's folder holds: the objective, and how it came to be.
+
+    Raises:
+      InputError: if there is no evolution or no checkpoint, or it is damaged.
+    """
+    folder = Path(folder)
+    life = Life(saved_plan(folder), folder, plain=True, go_on=True, held=False)
+    if life.kept is None:
+        raise InputError(f"{folder} has no checkpoint yet")
+    return life.evolved()
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise InputError(f"{folder} exists; name another --out, or go on there with --resume {folder}") from None
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+
+
+class Life:
+    """One evolution in one process."""
+
+    def __init__(self, plan: EvolvePlan, folder: Path | None, plain: bool, go_on: bool = False, held: bool = True):
+        """Take a folder; with `go_on`, what its newest checkpoint says; `held`: let nobody else write there."""
+        self.plan, self.folder, self.plain = plan, folder, plain
+        self.options = plan.options
+        self.every = math.ceil(self.options.generations / self.options.frames)
+        self.generation = 0
+        self.notes = {"wall_seconds": 0.0, "compile_seconds": 0.0}
+        self.kept: Kept | None = None
+        self.log: Log | None = None
+        self.rows: list[dict[str, Any]] = []
+        self._lock = lock(folder, FILE) if folder is not None and held and (folder / FILE).exists() else None
+        self.shapes = template(plan, self.options.frames)
+        if go_on and folder is not None:
+            checkpoint.remove_unfinished(folder / "checkpoints")
+            found = checkpoint.steps(folder / "checkpoints")
+            if found:
+                self.kept, self.notes = checkpoint.load(folder / "checkpoints", found[-1], self.shapes)
+                self.generation = found[-1]
+
+    def complete(self) -> int:
+        """Evolve to the end, or until a signal, and write the results; return the exit code."""
+        folder, total = self.folder, self.options.generations
+        if folder is not None and self.generation >= total and (folder / "summary.json").exists():
+            print(f"{folder} is complete: {total:,} generations, see {folder}/report/index.html")
+            return 0
+        self.display = open_display(self._title(), self.plain)
+        try:
+            with Stop() as self.stop:
+                self._compile()
+                if folder is not None:
+                    self.log = Log(folder / "generations.csv", self.generation, COLUMNS, "generation")
+                self._advance()
+                return self._finish()
+        finally:
+            self.display.close()
+            if self.log is not None:
+                self.log.close()
+            if self._lock is not None:
+                self._lock.close()
+
+    def _title(self) -> str:
+        o, tasks = self.options, ", ".join(task.name for task in self.plan.tasks)
+        return f"evolving {self.plan.name} on {tasks}: {o.population} candidates x {o.generations} generations"
+
+    def _compile(self) -> None:
+        """Compile the generation: one program, whose first call also starts the search."""
+        self.display.stage("compiling")
+        began = time.perf_counter()
+        self.program = compile_generation(self.plan, choose_mesh(self.options))
+        self.notes["compile_seconds"] += time.perf_counter() - began
+        self.display.line(
+            f"compiled in {duration(time.perf_counter() - began)}" + (f"; writing {self.folder}" if self.folder else "")
+        )
+        self._began = time.perf_counter() - self.notes["wall_seconds"]
+        if self.kept is None:
+            self.kept = nothing(self.shapes)
+
+    def _advance(self) -> None:
+        saved_at = began_at = self.generation
+        since = time.perf_counter()
+        while self.generation < self.options.generations and not self.stop.signal:
+            assert self.kept is not None
+            state, report = self.program(self.kept.state, np.uint32(self.options.seed))
+            report = jax.device_get(report)
+            self.kept = self.kept._replace(state=state)
+            if self.generation % self.every == 0:
+                self._keep(report.mean)
+            self.generation += 1
+            each = (time.perf_counter() - since) / (self.generation - began_at)
+            self._note(report, each)
+            if self.generation % self.options.checkpoint_generations == 0:
+                self._save()
+                saved_at = self.generation
+        if self.generation > saved_at:
+            self._save()
+
+    def _keep(self, center: np.ndarray) -> None:
+        """Keep the centre of this generation as a frame."""
+        assert self.kept is not None
+        place = self.generation // self.every
+        frames, frame_at = np.array(self.kept.frames), np.array(self.kept.frame_at)
+        frames[place], frame_at[place] = center, self.generation
+        self.kept = self.kept._replace(frames=frames, frame_at=frame_at)
+
+    def _note(self, report: Generation, each: float) -> None:
+        """Write a generation's row and show it."""
+        if self.generation == 1 and not np.isfinite(report.fitness).any(axis=1).all():
+            bad = [task.name for i, task in enumerate(self.plan.tasks) if not np.isfinite(report.fitness[i]).any()]
+            raise InputError(
+                f"every training of the first generation failed on {', '.join(bad)}: its losses are not finite, or no "
+                f"episode ended within {self.plan.tasks[0].total_timesteps:,} steps"
+            )
+        row = row_of(self.plan, report, self.generation, time.perf_counter() - self._began)
+        self.rows.append(row)
+        if self.log is not None:
+            self.log.write([row])
+        self.display.update(Shown(row, self.options.generations, each, self.plan.env_steps / each))
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        self.notes["wall_seconds"] = time.perf_counter() - self._began
+        checkpoint.save(
+            self.folder / "checkpoints", self.generation, self.kept, self.notes, self.options.keep_checkpoints
+        )
+
+    def _finish(self) -> int:
+        """Write summary.json and the report, and say how it went; return the exit code."""
+        if self.stop.signal:
+            self.display.close()
+            self.display.line(f"stopped at generation {self.generation:,} of {self.options.generations:,}")
+            if self.folder is not None:
+                self.display.line(f"go on with:\n  purerl evolve --resume {self.folder}")
+            return 128 + self.stop.signal
+        if self.folder is not None:
+            from purerl.evolve_report import write_report
+
+            self.display.stage("drawing the report")
+            found = self.evolved()
+            summary.write(self.folder / "summary.json", self._summary(found.columns))
+            write_report(self.plan, found.columns, found.frames, self.folder / "report")
+        self.display.close()
+        first, last = self.rows[0]["mean"], self.rows[-1]["mean"]
+        self.display.line(f"done: mean {self.options.fitness} of a population {number(first)} -> {number(last)}")
+        if self.folder is not None:
+            self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
+            self.display.line(f"compare with others by: purerl meta-evaluate {self.folder}")
+        return 0
+
+    def _summary(self, columns: dict[str, np.ndarray]) -> dict[str, Any]:
+        device, n = jax.devices()[0], len(columns["mean"])
+        return {
+            "format": FORMAT,
+            "objective": self.plan.name,
+            "tasks": [task.name for task in self.plan.tasks],
+            "generations": n,
+            "trainings": self.plan.lifetimes,
+            "env_steps": int(columns["env_steps"][-1]),
+            "mean_first": float(columns["mean"][0]),
+            "mean_last_tenth": float(np.mean(columns["mean"][-max(1, n // 10) :])),
+            "best": float(np.max(columns["best"])),
+            "wall_seconds": round(time.perf_counter() - self._began, 3),
+            "compile_seconds": round(self.notes["compile_seconds"], 3),
+            "device": {"platform": device.platform, "kind": device.device_kind},
+            "versions": summary.versions(),
+        }
+
+    def evolved(self) -> Evolved:
+        """Return what was found so far."""
+        assert self.kept is not None
+        plan, kept = self.plan, self.kept
+        first, tree = flatten(plan.candidate)
+        center = plan.strategy.mean(kept.state.strategy)
+        known = [
+            (int(at), tree(jnp.asarray(frame))) for at, frame in zip(kept.frame_at, kept.frames, strict=True) if at >= 0
+        ]
+        if self.folder is not None and (self.folder / "generations.csv").exists():
+            columns = read(self.folder / "generations.csv")
         else:
-            keys = jax.random.split(key_lives, (population, seeds))
-        kind = "auc" if fitness == "wins" else fitness
-        lives = [lifetimes(learner, task, tree, candidates, keys, kind, chunk) for task in tasks]
-        scores = jnp.stack(lives)  # f32[tasks, P, seeds]
-        per_task = jnp.mean(scores, axis=2)
-        shaped = _wins(scores) if fitness == "wins" else jnp.mean(_shape(per_task, shaping), axis=0)
-        told = strategy.tell(asked, candidates, shaped)
-        best = candidates[jnp.argmax(jnp.mean(_shape(per_task, shaping), axis=0))]
-        report = Generation(per_task, strategy.mean(state.strategy), strategy.sigma(state.strategy), best)
-        return EvolutionState(told, state.key, state.generation + 1), report
-
-    return Evolution(init, step, tree, lambda state: strategy.mean(state.strategy), start.size)
-
-
-def lifetimes(
-    learner: Callable[[PyTree], AlgorithmFactory],
-    task: Task,
-    tree: Callable[[Array], PyTree],
-    candidates: Array,
-    keys: Key,
-    kind: str,
-    chunk: int | None = None,
-) -> Array:
-    """Train with every candidate from every key, `chunk` of them side by side.
-
-    Args:
-      learner, task: as for `make_evolution`.
-      tree: makes a candidate of a row.
-      candidates: f32[P, n].
-      keys: [P, S].
-      kind: "auc" or "final".
-      chunk: as for `make_evolution`.
-
-    Returns:
-      f32[P, S], how well each went; NaN where a training's loss or parameters stopped being finite.
-    """
-
-    def live(row: Array, key: Key) -> Array:
-        key_env, key_train = jax.random.split(key)
-        env = task.env if task.redraw is None else task.redraw(key_env, task.env)
-        train = make_train(learner(tree(candidates[row])), env, task.config, task.total_timesteps)
-        return score(*train(key_train), kind)
-
-    rows = jnp.broadcast_to(jnp.arange(keys.shape[0])[:, None], keys.shape)
-    return in_chunks(live, (rows.reshape(-1), keys.reshape(-1)), chunk).reshape(keys.shape)
-
-
-def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None) -> Array:
-    """Apply a function to each member, `chunk` of them at once, in one compiled loop.
-
-    Args:
-      function: of one member.
-      members: arrays with leading axis [M].
-      chunk: how many at once; None: all.
-
-    Returns:
-      [M, ...]. Where `chunk` does not divide M, the last ones are filled up with members that are thrown away.
-    """
-    count = jax.tree.leaves(members)[0].shape[0]
-    num_chunks = -(-count // min(chunk or count, count))
-    width = -(-count // num_chunks)
-    chosen = np.arange(num_chunks * width) % count
-    grouped = jax.tree.map(lambda x: x[chosen].reshape(num_chunks, width, *x.shape[1:]), members)
-
-    results = jax.lax.map(lambda members: jax.vmap(function)(*members), grouped)
-    return results.reshape(-1, *results.shape[2:])[:count]
-
-
-def score(state: TrainState, metrics: Metrics, kind: str) -> Array:
-    """Return how well a training went, f32[]: a mean over updates of the latest known return of training episodes.
-
-    Args:
-      state, metrics: from `make_train`; metrics are f32[updates] each.
-      kind: "auc": over all updates, what came before the first episode's end counted as that one; "final": over the
-        last tenth.
-
-    Returns:
-      NaN if no episode ended, or one of the algorithm's own metrics was not finite at the end.
-    """
-    returns = metrics["episode_return"]
-    known = ~jnp.isnan(returns)
-    latest = jax.lax.cummax(jnp.where(known, jnp.arange(returns.size), jnp.argmax(known)))
-    held = returns[latest]
-    result = jnp.mean(held if kind == "auc" else held[-max(1, returns.size // LAST) :])
-    own = [values[-1] for name, values in metrics.items() if name not in state.vector.statistics.summary()]
-    return jnp.where(jnp.all(jnp.isfinite(jnp.stack(own))), result, jnp.nan)
-
-
-def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
-    """Return (the float parameters as f32[n], a function that puts such a vector back into the tree)."""
-    leaves, structure = jax.tree.flatten(candidate)
-    moving = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
-    vector, unravel = ravel_pytree([jnp.asarray(leaves[i], jnp.float32) for i in moving])
-
-    def tree(vector: Array) -> PyTree:
-        changed = dict(zip(moving, unravel(vector), strict=True))
-        return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
-
-    return vector, tree
-
-
-def _shape(fitness: Array, shaping: str) -> Array:
-    return jax.vmap(lambda scores: SHAPING[shaping](nan_is_worst(scores)))(fitness)
-
-
-def _wins(scores: Array) -> Array:
-    """Return f32[P] of f32[tasks, P, seeds]: the trials won less those lost against the other of a pair, as a share."""
-    known = jnp.where(jnp.isfinite(scores), scores, -jnp.inf)
-    plus, minus = jnp.split(known, 2, axis=1)
-    won = jnp.mean((plus > minus).astype(jnp.float32) - (plus < minus).astype(jnp.float32), axis=(0, 2))
-    return jnp.concatenate([won, -won])
-
-
-def _check(
-    candidate: PyTree,
-    learner: Callable[[PyTree], AlgorithmFactory],
-    tasks: Sequence[Task],
-    seeds: int,
-    fitness: str,
-    shaping: str,
-    strategy: Any,
-) -> None:
-    """Refuse what cannot be evolved, before anything is compiled."""
-    if fitness not in FITNESS:
-        raise unknown("fitness", fitness, FITNESS)
-    if shaping not in SHAPING:
-        raise unknown("shaping", shaping, SHAPING)
-    if fitness == "wins" and not strategy.antithetic:
-        raise InputError("fitness 'wins' compares the two of a pair: it needs antithetic sampling")
-    if seeds < 1:
-        raise InputError(f"seeds is {seeds}; it must be at least 1")
-    if not tasks:
-        raise InputError("there is no task to evolve on: give at least one, such as CartPole-v1")
-    kinds = {task.name: type(task.env.action_space).__name__ for task in tasks}
-    if len(set(kinds.values())) > 1:
-        told = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-        raise InputError(f"tasks must have actions of one kind: {told}")
-    if not any(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in jax.tree.leaves(candidate)):
-        raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
-    if isinstance(learner, Plug) and learner.argument == "objective":
-        check_objective(candidate)
-    for task in tasks:  # the shapes of a whole lifetime: an objective that is not per sample is told here
-        jax.eval_shape(make_train(learner(candidate), task.env, task.config, task.total_timesteps), jax.random.key(0))
+            columns = {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
+        columns = {name: values[columns["generation"] <= self.generation] for name, values in columns.items()}
+        frames = [*known, (self.generation, tree(center))]
+        return Evolved(tree(center), tree(first), frames, columns, plan, self.generation)

@@ -18,22 +18,27 @@ FIRST_COLUMNS = (
 class Log:
     """The file, open for more rows."""
 
-    def __init__(self, path: Path, upto: int | None = None):
+    def __init__(
+        self, path: Path, upto: int | None = None, first: Sequence[str] = FIRST_COLUMNS, counter: str = "update"
+    ):
         """Open it.
 
         Args:
           path: metrics.csv.
           upto: keep the rows up to this update, as a checkpoint found them; None for a file that is not there yet.
+          first: the columns that come first; the others are in the order of their names.
+          counter: the column that `upto` speaks of.
         """
         self.columns: list[str] = []
+        self._first = first
         if upto is not None and path.exists():
-            self.columns = _truncate(path, upto)
+            self.columns = _truncate(path, upto, counter)
         self._file: TextIO = path.open("a", encoding="utf-8", newline="")
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
         """Append rows of one update; float32 numbers are written so that they read back the same."""
         if not self.columns:
-            self.columns = [*FIRST_COLUMNS, *sorted(name for name in rows[0] if name not in FIRST_COLUMNS)]
+            self.columns = [*self._first, *sorted(name for name in rows[0] if name not in self._first)]
             self._file.write(",".join(self.columns) + "\n")
         lines = [",".join(_text(row.get(name, "")) for name in self.columns) for row in rows]
         self._file.write("\n".join(lines) + "\n")
@@ -50,14 +55,14 @@ def _text(value: Any) -> str:
     return str(value)  # a NumPy float prints its shortest exact form
 
 
-def _truncate(path: Path, upto: int) -> list[str]:
-    """Drop the rows after an update, and a last line that was cut off; return the columns."""
+def _truncate(path: Path, upto: int, counter: str) -> list[str]:
+    """Drop the rows that count beyond `upto`, and a last line that was cut off; return the columns."""
     whole = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
     if not whole:
         path.unlink()
         return []
     columns = whole[0].strip().split(",")
-    where = columns.index("update")
+    where = columns.index(counter)
     kept = [line for line in whole[1:] if int(line.split(",")[where]) <= upto]
     part = path.with_suffix(".csv.part")
     part.write_text("".join([whole[0], *kept]), encoding="utf-8", newline="")

@@ -48,8 +48,11 @@ class Suite(NamedTuple):
 
 
 SUITES: dict[str, Suite] = {
+    "ale": Suite("purerl.envs.adapters.ale", "ale_py", "atari", "ale/Pong-v5"),
     "brax": Suite("purerl.envs.adapters.brax", "brax", None, "brax/ant"),
     "craftax": Suite("purerl.envs.adapters.craftax", "craftax", "craftax", "craftax/Craftax-Symbolic-v1"),
+    "envpool": Suite("purerl.envs.adapters.envpool", "envpool", "envpool", "envpool/Pong-v5"),
+    "gymnasium": Suite("purerl.envs.adapters.gymnasium", "gymnasium", "gymnasium", "gymnasium/LunarLander-v3"),
     "gymnax": Suite("purerl.envs.adapters.gymnax", "gymnax", None, "gymnax/Breakout-MinAtar"),
     "jumanji": Suite("purerl.envs.adapters.jumanji", "jumanji", "jumanji", "jumanji/Snake-v1"),
     "navix": Suite("purerl.envs.adapters.navix", "navix", "navix", "navix/Navix-DoorKey-5x5-v0"),
@@ -158,6 +161,48 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
 }
 
 
+class ObjectiveEntry(NamedTuple):
+    """What `purerl evolve` starts from."""
+
+    start: str  # "module:function", (key) -> candidate
+    algorithm: str  # that it is a part of
+    argument: str  # of the algorithm
+    summary: str
+    source: str
+
+
+OBJECTIVES: dict[str, ObjectiveEntry] = {
+    "lpo": ObjectiveEntry(
+        "purerl.candidates:lpo",
+        "ppo",
+        "objective",
+        "a network on top of PPO's clip",
+        "Lu et al. 2022, arXiv:2210.05639",
+    ),
+    "lpo-zero": ObjectiveEntry(
+        "purerl.candidates:lpo_zero", "ppo", "objective", "a network from nothing", "Lu et al. 2022, arXiv:2210.05639"
+    ),
+    "valid": ObjectiveEntry(
+        "purerl.candidates:valid_network", "ppo", "objective", "a network times r - 1 - log r", "this project"
+    ),
+    "ppo": ObjectiveEntry(
+        "purerl.candidates:ppo", "ppo", "objective", "PPO's clip, 1 number", "Schulman et al. 2017, arXiv:1707.06347"
+    ),
+    "dpo": ObjectiveEntry(
+        "purerl.candidates:dpo", "ppo", "objective", "LPO's closed form, 2 numbers", "Lu et al. 2022, arXiv:2210.05639"
+    ),
+    "kl": ObjectiveEntry(
+        "purerl.candidates:kl", "ppo", "objective", "KL penalty, 1 number", "Schulman et al. 2017, arXiv:1707.06347"
+    ),
+    "spo": ObjectiveEntry(
+        "purerl.candidates:spo", "ppo", "objective", "squared drift, 1 number", "Xie et al. 2024, arXiv:2401.16025"
+    ),
+    "actor-critic": ObjectiveEntry(
+        "purerl.candidates:actor_critic", "ppo", "loss", "the whole loss of PPO, 3 numbers", "this project"
+    ),
+}
+
+
 def load(path: str) -> Any:
     """Return the object at "module:name".
 
@@ -240,3 +285,16 @@ def algorithm(name: str) -> tuple[Any, Any]:
         raise unknown("algorithm", name, ALGORITHMS)
     entry = ALGORITHMS[name]
     return load(entry.factory), load(entry.config)
+
+
+def objective(name: str) -> ObjectiveEntry:
+    """Return what can be evolved by name; a start of your own, (key) -> objective of PPO, is "module:function".
+
+    Raises:
+      InputError: for an unknown name, naming the nearest.
+    """
+    if ":" in name:
+        return ObjectiveEntry(name, "ppo", "objective", "", "")
+    if name not in OBJECTIVES:
+        raise unknown("objective", name, OBJECTIVES)
+    return OBJECTIVES[name]

@@ -99,8 +99,16 @@ class AlgorithmCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take --env.NAME VALUE and find the algorithm, then parse as usual."""
         ctx.meta["parameters"], args = split_parameters(args)
-        ctx.meta["algorithm"] = find_algorithm(args)
+        ctx.meta["algorithm"] = self.find_algorithm(args)
         return super().parse_args(ctx, args)
+
+    def find_algorithm(self, args: list[str]) -> str | None:
+        """Return the algorithm that the arguments name."""
+        return find_algorithm(args)
+
+    def alternatives(self) -> str:
+        """Return what the help page says where no algorithm is named."""
+        return f"purerl {self.name} ALGORITHM --help lists its settings: {', '.join(sorted(ALGORITHMS))}."
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return its own options, and those of the algorithm where it is known."""
@@ -121,6 +129,4 @@ class AlgorithmCommand(click.Command):
                 formatter.write_dl([record for of_config, record in records if record and of_config])
         else:
             formatter.write_paragraph()
-            formatter.write_text(
-                f"purerl {ctx.info_name} ALGORITHM --help lists its settings: {', '.join(sorted(ALGORITHMS))}."
-            )
+            formatter.write_text(self.alternatives())

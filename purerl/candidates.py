@@ -1,0 +1,47 @@
+"""What can be evolved by name: each function draws where the search starts, (key) -> candidate."""
+
+import jax.numpy as jnp
+
+from purerl.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
+from purerl.objectives import ActorCriticLoss, Drifting
+from purerl.types import Key
+
+
+def lpo(key: Key) -> Drifting:
+    """Return LPO's network on top of PPO's clip."""
+    return Drifting(drift=LPO.at_ppo(key))
+
+
+def lpo_zero(key: Key) -> Drifting:
+    """Return LPO's network alone, which at first is no drift at all."""
+    return Drifting(drift=LPO.from_nothing(key))
+
+
+def valid_network(key: Key) -> Drifting:
+    """Return a network made valid by `purerl.drifts.valid`; at first a penalty on the KL divergence."""
+    return Drifting(drift=valid(DriftNetwork.create(key)))
+
+
+def ppo(key: Key) -> Drifting:
+    """Return PPO's clip: one number."""
+    return Drifting(drift=ClipDrift(epsilon=jnp.float32(0.2)))
+
+
+def dpo(key: Key) -> Drifting:
+    """Return DPO: two numbers."""
+    return Drifting(drift=DPO(alpha=jnp.float32(2.0), beta=jnp.float32(0.6)))
+
+
+def kl(key: Key) -> Drifting:
+    """Return the penalty on the KL divergence: one number."""
+    return Drifting(drift=KLPenalty(coefficient=jnp.float32(1.0)))
+
+
+def spo(key: Key) -> Drifting:
+    """Return simple policy optimisation: one number."""
+    return Drifting(drift=SquaredDrift(epsilon=jnp.float32(0.2)))
+
+
+def actor_critic(key: Key) -> ActorCriticLoss:
+    """Return the whole loss of PPO: its clip and the weights of value and entropy."""
+    return ActorCriticLoss()

@@ -1,0 +1,101 @@
+"""`purerl evolve`: evolve an objective by whole trainings, or go on with an evolution that was stopped."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from purerl.commands.options import PATH, AlgorithmCommand
+from purerl.errors import InputError
+from purerl.registry import OBJECTIVES
+from purerl.registry import objective as find_objective
+
+
+class EvolveCommand(AlgorithmCommand):
+    """`evolve`, whose options are its own and the fields of the config of the algorithm that the objective is of."""
+
+    def find_algorithm(self, args: list[str]) -> str | None:
+        """Return the algorithm that the objective is a part of."""
+        return find_objective(args[0]).algorithm if args and not args[0].startswith("-") else None
+
+    def alternatives(self) -> str:
+        """Return what the help page says where no objective is named."""
+        names = ", ".join(OBJECTIVES)
+        return (
+            f"OBJECTIVE is one of {names}; or module:function, (key) -> objective of PPO. "
+            "purerl evolve OBJECTIVE --help lists the settings of the trainings."
+        )
+
+
+@click.command(
+    name="evolve",
+    cls=EvolveCommand,
+    epilog="The tasks' settings: the algorithm's defaults, then configs/, then flags. total_timesteps is the length of "
+    "each training, 16384 unless given.",
+)
+@click.argument("objective", required=False)
+@click.option("--tasks", metavar="A,B,...", help="Environments to train on; default CartPole-v1.")
+@click.option("--population", metavar="N", help="Candidates per generation; default 64.")
+@click.option("--generations", metavar="N", help="How many; default 100.")
+@click.option("--seeds", metavar="N", help="Trainings per candidate and task; default 1.")
+@click.option("--seed", metavar="S", help="Of the evolution; default 0.")
+@click.option("--strategy", metavar="NAME", help="openes, snes, or evosax:NAME such as evosax:CMA_ES; default openes.")
+@click.option("--sigma", metavar="X", help="Standard deviation of the first candidates; default 0.04.")
+@click.option("--sigma-decay", metavar="X", help="Its factor per generation (openes); default 0.999.")
+@click.option("--meta-learning-rate", metavar="X", help="Of openes, whose optimiser is Adam; default 0.01.")
+@click.option("--antithetic", metavar="BOOL", help="Draw candidates in pairs; default true.")
+@click.option("--fitness", metavar="NAME", help="auc, final or wins: how well a training went; default auc.")
+@click.option("--shaping", metavar="NAME", help="zscore or rank: how a task's fitness is normalised; default zscore.")
+@click.option("--fresh", is_flag=True, default=None, help="Random numbers of its own for each candidate.")
+@click.option("--chunk", metavar="N", help="Trainings side by side on a device; default: as many as serve.")
+@click.option("--devices", metavar="N", help="Devices that share the trainings; default: all, on a CPU one per core.")
+@click.option("--checkpoint-generations", metavar="K", help="Generations between two checkpoints; default 10.")
+@click.option("--keep-checkpoints", metavar="K", help="How many are kept; default 3.")
+@click.option("--frames", metavar="N", help="Generations whose centre is kept for the animation; default 40.")
+@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter; LOW:HIGH is drawn for each training.")
+@click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/evolve-OBJECTIVE-N.")
+@click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Go on with an evolution that was stopped.")
+@click.option("--plain", is_flag=True, help="Lines of text instead of the live display.")
+@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
+def command(
+    objective: str | None,
+    tasks: str | None,
+    env_parameter: str | None,
+    out: Path | None,
+    resume_folder: Path | None,
+    plain: bool,
+    no_cache: bool,
+    **flags: Any,
+) -> int:
+    """Evolve OBJECTIVE: how fit a candidate is, whole trainings with it say.
+
+    \b
+    purerl evolve lpo --tasks CartPole-v1,Acrobot-v1 --population 64 --generations 200
+    purerl evolve lpo-zero --tasks CartPole-v1 --total-timesteps 16384 --env.gravity 5:15
+    purerl evolve --resume runs/evolve-lpo-1
+    """
+    from purerl.config import from_text
+
+    context = click.get_current_context()
+    parameters = {name: from_text(text) for name, text in context.meta["parameters"].items()}
+    given = {name: from_text(value) if isinstance(value, str) else value for name, value in flags.items()}
+    given = {name: value for name, value in given.items() if value is not None}
+    if resume_folder is not None:
+        if any(value is not None for value in (objective, tasks, out, *parameters, *given)):
+            raise InputError("--resume goes on with an evolution as it is: it takes no settings or --out beside it")
+    elif objective is None:
+        raise InputError("no objective given: purerl evolve OBJECTIVE, such as: purerl evolve lpo --tasks CartPole-v1")
+    if not no_cache:
+        from purerl import cache
+
+        cache.enable()
+    from purerl import evolve_plan
+    from purerl.evolve import resume, start
+
+    if resume_folder is not None:
+        return resume(resume_folder, plain)
+    assert objective is not None
+    names = [name.strip() for name in (tasks or "CartPole-v1").split(",") if name.strip()]
+    options, config = evolve_plan.sort_options(given)
+    plan = evolve_plan.make_plan(objective, names, options, config, parameters)
+    return start(plan, out, plain)

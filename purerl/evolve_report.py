@@ -1,0 +1,83 @@
+"""The report of an evolution: a folder with pictures and one page that shows them."""
+
+import html
+from pathlib import Path
+
+import numpy as np
+
+from purerl import objective_plot as plots
+from purerl.display import number
+from purerl.distill import distill
+from purerl.evolve_plan import EvolvePlan
+from purerl.objectives import Objective
+from purerl.types import PyTree
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>body {{ font: 16px/1.5 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
+img {{ max-width: 100% }} pre {{ background: #f4f4f4; padding: .8rem; overflow-x: auto }}</style></head>
+<body><h1>{title}</h1>
+{body}
+</body></html>
+"""
+
+
+def write_report(
+    plan: EvolvePlan,
+    columns: dict[str, np.ndarray],
+    frames: list[tuple[int, PyTree]],
+    folder: Path,
+) -> Path:
+    """Write pictures and index.html; return where that is.
+
+    Args:
+      plan: of the evolution.
+      columns: of generations.csv.
+      frames: (generation, centre of the search), the last one what was found.
+      folder: where to; made where there is none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks = ", ".join(task.name for task in plan.tasks)
+    fitness = f"return ({plan.options.fitness})"
+    plots.draw_fitness(columns, folder / "fitness.png", f"{fitness}, {tasks}")
+    mean = columns["mean"]
+    parts = [
+        f"<p>{plan.options.population} candidates x {len(mean)} generations x {plan.options.seeds} trainings, {tasks}; "
+        f"{plan.lifetimes:,} in all. The population's mean {fitness} went from {number(float(mean[0]))} to "
+        f"{number(float(mean[-max(1, len(mean) // 10) :].mean()))} (last tenth).</p>",
+        _image("fitness.png", "fitness over generations"),
+    ]
+    objectives = [(generation, plots.objective_of(tree)) for generation, tree in frames]
+    known = [(generation, objective) for generation, objective in objectives if objective is not None]
+    if known:
+        parts += _of_objective(known, folder)
+    page = folder / "index.html"
+    page.write_text(
+        PAGE.format(title=html.escape(f"Evolution of {plan.name}"), body="\n".join(parts)), encoding="utf-8"
+    )
+    return page
+
+
+def _of_objective(frames: list[tuple[int, Objective]], folder: Path) -> list[str]:
+    generation, learnt = frames[-1]
+    plots.draw_heat_maps(learnt, folder / "heat_maps.png", f"the objective after {generation} generations")
+    plots.draw_slices({"learnt": learnt, **plots.known_objectives()}, folder / "slices.png")
+    plots.animate(frames, folder / "evolution.gif")
+    form = distill(learnt).text()
+    (folder / "closed_form.txt").write_text(form + "\n", encoding="utf-8")
+    return [
+        "<h2>What was found</h2>",
+        "<p>The objective is r A - D, with r the ratio of the new to the old probability, A the advantage. The push on "
+        "the ratio is its derivative: A where there is no drift, 0 where the ratio shall stay.</p>",
+        _image("heat_maps.png", "heat maps of the drift and of its gradient, and their difference from PPO"),
+        "<h2>Beside PPO and DPO</h2>",
+        _image("slices.png", "slices at six advantages"),
+        "<h2>How it came to be</h2>",
+        _image("evolution.gif", "the push on the ratio over generations"),
+        "<h2>In closed form</h2>",
+        f"<pre>{html.escape(form)}</pre>",
+    ]
+
+
+def _image(name: str, alt: str) -> str:
+    return f'<p><img src="{name}" alt="{html.escape(alt)}"></p>'

@@ -1,0 +1,166 @@
+"""Generations: evolving whatever an algorithm is plugged with, by how whole trainings went.
+
+One generation is one pure function: draw candidates, train with each on every task, step. All generations are the same
+compiled program.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
+
+from purerl.errors import InputError, unknown
+from purerl.evolution import OpenES, centred_ranks, check_population, nan_is_worst, standardize
+from purerl.lifetimes import Learner, Plug, Task, lifetimes
+from purerl.objectives import check_objective
+from purerl.train import make_train
+from purerl.types import Array, Key, PyTree
+
+FITNESS = ("auc", "final", "wins")
+SHAPING = {"zscore": standardize, "rank": centred_ranks}
+
+
+class EvolutionState(NamedTuple):
+    """Where an evolution is: arrays only."""
+
+    strategy: PyTree
+    key: Key  # generation n draws from fold_in(key, n)
+    generation: Array  # i32[], how many there were
+
+
+class Generation(NamedTuple):
+    """What a generation was like; P candidates."""
+
+    fitness: Array  # f32[tasks, P], the means over seeds; NaN: a training failed
+    mean: Array  # f32[n], the centre that the candidates were drawn around
+    sigma: Array  # f32[]
+
+
+class Evolution(NamedTuple):
+    """An evolution as pure functions."""
+
+    init: Callable[[Key], EvolutionState]
+    step: Callable[[EvolutionState], tuple[EvolutionState, Generation]]
+    tree: Callable[[Array], PyTree]  # a flat vector as a candidate
+    center: Callable[[EvolutionState], Array]  # f32[n], the centre of the search
+    size: int  # n
+
+
+def make_evolution(
+    candidate: PyTree,
+    learner: Learner,
+    tasks: Sequence[Task],
+    strategy: Any = None,
+    *,
+    seeds: int = 1,
+    fitness: str = "auc",
+    shaping: str = "zscore",
+    common: bool = True,
+    chunk: int | None = None,
+    mesh: Mesh | None = None,
+) -> Evolution:
+    """Return the evolution of a candidate's float parameters.
+
+    Args:
+      candidate: any pytree; where the search starts. Its float leaves are evolved, the others stay.
+      learner: candidate -> algorithm, such as `Plug(ppo, "objective")`.
+      tasks: what candidates are tried on.
+      strategy: from `purerl.evolution`; `OpenES()` if none is given.
+      seeds: lifetimes per candidate and task.
+      fitness: "auc", the mean over a lifetime of the training episodes' return; "final", its last tenth; "wins", which
+        of a pair's two was better in its "auc", over seeds and tasks.
+      shaping: "zscore" or "rank": how a task's fitness is normalised over the population before tasks are averaged.
+      common: all candidates of a generation meet the same random numbers; otherwise each its own.
+      chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
+      mesh: of `purerl.sharding`: its axis "seed" divides the lifetimes among devices.
+
+    Raises:
+      InputError: if there is nothing to evolve, the population cannot be drawn, the objective is not one, or the tasks
+        do not fit together.
+    """
+    strategy = OpenES() if strategy is None else strategy
+    check_population(strategy.population, strategy.antithetic)
+    _check(candidate, learner, tasks, seeds, fitness, shaping, strategy)
+    start, tree = flatten(candidate)
+    population = strategy.population
+
+    def init(key: Key) -> EvolutionState:
+        return EvolutionState(strategy.init(start), key, jnp.int32(0))
+
+    def step(state: EvolutionState) -> tuple[EvolutionState, Generation]:
+        key_ask, key_lives = jax.random.split(jax.random.fold_in(state.key, state.generation))
+        candidates, asked = strategy.ask(state.strategy, key_ask)
+        if common:
+            keys = jnp.broadcast_to(jax.random.split(key_lives, seeds), (population, seeds))
+        else:
+            keys = jax.random.split(key_lives, (population, seeds))
+        kind = "auc" if fitness == "wins" else fitness
+        lives = [lifetimes(learner, task, tree, candidates, keys, kind, chunk, mesh) for task in tasks]
+        scores = jnp.stack(lives)  # f32[tasks, P, seeds]
+        per_task = jnp.mean(scores, axis=2)
+        shaped = _wins(scores) if fitness == "wins" else jnp.mean(_shape(per_task, shaping), axis=0)
+        told = strategy.tell(asked, candidates, shaped)
+        report = Generation(per_task, strategy.mean(state.strategy), strategy.sigma(state.strategy))
+        return EvolutionState(told, state.key, state.generation + 1), report
+
+    return Evolution(init, step, tree, lambda state: strategy.mean(state.strategy), start.size)
+
+
+def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
+    """Return (the float parameters as f32[n], a function that puts such a vector back into the tree)."""
+    leaves, structure = jax.tree.flatten(candidate)
+    moving = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+    vector, unravel = ravel_pytree([jnp.asarray(leaves[i], jnp.float32) for i in moving])
+
+    def tree(vector: Array) -> PyTree:
+        changed = dict(zip(moving, unravel(vector), strict=True))
+        return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
+
+    return vector, tree
+
+
+def _shape(fitness: Array, shaping: str) -> Array:
+    return jax.vmap(lambda scores: SHAPING[shaping](nan_is_worst(scores)))(fitness)
+
+
+def _wins(scores: Array) -> Array:
+    """Return f32[P] of f32[tasks, P, seeds]: the trials won less those lost against the other of a pair, as a share."""
+    known = jnp.where(jnp.isfinite(scores), scores, -jnp.inf)
+    plus, minus = jnp.split(known, 2, axis=1)
+    won = jnp.mean((plus > minus).astype(jnp.float32) - (plus < minus).astype(jnp.float32), axis=(0, 2))
+    return jnp.concatenate([won, -won])
+
+
+def _check(
+    candidate: PyTree,
+    learner: Learner,
+    tasks: Sequence[Task],
+    seeds: int,
+    fitness: str,
+    shaping: str,
+    strategy: Any,
+) -> None:
+    """Refuse what cannot be evolved, before anything is compiled."""
+    if fitness not in FITNESS:
+        raise unknown("fitness", fitness, FITNESS)
+    if shaping not in SHAPING:
+        raise unknown("shaping", shaping, SHAPING)
+    if fitness == "wins" and not strategy.antithetic:
+        raise InputError("fitness 'wins' compares the two of a pair: it needs antithetic sampling")
+    if seeds < 1:
+        raise InputError(f"seeds is {seeds}; it must be at least 1")
+    if not tasks:
+        raise InputError("there is no task to evolve on: give at least one, such as CartPole-v1")
+    kinds = {task.name: type(task.env.action_space).__name__ for task in tasks}
+    if len(set(kinds.values())) > 1:
+        told = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+        raise InputError(f"tasks must have actions of one kind: {told}")
+    if not any(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in jax.tree.leaves(candidate)):
+        raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
+    if isinstance(learner, Plug) and learner.argument == "objective":
+        check_objective(candidate)
+    for task in tasks:  # the shapes of a whole lifetime: an objective that is not per sample is told here
+        jax.eval_shape(make_train(learner(candidate), task.env, task.config, task.total_timesteps), jax.random.key(0))

@@ -1,0 +1,185 @@
+"""Pictures of objectives: the drift and what it does to the gradient, over log-ratio and advantage."""
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.drifts import DPO
+from purerl.objectives import ActorCriticLoss, Clip, Drifting, Mixture, Objective, ratio_of
+from purerl.types import Array, PyTree
+
+LOG_RATIO = np.linspace(-1.0, 1.0, 201, dtype=np.float32)  # the ratio goes from 0.37 to 2.7
+ADVANTAGE = np.linspace(-3.0, 3.0, 121, dtype=np.float32)
+
+
+class Surface(NamedTuple):
+    """An objective on a grid."""
+
+    drift: np.ndarray  # f32[advantages, log_ratios], r A + loss
+    slope: np.ndarray  # f32[advantages, log_ratios], d(r A - D)/dr: the push on the ratio; A where there is no drift
+
+
+def surface(objective: Objective, log_ratio: np.ndarray = LOG_RATIO, advantage: np.ndarray = ADVANTAGE) -> Surface:
+    """Evaluate an objective for every pair of log-ratio, f32[n], and advantage, f32[m]."""
+    return Surface(*jax.device_get(_surface(objective, jnp.asarray(log_ratio), jnp.asarray(advantage))))
+
+
+def _surface(objective: Objective, log_ratio: Array, advantage: Array) -> tuple[Array, Array]:
+    def one(d: Array, a: Array) -> Array:
+        return objective(d[None], a[None], {})[0]
+
+    def point(d: Array, a: Array) -> tuple[Array, Array]:
+        loss, gradient = jax.value_and_grad(one)(d, a)
+        return loss + ratio_of(d) * a, -gradient / jnp.exp(d)
+
+    grid = jax.vmap(jax.vmap(point, (0, None)), (None, 0))
+    return grid(log_ratio, advantage)
+
+
+def objective_of(candidate: PyTree) -> Objective | None:
+    """Return the policy's objective in a candidate; None where there is none, as in a rule or an optimiser."""
+    if isinstance(candidate, ActorCriticLoss):
+        return candidate.objective
+    if isinstance(candidate, Clip | Drifting | Mixture):
+        return candidate
+    try:
+        shape = jax.eval_shape(lambda d, a: candidate(d, a, {}), *(jax.ShapeDtypeStruct((3,), jnp.float32),) * 2).shape
+    except Exception:  # whatever a user's class does with arguments that are not meant for it
+        return None
+    return candidate if shape == (3,) else None
+
+
+def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
+    """Write heat maps of a drift, of its push on the ratio, and of how both differ from PPO's."""
+    mine, theirs = surface(objective), surface(Clip())
+    panels = [
+        ("drift D", mine.drift),
+        ("push on the ratio, d(r A - D)/dr", mine.slope),
+        ("drift, less PPO's", mine.drift - theirs.drift),
+        ("push, less PPO's", mine.slope - theirs.slope),
+    ]
+    figure, axes = _figure(2, 2, (10.5, 7.6))
+    for place, (name, values) in zip(axes.reshape(-1), panels, strict=True):
+        _heat_map(figure, place, values, name)
+    figure.suptitle(title)
+    figure.savefig(path)
+    return path
+
+
+def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = "") -> Path:
+    """Write slices at advantages 0.5, 1, 2 and -0.5, -1, -2: the push on the ratio, of several objectives.
+
+    Args:
+      objectives: by name; the first is drawn strongest.
+      path: where to.
+      title: above it.
+    """
+    figure, axes = _figure(2, 3, (11, 6.2))
+    at = np.array([0.5, 1.0, 2.0, -0.5, -1.0, -2.0], np.float32)
+    found = {name: surface(objective, advantage=at).slope for name, objective in objectives.items()}
+    for i, (place, advantage) in enumerate(zip(axes.reshape(-1), at, strict=True)):
+        for j, (name, slope) in enumerate(found.items()):
+            style = (
+                {"linewidth": 2.2, "color": "C3"}
+                if j == 0
+                else {"linewidth": 1.2, "linestyle": "--", "color": f"C{j - 1}"}
+            )
+            place.plot(np.exp(LOG_RATIO), slope[i], label=name, **style)
+        place.axhline(0, color="gray", linewidth=0.6)
+        place.axvline(1, color="gray", linewidth=0.6)
+        place.set_title(f"A = {advantage:g}", fontsize=10)
+        place.set_xlabel("ratio r")
+        place.grid(alpha=0.25)
+        spread = 3.0 * abs(float(advantage))
+        place.set_ylim(-spread, spread)
+    axes[0, 0].set_ylabel("d(r A - D)/dr")
+    axes[1, 0].set_ylabel("d(r A - D)/dr")
+    axes[0, 0].legend(frameon=False, fontsize=8)
+    figure.suptitle(title)
+    figure.savefig(path)
+    return path
+
+
+def known_objectives() -> dict[str, Objective]:
+    """Return what learnt objectives are drawn beside."""
+    return {"PPO": Clip(), "DPO": Drifting(drift=DPO())}
+
+
+def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float = 6.0) -> Path:
+    """Write a GIF of the push on the ratio as it changes over (generation, objective)s."""
+    from PIL import Image
+
+    same = jax.jit(_surface)
+    grids = [same(objective, jnp.asarray(LOG_RATIO[::2]), jnp.asarray(ADVANTAGE[::2]))[1] for _, objective in frames]
+    slopes = np.asarray(jax.device_get(grids))
+    limit = _limit(slopes)
+    images = []
+    for (generation, _), slope in zip(frames, slopes, strict=True):
+        figure, axes = _figure(1, 1, (5.2, 4.0))
+        _heat_map(figure, axes[0, 0], slope, f"push on the ratio, generation {generation}", limit)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="png", dpi=80)
+        buffer.seek(0)
+        images.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE))
+    each = round(1000 * seconds / len(images))
+    images[0].save(path, save_all=True, append_images=images[1:], duration=[each] * (len(images) - 1) + [1500], loop=0)
+    return path
+
+
+def draw_fitness(columns: Mapping[str, np.ndarray], path: Path, ylabel: str) -> Path:
+    """Write the curve of a population's fitness over generations, and of sigma."""
+    figure, axes = _figure(1, 1, (8, 4.2))
+    place, x = axes[0, 0], columns["generation"]
+    place.plot(x, columns["mean"], color="C0", label="mean of the population")
+    place.fill_between(
+        x, columns["mean"] - columns["spread"], columns["mean"] + columns["spread"], color="C0", alpha=0.15, linewidth=0
+    )
+    place.plot(x, columns["best"], color="C2", linewidth=0.8, label="best candidate")
+    tasks = [name for name in columns if name.startswith("mean/")]
+    for i, name in enumerate(tasks if len(tasks) > 1 else []):
+        place.plot(x, columns[name], color=f"C{i + 3}", linewidth=0.9, label=name.removeprefix("mean/"))
+    place.set_xlabel("generation")
+    place.set_ylabel(ylabel)
+    place.grid(alpha=0.25)
+    place.legend(frameon=False)
+    figure.savefig(path)
+    return path
+
+
+def _limit(values: np.ndarray) -> float:
+    return float(np.nanpercentile(np.abs(values), 98)) or 1.0
+
+
+def _heat_map(figure: Any, place: Any, values: np.ndarray, name: str, limit: float | None = None) -> None:
+    limit = limit or _limit(values)
+    extent = (float(LOG_RATIO[0]), float(LOG_RATIO[-1]), float(ADVANTAGE[0]), float(ADVANTAGE[-1]))
+    image = place.imshow(
+        values,
+        origin="lower",
+        aspect="auto",
+        extent=extent,
+        cmap="RdBu_r",
+        vmin=-limit,
+        vmax=limit,
+        interpolation="nearest",
+    )
+    place.axvline(0, color="black", linewidth=0.5)
+    place.axhline(0, color="black", linewidth=0.5)
+    place.set_title(name, fontsize=10)
+    place.set_xlabel("log-ratio")
+    place.set_ylabel("advantage A")
+    figure.colorbar(image, ax=place, extend="both")
+
+
+def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, figure.subplots(rows, columns, squeeze=False)
