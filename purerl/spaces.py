@@ -98,13 +98,15 @@ def _all_finite(*bounds: jax.Array | np.ndarray) -> bool:
 class Box(Space):
     """Arrays of one shape and dtype between two bounds, which may be infinite and may be traced.
 
-    Bounds are scalars or arrays that broadcast to `shape`.
+    Bounds are scalars or arrays that broadcast to `shape`. With `stack` k an observation shows the last k frames side
+    by side along the last axis, the newest last, and each step brings one new frame: a replay may keep each frame once.
     """
 
     low: Any = number()
     high: Any = number()
     shape: tuple[int, ...] = static(default=())
     dtype: Any = static(default=jnp.float32)
+    stack: int = static(default=1)
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Draw an array of `shape`: uniform where both bounds are finite, else standard normal, clipped."""
