@@ -86,7 +86,7 @@ class PrioritizedStorage(NamedTuple):
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
     """Return how many bytes a prioritised replay of `capacity` steps takes."""
-    places = replay.num_rows(capacity, num_envs) * num_envs
+    places = jax.eval_shape(lambda: replay.create(spec, capacity, num_envs)).flag.size
     levels = jax.eval_shape(lambda: SumTree.create(places)).levels
     return replay.nbytes(spec, capacity, num_envs) + sum(4 * math.prod(level.shape) for level in levels)
 
@@ -129,18 +129,19 @@ def prioritized(
     Source: Schaul et al. (2016), arXiv:1511.05952, proportional variant; draws are independent, not stratified.
     """
     replay.check(spec, capacity, num_envs, batch_size, n_step, nbytes(spec, capacity, num_envs))
+    depth = replay.stacks(spec)
 
     def init() -> PrioritizedStorage:
         storage = replay.create(spec, capacity, num_envs)
         return PrioritizedStorage(storage, SumTree.create(storage.flag.size), jnp.float32(1), jnp.int32(0))
 
     def add(state: PrioritizedStorage, rollout: Rollout) -> PrioritizedStorage:
-        storage, place, apart = replay.write(state.storage, rollout)
+        storage, place, void = replay.write(state.storage, rollout, depth)
         # Where a successor is written apart an older step may have started: none does any more.
-        places = jnp.concatenate([place.ravel(), apart.ravel()])
+        places = jnp.concatenate([place.ravel(), void.ravel()])
         tree = state.tree.set(
             jnp.where(places < storage.flag.size, places, NOWHERE),
-            jnp.concatenate([jnp.full(place.size, state.largest), jnp.zeros(apart.size)]),
+            jnp.concatenate([jnp.full(place.size, state.largest), jnp.zeros(void.size)]),
         )
         return PrioritizedStorage(storage, tree, state.largest, state.added + place.size)
 
@@ -149,7 +150,7 @@ def prioritized(
         beta = correction + (1.0 - correction) * jnp.minimum(state.added.astype(jnp.float32) / correction_steps, 1.0)
         priority = state.tree.at(place)
         weight = jnp.where(priority > 0.0, (priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -beta, 0.0)
-        return replay.gather(state.storage, place, weight, discount, n_step)
+        return replay.gather(state.storage, place, weight, discount, n_step, depth)
 
     def update(state: PrioritizedStorage, batch: Transitions, td_error: Array) -> PrioritizedStorage:
         priority = (jnp.abs(td_error) + floor) ** exponent

@@ -2,10 +2,10 @@
 
 Each environment has a ring of rows. A step takes one row and holds its observation once: its successor is the row that
 follows. Where a time limit cut an episode off, one more row holds the true final observation, and no transition starts
-there. The successor of a terminated step is never looked at, as its value is 0.
+there. The successor of a terminated step is never looked at, as its value is 0. Of stacked frames a row holds the
+newest (see `purerl.frames`).
 """
 
-import os
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl import frames
 from purerl.errors import InputError
+from purerl.replay_memory import check_memory, check_sizes
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
 
 # A row's flag: nothing special, or how the episode ended there, or that no transition starts there.
@@ -24,12 +26,14 @@ TRIES = 4  # draws per sample, of which the first that starts a transition is ta
 class Storage(NamedTuple):
     """R rows of B environments. Place p, i32, means row p // B of environment p % B."""
 
-    observation: PyTree  # [R, B, ...], in the environment's own dtypes
+    observation: PyTree  # [R, B, ...], in the environment's own dtypes; the newest frame of a stack
     action: PyTree  # [R, B, ...]
     reward: Array  # f32[R, B]
     flag: Array  # u8[R, B]
     head: Array  # i32[B], the row that the next step goes to; until then it holds the last step's successor
     filled: Array  # i32[], rows that hold something in any environment
+    age: PyTree  # u8[R, B], steps since the episode began, at most as many as a stack goes back; () without stacks
+    running: PyTree  # i32[B], likewise, of the step to come
 
 
 class Transitions(NamedTuple):
@@ -53,34 +57,41 @@ class Replay(NamedTuple):
     update: Callable[[Any, Any, Array], Any]  # (state, what was drawn, its |TD error| f32[N]) -> state
 
 
-def num_rows(capacity: int, num_envs: int) -> int:
-    """Return the rows of one environment's ring: its share of `capacity` and the head, which is always being filled."""
-    return -(-capacity // num_envs) + 1
+def num_rows(capacity: int, num_envs: int, depth: int = 1) -> int:
+    """Return the rows of one environment's ring.
+
+    They are its share of `capacity`, the head, which is always being filled, and what the oldest stack goes back.
+    """
+    return -(-capacity // num_envs) + depth
 
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
     """Return how many bytes a replay of `capacity` steps takes."""
-    leaves = jax.tree.leaves((spec.observation_space.struct, spec.action_space.struct))
-    step = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) + 4 + 1  # with its reward and flags
-    return num_rows(capacity, num_envs) * num_envs * step
+    depth = frames.deepest(frames.depths(spec.observation_space))
+    leaves = jax.tree.leaves((frames.stored(spec.observation_space), spec.action_space.struct))
+    step = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) + 4 + 1 + (depth > 1)  # with reward, flag and age
+    return num_rows(capacity, num_envs, depth) * num_envs * step
 
 
 def create(spec: EnvironmentSpec, capacity: int, num_envs: int) -> Storage:
     """Return an empty storage for `capacity` steps of `num_envs` environments together."""
-    shape = (num_rows(capacity, num_envs), num_envs)
-    zeros = lambda space: jax.tree.map(lambda leaf: jnp.zeros(shape + leaf.shape, leaf.dtype), space.struct)
+    depth = frames.deepest(frames.depths(spec.observation_space))
+    shape = (num_rows(capacity, num_envs, depth), num_envs)
+    zeros = lambda struct: jax.tree.map(lambda leaf: jnp.zeros(shape + leaf.shape, leaf.dtype), struct)
     return Storage(
-        zeros(spec.observation_space),
-        zeros(spec.action_space),
+        zeros(frames.stored(spec.observation_space)),
+        zeros(spec.action_space.struct),
         jnp.zeros(shape),
         jnp.full(shape, NO_START),
         jnp.zeros(num_envs, jnp.int32),
         jnp.int32(0),
+        jnp.zeros(shape, jnp.uint8) if depth > 1 else (),
+        jnp.zeros(num_envs, jnp.int32) if depth > 1 else (),
     )
 
 
-def add(state: Storage, rollout: Rollout) -> Storage:
-    """Write a rollout over the oldest rows.
+def add(state: Storage, rollout: Rollout, depth: PyTree = None) -> Storage:
+    """Write a rollout over the oldest rows; `depth` says which observations are stacks, see `frames.depths`.
 
     Returns:
       The storage, of which a row per step that counts and one more per truncation are new. Under jit it is changed in
@@ -89,15 +100,15 @@ def add(state: Storage, rollout: Rollout) -> Storage:
     Raises:
       InputError: if the rollout, all truncated, would not fit.
     """
-    return write(state, rollout)[0]
+    return write(state, rollout, depth)[0]
 
 
-def write(state: Storage, rollout: Rollout) -> tuple[Storage, Array, Array]:
+def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Storage, Array, Array]:
     """As `add`, and tell where.
 
     Returns:
-      (storage, the places of the steps i32[T, B], the places of the successors written apart from them i32[T, B]:
-      R x B or more where there is none).
+      (storage, the places of the steps i32[T, B], the places where no step starts any more i32[T or more, B]: those of
+      successors written apart, R x B or more where there is none).
     """
     length, num_envs = rollout.reward.shape
     rows = state.flag.shape[0]
@@ -123,19 +134,39 @@ def write(state: Storage, rollout: Rollout) -> tuple[Storage, Array, Array]:
     def put(storage: Array, at: Array, values: Array) -> Array:
         return storage.at[at, env].set(values, mode="drop")
 
-    observation = jax.tree.map(lambda xs, x: put(xs, row, x), state.observation, rollout.observation)
-    observation = jax.tree.map(lambda xs, x: put(xs, apart, x), observation, rollout.next_observation)
+    kept = lambda tree: tree if depth is None else frames.newest(depth, tree)
+    observation = jax.tree.map(lambda xs, x: put(xs, row, x), state.observation, kept(rollout.observation))
+    observation = jax.tree.map(lambda xs, x: put(xs, apart, x), observation, kept(rollout.next_observation))
     flag = jnp.where(rollout.terminated, TERMINATED, jnp.where(rollout.truncated, TRUNCATED, GOING))
     head = state.head + added
+    head = jnp.where(head >= rows, head - rows, head)
+    age, running, void = state.age, state.running, apart
+    if depth is not None:
+        back = frames.deepest(depth) - 1
+        age_now, running = frames.ages(running, rollout.ended, counts)
+        clipped = lambda steps: jnp.minimum(steps, back).astype(jnp.uint8)
+        age, running = put(put(age, row, clipped(age_now)), apart, clipped(age_now + 1)), jnp.minimum(running, back)
+        oldest = head + jnp.any(apart == head, axis=0).astype(jnp.int32)  # the head may hold the newest successor
+        void = jnp.concatenate([apart, _cut(age, oldest, back)])
     state = Storage(
         observation,
         jax.tree.map(lambda xs, x: put(xs, row, x), state.action, rollout.action),
         put(state.reward, row, rollout.reward),
-        put(put(state.flag, row, flag), apart, jnp.full_like(flag, NO_START)),
-        jnp.where(head >= rows, head - rows, head),
+        put(put(state.flag, row, flag), void, jnp.full(void.shape, NO_START)),
+        head,
         filled,
+        age,
+        running,
     )
-    return state, row * num_envs + env, apart * num_envs + env
+    return state, row * num_envs + env, void * num_envs + env
+
+
+def _cut(age: Array, oldest: Array, back: int) -> Array:
+    """Return the rows whose stacks go back beyond the oldest row, i32[back, B]; R where a stack is whole."""
+    rows = age.shape[0]
+    after = jnp.arange(back, dtype=jnp.int32)[:, None]
+    row = (oldest + after) % rows
+    return jnp.where(jnp.take_along_axis(age, row, axis=0).astype(jnp.int32) > after, row, rows)
 
 
 def draw(state: Storage, key: Key, batch_size: int) -> Array:
@@ -157,7 +188,12 @@ def draw(state: Storage, key: Key, batch_size: int) -> Array:
 
 
 def gather(
-    state: Storage, place: Array, weight: Array | float, discount: Array | float, n_step: int = 1
+    state: Storage,
+    place: Array,
+    weight: Array | float,
+    discount: Array | float,
+    n_step: int = 1,
+    depth: PyTree = None,
 ) -> Transitions:
     r"""Assemble the transitions that start at given places.
 
@@ -171,6 +207,7 @@ def gather(
       weight: f32[N] or a scalar; the transitions' is 0 where none starts, or its last steps are still to come.
       discount: per step.
       n_step: the most steps of a transition.
+      depth: which observations are stacks, see `frames.depths`; None: none is.
     """
     rows, num_envs = state.flag.shape
     step = lambda at: jnp.where(at >= (rows - 1) * num_envs, at - (rows - 1) * num_envs, at + num_envs)
@@ -183,12 +220,18 @@ def gather(
         reward = reward + jnp.where(going, factor * _at(state.reward, last), 0.0)
         factor = jnp.where(going, factor * discount, factor)
     take = lambda tree, at: jax.tree.map(lambda xs: _at(xs, at), tree)
+
+    def seen(at: Array) -> PyTree:
+        if depth is None:
+            return take(state.observation, at)
+        return frames.assemble(depth, state.observation, state.age, at, num_envs)
+
     return Transitions(
-        take(state.observation, place),
+        seen(place),
         take(state.action, place),
         reward,
         jnp.where(flag == TERMINATED, 0.0, factor),
-        take(state.observation, step(last)),
+        seen(step(last)),
         jnp.where(flag == NO_START, 0.0, weight),
         place,
     )
@@ -221,11 +264,23 @@ def uniform(
       InputError: if it does not fit in memory or a batch or n-step transition does not fit in it.
     """
     check(spec, capacity, num_envs, batch_size, n_step)
+    depth = stacks(spec)
 
     def sample(state: Storage, key: Key) -> Transitions:
-        return gather(state, draw(state, key, batch_size), 1.0, discount, n_step)
+        return gather(state, draw(state, key, batch_size), 1.0, discount, n_step, depth)
 
-    return Replay(lambda: create(spec, capacity, num_envs), add, sample, lambda state, transitions, td_error: state)
+    return Replay(
+        lambda: create(spec, capacity, num_envs),
+        lambda state, rollout: add(state, rollout, depth),
+        sample,
+        lambda state, transitions, td_error: state,
+    )
+
+
+def stacks(spec: EnvironmentSpec) -> PyTree:
+    """Return `frames.depths` of the observations, or None where nothing is stacked."""
+    depth = frames.depths(spec.observation_space)
+    return depth if frames.deepest(depth) > 1 else None
 
 
 def check(
@@ -236,35 +291,8 @@ def check(
     Raises:
       InputError: naming the size and what is allowed.
     """
-    if batch_size > capacity:
-        raise InputError(f"batch_size {batch_size} is larger than the replay's capacity {capacity}")
-    if n_step > capacity // num_envs:
-        raise InputError(f"n_step {n_step} is larger than an environment's share of the replay, {capacity // num_envs}")
+    check_sizes(capacity, num_envs, batch_size, n_step)
     check_memory(needed or nbytes(spec, capacity, num_envs), capacity)
-
-
-def check_memory(needed: int, capacity: int) -> None:
-    """Hold a replay of `capacity` steps and `needed` bytes to the memory there is.
-
-    Raises:
-      InputError: saying how many steps would fit.
-    """
-    there = memory()
-    if there is not None and needed > there:
-        raise InputError(
-            f"a replay of {capacity} steps takes {needed / 1e6:,.0f} MB; there are {there / 1e6:,.0f} MB. "
-            f"At most {int(capacity * there / needed):,} steps fit"
-        )
-
-
-def memory() -> int | None:
-    """Return the bytes that the default device has, or None if it does not tell."""
-    stats = jax.local_devices()[0].memory_stats()
-    if stats and "bytes_limit" in stats:
-        return int(stats["bytes_limit"])
-    if jax.default_backend() == "cpu" and hasattr(os, "sysconf"):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
 
 
 def scaled(words: Array, n: Array) -> Array:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import checkpoint, distributed, program, summary
+from purerl import checkpoint, distributed, program, replay_memory, summary
 from purerl.config import Settings, dump
 from purerl.display import Silent, Snapshot, duration, open_display
 from purerl.interrupt import Stop
@@ -40,6 +40,9 @@ def start(run: Settings, out: Path | None = None, plain: bool = False) -> int:
       The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
     """
     planned = make_plan(run)
+    told = replay_memory.line(planned.shapes.state.agent, run.config, run.options.seeds)
+    if told:
+        print(told)
 
     def make_folder() -> str:
         folder = new_folder(run, out)

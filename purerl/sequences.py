@@ -11,10 +11,10 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl import replay
 from purerl.errors import InputError
 from purerl.priority import NOWHERE, SumTree
 from purerl.replay import Replay
+from purerl.replay_memory import check_memory
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
 
 
@@ -221,4 +221,4 @@ def _check(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree, batch_si
             f"batch_size {batch_size} is larger than the sequences that the replay holds, "
             f"{sizes.num_chunks * sizes.num_envs}"
         )
-    replay.check_memory(nbytes(spec, sizes, memory), sizes.capacity)
+    check_memory(nbytes(spec, sizes, memory), sizes.capacity)

@@ -1,11 +1,15 @@
 """Wrappers of what is done and of what it brings."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
 from purerl.fields import number, pytree, static
+from purerl.spaces import Box, Space
 from purerl.types import Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper
+from purerl.wrappers.observations import map_space
 
 
 @pytree
@@ -50,6 +54,12 @@ class ActionRepeat(Wrapper):
             return jax.tree.map(lambda old, new: jnp.where(ended, old, new), carry, (new_state, new_step)), None
 
         return jax.lax.scan(repeat, first, keys[1:])[0]
+
+    @property
+    def observation_space(self) -> Space:
+        """The wrapped one, whose stacks no longer hold the frames of consecutive steps."""
+        alone = lambda space: dataclasses.replace(space, stack=1) if isinstance(space, Box) else space
+        return map_space(alone, self.env.observation_space)
 
 
 @pytree

@@ -55,9 +55,11 @@ class FrameStack(Wrapper):
             shape = space.shape or (1,)
             tile = lambda bound: _tiled(bound, shape, self.num_frames)
             longer = (*shape[:-1], shape[-1] * self.num_frames)
-            return Box(low=tile(space.low), high=tile(space.high), shape=longer, dtype=space.dtype)
+            return Box(
+                low=tile(space.low), high=tile(space.high), shape=longer, dtype=space.dtype, stack=self.num_frames
+            )
 
-        return _map_space(stacked, self.env.observation_space)
+        return map_space(stacked, self.env.observation_space)
 
 
 @pytree
@@ -192,7 +194,7 @@ class Cast(Wrapper):
     def observation_space(self) -> Space:
         """The wrapped one with every Box in `dtype`."""
         cast = lambda space: dataclasses.replace(space, dtype=self.dtype) if isinstance(space, Box) else space
-        return _map_space(cast, self.env.observation_space)
+        return map_space(cast, self.env.observation_space)
 
 
 def flat(space: Space, value: PyTree) -> Array:
@@ -215,14 +217,12 @@ def _leaf_spaces(space: Space) -> list[Space]:
     return [space]
 
 
-def _map_space(change: Callable[[Space], Space], space: Space) -> Space:
+def map_space(change: Callable[[Space], Space], space: Space) -> Space:
     """Change every leaf of a space but the legal-action mask."""
     if not isinstance(space, Dict):
         return change(space)
     return Dict(
-        spaces={
-            name: part if name == "action_mask" else _map_space(change, part) for name, part in space.spaces.items()
-        }
+        spaces={name: part if name == "action_mask" else map_space(change, part) for name, part in space.spaces.items()}
     )
 
 

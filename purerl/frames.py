@@ -1,0 +1,80 @@
+"""Stacked frames in a replay: each frame is kept once, and a stack is put together from the rows that hold it.
+
+A space says that its observations are stacks (`Box.stack`): of k frames side by side along the last axis, the newest
+last, with the first frame of an episode in place of those before it.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.spaces import Box, Dict, Space
+from purerl.types import Array, PyTree
+
+
+def depths(space: Space) -> PyTree:
+    """Return how many frames each leaf of an observation shows: a tree of integers, 1 where it is no stack."""
+    if isinstance(space, Dict):
+        return {name: depths(part) for name, part in space.spaces.items()}
+    return jax.tree.map(lambda leaf: space.stack if isinstance(space, Box) else 1, space.struct)
+
+
+def deepest(depth: PyTree) -> int:
+    """Return the most frames that a leaf shows."""
+    return max(jax.tree.leaves(depth), default=1)
+
+
+def newest(depth: PyTree, observation: PyTree) -> PyTree:
+    """Return what is kept of an observation (any leading axes): of a stack its newest frame."""
+    return jax.tree.map(lambda k, x: x if k == 1 else x[..., x.shape[-1] - x.shape[-1] // k :], depth, observation)
+
+
+def stored(space: Space) -> PyTree:
+    """Return the shapes and dtypes of what is kept of an observation."""
+    return jax.eval_shape(lambda tree: newest(depths(space), tree), space.struct)
+
+
+def assemble(depth: PyTree, frames: PyTree, age: PyTree, place: Array, num_envs: int) -> PyTree:
+    """Return the observations at places.
+
+    Args:
+      depth: from `depths`.
+      frames: [R, B, ...], what was kept.
+      age: u8[R, B], steps since the episode began, at most k - 1; () if nothing is stacked.
+      place: i32[N], row p // B of environment p % B.
+      num_envs: B.
+
+    Returns:
+      [N, ...]; a frame from before the episode is its first one.
+    """
+
+    def rows(frames: Array, at: Array) -> Array:
+        return jnp.take(frames.reshape(-1, *frames.shape[2:]), at, axis=0, mode="clip")
+
+    def show(k: int, frames: Array) -> Array:
+        if k == 1:
+            return rows(frames, place)
+        size = frames.shape[0] * num_envs
+        back = rows(age, place).astype(jnp.int32)
+        ages = [jnp.minimum(back, k - 1 - i) for i in range(k)]  # the oldest frame first
+        places = [place - steps * num_envs for steps in ages]
+        return jnp.concatenate([rows(frames, jnp.where(at < 0, at + size, at)) for at in places], axis=-1)
+
+    return jax.tree.map(show, depth, frames)
+
+
+def ages(running: Array, ended: Array, counts: Array) -> tuple[Array, Array]:
+    """Return how long episodes have lasted.
+
+    Args:
+      running: i32[B], the age of the first step.
+      ended: bool[T, B].
+      counts: bool[T, B], which steps are taken at all.
+
+    Returns:
+      (age of each step i32[T, B], age of the step to come i32[B]).
+    """
+    steps = counts.astype(jnp.int32)
+    through = jnp.cumsum(steps, axis=0)  # steps up to and with this one
+    began = jnp.where(ended & counts, through, -running)  # an episode begins after an ending
+    began = jax.lax.cummax(jnp.concatenate([-running[None], began]), axis=0)
+    return through - steps - began[:-1], through[-1] - began[-1]
