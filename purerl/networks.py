@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from purerl.convolution import convolve
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Key, PyTree
 
@@ -91,6 +92,7 @@ class CNN(nn.Module):
                 padding="VALID",
                 kernel_init=orthogonal(2**0.5),
                 dtype=self.dtype,
+                conv_general_dilated=convolve,
             )(x)
             if self.layer_norm:
                 x = nn.LayerNorm(dtype=self.dtype)(x)
@@ -112,7 +114,9 @@ class ResidualCNN(nn.Module):
         """Map f32[..., height, width, channels] -> [..., n]."""
 
         def conv(features: int) -> nn.Conv:
-            return nn.Conv(features, (3, 3), kernel_init=orthogonal(2**0.5), dtype=self.dtype)
+            return nn.Conv(
+                features, (3, 3), kernel_init=orthogonal(2**0.5), dtype=self.dtype, conv_general_dilated=convolve
+            )
 
         leading = x.shape[:-3]
         x = x.reshape(-1, *x.shape[-3:])
