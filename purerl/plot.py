@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from purerl import log, stats
+from purerl import log
 from purerl.config import read_toml
 from purerl.errors import InputError
 
@@ -26,15 +26,30 @@ def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     From four seeds on the center is the interquartile mean; below that it is the mean, as nothing would be cut. The
     band is the 95% bootstrap interval, or the range of two or three seeds.
     """
-    center, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
     robust = values.shape[0] >= 4
-    for i in range(values.shape[1]):
-        known = values[~np.isnan(values[:, i]), i]
-        if not len(known):
-            continue
-        center[i] = stats.iqm(known) if robust else known.mean()
-        low[i], high[i] = stats.bootstrap_interval(known, resamples=400) if robust else (known.min(), known.max())
+    center, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
+    counts = np.sum(~np.isnan(values), axis=0)
+    for count in np.unique(counts[counts > 0]):
+        at = counts == count
+        known = np.sort(values[:, at], axis=0)[:count]  # NaN comes last
+        if robust:
+            center[at], low[at], high[at] = _robust(known, values.shape[1])
+        else:
+            center[at], low[at], high[at] = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
     return center, low, high, "IQM, 95% interval" if robust else "mean, range"
+
+
+def _robust(known: np.ndarray, size: int) -> np.ndarray:
+    """Return f64[3, points]: interquartile mean and interval of f64[seeds, points], compiled for `size` points."""
+    import jax
+
+    from purerl import stats
+
+    def at_point(scores: jax.Array) -> tuple[jax.Array, ...]:
+        return stats.iqm(scores), *stats.bootstrap_interval(jax.random.key(0), scores, resamples=400)
+
+    filled = np.resize(known.T, (size, len(known)))
+    return np.array(jax.jit(jax.vmap(at_point))(filled))[:, : known.shape[1]]
 
 
 def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = "") -> None:

@@ -8,6 +8,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from purerl import __version__, stats
@@ -46,7 +47,8 @@ def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -
 def over_seeds(values: list[float]) -> dict[str, Any]:
     """Return per-seed numbers with their mean, interquartile mean and its 95% interval (null below two seeds)."""
     known = np.array([value for value in values if math.isfinite(value)])
-    interval = [round(end, 6) for end in stats.bootstrap_interval(known)] if len(known) > 1 else None
+    ends = stats.bootstrap_interval(jax.random.key(0), known) if len(known) > 1 else ()
+    interval = [round(float(end), 6) for end in ends] or None
     return {
         "per_seed": [value if math.isfinite(value) else None for value in values],
         "mean": float(known.mean()) if len(known) else None,

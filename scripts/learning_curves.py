@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from figures import FIGURES, Figure, select
-from result_file import FOLDER, Result, chosen, path_of, read, settings_of, write
+from result_file import FOLDER, Result, path_of, read, same, write
 
 from purerl import cache, config, log, plan, plot, registry, run, stats
 from purerl.config import Settings
@@ -50,8 +50,11 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
     """Train a figure's agents, or go on, and write the result; return the exit code, 0 if it is there."""
     wanted, path = settings_for(figure, seeds), path_of(figure.task, figure.label, results)
     if path.exists() and not again:
-        same = chosen(read(path).head) == settings_of(wanted)
-        print(f"{path}: kept" if same else f"{path}: kept, made with other settings; --again makes it anew")
+        print(
+            f"{path}: kept"
+            if same(read(path).head, wanted)
+            else f"{path}: kept, made with other settings; --again makes it anew"
+        )
         return 0
     folder = RUNS / figure.task.replace("/", "-") / figure.label
     if folder.exists() and (again or not _goes_on(folder, wanted)):
@@ -144,7 +147,7 @@ def _rows(task: str, results: Path) -> list[str]:
 
 def _row(figure: Figure, result: Result) -> str:
     final = result.final()
-    low, high = stats.bootstrap_interval(final)
+    low, high = stats.bootstrap_interval(jax.random.key(0), final)
     reference = f"{figure.reference} ({figure.source})" if figure.reference else ""
     name = f"[{figure.label}]({figure.task.replace('/', '-')}/{figure.label}.csv)"
     cells = [name, f"{result.made['frames']:,}", str(len(final)), _short(final.mean()), _short(stats.iqm(final))]
@@ -266,3 +269,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except InputError as error:
         sys.exit(f"learning_curves: error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,5 +1,6 @@
 """Learning curves and what is shown while a run runs."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -43,11 +44,11 @@ def test_a_curve_is_the_iqm_with_its_interval(tmp_path):
     assert "IQM, 95% interval of 8 seeds" in style["label"]
     known = ~np.isnan(y)
     assert x[known][0] >= 300, "nothing is drawn before an episode has ended"
-    np.testing.assert_allclose(y[known], x[known] / 100 + 3.5, rtol=1e-6)  # seeds are 0 .. 7 apart
+    np.testing.assert_allclose(y[known], x[known] / 100 + 3.5, rtol=1e-5)  # seeds are 0 .. 7 apart
     low, high = axes.bands[0][1][known], axes.bands[0][2][known]
     assert np.all((low < y[known]) & (y[known] < high))
-    expected = stats.bootstrap_interval(np.arange(8.0), resamples=400)
-    np.testing.assert_allclose([low[-1] - 20, high[-1] - 20], expected, atol=1e-6)
+    expected = stats.bootstrap_interval(jax.random.key(0), np.arange(8.0), resamples=400)
+    np.testing.assert_allclose([low[-1] - 20, high[-1] - 20], expected, atol=1e-4)
     dots = axes.lines[-1]
     assert dots[0].tolist() == [500, 1000, 1500, 2000]
     assert dots[1].tolist() == [5, 10, 15, 20]
