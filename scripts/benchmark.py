@@ -1,6 +1,8 @@
 """The figures of the README, measured here and printed as tables with the machine.
 
-python scripts/benchmark.py [speed] [learning] [seeds] [start] [memory]
+python scripts/benchmark.py [speed] [replay] [sac] [seeds] [start] [memory] [scale]
+
+What agents reach in the end is measured by `python scripts/learning_curves.py`.
 
 Every program is compiled and run once before it is timed; speeds are medians over runs with the range beside them, and
 all outputs are computed. Machines differ and drift: compare ratios from one run.
@@ -24,18 +26,22 @@ from rich.console import Console
 from rich.table import Table
 
 import purerl
-from purerl import config as configs
-from purerl import registry
+from purerl import registry, replay
+from purerl.priority import prioritized
+from purerl.prng import fast
+from purerl.types import EnvironmentSpec, Rollout
 
 CONSOLE = Console()
 PPO_FLOP_PER_STEP = 227e3  # of PPO on CartPole: two actor-critic MLPs of 64 x 64, 4 epochs, forward and backward
-LEARNING = [  # algorithm, task, seeds, steps, figure to reach
-    ("ppo", "CartPole-v1", 10, 500_000, 490.0),
-    ("dqn", "CartPole-v1", 10, 500_000, 480.0),
-    ("ppo", "Acrobot-v1", 10, 500_000, -85.0),
-    ("ppo", "Pendulum-v1", 10, 1_000_000, -200.0),
-    ("ppo", "MountainCarContinuous-v0", 10, 1_000_000, 90.0),
-]
+SB3 = """
+import time, torch
+from stable_baselines3 import SAC
+model = SAC("MlpPolicy", "Pendulum-v1", **SETTINGS)
+model.learn(1_000)
+began = time.perf_counter()
+model.learn(STEPS, reset_num_timesteps=False)
+print(STEPS / (time.perf_counter() - began))
+"""
 
 
 def machine() -> str:
@@ -94,6 +100,7 @@ def speed() -> None:
         ("PPO CartPole-v1, 4 x 128, 4 epochs x 4", "ppo", 400_000, {}),
         ("PPO CartPole-v1, 2048 x 32, 4 epochs x 4", "ppo", 1_000_000, {"num_envs": 2048, "rollout_length": 32}),
         ("DQN CartPole-v1, 10 envs, batch 128 per 10 steps", "dqn", 200_000, {"learning_starts": 1_000}),
+        ("PQN CartPole-v1, 32 x 64, 4 epochs x 16, 256 units", "pqn", 200_000, {"hidden_sizes": (256, 256)}),
     ]
     made = table("Training speed, one seed", "what", "steps/s", "range", "matmul peak", "share", "compile")
     for what, algorithm, steps, settings in rows:
@@ -120,26 +127,81 @@ def seeds() -> None:
     CONSOLE.print(made)
 
 
-def learning() -> None:
-    """Final greedy returns, with the settings in configs/."""
-    made = table("Final return, 128 greedy episodes per seed", "what", "mean", "worst seed", "best seed", "to reach")
-    for algorithm, env_id, num_seeds, steps, goal in LEARNING:
-        run = configs.settings(algorithm, env_id, {"total_timesteps": steps})
-        factory, _ = registry.algorithm(algorithm)
-        env = purerl.make(env_id)
-        trainer = purerl.make_trainer(factory, env, run.config)
-        train = purerl.make_train(factory, env, run.config, steps)
-
-        def final(key: jax.Array, train: Any = train, trainer: Any = trainer) -> jax.Array:
-            state, _ = train(key)
-            return jnp.mean(purerl.evaluate(trainer, state.agent, jax.random.fold_in(key, 1)).episode_return)
-
-        returns = jax.jit(jax.vmap(final))(jax.random.split(jax.random.key(0), num_seeds))
-        what = f"{algorithm} {env_id}, {steps:,} steps, {num_seeds} seeds"
-        cells = (f"{value:.1f}" for value in (returns.mean(), returns.min(), returns.max()))
-        made.add_row(what, *cells, f"{goal:g}")
-        CONSOLE.print(f"{what}: {float(returns.mean()):.1f}")
+def replays() -> None:
+    """What drawing a batch of 256 and giving its errors back costs, uniformly and by priority, in turn."""
+    made = table("Replay, a batch of 256 drawn and updated", "steps held, seeds", "uniform", "prioritised", "ratio")
+    for capacity, seeds in ((10_000, 1), (1_000_000, 1), (1_000_000, 4)):
+        calls = [replay_call(kind, capacity, seeds) for kind in (replay.uniform, prioritized)]
+        rounds = [[timed(call, 1)[0] for call in calls] for _ in range(7)]
+        uniform, priority = (statistics.median(column) / 200 / seeds * 1e6 for column in zip(*rounds, strict=True))
+        cells = (f"{uniform:.0f} us", f"{priority:.0f} us", f"{priority / uniform:.2f}x")
+        made.add_row(f"{capacity:,}, {seeds}", *cells)
     CONSOLE.print(made)
+
+
+def replay_call(kind: Callable[..., replay.Replay], capacity: int, seeds: int) -> Callable[[], Any]:
+    """Return a call that draws and updates 200 batches, one after the other, of full replays of CartPole's steps."""
+    env = purerl.make("CartPole-v1")
+    memory = kind(EnvironmentSpec(env.observation_space, env.action_space), capacity, 10, 256)
+    length = capacity // 20 - 1
+    zeros = jnp.zeros((length, 10))
+    seen = jnp.ones((length, 10, 4))
+    steps = Rollout(seen, zeros.astype(jnp.int32), zeros + 1.0, zeros > 0, zeros > 0, seen, (), ())
+
+    def fill(key: jax.Array) -> Any:
+        return memory.add(memory.add(memory.init(), steps), steps)
+
+    def once(carry: tuple[Any, jax.Array], key: jax.Array) -> tuple[tuple[Any, jax.Array], None]:
+        state, total = carry
+        batch = memory.sample(state, key)
+        state = memory.update(state, batch, jnp.abs(batch.reward) + 0.1)
+        parts = (batch.observation, batch.next_observation, batch.reward, batch.weight)
+        return (state, total + sum((jnp.sum(part) for part in parts), jnp.float32(0))), None
+
+    def many(state: Any, key: jax.Array) -> tuple[Any, jax.Array]:
+        return jax.lax.scan(once, (state, jnp.float32(0)), jax.random.split(fast(key), 200))[0]
+
+    keys = jax.random.split(jax.random.key(0), seeds)
+    held = [jax.jit(jax.vmap(fill))(keys)]
+    advance = jax.jit(jax.vmap(many), donate_argnums=0)
+
+    def call() -> jax.Array:
+        held[0], total = advance(held[0], keys)
+        return total
+
+    return call
+
+
+def sac() -> None:
+    """SAC on Pendulum-v1, beside stable-baselines3 where SB3_PYTHON names an interpreter that has it."""
+    rows = [  # what, our settings, those of stable-baselines3 that do the same, steps of each
+        ("256 x 256, batch 256, a gradient step per step", {}, {}, 5_000, 2_000),
+        (
+            "64 x 64, batch 128, a gradient step per two",
+            {"num_envs": 4, "num_gradient_steps": 2, "hidden_sizes": (64, 64), "batch_size": 128},
+            {"policy_kwargs": {"net_arch": [64, 64]}, "batch_size": 128, "train_freq": 4, "gradient_steps": 2},
+            50_000,
+            4_000,
+        ),
+    ]
+    made = table("SAC, Pendulum-v1, one seed", "settings", "steps/s", "stable-baselines3", "ratio")
+    for what, ours, theirs, steps, their_steps in rows:
+        _, run = training("sac", "Pendulum-v1", steps, 1, {"learning_starts": 1_000, **ours})
+        rate, other = steps / statistics.median(timed(run, 3)), sb3_speed(theirs, their_steps)
+        made.add_row(
+            what, f"{rate:,.0f}", f"{other:,.0f}" if other else "not measured", f"{rate / (other or rate):.1f}x"
+        )
+    CONSOLE.print(made)
+
+
+def sb3_speed(settings: dict[str, Any], steps: int) -> float | None:
+    """Return the steps/s of stable-baselines3 once it learns; None where it is not named."""
+    python = os.environ.get("SB3_PYTHON")
+    if not python:
+        return None
+    code = f"SETTINGS, STEPS = {settings!r}, {steps}\n{SB3}"
+    done = subprocess.run([python, "-c", code], check=True, capture_output=True, text=True)
+    return float(done.stdout.split()[-1])
 
 
 def start() -> None:
@@ -172,7 +234,7 @@ def memory() -> None:
     CONSOLE.print(made)
 
 
-PARTS = {"speed": speed, "learning": learning, "seeds": seeds, "start": start, "memory": memory}
+PARTS = {"speed": speed, "replay": replays, "sac": sac, "seeds": seeds, "start": start, "memory": memory}
 
 
 def main() -> None:
