@@ -20,7 +20,6 @@ from purerl.errors import InputError
 
 FOLDER = Path(__file__).parents[1] / "results"
 COLUMNS = ("seed", "env_steps", "episodes", "episode_return", "evaluation_return")
-NOT_SETTINGS = ("format", "version", "env", "result", "algorithm", "environment")
 
 
 class Result(NamedTuple):
@@ -47,8 +46,7 @@ def path_of(task: str, label: str, folder: Path = FOLDER) -> Path:
 
 def settings_of(run: Settings) -> dict[str, Any]:
     """Return what decides a run's numbers, as it is written: algorithm, environment, config and parameters."""
-    table = tomllib.loads(config.dump(run, registry.make(run.environment, **run.parameters)))
-    return chosen(table)
+    return chosen(tomllib.loads(config.dump(run, registry.make(run.environment, **run.parameters))))
 
 
 def chosen(head: dict[str, Any]) -> dict[str, Any]:
@@ -57,6 +55,13 @@ def chosen(head: dict[str, Any]) -> dict[str, Any]:
     names = config.hints(config_class) if config_class else {}
     picked = {name: head[name] for name in sorted(head) if name in names}
     return {"algorithm": head["algorithm"], "environment": head["environment"], "env": head.get("env", {}), **picked}
+
+
+def same(head: dict[str, Any], run: Settings) -> bool:
+    """Return whether a result was made with a run's settings, as far as they were there at its time."""
+    recorded, current = chosen(head), settings_of(run)
+    parameters = recorded.pop("env")
+    return parameters.items() <= current["env"].items() and all(current[name] == recorded[name] for name in recorded)
 
 
 def digest(table: dict[str, Any]) -> str:
