@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from purerl import memory, sharding
-from purerl.lanes import AXIS, TOGETHER, blank, place, train_lanes
+from purerl.lanes import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes
 from purerl.sweep_plan import Group, SweepPlan
 from purerl.sweep_result import Curves, load_curves
 
@@ -79,7 +79,7 @@ class Chunks:
         self._chunk, self._point = self._left(group)[:size], 0
         self._state, *self._lanes = self._arguments(group, self._chunk, size)
 
-    def _arguments(self, group: Group, chunk: np.ndarray, size: int) -> tuple[Any, Any, Any]:
+    def _arguments(self, group: Group, chunk: np.ndarray, size: int) -> tuple[Any, ...]:
         """Return (blank states, seeds, values) of the lanes of a chunk, on their devices."""
         num_seeds = len(self.plan.seeds)
         num_lanes = sharding.pad(size * num_seeds, self._mesh, AXIS)
@@ -94,10 +94,10 @@ class Chunks:
         """Compile for as many trials at once as the compiled program says there is memory for."""
         began = time.perf_counter()
         size = int(self.sizes[number]) or self._first_size(group)
-        jitted = jax.jit(train_lanes(self.plan.factory, self._mesh), donate_argnums=0)
         while True:
             arguments = self._arguments(group, np.arange(1), size)
-            compiled = jitted.lower(*arguments, np.int32(0), np.bool_(True), *group.numbers()).compile()
+            arguments += (np.int32(0), np.bool_(True), *group.numbers())
+            compiled = compile_in_place(train_lanes(self.plan.factory, self._mesh), *arguments)
             needed, free = memory.needed(compiled), memory.free()
             del arguments
             if needed <= free:

@@ -7,7 +7,6 @@ the next point and puts them back. So there is one shape, and a trial that goes 
 Source: Li et al. (2020), "A system for massively parallel hyperparameter tuning", arXiv:1810.05934.
 """
 
-import math
 import time
 from pathlib import Path
 from typing import Any
@@ -18,29 +17,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl import checkpoint, memory, sharding
-from purerl.errors import InputError
-from purerl.lanes import APART, AXIS, Values, blank, keep, place, train_lanes
+from purerl.lanes import APART, AXIS, Values, blank, compile_in_place, place, train_lanes
 from purerl.sweep_plan import SweepPlan
 from purerl.sweep_result import Curves, load_latest
 from purerl.train import TrainState
 from purerl.types import AlgorithmFactory, Array
 
 IDLE = -1
-
-
-def rungs(points: int, eta: int, count: int) -> list[int]:
-    """Return the points of the curves at which trials are compared, ascending, the last one at the end.
-
-    Raises:
-      InputError: if there are too few points.
-    """
-    found = [round(points / eta**i) for i in reversed(range(count))]
-    if found[0] < 1 or len(set(found)) < count:
-        raise InputError(
-            f"{count} rungs with eta {eta} need at least {eta ** (count - 1)} points of at least an update each; "
-            f"there are {points}"
-        )
-    return found
 
 
 def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta: int) -> int:
@@ -63,7 +46,7 @@ def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta:
 
 
 def program(factory: AlgorithmFactory, mesh: Mesh) -> Any:
-    """Return the jitted function that trains some of the bank's lanes.
+    """Return the function that trains some of the bank's lanes.
 
     (bank [lanes], which lanes i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], config, env)
       -> (bank, Point[n]); a lane number beyond the bank is none.
@@ -72,11 +55,11 @@ def program(factory: AlgorithmFactory, mesh: Mesh) -> Any:
 
     def some(bank: TrainState, which: Array, seeds: Array, values: Values, num: Array, begin: Array, *numbers: Any):
         last = bank.num_updates.shape[0] - 1
-        states = keep(jax.tree.map(lambda x: x[jnp.minimum(which, last)], bank), mesh)
+        states = jax.tree.map(lambda x: x[jnp.minimum(which, last)], bank)
         states, point = train(states, seeds, values, num, begin, *numbers)
-        return keep(jax.tree.map(lambda x, new: x.at[which].set(new, mode="drop"), bank, states), mesh), point
+        return jax.tree.map(lambda x, new: x.at[which].set(new, mode="drop"), bank, states), point
 
-    return jax.jit(some, donate_argnums=0)
+    return some
 
 
 class Halving:
@@ -85,9 +68,8 @@ class Halving:
     def __init__(self, plan: SweepPlan):
         """Begin with none."""
         self.plan, self.group, options = plan, plan.groups[0], plan.options
-        self.span = math.ceil(self.group.num_updates / options.points)  # updates per point
-        points = self.group.num_updates // self.span
-        self.rungs = rungs(points, options.eta, options.rungs)
+        self.span, self.rungs = plan.ladder()
+        points = self.rungs[-1]
         trials, seeds = len(plan.trials), len(plan.seeds)
         steps = np.arange(1, points + 1) * self.span * self.group.config.steps_per_update
         self.curves = Curves.empty(np.tile(steps, (trials, 1)), seeds)
@@ -175,8 +157,8 @@ class Halving:
             self._bank = place(self._blank(), self._mesh)
         none = np.zeros(self._lanes, np.int32)
         arguments = self._arguments(none, none, none > 0, none > 0)
-        jitted = program(self.plan.factory, self._mesh)
-        self._compiled = jitted.lower(self._bank, *arguments, *self.group.numbers()).compile()
+        train_some = program(self.plan.factory, self._mesh)
+        self._compiled = compile_in_place(train_some, self._bank, *arguments, *self.group.numbers())
         needed, free = memory.needed(self._compiled), memory.free()
         if needed > free:
             what = f"{len(self.plan.trials)} trials x {len(self.plan.seeds)} seeds, all of which halving keeps,"

@@ -101,11 +101,10 @@ def place(state: TrainState, mesh: Mesh) -> TrainState:
     return sharding.place(state._replace(num_updates=()), mesh, AXIS)._replace(num_updates=counted)
 
 
-def keep(tree: PyTree, mesh: Mesh) -> PyTree:
-    """Say, inside a program, that arrays with a leading axis of lanes stay where they are."""
-    return jax.tree.map(
-        lambda x: jax.lax.with_sharding_constraint(x, sharding.sharding(mesh, *(AXIS,) * min(x.ndim, 1))), tree
-    )
+def compile_in_place(function: Callable[..., Any], state: PyTree, *arguments: Any) -> Any:
+    """Compile a function of (state, ...) that returns (the next state, more), which takes the place of the old one."""
+    where = jax.tree.map(lambda x: x.sharding, state)
+    return jax.jit(function, donate_argnums=0, out_shardings=(where, None)).lower(state, *arguments).compile()
 
 
 def _trainer(factory: AlgorithmFactory, values: Values, config: Config, env: Environment) -> Trainer:

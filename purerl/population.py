@@ -20,7 +20,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl import checkpoint, memory, sharding
-from purerl.lanes import AXIS, TOGETHER, Values, blank, keep, place, train_lanes
+from purerl.lanes import AXIS, TOGETHER, Values, blank, compile_in_place, place, train_lanes
 from purerl.prng import is_key
 from purerl.search import Range
 from purerl.sweep_plan import SweepPlan
@@ -85,10 +85,10 @@ def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Ra
 
 
 def program(factory: AlgorithmFactory, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
-    """Return the jitted function of one generation of (population, seeds) agents.
+    """Return the function of one generation of (population, seeds) agents.
 
     (members, seeds u32[lanes], updates i32[], generation i32[], last bool[], config, env)
-      -> (members, parents i32[population, seeds], Point[lanes]); after the last generation nobody is replaced.
+      -> (members, (parents i32[population, seeds], Point[lanes])); after the last generation nobody is replaced.
     """
     train = train_lanes(factory, mesh)
     size, num_seeds = shape
@@ -111,9 +111,9 @@ def program(factory: AlgorithmFactory, mesh: Mesh, dimensions: Mapping[str, Rang
         lanes = jnp.concatenate([lanes, jnp.arange(real, seeds.shape[0], dtype=jnp.int32)])
         take = lambda x: x if is_key(x) else x[lanes]  # a copy keeps its own randomness
         new_state = jax.tree.map(take, state._replace(num_updates=()))._replace(num_updates=state.num_updates)
-        return keep(Members(new_state, values, scores[lanes]), mesh), parents, point
+        return Members(new_state, values, scores[lanes]), (parents, point)
 
-    return jax.jit(generation, donate_argnums=0)
+    return generation
 
 
 def _key(seed: Array) -> Key:
@@ -170,8 +170,8 @@ class Population:
         """Train one generation; return whether the last checkpoint is old."""
         if self._compiled is None:
             self._compile()
-        members, parents, point = self._compiled(self._members, *self._arguments(self.generation))
-        values, parents, point = jax.device_get((members.values, parents, point))
+        members, more = self._compiled(self._members, *self._arguments(self.generation))
+        values, (parents, point) = jax.device_get((members.values, more))
         self._members = members
         table = lambda x: x[: self._last + 1].reshape(self.shape)
         self.returns[self.generation], self.parents[self.generation] = table(point.episode_return), parents
@@ -204,8 +204,8 @@ class Population:
         began = time.perf_counter()
         if self._members is None:
             self._members = self._place(self._blank())
-        jitted = program(self.plan.factory, self._mesh, self.dimensions, self.shape)
-        self._compiled = jitted.lower(self._members, *self._arguments(0)).compile()
+        generation = program(self.plan.factory, self._mesh, self.dimensions, self.shape)
+        self._compiled = compile_in_place(generation, self._members, *self._arguments(0))
         needed, free = memory.needed(self._compiled), memory.free()
         if needed > free:
             raise memory.too_little(f"{self.shape[0]} members x {self.shape[1]} seeds", needed, free)

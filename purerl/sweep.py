@@ -199,8 +199,8 @@ class Sweep:
     def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
         """Take a folder; with `go_on`, what is complete there."""
         self.plan, self.folder, self.plain = plan, folder, plain
-        self._lock = lock(folder, "sweep.toml") if folder is not None else None
         self.method = make_method(plan)
+        self._lock = lock(folder, "sweep.toml") if folder is not None else None
         if go_on and folder is not None:
             self.method.restore(folder)
         self._share_before, self._steps_before = self.method.share(), self._steps()
@@ -224,11 +224,10 @@ class Sweep:
                 self.display.stage("compiling")
                 while self.method.share() < 1 and not stop.signal:
                     worth = self.method.advance()
-                    if worth or time.perf_counter() - self._shown > SHOW_SECONDS:
+                    if time.perf_counter() - self._shown > SHOW_SECONDS or self.method.share() == 1:
                         self._show()
                     if worth:
                         self._save()
-                self._show()
                 return self._finish(stop.signal)
         finally:
             self.display.close()

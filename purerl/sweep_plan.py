@@ -1,6 +1,7 @@
 """A sweep before it runs: everything that can be refused is refused here, before anything is compiled or written."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,10 +90,31 @@ class SweepPlan(NamedTuple):
             steps[group.members] = np.cumsum(self.spans(group)) * group.config.steps_per_update
         return steps
 
+    def ladder(self) -> tuple[int, list[int]]:
+        """Return of halving (updates from one point to the next, `rungs`)."""
+        num_updates = self.groups[0].num_updates
+        span = math.ceil(num_updates / self.options.points)
+        return span, rungs(num_updates // span, self.options.eta, self.options.rungs)
+
     def mesh(self) -> Mesh:
         """Return the devices."""
         count = self.options.devices or len(jax.devices())
         return make_mesh(count, {AXIS: count})
+
+
+def rungs(points: int, eta: int, count: int) -> list[int]:
+    """Return the points of the curves at which trials are compared, ascending, the last one at the end.
+
+    Raises:
+      InputError: if there are too few points.
+    """
+    found = [round(points / eta**i) for i in reversed(range(count))]
+    if found[0] < 1 or len(set(found)) < count:
+        raise InputError(
+            f"{count} rungs with eta {eta} need at least {eta ** (count - 1)} points of at least an update each; "
+            f"there are {points}"
+        )
+    return found
 
 
 def make_sweep_plan(
@@ -131,6 +153,8 @@ def make_sweep_plan(
         raise InputError(f"{options.method} searches numbers only, and {_shapes_told(groups)} are shapes: use random")
     plan = SweepPlan(run, env, chosen, options, dimensions, trials, groups)
     plan.mesh()  # refuses more devices than there are
+    if options.method == "halving":
+        plan.ladder()  # refuses too few points
     if options.method == "pbt":
         _check_population(plan)
     return plan
