@@ -80,6 +80,7 @@ class EvolvePlan(NamedTuple):
     tasks: tuple[Task, ...]
     strategy: Any
     text: str  # of its file
+    algorithm: str = "ppo"  # that it is a part of
 
     def evolution(self, chunk: int | None, mesh: Mesh | None) -> Evolution:
         """Return it as pure functions."""
@@ -205,7 +206,9 @@ def _plan(
     factory, _ = registry.algorithm(entry.algorithm)
     learner = Plug(factory, entry.argument)
     text = _dump(objective, options, tasks, {name: parameters for name, (_, parameters) in runs.items()})
-    plan = EvolvePlan(objective, options, candidate, learner, tasks, make_strategy(options, candidate), text)
+    plan = EvolvePlan(
+        objective, options, candidate, learner, tasks, make_strategy(options, candidate), text, entry.algorithm
+    )
     plan.evolution(1, None)  # refuses what cannot be
     return plan
 

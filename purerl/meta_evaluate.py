@@ -1,0 +1,255 @@
+"""Is a learnt objective better? It and its rivals, on the tasks it was evolved on and on others, with fresh seeds.
+
+The rivals train the same number of agents for as long: PPO and DPO as they are, and PPO whose learning rate and clip
+were searched for with as many trainings as the evolution had.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from purerl import stats
+from purerl.display import number
+from purerl.drifts import DPO
+from purerl.errors import InputError
+from purerl.evolution import centred_ranks, nan_is_worst
+from purerl.evolve import Evolved
+from purerl.evolve_plan import EvolvePlan, make_task
+from purerl.lifetimes import Task, in_chunks, score
+from purerl.objectives import Clip, Drifting
+from purerl.train import make_train
+from purerl.types import AlgorithmFactory, Array, Key, PyTree
+
+RATES = (1e-4, 1e-1)  # learning rates that are tried, evenly over orders of magnitude
+CLIPS = (0.02, 1.0)
+TRIALS = 64  # settings that are tried
+
+
+class Method(NamedTuple):
+    """A rival: a learner, and what it changes in a task's config."""
+
+    plug: Callable[[PyTree], Any]
+    candidate: PyTree
+    changes: Mapping[str, Any] = MappingProxyType({})
+
+
+class Row(NamedTuple):
+    """How one method did on one task, or on all of them together."""
+
+    task: str
+    held_out: bool
+    method: str
+    iqm: float
+    interval: tuple[float, float]
+    improvement: float  # how probably a training with the learnt objective is better
+    improvement_interval: tuple[float, float]
+
+
+class MetaEvaluation(NamedTuple):
+    """What came out."""
+
+    scores: dict[str, dict[str, np.ndarray]]  # task -> method -> f32[meta-seeds * seeds]
+    rows: list[Row]
+    tuned: dict[str, float]  # what the search for PPO found
+
+    def text(self) -> str:
+        """Return a table."""
+        lines = [f"{'task':24} {'method':12} {'IQM':>9}  {'95% interval':>19}   P(learnt is better)"]
+        for row in self.rows:
+            low, high = row.interval
+            better = row.improvement_interval
+            told = "" if row.method == "learnt" else f"{row.improvement:.2f}  ({better[0]:.2f} .. {better[1]:.2f})"
+            name = row.task + (" (held out)" if row.held_out else "")
+            lines.append(
+                f"{name:24} {row.method:12} {number(row.iqm):>9}  {number(low):>8} .. {number(high):>8}   {told}"
+            )
+        return "\n".join(lines)
+
+    def table(self) -> dict[str, Any]:
+        """Return all of it for a JSON file."""
+        scores = {task: {m: np.asarray(s, float).tolist() for m, s in own.items()} for task, own in self.scores.items()}
+        return {"rows": [row._asdict() for row in self.rows], "tuned_ppo": self.tuned, "scores": scores}
+
+
+def meta_evaluate(
+    runs: Sequence[Evolved],
+    held_out: Sequence[str] = (),
+    seeds: int = 32,
+    tuning: float = 1.0,
+    kind: str = "final",
+    mesh: Mesh | None = None,
+) -> MetaEvaluation:
+    """Compare a learnt objective with PPO, DPO and a tuned PPO.
+
+    Args:
+      runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
+      held_out: environments beside those it was evolved on; their config is that of the first task.
+      seeds: agents per task and method (and meta-seed).
+      tuning: the tuned PPO's trainings, as a share of the evolution's; 0: leave it out.
+      kind: "final" or "auc": what is compared.
+      mesh: of `purerl.sharding`.
+
+    Raises:
+      InputError: if what was evolved is no part of PPO, or a task cannot be.
+    """
+    plan = runs[0].plan
+    if plan.algorithm != "ppo":
+        raise InputError(f"{plan.name} is no part of ppo: there is nothing alike to compare it with")
+    if any(run.plan.name != plan.name for run in runs):
+        raise InputError(f"the runs evolved different things: {', '.join(sorted({run.plan.name for run in runs}))}")
+    tasks = [*plan.tasks, *(_like(plan.tasks[0], name, plan) for name in held_out)]
+    methods = {"PPO": Method(_objective, Clip()), "DPO": Method(_objective, Drifting(drift=DPO()))}
+    tuned: dict[str, float] = {}
+    if tuning > 0:
+        tuned = tune_ppo(plan.tasks, max(1, round(plan.lifetimes * tuning)), kind, mesh)
+        changes = {"learning_rate": tuned["learning_rate"]}
+        methods["tuned PPO"] = Method(_objective, Clip(epsilon=tuned["clip_epsilon"]), changes)
+    keys = jax.random.split(jax.random.fold_in(jax.random.key(plan.options.seed), 0x6D657461), seeds)
+    scores: dict[str, dict[str, np.ndarray]] = {}
+    for task in tasks:
+        own = [_scores(task, Method(plan.learner, run.candidate), keys, kind, mesh) for run in runs]
+        rivals = {name: _scores(task, method, keys, kind, mesh) for name, method in methods.items()}
+        scores[task.name] = {"learnt": np.concatenate(own), **rivals}
+    known = {task.name for task in plan.tasks}
+    return MetaEvaluation(scores, _rows(scores, known), tuned)
+
+
+def tune_ppo(
+    tasks: Sequence[Task], trainings: int, kind: str, mesh: Mesh | None = None, tell: Callable[[str], None] = print
+) -> dict[str, float]:
+    """Search PPO's learning rate and clip at random, with so many trainings in all.
+
+    Args:
+      tasks: settings are ranked on each; the best mean rank wins.
+      trainings: shared evenly by `TRIALS` settings, or one each where there are fewer.
+      kind: "final" or "auc": what is compared.
+      mesh: of `purerl.sharding`.
+      tell: is given a line now and then.
+
+    Returns:
+      learning_rate and clip_epsilon.
+    """
+    trials = max(2, min(TRIALS, trainings // len(tasks)))
+    rounds = max(1, trainings // (trials * len(tasks)))
+    draws = np.random.default_rng(0).uniform(size=(2, trials))
+    rates, clips = (
+        np.exp(np.log(low) + u * np.log(high / low)) for u, (low, high) in zip(draws, (RATES, CLIPS), strict=True)
+    )
+    rates, clips = rates.astype(np.float32), clips.astype(np.float32)
+
+    def all_trials(task: Task, key: Key) -> Array:
+        def one(rate: Array, clip: Array) -> Array:
+            return live(task, Method(_objective, Clip(epsilon=clip), {"learning_rate": rate}), key, kind)
+
+        return in_chunks(one, (jnp.asarray(rates), jnp.asarray(clips)), None, mesh)
+
+    ranks = np.zeros(trials)
+    for task in tasks:
+        compiled = jax.jit(lambda key, task=task: all_trials(task, key))
+        for n in range(rounds):
+            scores = jax.device_get(compiled(jax.random.fold_in(jax.random.key(1), n)))
+            ranks += np.asarray(centred_ranks(nan_is_worst(jnp.asarray(scores))))
+            if n in (0, rounds // 2):
+                tell(f"tuning PPO on {task.name}: {(n + 1) * trials:,} of {rounds * trials:,} trainings")
+    best = int(np.argmax(ranks))
+    return {
+        "learning_rate": float(rates[best]),
+        "clip_epsilon": float(clips[best]),
+        "trainings": rounds * trials * len(tasks),
+    }
+
+
+def live(task: Task, method: Method, key: Key, kind: str) -> Array:
+    """Train once and return how well it went, f32[]."""
+    key_env, key_train = jax.random.split(key)
+    env = task.env if task.redraw is None else task.redraw(key_env, task.env)
+    config = dataclasses.replace(task.config, **method.changes)
+    return score(*make_train(method.plug(method.candidate), env, config, task.total_timesteps)(key_train), kind)
+
+
+def _scores(task: Task, method: Method, keys: Key, kind: str, mesh: Mesh | None) -> np.ndarray:
+    run = jax.jit(lambda keys: in_chunks(lambda key: live(task, method, key, kind), (keys,), None, mesh))
+    return np.asarray(jax.device_get(run(keys)))
+
+
+def _like(task: Task, name: str, plan: EvolvePlan) -> Task:
+    """Return a held-out task: another environment, the config of the first task."""
+    known = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
+    flags = {key: value for key, value in known.items() if value is not None}
+    held = make_task(plan.algorithm, name, flags, {})
+    kinds = [type(space).__name__ for space in (task.env.action_space, held.env.action_space)]
+    if kinds[0] != kinds[1]:
+        raise InputError(f"tasks must have actions of one kind: {task.name} ({kinds[0]}), {name} ({kinds[1]})")
+    return held
+
+
+def _objective(candidate: PyTree) -> AlgorithmFactory:
+    from purerl.algos.ppo import ppo
+
+    return partial(ppo, objective=candidate)
+
+
+def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> list[Row]:
+    rows = []
+    for task, own in scores.items():
+        for method, values in own.items():
+            known = np.where(np.isfinite(values), values, np.nanmin(values) if np.isfinite(values).any() else 0.0)
+            low, high = stats.bootstrap_interval(known)
+            better = improvement([own["learnt"]], [values])
+            rows.append(Row(task, task not in trained, method, float(stats.iqm(known)), (low, high), *better))
+    for held_out in (False, True):
+        group = [own for task, own in scores.items() if (task not in trained) == held_out]
+        for method in group[0] if len(group) > 1 else ():
+            better = improvement([own["learnt"] for own in group], [own[method] for own in group])
+            name = "all held-out tasks" if held_out else "all training tasks"
+            rows.append(Row(name, held_out, method, np.nan, (np.nan, np.nan), *better))
+    return rows
+
+
+def improvement(
+    ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray], resamples: int = 2000
+) -> tuple[float, tuple[float, float]]:
+    """Return how probably one of `ours` is better than one of `theirs`, averaged over tasks, and its 95% interval.
+
+    Args:
+      ours, theirs: f[seeds] per task; NaN is worse than anything.
+      resamples: of the stratified bootstrap.
+    """
+    wins = []
+    for x, y in zip(ours, theirs, strict=True):
+        x, y = (np.where(np.isnan(values), -np.inf, values) for values in (x, y))
+        wins.append((x[:, None] > y).astype(np.float64) + 0.5 * (x[:, None] == y))
+    rng = np.random.default_rng(0)
+    drawn = [
+        np.mean(
+            [w[np.ix_(rng.integers(0, len(w), len(w)), rng.integers(0, w.shape[1], w.shape[1]))].mean() for w in wins]
+        )
+        for _ in range(resamples)
+    ]
+    low, high = np.percentile(drawn, [2.5, 97.5])
+    return float(np.mean([w.mean() for w in wins])), (float(low), float(high))
+
+
+def save(found: MetaEvaluation, folder: Path) -> Path:
+    """Write meta_evaluation.json into an evolution's folder; return where it is."""
+    path = folder / "meta_evaluation.json"
+    text = json.dumps(_without_nan(found.table()), indent=2, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+    return path
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
