@@ -29,7 +29,7 @@ class Chunks:
         self.sizes = np.zeros(len(plan.groups), np.int64)  # trials at once in each group; 0: not known yet
         self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))
         self.compile_seconds = 0.0
-        self._mesh = plan.mesh()
+        self._mesh = plan.mesh
         self._compiled: tuple[int, Any] | None = None  # the group and its program
         self._chunk: np.ndarray | None = None  # the trials on the device, by their place in the group
         self._point = 0

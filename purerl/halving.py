@@ -77,7 +77,7 @@ class Halving:
         self.reached, self.target = np.zeros(trials, np.int64), np.zeros(trials, np.int64)
         num_slots = options.slots or max(1, trials // options.eta ** (options.rungs - 1))
         self.slots = np.full(min(num_slots, trials), IDLE)
-        self._mesh = plan.mesh()
+        self._mesh = plan.mesh
         self._lanes = sharding.pad(len(self.slots) * seeds, self._mesh, AXIS)
         self._bank: TrainState | None = None
         self._compiled: Any = None

@@ -135,7 +135,7 @@ class Population:
         self.parents, self.returns = np.zeros(times, np.int32), np.zeros(times, np.float32)
         start = {name: np.broadcast_to(column[:, None], times) for name, column in self.group.values.items()}
         self.history = {name: np.concatenate([column, column[:1]]) for name, column in start.items()}
-        self._mesh = plan.mesh()
+        self._mesh = plan.mesh
         self._lane = np.minimum(np.arange(sharding.pad(self.shape[0] * self.shape[1], self._mesh, AXIS)), self._last)
         self._members: Members | None = None
         self._compiled: Any = None

@@ -1,19 +1,17 @@
 """Sweeps: many trials times many seeds in a few compiled programs. A sweep's life on the host."""
 
+import dataclasses
 import time
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import jax
 import numpy as np
 
-from purerl import registry
 from purerl.chunks import Chunks
 from purerl.config import RunOptions, Settings, settings
 from purerl.display import duration, number, open_display
 from purerl.errors import InputError
 from purerl.interrupt import Stop
-from purerl.lanes import with_values
 from purerl.plan import lock, new_folder
 from purerl.search import Choices, IntUniform, LogUniform, Range, Uniform, text
 from purerl.sweep_plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, named, saved_plan, told
@@ -63,6 +61,7 @@ def sweep(
     method: str = "random",
     total_timesteps: int | None = None,
     seed: int = 0,
+    devices: int | str = "auto",
     out: str | Path | None = None,
     resume: bool = False,
     plain: bool = False,
@@ -84,6 +83,7 @@ def sweep(
         training).
       total_timesteps: environment steps of each agent; as the config says if none is given.
       seed: the first seed; it draws the trials, too.
+      devices: how many share the agents; "auto": all, on a CPU one per core.
       out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; none is written without one.
       resume: go on with the sweep in `out`, if there is one.
       plain: lines of text instead of a live panel.
@@ -92,7 +92,9 @@ def sweep(
     Raises:
       InputError: for what cannot be, before anything is compiled.
     """
-    run, factory, task = _settings(algorithm, env, config, num_seeds, seed, total_timesteps)
+    run, factory, task = _settings(algorithm, env, config, RunOptions(seed=seed, seeds=num_seeds, devices=devices))
+    if total_timesteps is not None:
+        run = dataclasses.replace(run, config=dataclasses.replace(run.config, total_timesteps=total_timesteps))
     options = SearchOptions(method=method, trials=num_trials, **search)
     plan = make_sweep_plan(run, options, over, task, factory)
     folder = Path(out) if out is not None else None
@@ -117,22 +119,15 @@ def resume(folder: Path, plain: bool = False) -> int:
     return Sweep(saved_plan(folder), folder, plain, go_on=True).complete()
 
 
-def _settings(
-    algorithm: Any, env: Any, config: Any, num_seeds: int, seed: int, total_timesteps: int | None
-) -> tuple[Settings, Any, Any]:
-    """Return (settings, factory, environment) of a sweep that was called from Python."""
+def _settings(algorithm: Any, env: Any, config: Any, options: RunOptions) -> tuple[Settings, Any, Any]:
+    """Return (settings, factory, environment) of a sweep that was called from Python; None: as the settings name it."""
     name, task = named(algorithm, env)
+    parameters: dict[str, Any] = {}
     if config is None:
-        run = settings(name, task, {"seed": seed, "seeds": num_seeds})
-        config, parameters = run.config, run.parameters if isinstance(env, str) else {}
-    else:
-        parameters = {}
-    if total_timesteps is not None:
-        config, _ = with_values(config, None, {"total_timesteps": total_timesteps})
-    options = RunOptions(seed=seed, seeds=num_seeds)
+        tuned = settings(name, task, {})
+        config, parameters = tuned.config, tuned.parameters if isinstance(env, str) else {}
     run = Settings(algorithm=name, environment=task, options=options, config=config, parameters=parameters)
-    factory = algorithm if callable(algorithm) else registry.algorithm(algorithm)[0]
-    return run, factory, None if isinstance(env, str) else env
+    return run, algorithm if callable(algorithm) else None, None if isinstance(env, str) else env
 
 
 def _new_folder(plan: SweepPlan, out: Path | None) -> Path:
@@ -212,7 +207,8 @@ class Sweep:
     def complete(self) -> int:
         """Sweep to the end, or until a signal; return the exit code."""
         run, options = self.plan.settings, self.plan.options
-        device = jax.devices()[0].platform
+        mesh = self.plan.mesh
+        device = f"{mesh.size} x {mesh.devices.flat[0].platform}"
         self.display = open_display(
             f"sweep of {run.algorithm} on {run.environment}, {options.method}, {device}", self.plain
         )

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import registry, search
+from purerl import devices, policies, search
 from purerl.config import Settings, coerce, dump, hints, option, read_toml, settings
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static
@@ -33,7 +33,6 @@ class SearchOptions:
     trials: int = option(64, "trials in all; the size of the population of pbt", at_least=1)
     points: int = option(50, "points of each curve, whatever the run's length", at_least=1)
     chunk: int = option(0, "trials trained at once; 0: as many as serve speed and memory")
-    devices: int = option(0, "devices that share the trials; 0: all there are")
     eta: int = option(3, "halving: one in so many goes on to the next rung", at_least=2)
     rungs: int = option(3, "halving: lengths at which trials are compared, the last the whole run", at_least=2)
     slots: int = option(0, "halving: trials trained at once; 0: as many as reach the last rung")
@@ -66,6 +65,7 @@ class SweepPlan(NamedTuple):
     dimensions: dict[str, search.Dimension]
     trials: list[dict[str, Any]]  # the values of each by name, in order
     groups: list[Group]
+    mesh: Mesh  # of the devices that share the agents
 
     @property
     def num_points(self) -> int:
@@ -95,11 +95,6 @@ class SweepPlan(NamedTuple):
         num_updates = self.groups[0].num_updates
         span = math.ceil(num_updates / self.options.points)
         return span, rungs(num_updates // span, self.options.eta, self.options.rungs)
-
-    def mesh(self) -> Mesh:
-        """Return the devices."""
-        count = self.options.devices or len(jax.devices())
-        return make_mesh(count, {AXIS: count})
 
 
 def rungs(points: int, eta: int, count: int) -> list[int]:
@@ -141,8 +136,11 @@ def make_sweep_plan(
         value, least = getattr(options, field.name), field.metadata["at_least"]
         if field.name != "method" and not value >= least:
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
-    chosen: AlgorithmFactory = registry.algorithm(run.algorithm)[0] if factory is None else factory
+    mesh = _mesh(run)
     env = make_environment(run.environment, run.parameters) if env is None else env
+    chosen, config = (factory, run.config) if factory else policies.assemble(run, env)
+    if config is not run.config:
+        raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
     if run.options.seed + run.options.seeds > 2**32:
         raise InputError(f"seed is {run.options.seed}; seeds must be below 2^32")
     dimensions = search.bind(over, run.config, env)
@@ -151,13 +149,24 @@ def make_sweep_plan(
     groups = _groups(chosen, run.config, env, trials)
     if options.method in ("halving", "pbt") and len(groups) > 1:
         raise InputError(f"{options.method} searches numbers only, and {_shapes_told(groups)} are shapes: use random")
-    plan = SweepPlan(run, env, chosen, options, dimensions, trials, groups)
-    plan.mesh()  # refuses more devices than there are
+    plan = SweepPlan(run, env, chosen, options, dimensions, trials, groups, mesh)
     if options.method == "halving":
         plan.ladder()  # refuses too few points
     if options.method == "pbt":
         _check_population(plan)
     return plan
+
+
+def _mesh(run: Settings) -> Mesh:
+    """Return the devices; on a CPU that was not used yet, as many as there are cores."""
+    count = run.options.devices
+    if run.options.mesh:
+        raise InputError(f"mesh is {','.join(run.options.mesh)}; a sweep spreads its agents over all of its --devices")
+    if count != "auto" and not (isinstance(count, int) and count >= 1):
+        raise InputError(f"devices is {count}; it must be auto or an integer, at least 1")
+    devices.make_host_devices(devices.cores() if count == "auto" else int(count))
+    count = devices.usable() if count == "auto" else int(count)
+    return make_mesh(count, {AXIS: count})
 
 
 def _check_population(plan: SweepPlan) -> None:

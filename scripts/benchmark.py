@@ -234,7 +234,22 @@ def memory() -> None:
     CONSOLE.print(made)
 
 
-PARTS = {"speed": speed, "replay": replays, "sac": sac, "seeds": seeds, "start": start, "memory": memory}
+def scale() -> None:
+    """Many agents at once: see benchmark_scale.py."""
+    from benchmark_scale import main as measure
+
+    measure()
+
+
+PARTS = {
+    "speed": speed,
+    "replay": replays,
+    "sac": sac,
+    "seeds": seeds,
+    "start": start,
+    "memory": memory,
+    "scale": scale,
+}
 
 
 def main() -> None:

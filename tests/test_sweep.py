@@ -177,7 +177,7 @@ COMMAND = [
     *("sweep", "ppo", "CartPole-v1", "--over", "learning_rate=1e-4:1e-1:log", "--over", "env.gravity=8:12"),
     *("--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2", "--num-epochs", "2"),
     *("--hidden-sizes", "8", "--total-timesteps", "12800", "--seeds", "2", "--points", "4", "--plain"),
-    *("--trials", "60", "--chunk", "2", "--devices", "1"),
+    *("--trials", "60", "--chunk", "2"),
 ]
 
 

@@ -8,7 +8,7 @@ import click
 from purerl.commands.options import PATH, AlgorithmCommand
 from purerl.errors import InputError
 
-SEARCH = ("method", "trials", "points", "chunk", "devices", "eta", "rungs", "slots", "generations")  # of SearchOptions
+SEARCH = ("method", "trials", "points", "chunk", "eta", "rungs", "slots", "generations")  # of SearchOptions
 SEEDS = 8
 
 
@@ -31,7 +31,7 @@ SEEDS = 8
 @click.option("--method", metavar="METHOD", help="random, grid, qmc (Sobol points), halving or pbt; default random.")
 @click.option("--points", metavar="N", help="Points of each curve; default 50.")
 @click.option("--chunk", metavar="N", help="Trials at once; default: as many as serve speed and memory.")
-@click.option("--devices", metavar="N", help="Devices that share the trials; default: all there are.")
+@click.option("--devices", metavar="N", help="Devices that share the agents; default auto: all, on a CPU one per core.")
 @click.option("--eta", metavar="N", help="halving: one in so many goes on to the next rung; default 3.")
 @click.option("--rungs", metavar="N", help="halving: lengths at which trials are compared; default 3.")
 @click.option("--slots", metavar="N", help="halving: trials at once; default: as many as reach the last rung.")
