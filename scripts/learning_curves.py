@@ -113,7 +113,8 @@ def draw(task: str, results: Path = FOLDER) -> None:
         level = path_of(task, "random", results)
         levels = {"random policy": float(read(level).final().mean())} if level.exists() else {}
         curves = [(label, read(path).columns) for label, path in there.items()]
-        plot.draw(curves, task, results / f"{task.replace('/', '-')}.png", levels)
+        title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
+        plot.draw(curves, title, results / f"{task.replace('/', '-')}.png", levels)
 
 
 def table(results: Path = FOLDER) -> str:

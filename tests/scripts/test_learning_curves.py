@@ -1,0 +1,142 @@
+"""Published curves: what is in `results/` is that of `configs/`, and short runs still reach it."""
+
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from purerl.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def script():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        yield importlib.import_module("learning_curves")
+
+
+@pytest.fixture(scope="module")
+def files(script):
+    return importlib.import_module("result_file")
+
+
+def published(script, files):
+    """The figures that have a result, with it."""
+    paths = [(figure, files.path_of(figure.task, figure.label)) for figure in script.FIGURES]
+    return [(figure, files.read(path)) for figure, path in paths if path.exists()]
+
+
+def test_figures_are_named_once_and_have_settings(script):
+    names = [(figure.task, figure.label) for figure in script.FIGURES]
+    assert len(set(names)) == len(names)
+    for figure in script.FIGURES:
+        assert script.settings_for(figure).options.seeds == figure.seeds
+
+
+def test_results_are_those_of_the_settings_in_configs(script, files):
+    found = published(script, files)
+    assert found
+    for figure, result in found:
+        assert files.same(result.head, script.settings_for(figure)), f"{figure}: run it --again"
+        assert result.made["settings_digest"] == files.digest(files.chosen(result.head))
+        assert {"commit", "device", "jax", "frames"} <= result.made.keys()
+        assert np.isfinite(result.final()).all() and len(result.final()) == result.head["seeds"]
+
+
+def test_pages_are_made_of_the_files(script, files):
+    page = (files.FOLDER / "README.md").read_text()
+    assert page == script.table(), "python scripts/learning_curves.py --table"
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert links and all((files.FOLDER / link).is_file() for link in links)
+
+
+@pytest.fixture(scope="module")
+def small(script, tmp_path_factory):
+    """A short run of two seeds, published in an empty folder."""
+    folder = tmp_path_factory.mktemp("curves")
+    changes = {"total_timesteps": 4096, "eval_episodes": 4, "evaluations": 2}
+    figure = script.FIGURES[0]._replace(changes=changes, seeds=2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(script, "RUNS", folder / "runs")
+        assert script.train(figure, None, False, folder) == 0
+        script.play_randomly(figure.task, False, folder)
+        yield figure, folder
+
+
+def test_a_run_becomes_a_file_that_tells_all(script, files, small):
+    figure, folder = small
+    result = files.read(files.path_of(figure.task, figure.label, folder))
+    assert result.made["frames"] == 4096 and result.head["hidden_sizes"] == [64, 64]
+    assert result.head["env"]["time_limit"] == 500
+    assert set(result.columns) == set(files.COLUMNS) and sorted(set(result.columns["seed"])) == [0, 1]
+    assert len(result.final()) == 2 and (result.final() >= 8).all()
+    assert files.same(result.head, script.settings_for(figure))
+    assert not files.same(result.head, script.settings_for(figure._replace(changes={"learning_rate": 1.0})))
+    from purerl import config
+
+    again = config.settings(None, None, {}, {}, head_of(files.path_of(figure.task, figure.label, folder)))
+    assert again.config == script.settings_for(figure).config
+
+
+def head_of(path):
+    """Write the head of a result as a config.toml."""
+    lines = [line[2:] for line in path.read_text().split("# [result]")[0].splitlines() if line.startswith("#")]
+    written = path.with_suffix(".toml")
+    written.write_text("\n".join(lines))
+    return written
+
+
+def test_what_is_there_is_kept(script, files, small, capsys):
+    figure, folder = small
+    path = files.path_of(figure.task, figure.label, folder)
+    before = path.read_bytes()
+    assert script.train(figure, None, False, folder) == 0
+    assert path.read_bytes() == before
+    assert script.train(figure._replace(changes={"learning_rate": 1.0}), None, False, folder) == 0
+    assert "--again makes it anew" in capsys.readouterr().out and path.read_bytes() == before
+
+
+def test_pictures_and_tables_of_one_task(script, small):
+    figure, folder = small
+    script.make_pages([figure.task], folder)
+    assert (folder / "CartPole-v1.png").stat().st_size > 10_000
+    rows = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("| [")]
+    assert [row.split("]")[0] for row in rows] == ["| [ppo", "| [random"]
+    assert "4,096 | 2 |" in rows[0] and "490.0 +- 6.1 (CleanRL)" in rows[0]
+
+
+def test_worse_means_more_than_chance(script):
+    old = np.array([100.0, 110.0, 90.0, 105.0, 95.0])
+    compare = lambda new: script.Comparison(None, 0, np.array(new), old)
+    assert not compare([95.0, 99.0, 101.0, 93.0]).worse
+    assert not compare([180.0, 190.0, 200.0, 210.0]).worse
+    assert compare([60.0, 63.0, 61.0, 58.0]).worse
+
+
+def test_short_runs_reach_what_is_published(script):
+    figure = script.select(["CartPole-v1"], ["ppo"])[0]
+    found = script.check(figure, steps=20_000)
+    assert found.env_steps <= 20_000 and len(found.new) == script.CHECK_SEEDS
+    assert found.published.mean() > 40, "it has learned something by then"
+    assert not found.worse, (found.new, found.published)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_all_short_runs_reach_what_is_published(script, files):
+    for figure, _ in published(script, files):
+        found = script.check(figure)
+        assert not found.worse, (figure, found.new, found.published)
+
+
+def test_unknown_names_are_told(script):
+    with pytest.raises(InputError, match="did you mean 'CartPole-v1'"):
+        script.select(["Cartpole-v1"], [])
+    with pytest.raises(InputError, match="unknown algorithm with a curve on Pendulum-v1 'dqn'"):
+        script.select(["Pendulum-v1"], ["dqn"])
+    with pytest.raises(InputError, match="name a task"):
+        script.main([])
