@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from purerl import replay
 from purerl.body import NetworkConfig
+from purerl.errors import InputError
 from purerl.replay import Replay
 from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
@@ -82,8 +83,27 @@ def move_towards(target: PyTree, params: PyTree, rate: Array | float) -> PyTree:
     return jax.tree.map(lambda old, new: old + rate * (new - old), target, params)
 
 
+def check_batch(config: OffPolicyConfig) -> None:
+    """Hold a batch to what is stored when learning starts.
+
+    Raises:
+      InputError: if it is larger.
+    """
+    stored = -(-config.learning_starts // config.steps_per_update) * config.steps_per_update
+    if config.batch_size > stored:
+        raise InputError(
+            f"batch_size {config.batch_size} is larger than the {stored} steps that are stored when learning starts, "
+            f"after learning_starts {config.learning_starts}"
+        )
+
+
 def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig) -> Replay:
-    """Return the uniform replay that the config describes."""
+    """Return the uniform replay that the config describes.
+
+    Raises:
+      InputError: if its sizes do not fit one another or the memory there is.
+    """
+    check_batch(config)
     return replay.uniform(
         spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount, config.n_step
     )

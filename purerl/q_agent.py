@@ -10,7 +10,15 @@ from purerl.errors import InputError
 from purerl.exploration import EpsilonGreedy, Exploration, greedy
 from purerl.fields import validate
 from purerl.networks import mask_illegal, split_mask
-from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, uniform_replay
+from purerl.off_policy import (
+    OffPolicyAgent,
+    OffPolicyConfig,
+    begin_agent,
+    check_batch,
+    learner,
+    move_towards,
+    uniform_replay,
+)
 from purerl.optimizers import adam, descend
 from purerl.priority import prioritized
 from purerl.q_networks import QNetwork, q_network
@@ -166,13 +174,9 @@ def replay_of(spec: EnvironmentSpec, config: QConfig) -> Replay:
     Raises:
       InputError: if its sizes do not fit one another or the memory there is.
     """
-    if config.batch_size > config.learning_starts:
-        raise InputError(
-            f"batch_size {config.batch_size} is larger than what is stored when learning starts: learning_starts "
-            f"{config.learning_starts}"
-        )
     if config.priority_exponent is None:
         return uniform_replay(spec, config)
+    check_batch(config)
     return prioritized(
         spec,
         config.replay_capacity,

@@ -197,7 +197,7 @@ def test_one_program_serves_vmapped_settings():
     ("changes", "message"),
     [
         ({"batch_size": 65}, "batch_size 65 is larger than"),
-        ({"learning_starts": 32}, "larger than what is stored when learning starts"),
+        ({"learning_starts": 32}, "batch_size 64 is larger than the 32 steps that are stored"),
         ({"epsilon_fraction": 1.5}, "epsilon_fraction is 1.5"),
         ({"core": "gru"}, "core is 'gru'"),
         ({"n_step": 17}, "n_step 17 is larger"),

@@ -13,7 +13,9 @@ from purerl.types import EnvironmentSpec, Rollout
 
 OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
 ACTION = Box(low=-2.0, high=6.0, shape=(1,))
-SMALL = SACConfig(hidden_sizes=(8,), batch_size=16, replay_capacity=256, learning_starts=1, num_envs=4)
+SMALL = SACConfig(
+    hidden_sizes=(8,), batch_size=16, replay_capacity=256, learning_starts=1, num_envs=4, rollout_length=8
+)
 
 
 def fill(action, truncated=False, terminated=False):
@@ -92,3 +94,5 @@ def test_refuses_what_it_cannot_do():
         sac(EnvironmentSpec(OBSERVATION, unbounded), SMALL)
     with pytest.raises(InputError, match="larger than the replay"):
         sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(batch_size=512, replay_capacity=256))
+    with pytest.raises(InputError, match="batch_size 64 is larger than the 32 steps that are stored"):
+        sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(batch_size=64, learning_starts=32))

@@ -13,7 +13,14 @@ from purerl.types import EnvironmentSpec, Rollout
 OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
 ACTION = Box(low=-2.0, high=2.0, shape=(1,))
 SPEC = EnvironmentSpec(OBSERVATION, ACTION)
-SIZES = {"hidden_sizes": (8,), "batch_size": 16, "replay_capacity": 256, "learning_starts": 1, "num_envs": 4}
+SIZES = {
+    "hidden_sizes": (8,),
+    "batch_size": 16,
+    "replay_capacity": 256,
+    "learning_starts": 1,
+    "num_envs": 4,
+    "rollout_length": 8,
+}
 
 
 def rollout(key):
