@@ -41,6 +41,10 @@ class RunOptions:
     checkpoint_interval: float = option(60.0, "seconds between two checkpoints")
     keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
     tensorboard: bool = option(False, "also write TensorBoard events")
+    sampler: str = option("auto", "the loop: auto, or on the host: serial, batched, alternating, async", None)
+    actors: int = option(2, "threads that collect, with sampler async", at_least=1)
+    deterministic: bool = option(False, "with sampler async: act with the policy of exactly one update before")
+    step_time_limit: float = option(60.0, "seconds that a step of a host environment may take")
     devices: int | str = option("auto", "devices the run takes; auto: one per seed, as far as there are any", None)
     mesh: tuple[str, ...] = option((), "how they are used, such as seed=4,data=2; empty: seeds first", None)
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from purerl import groups
 from purerl.groups import group_rewards, mean_reward
+from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.train import Trainer
 from purerl.types import Array, Key, PyTree
@@ -42,6 +43,8 @@ def evaluate(
       max_steps: where an episode that does not end is cut off.
       explore: act as in training instead of greedily.
     """
+    if isinstance(trainer.environment, HostSource):
+        return Evaluation(*trainer.play(agent, key, num_episodes, max_steps), group_return={})  # type: ignore[attr-defined]
     algo, env = trainer.algorithm, trainer.environment.env
     key_reset, key_run = jax.random.split(fast(key))
     env_state, observation = jax.vmap(env.reset)(jax.random.split(key_reset, num_episodes))

@@ -1,6 +1,7 @@
 """A run before it runs: everything that can be refused is refused here, before anything is written."""
 
 import contextlib
+import dataclasses
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from jax.sharding import Mesh
 from purerl import checkpoint, devices, policies, program, registry, tensorboard
 from purerl.config import FORMAT, Settings, read_toml, settings
 from purerl.errors import InputError
+from purerl.host import HostTrainer, make_host_trainer
+from purerl.host_program import HostParts, source_of
 from purerl.program import Functions, Progress
 from purerl.train import Trainer, make_trainer
 
@@ -22,8 +25,8 @@ class Plan(NamedTuple):
 
     settings: Settings
     env: Any
-    trainer: Trainer
-    parts: Functions
+    trainer: Trainer | HostTrainer
+    parts: Functions | HostParts
     shapes: Progress
     num_updates: int
     log_interval: int  # updates between two rows
@@ -44,7 +47,14 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     mesh = mesh or devices.choose(options.devices, options.mesh, options.seeds, config.num_envs)  # before JAX is used
     env = make_environment(run.environment, run.parameters)
     factory, config = policies.assemble(run, env)
-    trainer = make_trainer(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
+    source = source_of(env, run.environment, options, config)
+    if source is not None:
+        run = dataclasses.replace(run, parameters=run.parameters | source.parameters)  # those not given included
+        host = HostParts(factory, source, config, options, mesh)
+        trainer: Any = make_host_trainer(factory, source, config, host.settings())
+    else:
+        host = None
+        trainer = make_trainer(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
     num_updates = int(config.total_timesteps) // config.steps_per_update
     if num_updates < 1:
         raise InputError(
@@ -55,7 +65,7 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
     if options.tensorboard:
         tensorboard.require()
-    parts = program.functions(factory, env, config, options.seed, options.seeds, mesh)
+    parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh)
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
     return Plan(run, env, trainer, parts, program.template(parts), num_updates, log_interval, eval_interval)

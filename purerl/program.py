@@ -20,7 +20,7 @@ from purerl.interval import Interval
 from purerl.prng import is_key
 from purerl.sharding import lanes, pad, place, sharding
 from purerl.train import PER_ENVIRONMENT, Trainer, TrainState, make_trainer
-from purerl.types import AlgorithmFactory, Array, Config, Environment, PyTree
+from purerl.types import AlgorithmFactory, Array, Config, Environment, Metrics, PyTree
 
 EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
 SMALL = 300_000  # numbers in a run's state
@@ -53,6 +53,7 @@ class Program(NamedTuple):
     # (progress, number of updates, forget the interval first?) -> (progress, the interval's means, f32[seeds] each)
     evaluate: Callable[[PyTree, int, int], Evaluation]
     # (agent, number of updates, part) -> NumPy arrays [seeds, EVALUATION_BATCH]
+    close: Callable[[], None] = lambda: None  # release what host environments hold
 
 
 class Functions(NamedTuple):
@@ -110,8 +111,8 @@ def functions(
         return progress, progress.interval.means() | {"failed_at": progress.failed_at, "cause": progress.cause}
 
     def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, config: Config, env: Environment):
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _EVALUATION), update)
-        return evaluate(make_trainer(factory, env, config), agent, jax.random.fold_in(key, part), EVALUATION_BATCH)
+        trainer = make_trainer(factory, env, config)
+        return evaluate(trainer, agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
 
     start = lanes(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
     axes = (SEED_AXES, None, None, None, None)
@@ -129,13 +130,21 @@ def functions(
     )
 
 
-def template(parts: Functions) -> Progress:
+def evaluation_key(seed: Any, update: Any, part: Any) -> Array:
+    """Return the key of one call of `Program.evaluate` for one seed."""
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _EVALUATION), update)
+    return jax.random.fold_in(key, part)
+
+
+def template(parts: Any) -> Progress:
     """Return the shapes and dtypes of a run's `Progress`, with all lanes."""
+    if not isinstance(parts, Functions):
+        return parts.template()
     return parts.init.eval_shape(parts.seeds, *parts.numbers)
 
 
 def compile_program(
-    parts: Functions,
+    parts: Any,
     shapes: Progress,
     with_init: bool = True,
     with_training: bool = True,
@@ -144,7 +153,7 @@ def compile_program(
     """Compile side by side, and wait.
 
     Args:
-      parts: from `functions`.
+      parts: from `functions`, or what makes a program by itself, such as `HostParts`.
       shapes: from `template`.
       with_init: whether `init` is needed; a run that goes on does not start.
       with_training: whether `init` and `advance` are needed.
@@ -153,6 +162,8 @@ def compile_program(
     Raises:
       KeyboardInterrupt: if it was interrupted; the compiler's threads run on.
     """
+    if not isinstance(parts, Functions):
+        return parts.program(None, print)
     zero, numbers = np.int32(0), parts.numbers
     jobs: dict[str, Future] = {}
     pool = ThreadPoolExecutor(3)
@@ -213,8 +224,11 @@ def _begin(trainer: Trainer, seed: Array) -> Progress:
 
 
 def _step(trainer: Trainer, progress: Progress) -> Progress:
-    """Take one update, add what it was like to the interval, and look whether it failed."""
-    state, metrics = trainer.step(progress.state)
+    return account(progress, *trainer.step(progress.state))
+
+
+def account(progress: Progress, state: TrainState, metrics: Metrics) -> Progress:
+    """Return the progress after one more update: add what it was like to the interval, look whether it failed."""
     interval = progress.interval.add(state.vector.statistics, metrics)
     failed_now = (progress.failed_at == 0) & ~_all_finite({name: metrics[name] for name in interval.sums})
     failed_at = jnp.where(failed_now, state.num_updates, progress.failed_at)

@@ -19,6 +19,8 @@ import numpy as np
 from purerl import checkpoint, distributed, program, replay_memory, summary
 from purerl.config import Settings, dump
 from purerl.display import Silent, Snapshot, duration, open_display
+from purerl.host_environment import EnvironmentFailure
+from purerl.host_program import HostParts
 from purerl.interrupt import Stop
 from purerl.log import Log, read
 from purerl.plan import Plan, lock, make_plan, new_folder, saved_progress, saved_settings
@@ -75,6 +77,7 @@ class Run:
         self.checkpoints = folder / "checkpoints"
         self.update = 0
         self.progress: Any = None  # Progress, once there is one
+        self.program: Any = None  # likewise
         self.notes = {"wall_seconds": 0.0, "train_seconds": 0.0, "trained": 0, "compile_seconds": 0.0}
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
         self.first = distributed.is_first()
@@ -122,6 +125,12 @@ class Run:
             self.display.close()
             print(f"interrupted; the last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}")
             raise
+        except EnvironmentFailure as error:
+            self.display.close()
+            self.display.line(
+                f"{error}\nthe last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}"
+            )
+            return 1
         except jax.errors.JaxRuntimeError as error:
             if jax.process_count() == 1:
                 raise
@@ -131,24 +140,31 @@ class Run:
             self._release()
 
     def _release(self) -> None:
+        if self.program is not None:
+            self.program.close()
         if self._lock is not None:
             self._lock.close()
 
     def _compile(self) -> None:
         self.display.stage("compiling")
         began = time.perf_counter()
-        self.program = program.compile_program(
-            self.plan.parts,
-            self.plan.shapes,
-            with_init=self.progress is None,
-            interrupted=lambda: bool(self.stop.signal),
-        )
+        self.program = self._make_program()
         seconds = time.perf_counter() - began
         self.notes["compile_seconds"] += seconds
         self.display.line(f"compiled in {duration(seconds)}; writing {self.folder}")
         self._began = time.perf_counter() - self.notes["wall_seconds"]
         if self.progress is None:
             self.progress = self.program.init()
+
+    def _make_program(self) -> program.Program:
+        if isinstance(self.plan.parts, HostParts):
+            return self.plan.parts.program(self.folder, self.display.line)
+        return program.compile_program(
+            self.plan.parts,
+            self.plan.shapes,
+            with_init=self.progress is None,
+            interrupted=lambda: bool(self.stop.signal),
+        )
 
     def _prepare_imports(self) -> None:
         """Load what only the end needs while the device is busy."""
@@ -159,6 +175,7 @@ class Run:
     def _train(self) -> None:
         last_saved = time.monotonic()
         chunk, saved_at = 1, self.update
+        compiled = not isinstance(self.plan.parts, HostParts)  # a loop on the host compiles in its first update
         while self.update < self.plan.num_updates and not self._all_failed():
             to_log = self.plan.log_interval - self.update % self.plan.log_interval
             save = time.monotonic() - last_saved > self.options.checkpoint_interval
@@ -175,9 +192,13 @@ class Run:
             self.progress, means = self.program.advance(self.progress, num, fresh)
             seconds = time.perf_counter() - began
             self.update += num
-            self.notes["train_seconds"] += seconds
-            self.notes["trained"] += num
-            chunk = max(1, int(CHUNK_SECONDS * num / seconds))
+            if compiled or self.plan.num_updates == self.update:
+                self.notes["train_seconds"] += seconds
+                self.notes["trained"] += num
+                chunk = max(1, int(CHUNK_SECONDS * num / seconds))
+            else:
+                self.notes["compile_seconds"] += seconds
+            compiled = True
             self._note_failures(means.pop("failed_at"), means.pop("cause"))
             if self.update % self.plan.log_interval == 0 or self.update == self.plan.num_updates:
                 self._log(means)
@@ -245,7 +266,7 @@ class Run:
         own = [name for name in self.progress.interval.sums if name in means]
         new = means["episode_return"]
         self.returns = np.where(np.isnan(new), self.returns, new)
-        trained = self.notes["trained"] / self.notes["train_seconds"]
+        trained = self.notes["trained"] / max(self.notes["train_seconds"], 1e-9)
         self.display.update(
             Snapshot(
                 update=self.update,
@@ -253,7 +274,7 @@ class Run:
                 env_steps=env_steps,
                 total_steps=self.plan.num_updates * self.config.steps_per_update,
                 steps_per_second=trained * self.config.steps_per_update * self.options.seeds,
-                seconds_left=(self.plan.num_updates - self.update) / trained,
+                seconds_left=(self.plan.num_updates - self.update) / trained if trained else math.inf,
                 wall_seconds=wall,
                 episode_return=self.returns[alive],
                 evaluation_return=self.evaluation[alive],

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.host_environment import HostSource
 from purerl.interval import Interval
 from purerl.prng import convert
 from purerl.sharding import split_data, whole
@@ -68,6 +69,10 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
       A `Trainer`. `trainer.init(key)` gives a `TrainState`; `trainer.step(state)` gives the next one and metrics:
       the episodes' statistics (NaN where none ended) and the algorithm's own, float32 scalars.
     """
+    if isinstance(env, HostSource):
+        from purerl.host import make_host_trainer
+
+        return make_host_trainer(algorithm, env, config)  # type: ignore[return-value]
     vector = vectorize(env, config.num_envs, config.reset_policy, config.pool_size)
     algo = algorithm(EnvironmentSpec(env.observation_space, env.action_space), config)
 

@@ -11,6 +11,7 @@ from purerl import checkpoint, registry, render
 from purerl.config import Settings
 from purerl.errors import InputError
 from purerl.evaluate import Evaluation
+from purerl.host import HostTrainer
 from purerl.plan import Plan, make_plan, saved_progress, saved_settings
 from purerl.program import EVALUATION_BATCH, compile_program
 from purerl.sharding import make_mesh
@@ -22,7 +23,7 @@ class TrainedRun(NamedTuple):
     """What a run's newest checkpoint holds."""
 
     settings: Settings
-    trainer: Trainer
+    trainer: Trainer | HostTrainer
     state: TrainState  # leading axis: seeds, but for `num_updates`
     failed: np.ndarray  # bool[seeds], whether a seed's metrics stopped being finite
     plan: Plan

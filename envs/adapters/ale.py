@@ -1,0 +1,138 @@
+"""The Arcade Learning Environment's own vector of Atari games, as `ale/NAME`: ale-py steps them in C++ threads.
+
+Source: Bellemare et al. (2013), arXiv:1207.4708. ale-py is GPL-2.0 and only used where it is installed:
+pip install 'purerl[atari]'.
+"""
+
+import dataclasses
+import importlib
+import re
+from typing import Any
+
+import numpy as np
+
+from purerl.envs.adapters import host_common
+from purerl.errors import InputError, unknown
+from purerl.host_environment import HostEnvironment, HostSource, HostStep, NextStep
+from purerl.spaces import Discrete, Space
+
+VERSION = "-v5"
+
+
+def make(name: str, **parameters: Any) -> HostSource:
+    """Return a source of a game.
+
+    Args:
+      name: such as "Pong-v5".
+      **parameters: the fields of `AtariSettings`.
+
+    Raises:
+      InputError: if there is no such game or parameter.
+    """
+    if name not in names():
+        raise unknown("game of ale-py (or its ROM is missing)", name, names())
+    return ALESource(name, parameters)
+
+
+def names() -> list[str]:
+    """Return the games whose ROMs are there."""
+    return [_camel(rom) + VERSION for rom in _roms()]
+
+
+def _roms() -> list[str]:
+    return importlib.import_module("ale_py.roms").get_all_rom_ids()
+
+
+def _camel(rom: str) -> str:
+    return "".join(part.capitalize() for part in rom.split("_"))
+
+
+def _rom(name: str) -> str:
+    return {_camel(rom): rom for rom in _roms()}[re.sub(f"{VERSION}$", "", name)]
+
+
+class ALESource(HostSource):
+    """An Atari game."""
+
+    def __init__(self, name: str, parameters: dict[str, Any]):
+        """Ask the game for its actions."""
+        self.id, self._rom = f"ale/{name}", _rom(name)
+        self._settings = host_common.atari_settings(parameters, self.id)
+        self.parameters = dataclasses.asdict(self._settings)
+        env = self._make(1, 1, evaluation=True)
+        self._actions = int(env.single_action_space.n)
+        env.close()
+
+    @property
+    def observation_space(self) -> Space:
+        """u8[84, 84, frames]."""
+        return host_common.atari_space(self._settings)
+
+    @property
+    def action_space(self) -> Space:
+        """The joystick's positions, 18 or those that the game knows."""
+        return Discrete(n=self._actions)
+
+    def prepare(self, observation: Any) -> Any:
+        """Put the frames last."""
+        return host_common.frames_last(observation)
+
+    def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
+        """Make a vector of games; one thread if not parallel."""
+        env = self._make(num_envs, 0 if parallel else 1, evaluation)
+        return _Batch(env, num_envs, seed, self._settings.reward_clip, self._settings.episodic_life and not evaluation)
+
+    def _make(self, num_envs: int, num_threads: int, evaluation: bool) -> Any:
+        settings = self._settings
+        try:
+            return importlib.import_module("ale_py.vector_env").AtariVectorEnv(
+                self._rom,
+                num_envs,
+                num_threads=num_threads,
+                repeat_action_probability=settings.repeat_action_probability,
+                full_action_space=settings.full_action_space,
+                episodic_life=settings.episodic_life and not evaluation,
+                noop_max=settings.noop_max,
+                use_fire_reset=settings.use_fire_reset,
+                frameskip=settings.frame_skip,
+                stack_num=settings.stack_num,
+                max_num_frames_per_episode=settings.max_frames,
+                reward_clipping=False,  # ours, so that the score is known
+            )
+        except Exception as error:  # the C++ side raises many kinds
+            raise InputError(f"{self.id}: ale-py cannot make this game: {error}") from None
+
+
+class _Batch(HostEnvironment):
+    def __init__(self, env: Any, num_envs: int, seed: int, clip: bool, episodic_life: bool):
+        self._env, self._resets, self._clip = env, NextStep(num_envs), clip
+        self._seed: int | None = seed
+        self._episodic_life = episodic_life
+        self._age = np.zeros(num_envs, np.int64)  # steps since the episode began
+
+    def reset(self, key: Any) -> Any:
+        observation, _ = self._env.reset(seed=self._seed)
+        self._seed = None  # a second reset goes on with the same random numbers
+        self._resets.over[:] = False
+        self._age[:] = 0
+        return self._filled(observation)
+
+    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+        values = self._env.step(np.asarray(action))
+        over = None
+        if self._episodic_life:
+            over = values[3] | (values[2] & (values[4]["lives"] == 0))
+        step = host_common.step_of(values, self._resets, over, self._clip)
+        self._age = np.where(np.asarray(step.mask), self._age + 1, 0)
+        return step._replace(observation=self._filled(values[0]))
+
+    def _filled(self, observation: np.ndarray) -> np.ndarray:
+        """Return a copy in which an episode's first frame, rather than black, stands for the frames before it."""
+        filled, last = observation.copy(), observation.shape[1] - 1
+        for i in np.flatnonzero(self._age < last):
+            first = last - self._age[i]
+            filled[i, :first] = filled[i, first]
+        return filled
+
+    def close(self) -> None:
+        self._env.close()

@@ -1,0 +1,142 @@
+"""EnvPool's environments, as `envpool/NAME`: Atari, MuJoCo, classic control and more, stepped by C++ threads.
+
+Source: Weng et al. (2022), arXiv:2206.10558. EnvPool 1.2 on Linux: pip install 'purerl[envpool]'.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl.envs.adapters import host_common
+from purerl.errors import InputError, unknown
+from purerl.host_environment import HostEnvironment, HostSource, HostStep, NextStep
+from purerl.spaces import Space
+
+
+def make(name: str, **parameters: Any) -> HostSource:
+    """Return a source of EnvPool's environment `name`.
+
+    Args:
+      name: EnvPool's id.
+      **parameters: of Atari, the fields of `AtariSettings`; of others, whatever EnvPool's `make` takes.
+
+    Raises:
+      InputError: for an unknown id or parameter.
+    """
+    if name not in names():
+        raise unknown("environment of envpool", name, names())
+    return EnvPoolSource(name, parameters)
+
+
+def names() -> list[str]:
+    """Return EnvPool's ids."""
+    return _envpool().list_all_envs()
+
+
+class EnvPoolSource(HostSource):
+    """One of EnvPool's environments."""
+
+    def __init__(self, name: str, parameters: dict[str, Any]):
+        """Look at what EnvPool says of it."""
+        self.id, self._name = f"envpool/{name}", name
+        is_atari = "episodic_life" in self._spec({}).config._fields
+        self._atari = host_common.atari_settings(parameters, self.id) if is_atari else None
+        self.parameters = dataclasses.asdict(self._atari) if self._atari else dict(parameters)
+        spec = self._spec(self._options(evaluation=False))
+        self._action_space = host_common.from_gymnasium(spec.gymnasium_action_space, self.id)
+        self._observation_space = (
+            host_common.atari_space(self._atari)
+            if self._atari
+            else host_common.from_gymnasium(spec.gymnasium_observation_space, self.id)
+        )
+
+    @property
+    def observation_space(self) -> Space:
+        """That of EnvPool; of Atari u8[84, 84, frames]."""
+        return self._observation_space
+
+    @property
+    def action_space(self) -> Space:
+        """That of EnvPool."""
+        return self._action_space
+
+    def prepare(self, observation: Any) -> Any:
+        """Put Atari's frames last; give others the space's dtype."""
+        if self._atari:
+            return host_common.frames_last(observation)
+        return jax.tree.map(lambda x, s: x.astype(s.dtype), observation, self._observation_space.struct)
+
+    def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
+        """Make a pool; one thread if not parallel."""
+        with _quiet():
+            pool = _envpool().make_gymnasium(
+                self._name,
+                num_envs=num_envs,
+                seed=seed,
+                num_threads=0 if parallel else 1,
+                **self._options(evaluation),
+            )
+        return _Batch(pool, num_envs, self._atari is not None and self._atari.reward_clip)
+
+    def _options(self, evaluation: bool) -> dict[str, Any]:
+        settings = self._atari
+        if settings is None:
+            return self.parameters
+        return {
+            "repeat_action_probability": settings.repeat_action_probability,
+            "full_action_space": settings.full_action_space,
+            "episodic_life": settings.episodic_life and not evaluation,
+            "noop_max": max(settings.noop_max, 1),
+            "use_fire_reset": settings.use_fire_reset,
+            "frame_skip": settings.frame_skip,
+            "stack_num": settings.stack_num,
+            "max_episode_steps": -(-settings.max_frames // settings.frame_skip),
+            "reward_clip": False,  # ours, so that the score is known
+        }
+
+    def _spec(self, options: dict[str, Any]) -> Any:
+        try:
+            with _quiet():
+                return _envpool().make_spec(self._name, **options)
+        except (TypeError, ValueError, AssertionError) as error:
+            raise InputError(f"{self.id}: EnvPool refuses these parameters: {error or 'out of range'}") from None
+
+
+class _Batch(HostEnvironment):
+    def __init__(self, pool: Any, num_envs: int, clip: bool):
+        self._pool, self._resets, self._clip = pool, NextStep(num_envs), clip
+
+    def reset(self, key: Any) -> Any:
+        self._resets.over[:] = False
+        return self._pool.reset()[0]
+
+    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+        observation, reward, terminated, truncated, info = self._pool.step(np.asarray(action))
+        over = None
+        if (
+            "lives" in info
+        ):  # Atari says by itself whether the game is over: a lost life is not, the limit is told apart
+            game_over = info["terminated"].astype(np.bool_)
+            over = game_over | truncated
+            terminated = terminated | (game_over & truncated)
+        return host_common.step_of((observation, reward, terminated, truncated, info), self._resets, over, self._clip)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def _envpool() -> Any:
+    return importlib.import_module("envpool")
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Keep Gymnasium's warnings about the precision of EnvPool's bounds off the screen."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield

@@ -1,0 +1,13 @@
+"""The host runtime: the loop for environments that are not written in JAX. The algorithms are the same.
+
+serial       act, step, learn in turn; environments one after the other. For looking into things
+batched      the same, environments side by side in threads or processes
+alternating  two half-batches: one steps while the other acts
+async        actors collect the next rollouts while the learner learns (Sebulba: Hessel et al. 2021,
+             arXiv:2104.06272); each update takes one rollout of each actor, so a replay ratio is exact both ways
+"""
+
+from purerl.host.dressed import Dressed
+from purerl.host.trainer import MODES, HostSettings, HostTrainer, make_host_trainer
+
+__all__ = ["MODES", "Dressed", "HostSettings", "HostTrainer", "make_host_trainer"]

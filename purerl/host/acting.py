@@ -1,0 +1,97 @@
+"""Acting on the device: the part of an agent that acting needs, and one program for a step of a group."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.host_environment import HostSource
+from purerl.prng import convert, is_key, typed
+from purerl.types import Algorithm, Array, Config, Key, PyTree
+from purerl.vector import where
+
+Part = list[Array]  # the leaves of an agent that acting looks at, such as parameters, but never a replay
+
+
+class Acting(NamedTuple):
+    """What actors run."""
+
+    part: Callable[[PyTree], Part]  # agent -> what `act` needs of it
+    copy: Callable[[Part], Part]  # arrays of their own, so that the learner may overwrite its agent
+    keys: Callable[[Key, Any], Key]  # (the run's key, number of updates) -> key[T, 2] of the rollout
+    act: Callable[..., Any]
+    # (part, memory, restart bool[B], keys, t, group, observation as it comes) ->
+    #   (action, memory after, memory before, extras, observation as the agent sees it)
+    act_greedily: Callable[..., Any]  # (part, memory, keys, t, observation as it comes) -> (action, memory after)
+
+
+def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTree, group_size: int) -> Acting:
+    """Return the programs that act.
+
+    Args:
+      algo: the algorithm.
+      source: the environments.
+      config: the settings.
+      agent: the shapes and dtypes of its agent.
+      group_size: environments that act together.
+    """
+    leaves, structure = jax.tree.flatten(agent)
+    needed = _needed(algo, source, agent, group_size)
+
+    def rebuild(part: Part) -> PyTree:
+        given = iter(part)
+        return structure.unflatten([next(given) if use else _blank(x) for x, use in zip(leaves, needed, strict=True)])
+
+    def act(part: Part, memory: PyTree, restart: Array, keys: Key, t: Array, group: Array | None, observation: PyTree):
+        before = where(restart, algo.begin(group_size), memory)
+        seen = source.prepare(observation)
+        key = keys[t, 0] if group is None else jax.random.fold_in(keys[t, 0], group)
+        action, after, extras = algo.act(rebuild(part), before, key, seen, True)
+        return action, after, before, extras, seen
+
+    def act_greedily(part: Part, memory: PyTree, keys: Key, t: Array, observation: PyTree):
+        action, memory, _ = algo.act(rebuild(part), memory, keys[t], source.prepare(observation), False)
+        return action, memory
+
+    def rollout_keys(key: Key, num_updates: Array) -> Key:
+        key_rollout = jax.random.split(update_key(key, num_updates, config))[0]
+        return jax.random.split(key_rollout, (config.rollout_length, 2))
+
+    return Acting(
+        part=lambda agent: [x for x, use in zip(jax.tree.leaves(agent), needed, strict=True) if use],
+        copy=jax.jit(lambda part: jax.tree.map(jnp.copy, part)),
+        keys=jax.jit(rollout_keys),
+        act=jax.jit(act),
+        act_greedily=jax.jit(act_greedily),
+    )
+
+
+def update_key(key: Key, num_updates: Array, config: Config) -> Key:
+    """Return the key of an update, as in the compiled loop."""
+    return convert(jax.random.fold_in(key, num_updates), config.prng)
+
+
+def _needed(algo: Algorithm, source: HostSource, agent: PyTree, group_size: int) -> list[bool]:
+    """Return for each leaf of an agent whether acting looks at it."""
+    batch = lambda leaf: jax.ShapeDtypeStruct((group_size, *leaf.shape), leaf.dtype)
+    observation = jax.tree.map(batch, source.observation_space.struct)
+    memory = jax.eval_shape(lambda: algo.begin(group_size))
+    key = jax.eval_shape(lambda: jax.random.key(0))
+
+    def both(agent: PyTree, memory: PyTree, key: Key, observation: PyTree) -> tuple[PyTree, PyTree]:
+        acted = algo.act(agent, memory, key, observation, True)
+        return acted, algo.act(agent, memory, key, observation, False)
+
+    program = jax.make_jaxpr(both)(agent, memory, key, observation).jaxpr
+    read = {id(var) for equation in program.eqns for var in equation.invars} | {id(var) for var in program.outvars}
+    return [id(var) in read for var in program.invars[: len(jax.tree.leaves(agent))]]
+
+
+def _blank(leaf: Any) -> Array:
+    """Return a stand-in for a leaf that nothing looks at; the compiler drops it."""
+    if not is_key(leaf):
+        return jnp.zeros(leaf.shape, leaf.dtype)
+    words = jax.eval_shape(jax.random.key_data, leaf)
+    return typed(np.zeros(words.shape, words.dtype), leaf)

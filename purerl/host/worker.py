@@ -1,0 +1,115 @@
+"""A thread that steps environments, so that the main one can wait with a time limit."""
+
+import contextlib
+import json
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostStep
+
+HISTORY = 100_000  # steps of which the actions are kept
+
+
+class Worker:
+    """Steps one batch of environments, and remembers what it was told to."""
+
+    def __init__(self, env: HostEnvironment, about: dict[str, Any], time_limit: float, failures: Path | None):
+        """Take charge of an environment.
+
+        Args:
+          env: the environments.
+          about: what to write down if they fail: their id, seed, settings.
+          time_limit: seconds that a step may take.
+          failures: the folder to write to; None: nothing is written.
+        """
+        self.env, self._about, self._limit, self._failures = env, about, time_limit, failures
+        self._jobs: queue.SimpleQueue = queue.SimpleQueue()
+        self._results: queue.SimpleQueue = queue.SimpleQueue()
+        self._actions: deque[np.ndarray] = deque(maxlen=HISTORY)
+        self._steps = 0
+        self.busy_seconds = 0.0
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl {about['environment']}")
+        self._thread.start()
+
+    def reset(self, key: Any) -> Any:
+        """Start episodes and return the observations."""
+        self._jobs.put((self.env.reset, (key,)))
+        return self._wait("reset")
+
+    def send(self, action: np.ndarray, keys: Any, t: int) -> None:
+        """Step, without waiting."""
+        self._actions.append(action)
+        self._steps += 1
+        self._jobs.put((self.env.step, (action, keys, t)))
+
+    def recv(self) -> HostStep:
+        """Return the step that was sent.
+
+        Raises:
+          EnvironmentFailure: if the environment raised, or took too long.
+        """
+        return self._wait(f"step {self._steps}")
+
+    def close(self) -> None:
+        """End the thread and close the environments; one that hangs is left to the end of the process."""
+        self._jobs.put(None)
+        self._thread.join(timeout=2.0)
+        if not self._thread.is_alive():
+            with contextlib.suppress(Exception):
+                self.env.close()
+
+    def _run(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            began = time.perf_counter()
+            result = _call(*job)
+            self.busy_seconds += time.perf_counter() - began
+            self._results.put(result)
+
+    def _wait(self, what: str) -> Any:
+        try:
+            result = self._results.get(timeout=self._limit)
+        except queue.Empty:
+            raise self._failure(what, None) from None
+        if isinstance(result, Exception):
+            raise self._failure(what, result) from result
+        return result
+
+    def _failure(self, what: str, error: Exception | None) -> EnvironmentFailure:
+        told = f"{type(error).__name__}: {error}" if error else f"no answer within {self._limit:g} s"
+        where = getattr(error, "env_id", None)
+        which = (
+            f"environment {where} of {self._about['environment']}" if where is not None else self._about["environment"]
+        )
+        saved = f"; the actions are in {self._save(told, where)}" if self._failures is not None else ""
+        return EnvironmentFailure(
+            f"{which} (seed {self._about['seed']}) {'raised' if error else 'hangs'} in {what}: {told}{saved}"
+        )
+
+    def _save(self, told: str, where: int | None) -> Path:
+        assert self._failures is not None
+        self._failures.mkdir(parents=True, exist_ok=True)
+        path = self._failures / f"failure-{self._about['group']}.npz"
+        actions = np.stack(self._actions) if self._actions else np.zeros(0)
+        np.savez_compressed(path, actions=actions)
+        notes = self._about | {
+            "error": told,
+            "env_id": where,
+            "steps": self._steps,
+            "from_step": self._steps - len(actions),
+        }
+        path.with_suffix(".json").write_text(json.dumps(notes, indent=2, default=str) + "\n", encoding="utf-8")
+        return path
+
+
+def _call(function: Callable[..., Any], args: tuple) -> Any:
+    try:
+        return function(*args)
+    except Exception as error:  # whatever an environment raises is told by the one who waits
+        return error

@@ -1,0 +1,123 @@
+"""The contract of environments that run on the host: batches of NumPy arrays, stepped one call at a time.
+
+What `purerl.make` returns for such an id is a `HostSource`: spaces, settings, and `open`, which makes a batch of
+environments. An algorithm never sees the difference; the loop of `purerl.host` does the rest.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.spaces import Space
+
+PyTree = Any
+
+
+class HostStep(NamedTuple):
+    """What one step of B environments gives; NumPy arrays, or on-device ones for an environment that has them there."""
+
+    observation: PyTree  # [B, ...], to act on next
+    reward: np.ndarray  # f32[B], to learn from
+    terminated: np.ndarray  # bool[B], the value of what follows is 0
+    truncated: np.ndarray  # bool[B], time ran out
+    mask: np.ndarray | None  # bool[B], False where this step only began an episode and took no action; None: nowhere
+    successor: (
+        PyTree  # [B, ...], the true successor where episodes begin in the step that ends one; None: `observation`
+    )
+    score: np.ndarray  # f32[B], to report: the reward before clipping
+    over: np.ndarray  # bool[B], whether an episode that is reported ended: a lost life may end one for learning alone
+
+
+class HostEnvironment:
+    """B environments that step together."""
+
+    def reset(self, key: Any) -> PyTree:
+        """Start an episode everywhere and return the observations [B, ...].
+
+        Args:
+          key: a JAX key; an environment with random numbers of its own goes on with those.
+        """
+        raise NotImplementedError
+
+    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+        """Take a step everywhere; blocks until all are done.
+
+        Args:
+          action: [B, ...].
+          keys: [T, 2], of the rollout; an environment that draws from JAX uses keys[t, 1].
+          t: which step of the rollout this is.
+        """
+        raise NotImplementedError
+
+    def snapshot(self) -> PyTree:
+        """Return arrays from which `restore` goes on to the same bits; () where the environments cannot be saved."""
+        return ()
+
+    def restore(self, saved: PyTree) -> PyTree:
+        """Go on from a snapshot and return the observations to act on."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Release what the environments hold."""
+
+
+class HostSource:
+    """A kind of host environment: what `purerl.make("envpool/Pong-v5")` returns."""
+
+    id: str  # such as "envpool/Pong-v5"
+    parameters: dict[str, Any]  # all of its settings, those not given included
+
+    @property
+    def observation_space(self) -> Space:
+        """The space of one environment's observation, after `prepare`."""
+        raise NotImplementedError
+
+    @property
+    def action_space(self) -> Space:
+        """The space of one environment's action."""
+        raise NotImplementedError
+
+    def prepare(self, observation: PyTree) -> PyTree:
+        """Return observations as the agent sees them, from those as they come: pure, runs on the device."""
+        return observation
+
+    def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
+        """Make environments.
+
+        Args:
+          num_envs: B.
+          seed: environment i gets seed + i.
+          parallel: step them side by side in threads or processes, rather than one after the other.
+          evaluation: play the task itself, without what only helps learning, such as episodes that end with a life.
+        """
+        raise NotImplementedError
+
+    def snapshot_struct(self, num_envs: int) -> PyTree:
+        """Return the shapes and dtypes of `HostEnvironment.snapshot`; () where there is none."""
+        return ()
+
+
+class NextStep:
+    """Knows which steps only begin an episode, for environments that reset on the step after an ending."""
+
+    def __init__(self, num_envs: int):
+        """Begin where every environment has been reset."""
+        self.over = np.zeros(num_envs, np.bool_)
+
+    def mask(self, ended: np.ndarray) -> np.ndarray:
+        """Return bool[B], False where the step that gave `ended` began an episode."""
+        began, self.over = self.over, ended.copy()
+        return ~began
+
+
+class EnvironmentFailure(RuntimeError):
+    """A host environment raised or hung: one line that says which, and where the actions that led there are."""
+
+
+def not_inside_jit(source: "HostSource", what: str) -> InputError:
+    """Return the error for a host environment where only a JAX environment can be."""
+    return InputError(
+        f"{source.id} runs on the host, so {what} cannot hold it: loop over make_trainer(...).step, or "
+        f"`purerl train`; for several seeds start several runs, for more environments raise num_envs"
+    )

@@ -1,0 +1,134 @@
+"""Environments of other libraries on the host, against those libraries."""
+
+import importlib.util
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.errors import InputError
+from purerl.host import HostSettings, make_host_trainer
+
+ATARI = [
+    pytest.param(name, marks=pytest.mark.skipif(not importlib.util.find_spec(package), reason=f"{package} missing"))
+    for name, package in (("envpool/Breakout-v5", "envpool"), ("ale/Breakout-v5", "ale_py"))
+]
+
+
+def test_gymnasium_steps_are_gymnasiums():
+    source = purerl.make("gymnasium/CartPole-v1", max_episode_steps=12)
+    assert source.observation_space.struct == purerl.make("CartPole-v1").observation_space.struct
+    env = source.open(2, seed=5, parallel=False)
+    first = env.reset(None)
+    oracles = [gymnasium.make("CartPole-v1", max_episode_steps=12) for _ in range(2)]
+    over = np.zeros(2, bool)
+    np.testing.assert_array_equal(first, [oracle.reset(seed=5 + i)[0] for i, oracle in enumerate(oracles)])
+    truncations, rng = 0, np.random.default_rng(0)
+    for _ in range(60):
+        action = rng.integers(0, 2, 2)
+        step = env.step(action, None, 0)
+        for i, oracle in enumerate(oracles):
+            if over[i]:
+                expected = oracle.reset()[0]
+                assert not step.mask[i] and step.reward[i] == 0 and not step.terminated[i] and not step.truncated[i]
+                over[i] = False
+            else:
+                expected, reward, terminated, truncated, _ = oracle.step(action[i])
+                assert (step.reward[i], step.terminated[i]) == (reward, terminated) and step.mask[i]
+                assert step.truncated[i] == (truncated and not terminated)
+                over[i] = terminated or truncated
+                truncations += bool(step.truncated[i])
+            np.testing.assert_array_equal(step.observation[i], expected)
+    assert truncations > 3
+    env.close()
+
+
+def test_gymnasium_reports_who_raised():
+    class Broken(gymnasium.Env):
+        observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(2)
+
+        def reset(self, seed=None, options=None):
+            self.bad = seed == 8
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            if self.bad:
+                raise RuntimeError("no more")
+            return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    gymnasium.register("Broken-v0", Broken)
+    env = purerl.make("gymnasium/Broken-v0").open(3, seed=7, parallel=False)
+    env.reset(None)
+    with pytest.raises(RuntimeError, match="no more") as caught:
+        env.step(np.zeros(3, int), None, 0)
+    assert caught.value.env_id == 1
+    env.close()
+
+
+def test_ppo_learns_on_gymnasium():
+    config = PPOConfig(
+        num_envs=8,
+        rollout_length=64,
+        num_minibatches=4,
+        hidden_sizes=(32, 32),
+        learning_rate=3e-3,
+        total_timesteps=30_000,
+    )
+    trainer = make_host_trainer(ppo, purerl.make("gymnasium/CartPole-v1"), config, HostSettings(mode="serial"))
+    state = trainer.init(jax.random.key(0))
+    returns = []
+    for _ in range(40):
+        state, metrics = trainer.step(state)
+        returns.append(float(metrics["episode_return"]))
+    trainer.close()
+    assert returns[0] < 40 and np.nanmean(returns[-5:]) > 2.5 * returns[0]
+
+
+@pytest.mark.parametrize("name", ATARI)
+def test_atari(name):
+    source = purerl.make(name, preprocessing="2015", frame_skip=4)
+    assert source.observation_space.shape == (84, 84, 4) and source.action_space.n == 4
+    assert source.parameters["episodic_life"] and source.parameters["repeat_action_probability"] == 0.0
+    assert purerl.make(name).action_space.n == 18
+    env = source.open(2, seed=0, parallel=True)
+    seen = env.reset(None)
+    assert seen.shape == (2, 4, 84, 84) and source.prepare(jnp.asarray(seen)).shape == (2, 84, 84, 4)
+    lost_a_life, games, rng = 0, 0, np.random.default_rng(0)
+    for _ in range(900):
+        step = env.step(rng.integers(0, 4, 2).astype(np.int32), None, 0)
+        assert (np.abs(step.reward) <= 1).all() and (step.reward == np.sign(step.score)).all()
+        began = ~step.mask
+        if began.any():  # the first frame stands for those before it, as a replay of frames takes it
+            assert (step.observation[began] == step.observation[began][:, -1:]).all()
+        lost_a_life += int((step.terminated & ~step.over).sum())
+        games += int(step.over.sum())
+    env.close()
+    assert games >= 1 and lost_a_life >= 3 * games  # five lives: four of them end an episode for learning alone
+    whole = source.open(1, seed=0, parallel=False, evaluation=True)
+    whole.reset(None)
+    assert not any(
+        s.terminated[0] and not s.over[0] for s in (whole.step(np.array([1], np.int32), None, 0) for _ in range(100))
+    )
+    whole.close()
+
+
+@pytest.mark.parametrize("name", ATARI)
+def test_bad_games(name):
+    suite = name.split("/")[0]
+    with pytest.raises(InputError, match="did you mean 'Breakout-v5'"):
+        purerl.make(f"{suite}/Breakot-v5")
+    with pytest.raises(InputError, match="did you mean 'frame_skip'"):
+        purerl.make(name, frame_skp=4)
+    with pytest.raises(InputError, match="allowed: 2015, 2018"):
+        purerl.make(name, preprocessing="2016")
+
+
+def test_bad_gymnasium():
+    with pytest.raises(InputError, match="did you mean 'CartPole-v1'"):
+        purerl.make("gymnasium/CartPol-v1")
+    with pytest.raises(InputError, match="cannot be made: TypeError"):
+        purerl.make("gymnasium/CartPole-v1", colour="red")
