@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from purerl.errors import InputError
     from purerl.evaluate import evaluate
+    from purerl.evolve import evolve
     from purerl.registry import make
     from purerl.search import Choices, IntUniform, LogUniform, Uniform
     from purerl.sweep import sweep
@@ -29,6 +30,7 @@ _HOMES = {
     "LogUniform": "purerl.search",
     "Uniform": "purerl.search",
     "evaluate": "purerl.evaluate",
+    "evolve": "purerl.evolve",
     "load_run": "purerl.trained",
     "make": "purerl.registry",
     "make_train": "purerl.train",
@@ -45,6 +47,7 @@ __all__ = [
     "Uniform",
     "__version__",
     "evaluate",
+    "evolve",
     "load_run",
     "make",
     "make_train",

@@ -4,7 +4,9 @@ import jax.numpy as jnp
 
 from purerl.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
 from purerl.objectives import ActorCriticLoss, Drifting
+from purerl.open_optimizer import OPEN
 from purerl.types import Key
+from purerl.update_rules import LPG
 
 
 def lpo(key: Key) -> Drifting:
@@ -45,3 +47,18 @@ def spo(key: Key) -> Drifting:
 def actor_critic(key: Key) -> ActorCriticLoss:
     """Return the whole loss of PPO: its clip and the weights of value and entropy."""
     return ActorCriticLoss()
+
+
+def lpg(key: Key) -> LPG:
+    """Return LPG's rule with random weights."""
+    return LPG.create(key)
+
+
+def ta_lpg(key: Key) -> LPG:
+    """Return the rule that also sees the agent's age."""
+    return LPG.create(key, temporal=True)
+
+
+def open_optimizer(key: Key) -> OPEN:
+    """Return OPEN's network, which at first makes no step."""
+    return OPEN.create(key)

@@ -71,6 +71,7 @@ def evolve(
     strategy = make_strategy(chosen, candidate) if strategy is None else strategy
     chosen = dataclasses.replace(chosen, population=strategy.population)
     plan = EvolvePlan(type(candidate).__name__, chosen, candidate, learner, tuple(tasks), strategy, "")
+    plan.evolution(1, None, checked=False)  # refuses what cannot be
     folder = Path(out) if out is not None else None
     go_on = resume and folder is not None and folder.exists()
     if folder is not None and not go_on:
@@ -169,6 +170,7 @@ class Life:
         """Compile the generation: one program, whose first call also starts the search."""
         self.display.stage("compiling")
         began = time.perf_counter()
+        self._until = began + 60 * self.options.minutes if self.options.minutes else math.inf
         self.program = compile_generation(self.plan, choose_mesh(self.options))
         self.notes["compile_seconds"] += time.perf_counter() - began
         self.display.line(
@@ -181,7 +183,7 @@ class Life:
     def _advance(self) -> None:
         saved_at = began_at = self.generation
         since = time.perf_counter()
-        while self.generation < self.options.generations and not self.stop.signal:
+        while self.generation < self.options.generations and not self.stop.signal and time.perf_counter() < self._until:
             assert self.kept is not None
             state, report = self.program(self.kept.state, np.uint32(self.options.seed))
             report = jax.device_get(report)

@@ -44,6 +44,7 @@ class EvolveOptions:
     fitness: str = option("auc", "auc, final or wins: how well a training went", None)
     shaping: str = option("zscore", "zscore or rank: how a task's fitness is normalised over the population", None)
     fresh: bool = option(False, "random numbers of its own for each candidate, instead of common ones")
+    minutes: float = option(0.0, "stop after so many minutes, compilation included; 0: after all generations")
     chunk: int = option(0, "trainings side by side on a device; 0: as many as serve speed and memory")
     devices: int = option(0, "devices that share the trainings; 0: all there are, on a CPU one per core")
     checkpoint_generations: int = option(10, "generations between two checkpoints", at_least=1)
@@ -82,10 +83,16 @@ class EvolvePlan(NamedTuple):
     text: str  # of its file
     algorithm: str = "ppo"  # that it is a part of
 
-    def evolution(self, chunk: int | None, mesh: Mesh | None) -> Evolution:
-        """Return it as pure functions."""
+    def evolution(self, chunk: int | None, mesh: Mesh | None, checked: bool = True) -> Evolution:
+        """Return it as pure functions; arguments as for `make_evolution`."""
         o = self.options
-        settings = {"seeds": o.seeds, "fitness": o.fitness, "shaping": o.shaping, "common": not o.fresh}
+        settings = {
+            "seeds": o.seeds,
+            "fitness": o.fitness,
+            "shaping": o.shaping,
+            "common": not o.fresh,
+            "checked": checked,
+        }
         return make_evolution(
             self.candidate, self.learner, self.tasks, self.strategy, chunk=chunk, mesh=mesh, **settings
         )
@@ -209,7 +216,7 @@ def _plan(
     plan = EvolvePlan(
         objective, options, candidate, learner, tasks, make_strategy(options, candidate), text, entry.algorithm
     )
-    plan.evolution(1, None)  # refuses what cannot be
+    plan.evolution(1, None, checked=False)  # refuses what cannot be
     return plan
 
 

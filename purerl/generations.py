@@ -61,6 +61,7 @@ def make_evolution(
     common: bool = True,
     chunk: int | None = None,
     mesh: Mesh | None = None,
+    checked: bool = False,
 ) -> Evolution:
     """Return the evolution of a candidate's float parameters.
 
@@ -76,14 +77,15 @@ def make_evolution(
       common: all candidates of a generation meet the same random numbers; otherwise each its own.
       chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
       mesh: of `purerl.sharding`: its axis "seed" divides the lifetimes among devices.
+      checked: that these arguments were not refused before; trying an objective compiles a small program.
 
     Raises:
       InputError: if there is nothing to evolve, the population cannot be drawn, the objective is not one, or the tasks
         do not fit together.
     """
     strategy = OpenES() if strategy is None else strategy
-    check_population(strategy.population, strategy.antithetic)
-    _check(candidate, learner, tasks, seeds, fitness, shaping, strategy)
+    if not checked:
+        _check(candidate, learner, tasks, seeds, fitness, shaping, strategy)
     start, tree = flatten(candidate)
     population = strategy.population
 
@@ -143,7 +145,8 @@ def _check(
     shaping: str,
     strategy: Any,
 ) -> None:
-    """Refuse what cannot be evolved, before anything is compiled."""
+    """Refuse what cannot be evolved, before a generation is compiled."""
+    check_population(strategy.population, strategy.antithetic)
     if fitness not in FITNESS:
         raise unknown("fitness", fitness, FITNESS)
     if shaping not in SHAPING:

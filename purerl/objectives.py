@@ -5,7 +5,8 @@ Two levels, each a pytree with one method, so both can be traced, vmapped, evolv
     objective(log_ratio[N], advantage[N], context) -> [N]   the policy's part: PPO's clip, a drift, your own function
     loss(samples, context) -> [N]                            the whole of it, value and entropy included
 
-Both may also be plain functions. A rule that replaces the gradient of a loss altogether is in `update_rules`, a learned
+Both may also be plain functions. `context` holds "config", the algorithm's settings, and for an objective inside a loss
+"samples", all of them. A rule that replaces the gradient of a loss altogether is in `update_rules`, a learned
 optimiser in `open_optimizer`.
 """
 
@@ -61,14 +62,14 @@ class Clip:
 
 @pytree
 class PolicyGradient:
-    """A2C's objective: -log_ratio A, whose gradient is that of -log pi(a|s) A.
+    """A2C's objective: -log pi(a|s) A; where only the log-ratio is known, -log_ratio A, of the same gradient.
 
     Source: Mnih et al. (2016), arXiv:1602.01783.
     """
 
     def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
         """Return the loss of each sample, f32[N]."""
-        return -log_ratio * advantage
+        return -(context["samples"].log_prob if "samples" in context else log_ratio) * advantage
 
 
 @pytree
@@ -120,6 +121,7 @@ class ActorCriticLoss:
         if self.value_clip is not None:
             near = samples.old_value + jnp.clip(samples.value - samples.old_value, -self.value_clip, self.value_clip)
             error = jnp.maximum(error, (near - samples.target) ** 2)
+        context = {**context, "samples": samples}
         policy = per_sample(self.objective, samples.log_ratio, samples.advantage, context)
         return {"policy_loss": policy, "value_loss": 0.5 * error, "entropy": samples.entropy}
 

@@ -22,6 +22,10 @@ ENVIRONMENTS: dict[str, str] = {  # id -> "module:Class"
     "GaussianBandit": "purerl.envs.bandit.gaussian_bandit:GaussianBandit",
     "FourRooms": "purerl.envs.grid.four_rooms:FourRooms",
     "FrozenLake-v1": "purerl.envs.grid.frozen_lake:FrozenLake",
+    "CoinGame": "purerl.envs.games.coin_game:CoinGame",
+    "MatrixGame": "purerl.envs.games.matrix_game:MatrixGame",
+    "PredatorPrey": "purerl.envs.particle.predator_prey:PredatorPrey",
+    "Spread": "purerl.envs.particle.spread:Spread",
     "TagContinuous": "purerl.envs.tag.continuous:TagContinuous",
     "TagGridWorld": "purerl.envs.tag.grid_world:TagGridWorld",
     "GridWorld": "purerl.envs.grid.grid_world:GridWorld",
@@ -54,6 +58,7 @@ SUITES: dict[str, Suite] = {
     "envpool": Suite("purerl.envs.adapters.envpool", "envpool", "envpool", "envpool/Pong-v5"),
     "gymnasium": Suite("purerl.envs.adapters.gymnasium", "gymnasium", "gymnasium", "gymnasium/LunarLander-v3"),
     "gymnax": Suite("purerl.envs.adapters.gymnax", "gymnax", None, "gymnax/Breakout-MinAtar"),
+    "jaxmarl": Suite("purerl.envs.adapters.jaxmarl", "jaxmarl", "jaxmarl", "jaxmarl/MPE_simple_spread_v3"),
     "jumanji": Suite("purerl.envs.adapters.jumanji", "jumanji", "jumanji", "jumanji/Snake-v1"),
     "navix": Suite("purerl.envs.adapters.navix", "navix", "navix", "navix/Navix-DoorKey-5x5-v0"),
     "pgx": Suite("purerl.envs.adapters.pgx", "pgx", "pgx", "pgx/connect_four"),
@@ -161,6 +166,17 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
 }
 
 
+FOLLOWERS: dict[str, AlgorithmEntry] = {  # learn nothing but by a rule that was evolved: not for `purerl train`
+    "lpg": AlgorithmEntry(
+        "purerl.algos.lpg:lpg",
+        "purerl.algos.lpg:LPGConfig",
+        "an agent whose update a learnt rule makes; evolve the rule first",
+        "Oh et al. 2020, arXiv:2007.08794",
+        ("discrete", "multi-discrete", "continuous"),
+    ),
+}
+
+
 class ObjectiveEntry(NamedTuple):
     """What `purerl evolve` starts from."""
 
@@ -199,6 +215,15 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
     ),
     "actor-critic": ObjectiveEntry(
         "purerl.candidates:actor_critic", "ppo", "loss", "the whole loss of PPO, 3 numbers", "this project"
+    ),
+    "lpg": ObjectiveEntry(
+        "purerl.candidates:lpg", "lpg", "rule", "a rule for rollouts", "Oh et al. 2020, arXiv:2007.08794"
+    ),
+    "ta-lpg": ObjectiveEntry(
+        "purerl.candidates:ta_lpg", "lpg", "rule", "the same, seeing its age", "Jackson et al. 2024, arXiv:2402.05828"
+    ),
+    "open": ObjectiveEntry(
+        "purerl.candidates:open_optimizer", "ppo", "optimizer", "an optimiser", "Goldie et al. 2024, arXiv:2407.07082"
     ),
 }
 
@@ -281,9 +306,10 @@ def algorithm(name: str) -> tuple[Any, Any]:
     Raises:
       InputError: for an unknown name, naming the nearest.
     """
-    if name not in ALGORITHMS:
+    known = ALGORITHMS | FOLLOWERS
+    if name not in known:
         raise unknown("algorithm", name, ALGORITHMS)
-    entry = ALGORITHMS[name]
+    entry = known[name]
     return load(entry.factory), load(entry.config)
 
 

@@ -47,6 +47,7 @@ class EvolveCommand(AlgorithmCommand):
 @click.option("--fitness", metavar="NAME", help="auc, final or wins: how well a training went; default auc.")
 @click.option("--shaping", metavar="NAME", help="zscore or rank: how a task's fitness is normalised; default zscore.")
 @click.option("--fresh", is_flag=True, default=None, help="Random numbers of its own for each candidate.")
+@click.option("--minutes", metavar="X", help="Stop after so many minutes; default: after all generations.")
 @click.option("--chunk", metavar="N", help="Trainings side by side on a device; default: as many as serve.")
 @click.option("--devices", metavar="N", help="Devices that share the trainings; default: all, on a CPU one per core.")
 @click.option("--checkpoint-generations", metavar="K", help="Generations between two checkpoints; default 10.")

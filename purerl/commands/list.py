@@ -2,12 +2,12 @@
 
 import click
 
-from purerl.registry import ALGORITHMS, SUITES
+from purerl.registry import ALGORITHMS, OBJECTIVES, SUITES
 
 
 @click.group(name="list")
 def command() -> None:
-    """List environments, algorithms or configs."""
+    """List environments, algorithms, objectives or configs."""
 
 
 @command.command()
@@ -30,6 +30,13 @@ def algos() -> None:
     """List the algorithms, the actions they take and their papers."""
     for name, entry in sorted(ALGORITHMS.items()):
         click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
+
+
+@command.command()
+def objectives() -> None:
+    """List what `purerl evolve` can start from, the part of an algorithm that it is, and its paper."""
+    for name, entry in OBJECTIVES.items():
+        click.echo(f"{name:13} {entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
 
 
 @command.command()

@@ -34,10 +34,11 @@ def command(run_dirs: tuple[Path, ...], tasks: str, seeds: int, tuning: float, k
 
     if not no_cache:
         cache.enable()
-    from purerl import evolve, meta_evaluate
+    from purerl import meta_evaluate
+    from purerl.evolve import load
     from purerl.evolve_program import choose_mesh
 
-    runs = [evolve.load(folder) for folder in run_dirs]
+    runs = [load(folder) for folder in run_dirs]
     held_out = [name.strip() for name in tasks.split(",") if name.strip()]
     mesh = choose_mesh(runs[0].plan.options)
     found = meta_evaluate.meta_evaluate(runs, held_out, seeds, tuning, kind, mesh)

@@ -1,0 +1,100 @@
+"""Update rules: what replaces the gradient of a loss, as data. A rule looks at rollouts and says what to move towards.
+
+It is a pytree with parameters, `begin() -> state` and `rule(state, seen) -> (targets, state)`.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.types import Array, Key, PyTree, number, pytree, static
+
+EMBEDDED = 16  # units between a prediction and the one number that the rule sees of it
+
+
+class Seen(NamedTuple):
+    """What a rule sees of a rollout."""
+
+    reward: Array  # f32[T, B]
+    ended: Array  # bool[T, B]
+    discount: Array  # f32[]
+    probability: Array  # f32[T, B], pi(a|s) now
+    prediction: Array  # f32[T, B, m], y(s), a distribution
+    next_prediction: Array  # f32[T, B, m], y of the true successor
+    progress: Array  # f32[], how far the agent's life is, 0 .. 1
+    lifetime: Array  # f32[], its length in environment steps
+
+
+class Targets(NamedTuple):
+    """What the agent moves towards."""
+
+    policy: Array  # f32[T, B], the weight of grad log pi(a|s)
+    prediction: Array  # f32[T, B, m], what y(s) should be, a distribution
+
+
+@pytree
+class LPG:
+    """Learned policy gradient: a GRU that reads a rollout backwards.
+
+    x_t = [r_t, end_t, gamma, pi(a_t|s_t), phi(y(s_t)), phi(y(s_t+1))], and its state gives pi_hat_t and y_hat_t. With
+    `temporal` it also sees how far the agent's life is, and how long it will be.
+
+    Source: Oh et al. (2020), "Discovering reinforcement learning algorithms", arXiv:2007.08794; with `temporal` Jackson
+    et al. (2024), "Discovering temporally-aware reinforcement learning algorithms", arXiv:2402.05828. Theirs is an LSTM
+    of 256 units; this is a GRU.
+    """
+
+    weights: Any = number(doc="by layer")
+    categories: int = static(default=30, doc="m, of a prediction")
+    temporal: bool = static(default=False, doc="whether it sees the agent's age")
+
+    @staticmethod
+    def create(key: Key, categories: int = 30, units: int = 64, temporal: bool = False) -> "LPG":
+        """Draw the weights (LeCun); biases are 0."""
+        draw = jax.nn.initializers.lecun_normal()
+        keys = jax.random.split(key, 6)
+        inputs = 6 + 2 * temporal
+        return LPG(
+            weights={
+                "embed_0": draw(keys[0], (categories, EMBEDDED)),
+                "embed_1": draw(keys[1], (EMBEDDED, 1)),
+                "input": draw(keys[2], (inputs, 3 * units)),
+                "hidden": draw(keys[3], (units, 3 * units)),
+                "bias": jnp.zeros(3 * units),
+                "policy": draw(keys[4], (units, 1)),
+                "prediction": draw(keys[5], (units, categories)),
+            },
+            categories=categories,
+            temporal=temporal,
+        )
+
+    def begin(self) -> PyTree:
+        """Return the state at the start of an agent's life: it has none beside what it sees."""
+        return ()
+
+    def __call__(self, state: PyTree, seen: Seen) -> tuple[Targets, PyTree]:
+        """Return (targets, state) for a rollout."""
+        w = self.weights
+        embed = lambda y: (jax.nn.relu(y @ w["embed_0"]) @ w["embed_1"])[..., 0]
+        ended = seen.ended.astype(jnp.float32)
+        following = (1.0 - ended) * embed(seen.next_prediction)
+        whole = lambda x: jnp.broadcast_to(x, seen.reward.shape)
+        columns = [seen.reward, ended, whole(seen.discount), seen.probability, embed(seen.prediction), following]
+        if self.temporal:
+            columns += [whole(seen.progress), whole(jnp.log(seen.lifetime) / 10.0)]
+        inputs = jnp.stack(columns, axis=-1) @ w["input"] + w["bias"]
+
+        def step(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+            x, end = now
+            memory = memory * (1.0 - end)[:, None]  # nothing flows back over the end of an episode
+            reset, keep, new = jnp.split(x, 3, axis=-1)
+            of_reset, of_keep, of_new = jnp.split(memory @ w["hidden"], 3, axis=-1)
+            new = jnp.tanh(new + jax.nn.sigmoid(reset + of_reset) * of_new)
+            keep = jax.nn.sigmoid(keep + of_keep)
+            memory = keep * memory + (1.0 - keep) * new
+            return memory, memory
+
+        begin = jnp.zeros((seen.reward.shape[1], w["hidden"].shape[0]))
+        _, memories = jax.lax.scan(step, begin, (inputs, ended), reverse=True)
+        return Targets((memories @ w["policy"])[..., 0], jax.nn.softmax(memories @ w["prediction"])), state

@@ -1,0 +1,151 @@
+"""`purerl evolve` from the outside: it runs, is killed, goes on to the same bits, and shows what it found."""
+
+import json
+import logging
+import signal
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+from purerl import checkpoint, evolve
+from purerl.cli import cli
+from purerl.errors import InputError
+from purerl.evolve import Life, load
+from purerl.evolve_plan import EvolveOptions, make_plan
+
+SMALL = {
+    "num_envs": 4,
+    "rollout_length": 16,
+    "num_minibatches": 2,
+    "num_epochs": 2,
+    "hidden_sizes": (8,),
+    "total_timesteps": 256,
+}
+FLAGS = [
+    "--tasks", "CartPole-v1", "--population", "4", "--num-envs", "4", "--rollout-length", "16",
+    "--num-minibatches", "2", "--num-epochs", "2", "--hidden-sizes", "8,", "--total-timesteps", "256",
+    "--checkpoint-generations", "2",
+    "--learning-rate", "0.05", "--sigma", "1.0", "--devices", "1", "--plain",
+]  # fmt: skip
+
+
+def center(folder):
+    return jax.tree.leaves(load(folder).candidate)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An evolution that ran through."""
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    result = CliRunner().invoke(cli, ["evolve", "kl", *FLAGS, "--generations", "8", "--out", str(folder)])
+    assert result.exit_code == 0, result.output
+    return folder, result.output
+
+
+def test_a_whole_evolution(whole):
+    folder, output = whole
+    assert "generation     8" in output and "left" in output and "done: mean auc" in output
+    lines = (folder / "generations.csv").read_text().splitlines()
+    assert len(lines) == 9 and lines[0].startswith("generation,env_steps,wall_seconds,sigma,mean,best,spread,failed")
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["trainings"] == 32 and summary["env_steps"] == 32 * 256
+    found = load(folder)
+    assert found.generation == 8 and [at for at, _ in found.frames] == [*range(8), 8]
+    assert float(found.first.drift.coefficient) == 1.0 != float(found.candidate.drift.coefficient)
+
+
+def test_the_report_shows_what_was_found(whole):
+    folder, _ = whole
+    page = (folder / "report" / "index.html").read_text()
+    for name in ("fitness.png", "heat_maps.png", "slices.png", "evolution.gif"):
+        assert f'src="{name}"' in page
+        with Image.open(folder / "report" / name) as image:
+            pixels = np.asarray(image.convert("RGB"))
+            assert pixels.shape[0] > 200 and len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
+    with Image.open(folder / "report" / "evolution.gif") as image:
+        assert image.n_frames == 9
+    assert "(r - 1 - log r)" in page
+
+
+def test_killed_and_resumed_gives_the_same_bits(whole, tmp_path):
+    folder = tmp_path / "run"
+    command = [sys.executable, "-m", "purerl", "evolve", "kl", *FLAGS, "--generations", "8", "--out", str(folder)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while not checkpoint.steps(folder / "checkpoints") and time.monotonic() < until and process.poll() is None:
+        time.sleep(0.002)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    began = checkpoint.steps(folder / "checkpoints")
+    assert began and not (folder / "summary.json").exists(), "it was not killed on its way"
+    again = CliRunner().invoke(cli, ["evolve", "--resume", str(folder), "--plain"])
+    assert again.exit_code == 0, again.output
+    for mine, theirs in zip(center(folder), center(whole[0]), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    columns = [np.genfromtxt(run / "generations.csv", delimiter=",", names=True) for run in (folder, whole[0])]
+    for name in ("generation", "mean", "best", "sigma"):
+        np.testing.assert_array_equal(columns[0][name], columns[1][name])
+
+
+def test_one_compilation_serves_all_generations(caplog):
+    plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4, generations=5, devices=1), SMALL)
+    life = Life(plan, None, plain=True)
+    with jax.log_compiles(), caplog.at_level(logging.WARNING):
+        assert life.complete() == 0
+    compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Finished XLA compilation")]
+    assert len(compiled) == 1 and "advance" in compiled[0]
+
+
+def test_from_python(tmp_path):
+    from purerl.algos.ppo import PPOConfig, ppo
+    from purerl.drifts import KLPenalty
+    from purerl.evolution import SNES
+    from purerl.lifetimes import Plug, Task
+    from purerl.objectives import Drifting
+    from purerl.registry import make
+
+    config = PPOConfig(
+        num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), learning_rate=0.05
+    )
+    tasks = [Task("CartPole-v1", make("CartPole-v1"), config, 128), Task("Catch", make("Catch"), config, 128)]
+    start = Drifting(drift=KLPenalty(coefficient=np.float32(1.0)))
+    strategy = SNES(population=4, start_sigma=0.5)
+    found = evolve(start, Plug(ppo, "objective"), tasks, strategy=strategy, generations=2, plain=True)
+    assert found.generation == 2 and {"mean/CartPole-v1", "mean/Catch"} < found.columns.keys()
+    assert float(found.candidate.drift.coefficient) != 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["evolve"], "no objective given"),
+        (["evolve", "lpoo"], "unknown objective 'lpoo': did you mean 'lpo'?"),
+        (["evolve", "dpo", "--tasks", "CartPole-v1,Pendulum-v1"], "tasks must have actions of one kind"),
+        (["evolve", "dpo", "--population", "5"], "antithetic sampling draws pairs: take 6"),
+        (
+            ["evolve", "dpo", "--env.gravityy", "3:5"],
+            "unknown parameter of CartPole-v1 'gravityy': did you mean 'gravity'?",
+        ),
+        (["evolve", "dpo", "--strategy", "snees"], "unknown strategy 'snees'"),
+        (["evolve", "--resume", "nowhere"], "there is no evolution in nowhere"),
+        (["meta-evaluate", "nowhere"], "there is no evolution in nowhere"),
+    ],
+)
+def test_bad_input_is_one_line(arguments, message):
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
+    assert message in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_drawn_parameters_are_kept_in_the_folder():
+    plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4), SMALL, {"gravity": "5:15", "force": 8.0})
+    assert 'gravity = "5.0:15.0"' in plan.text and "force = 8.0" in plan.text
+    redraw = plan.tasks[0].redraw
+    drawn = [float(redraw(jax.random.key(i), plan.tasks[0].env).gravity) for i in range(5)]
+    assert all(5 <= x <= 15 for x in drawn) and len(set(drawn)) == 5

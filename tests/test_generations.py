@@ -1,0 +1,198 @@
+"""Evolving: what a generation gives, that it is the same however it is cut, and what is refused."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.drifts import DPO, LPO, ClipDrift
+from purerl.errors import InputError
+from purerl.evolution import OpenES
+from purerl.generations import _wins, flatten, make_evolution
+from purerl.lifetimes import Plug, Task, in_chunks, lifetimes, score
+from purerl.objectives import Clip, Drifting, Mixture, PolicyGradient
+from purerl.sharding import make_mesh
+from purerl.train import make_train
+
+CONFIG = PPOConfig(
+    num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), learning_rate=0.01
+)
+ENV = purerl.make("CartPole-v1")
+TASK = Task("CartPole-v1", ENV, CONFIG, 256)
+START = Drifting(drift=LPO.from_nothing(jax.random.key(0), 4))
+LEARNER = Plug(ppo, "objective")
+STRATEGY = OpenES(population=4, start_sigma=0.5)
+
+
+def generation(**changes):
+    """Return (center, fitness) after two generations."""
+    evolution = make_evolution(START, LEARNER, [TASK], STRATEGY, **changes)
+
+    @jax.jit
+    def run(key):
+        state, first = evolution.step(evolution.init(key))
+        state, second = evolution.step(state)
+        return evolution.center(state), jnp.stack([first.fitness, second.fitness])
+
+    return run(jax.random.key(3))
+
+
+@pytest.fixture(scope="module")
+def once():
+    return generation(seeds=2)
+
+
+def test_the_first_generation_tells_its_candidates_apart(once):
+    center, fitness = once
+    assert fitness.shape == (2, 1, 4) and np.isfinite(fitness).all()
+    assert np.ptp(fitness[0]) > 0.1
+    first, _ = flatten(START)
+    assert np.abs(center - first).max() > 1e-3
+
+
+def test_chunks_and_devices_change_nothing(once):
+    """One by one, three side by side (and one thrown away), on two devices."""
+    for changes in ({"chunk": 3}, {"mesh": make_mesh(2)}):
+        center, fitness = generation(seeds=2, **changes)
+        np.testing.assert_allclose(fitness[0], once[1][0], rtol=1e-4, err_msg=str(changes))
+        np.testing.assert_allclose(center, once[0], atol=1e-4, err_msg=str(changes))
+
+
+VECTOR, TREE = flatten(START)
+
+
+@pytest.fixture(scope="module")
+def fitness():
+    """Three candidates, one lifetime each: (candidates f32[3, n], keys [3, 1]) -> f32[3, 1], compiled once."""
+    return jax.jit(lambda candidates, keys: lifetimes(LEARNER, TASK, TREE, candidates, keys, "auc"))
+
+
+def test_common_random_numbers(fitness):
+    """Candidates that are all the same go the same way with common random numbers, and each its own with fresh ones."""
+    same = jnp.broadcast_to(VECTOR, (3, VECTOR.size))
+    common = jnp.broadcast_to(jax.random.split(jax.random.key(0), 1), (3, 1))
+    assert np.ptp(fitness(same, common)) == 0.0
+    assert np.ptp(fitness(same, jax.random.split(jax.random.key(0), (3, 1)))) > 0.0
+
+
+def test_a_diverged_candidate_is_nan(fitness):
+    candidates = jnp.broadcast_to(VECTOR, (3, VECTOR.size)).at[1].set(jnp.nan)
+    found = fitness(candidates, jax.random.split(jax.random.key(0), (3, 1)))
+    np.testing.assert_array_equal(np.isnan(found[:, 0]), [False, True, False])
+
+
+def test_in_chunks_is_a_map(key):
+    members = jnp.arange(7.0), jax.random.split(key, 7)
+    function = lambda x, k: x + jax.random.uniform(k)
+    expected = jax.vmap(function)(*members)
+    for chunk in (None, 1, 2, 3, 7, 100):
+        np.testing.assert_allclose(in_chunks(function, members, chunk), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+        jax.jit(lambda *m: in_chunks(function, m, 2, make_mesh(2)))(*members), expected, rtol=1e-6
+    )
+
+
+def test_score_by_hand():
+    class State:
+        class vector:
+            class statistics:
+                @staticmethod
+                def summary():
+                    return {"episode_return": 0}
+
+    nan = jnp.nan
+    returns = jnp.array([nan, 10.0, nan, 20.0, nan])
+    metrics = {"episode_return": returns, "policy_loss": jnp.arange(5.0)}
+    assert float(score(State, metrics, "auc")) == (10 + 10 + 10 + 20 + 20) / 5
+    assert float(score(State, metrics, "final")) == 20.0
+    assert np.isnan(score(State, metrics | {"policy_loss": jnp.array([0, 0, 0, 0, nan])}, "auc"))
+    assert np.isnan(score(State, metrics | {"episode_return": jnp.full(5, nan)}, "auc"))
+
+
+def test_wins_by_hand():
+    scores = jnp.array([[[1.0, 5.0], [2.0, jnp.nan], [3.0, 4.0], [2.0, 0.0]]])  # pairs (0, 2) and (1, 3)
+    np.testing.assert_allclose(_wins(scores), [0.0, -0.5, 0.0, 0.5])
+
+
+def test_environment_fields_are_drawn_for_each_training():
+    hard = Task(
+        "CartPole-v1", ENV, CONFIG, 256, lambda key, env: dataclasses.replace(env, angle_limit=jnp.float32(1e-4))
+    )
+    keys = jax.random.split(jax.random.key(0), (1, 1))
+    found = jax.jit(lambda: lifetimes(LEARNER, hard, TREE, VECTOR[None], keys, "auc"))()
+    assert float(found[0, 0]) < 3.0  # the pole is never upright for long
+
+
+MEMBERS = (Clip(), Drifting(drift=DPO()), Drifting(drift=LPO.at_ppo(jax.random.key(1), 4)), Drifting(drift=ClipDrift()))
+
+
+def trained(index):
+    """Return (parameters, losses) after two updates with one of MEMBERS."""
+    train = make_train(LEARNER(Mixture(members=MEMBERS, index=index)), ENV, CONFIG, 128)
+    state, metrics = train(jax.random.key(0))
+    return state.agent.params, metrics["policy_loss"]
+
+
+@pytest.fixture(scope="module")
+def alone():
+    run = jax.jit(trained)
+    return [run(jnp.int32(i)) for i in range(len(MEMBERS))]
+
+
+def test_a_mixed_population_trains_in_one_program(alone):
+    """PPO, DPO and LPO members in one vmap: each as it trains alone, up to rounding."""
+    _, together = jax.jit(jax.vmap(trained))(jnp.arange(len(MEMBERS)))
+    np.testing.assert_allclose(together, np.stack([losses for _, losses in alone]), rtol=1e-2, atol=1e-4)
+    assert len({round(float(loss), 6) for loss in together[:3, -1]}) == 3
+
+
+def test_ppo_as_a_drift_trains_as_ppo(alone):
+    """A whole short run. r A - relu((r - clip(r)) A) and min(r A, clip(r) A) round differently, by 1e-7 of the loss."""
+    for a, b in zip(jax.tree.leaves(alone[0][0]), jax.tree.leaves(alone[3][0]), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
+    assert not np.allclose(jax.tree.leaves(alone[0][0])[1], jax.tree.leaves(alone[1][0])[1], atol=1e-4)
+
+
+def test_only_floats_are_evolved():
+    mixture = Mixture(members=(Drifting(drift=DPO()), Drifting(drift=ClipDrift())), index=jnp.int32(1))
+    vector, tree = flatten(mixture)
+    np.testing.assert_allclose(vector, [2.0, 0.6, 0.2])
+    back = tree(vector + 1.0)
+    assert back.index.dtype == jnp.int32 and int(back.index) == 1
+    np.testing.assert_allclose([back.members[0].drift.beta, back.members[1].drift.epsilon], [1.6, 1.2])
+
+
+PENDULUM = Task("Pendulum-v1", purerl.make("Pendulum-v1"), CONFIG, 256)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"strategy": OpenES(population=5)},
+            "population is 5; antithetic sampling draws pairs: take 6, or turn it off",
+        ),
+        ({"candidate": PolicyGradient()}, "PolicyGradient has no parameters to evolve: none of its leaves is a float"),
+        (
+            {"tasks": [TASK, PENDULUM]},
+            r"tasks must have actions of one kind: CartPole-v1 \(Discrete\), Pendulum-v1 \(Box\)",
+        ),
+        ({"tasks": []}, "there is no task to evolve on"),
+        ({"candidate": Clip(epsilon=float("nan"))}, "objective Clip has a loss of nan"),
+        (
+            {"candidate": jax.tree_util.Partial(lambda w, d, a, c: (w * d)[:, None], 1.0)},
+            "must return one loss per sample",
+        ),
+        ({"fitness": "areas"}, "unknown fitness 'areas': .*allowed: auc, final, wins"),
+        ({"seeds": 0}, "seeds is 0; it must be at least 1"),
+        ({"fitness": "wins", "strategy": OpenES(antithetic=False)}, "it needs antithetic sampling"),
+    ],
+)
+def test_what_is_refused(changes, message):
+    settings = {"candidate": START, "learner": LEARNER, "tasks": [TASK], "strategy": STRATEGY} | changes
+    with pytest.raises(InputError, match=message):
+        make_evolution(**settings)

@@ -1,0 +1,117 @@
+"""Comparing a learnt objective with its rivals: the numbers by hand, and the whole on tiny trainings."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.distill import distill
+from purerl.drifts import DPO, LPO, SquaredDrift
+from purerl.errors import InputError
+from purerl.evolution import OpenES
+from purerl.evolve import Evolved
+from purerl.evolve_plan import EvolveOptions, EvolvePlan
+from purerl.lifetimes import Plug, Task
+from purerl.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
+from purerl.objective_plot import ADVANTAGE, LOG_RATIO, objective_of, surface
+from purerl.objectives import ActorCriticLoss, Clip, Drifting
+from purerl.update_rules import LPG
+
+CONFIG = PPOConfig(
+    num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=1, hidden_sizes=(8,), learning_rate=0.01
+)
+
+
+def evolved(argument="objective", candidate=None):
+    candidate = Drifting(drift=DPO()) if candidate is None else candidate
+    task = Task("CartPole-v1", purerl.make("CartPole-v1"), CONFIG, 256)
+    options = EvolveOptions(population=2, generations=2)
+    plan = EvolvePlan("dpo", options, candidate, Plug(ppo, argument), (task,), OpenES(population=2), "")
+    return Evolved(candidate, candidate, [(0, candidate)], {}, plan, 2)
+
+
+def test_improvement_by_hand():
+    ours, theirs = np.array([3.0, 1.0, np.nan]), np.array([2.0, 1.0])
+    center, (low, high) = improvement([ours], [theirs])
+    np.testing.assert_allclose(center, (1 + 1 + 0 + 0.5 + 0 + 0) / 6, rtol=1e-6)
+    assert 0 <= low <= center <= high <= 1
+    both, _ = improvement([ours, np.ones(3)], [theirs, np.zeros(2)])
+    np.testing.assert_allclose(both, (center + 1) / 2, rtol=1e-6)
+
+
+def test_rows_and_table():
+    scores = {
+        "A": {"learnt": np.array([2.0, 3.0, 4.0, 5.0]), "PPO": np.array([1.0, 1.5, 1.0, 1.2])},
+        "B": {"learnt": np.array([0.0, 1.0, 0.0, 1.0]), "PPO": np.array([0.0, 1.0, 1.0, 0.0])},
+        "C": {"learnt": np.array([0.0, 1.0, 0.0, 1.0]), "PPO": np.array([2.0, 2.0, 2.0, np.nan])},
+    }
+    rows = {(row.task, row.method): row for row in _rows(scores, {"A"})}
+    assert rows["A", "PPO"].improvement == 1.0 and not rows["A", "PPO"].held_out
+    assert rows["B", "PPO"].improvement == 0.5 and rows["B", "PPO"].held_out
+    np.testing.assert_allclose(rows["all held-out tasks", "PPO"].improvement, (0.5 + 0.25) / 2)
+    np.testing.assert_allclose(rows["A", "learnt"].iqm, 3.5)
+    np.testing.assert_allclose(rows["C", "PPO"].iqm, 2.0)
+    text = MetaEvaluation(scores, list(rows.values()), {}).text()
+    assert "B (held out)" in text and "1.00  (1.00 .. 1.00)" in text
+
+
+def test_what_is_refused():
+    with pytest.raises(InputError, match=r"actions of one kind: CartPole-v1 \(Discrete\), Pendulum-v1 \(Box\)"):
+        meta_evaluate([evolved()], ["Pendulum-v1"], seeds=2, tuning=0)
+    other = evolved()._replace(plan=evolved().plan._replace(name="kl"))
+    with pytest.raises(InputError, match="the runs evolved different things: dpo, kl"):
+        meta_evaluate([evolved(), other], seeds=2)
+    with pytest.raises(InputError, match="is no part of ppo"):
+        meta_evaluate([evolved()._replace(plan=evolved().plan._replace(algorithm="lpg"))])
+
+
+@pytest.mark.slow
+def test_the_whole(capsys):
+    """DPO that was not changed is no better than DPO: the same agents; PPO is tuned with as many trainings."""
+    found = meta_evaluate([evolved(), evolved()], ["Catch"], seeds=3, tuning=2.0)
+    assert found.tuned["trainings"] == 8 and "tuning PPO on CartPole-v1" in capsys.readouterr().out
+    for own in found.scores.values():
+        np.testing.assert_allclose(own["learnt"], np.tile(own["DPO"], 2), rtol=1e-4)
+        assert own["tuned PPO"].shape == own["PPO"].shape == (3,)
+
+
+def test_distilling_recovers_dpo_from_samples():
+    form = distill(Drifting(drift=DPO()))
+    assert (form.good_terms, form.bad_terms) == (("tanh u",), ("tanh v",))
+    np.testing.assert_allclose(form.good, [[1.0, 2.0]], rtol=1e-3)
+    np.testing.assert_allclose(form.bad, [[1.0, 0.6]], rtol=1e-3)
+    assert form.error < 1e-3 and "relu(u - 2 tanh(u / 2)), u = (r - 1) A" in form.text()
+    points = LOG_RATIO, np.full_like(LOG_RATIO, -1.5)
+    np.testing.assert_allclose(form(*points, {}), DPO()(*points, {}), atol=1e-4)
+
+
+def test_distilling_says_how_wrong_it_is():
+    drift = LPO.at_ppo(jax.random.key(0), 8)
+    wild = Drifting(drift=jax.tree.map(lambda x: x + 0.5 * jax.random.normal(jax.random.key(1), x.shape), drift))
+    form = distill(wild)
+    grid = [
+        x.reshape(-1)
+        for x in np.meshgrid(np.linspace(-1, 1, 81, dtype=np.float32), np.linspace(-3, 3, 60, dtype=np.float32))
+    ]
+    truth = np.asarray(wild.drift(*grid, {}))
+    np.testing.assert_allclose(
+        form.error, np.sqrt(np.mean((np.asarray(form(*grid, {})) - truth) ** 2) / np.mean(truth**2)), rtol=1e-2
+    )
+    assert form.error > 0.01
+
+
+def test_surfaces_are_drifts_and_pushes():
+    """PPO's drift and its push from the equations; SPO's push is A - |A| (r - 1) / epsilon."""
+    r, a = np.exp(LOG_RATIO.astype(np.float64))[None], ADVANTAGE.astype(np.float64)[:, None]
+    ppos = surface(Clip(epsilon=0.2))
+    np.testing.assert_allclose(ppos.drift, np.maximum((r - np.clip(r, 0.8, 1.2)) * a, 0), atol=1e-5)
+    np.testing.assert_allclose(surface(Drifting(drift=SquaredDrift())).slope, a - np.abs(a) * (r - 1) / 0.2, atol=1e-4)
+
+
+def test_what_has_an_objective():
+    assert isinstance(objective_of(ActorCriticLoss()), Clip) and isinstance(objective_of(Clip()), Clip)
+    mine = jax.tree_util.Partial(lambda weight, d, a, context: weight * d * a, jnp.float32(1.0))
+    assert objective_of(mine) is mine
+    assert objective_of(LPG.create(jax.random.key(0), 3, 4)) is None
