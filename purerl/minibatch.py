@@ -1,5 +1,6 @@
 """Minibatches: several shuffled passes over the samples of a rollout, or over its sequences."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -50,15 +51,39 @@ def shuffled_minibatches(
     orders = jax.vmap(lambda k: permutation(k, size))(jax.random.split(key, num_epochs))
     orders = orders.reshape(num_epochs * num_minibatches, size // num_minibatches)
 
-    def body(state: tuple[Any, Metrics], chosen: Array) -> tuple[tuple[Any, Metrics], None]:
-        carry, sums = state
-        carry, metrics = step(carry, split_data(jax.tree.map(lambda x: jnp.take(x, chosen, axis=0), batch)))
-        return (carry, jax.tree.map(jnp.add, sums, metrics)), None
-
     first = jax.tree.map(lambda x: x[: size // num_minibatches], batch)
-    zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(step, carry, first)[1])
-    (carry, sums), _ = jax.lax.scan(body, (carry, zeros), orders)
-    return carry, jax.tree.map(lambda total: total / orders.shape[0], sums)
+    names = sorted(jax.eval_shape(step, carry, first)[1])
+    begin, unpack = pack(carry)
+
+    def body(state: tuple[PyTree, Array], chosen: Array) -> tuple[tuple[PyTree, Array], None]:
+        packed, sums = state
+        minibatch = split_data(jax.tree.map(lambda x: jnp.take(x, chosen, axis=0), batch))
+        carry, metrics = step(unpack(packed), minibatch)
+        return (pack(carry)[0], sums + jnp.stack([metrics[name] for name in names])), None
+
+    (packed, sums), _ = jax.lax.scan(body, (begin, jnp.zeros(len(names))), orders)
+    return unpack(packed), dict(zip(names, sums / orders.shape[0], strict=True))
+
+
+def pack(tree: PyTree) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
+    """Return (the tree with its float32 arrays as one vector, the way back).
+
+    What a loop carries then changes as one array: on a GPU one kernel, where each array would be one.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    is_float = [x.dtype == jnp.float32 for x in leaves]
+    shapes = [x.shape for x, mine in zip(leaves, is_float, strict=True) if mine]
+    bounds = np.cumsum([math.prod(shape) for shape in shapes])[:-1].tolist()
+
+    def unpack(packed: PyTree) -> PyTree:
+        vector, others = packed
+        parts = zip(jnp.split(vector, bounds), shapes, strict=True)
+        floats, rest = (part.reshape(shape) for part, shape in parts), iter(others)
+        return jax.tree.unflatten(structure, [next(floats) if mine else next(rest) for mine in is_float])
+
+    floats = [x.ravel() for x, mine in zip(leaves, is_float, strict=True) if mine]
+    others = [x for x, mine in zip(leaves, is_float, strict=True) if not mine]
+    return (jnp.concatenate(floats) if floats else jnp.zeros(0), others), unpack
 
 
 def check_minibatches(config: Any, sequences: bool, what: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from purerl.algos.pqn import PQNConfig
 from purerl.errors import InputError
-from purerl.minibatch import check_minibatches, permutation, rollout_minibatches, shuffled_minibatches
+from purerl.minibatch import check_minibatches, pack, permutation, rollout_minibatches, shuffled_minibatches
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 64, 100, 4096])
@@ -83,3 +83,16 @@ def test_minibatches_that_do_not_divide_are_refused():
     check_minibatches(config, False, "pqn")
     with pytest.raises(InputError, match="pqn: num_minibatches 8 does not divide num_envs = 6"):
         check_minibatches(config, True, "pqn")
+
+
+def test_a_packed_tree_comes_back():
+    tree = {"w": jnp.arange(6.0).reshape(2, 3), "n": jnp.int32(7), "b": (jnp.ones(2), jnp.array(True))}
+    packed, unpack = pack(tree)
+    assert packed[0].shape == (8,)
+    back = unpack(packed)
+    assert jax.tree.structure(back) == jax.tree.structure(tree)
+    for x, y in zip(jax.tree.leaves(back), jax.tree.leaves(tree), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+    nothing = {"n": jnp.int32(1)}
+    assert pack(nothing)[1](pack(nothing)[0]) == nothing
