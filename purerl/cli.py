@@ -22,6 +22,7 @@ COMMANDS = (
     "list",
     "check",
     "plot",
+    "compare",
     "explain",
 )  # in the order of the help page
 DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)

@@ -27,7 +27,9 @@ def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: in
     axes = parse(mesh)
     together = jax.distributed.is_initialized()
     if devices == "auto":
-        wanted = math.prod(axes.values()) if axes else min(cores(), num_seeds)
+        # At least two for several seeds, on a single core as well: for one device alone XLA compiles along other ways,
+        # with other last bits; from two on a seed's numbers are the same on any number of them.
+        wanted = math.prod(axes.values()) if axes else min(max(cores(), 2), num_seeds)
         make_host_devices(1 if together else wanted)
         wanted = len(jax.devices()) if together else wanted if axes else min(usable(), num_seeds)
     elif isinstance(devices, int) and devices >= 1:
@@ -44,8 +46,8 @@ def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: in
 
 
 def usable() -> int:
-    """Return how many devices are worth using: those there are, but on a CPU one per core at most."""
-    return min(len(jax.devices()), cores()) if jax.default_backend() == "cpu" else len(jax.devices())
+    """Return how many devices are worth using: those there are, but on a CPU one per core at most, and two at least."""
+    return min(len(jax.devices()), max(cores(), 2)) if jax.default_backend() == "cpu" else len(jax.devices())
 
 
 def parse(mesh: Sequence[str]) -> dict[str, int]:

@@ -114,7 +114,8 @@ def lanes(
     """Return `jax.vmap(function, in_axes, out_axes)` with its lanes spread over a mesh axis, without communication.
 
     On a CPU a device takes its lanes in turn: that is as fast as side by side, keeps one lane's numbers in the cache,
-    and gives a lane the same bits however many lanes and devices there are.
+    and gives a lane the same bits however many lanes there are, on two devices or more. (For one device XLA compiles
+    along other ways, so that the last bits may differ.)
 
     Args:
       function: of any number of arguments.
@@ -137,7 +138,9 @@ def lanes(
         local = jax.vmap(function, wanted, out_axes)
         if in_turn:
             local = partial(_overwriting if in_place else _in_turn, function, wanted, out_axes)
-        placed = {"in_specs": specs(wanted), "out_specs": specs(out_axes), "axis_names": {axis}}
+        # Left to XLA, even an axis of one device would change how it compiles, and with that the last bits.
+        manual = {name for name in AXES if name == axis or mesh.shape[name] == 1}
+        placed = {"in_specs": specs(wanted), "out_specs": specs(out_axes), "axis_names": manual}
         return jax.shard_map(local, mesh=mesh, check_vma=False, **placed)(*args)
 
     return mapped

@@ -1,8 +1,13 @@
 """Figures of many agents at once: `python scripts/benchmark.py scale`."""
 
 import dataclasses
+import json
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -138,10 +143,29 @@ def compilations() -> None:
     CONSOLE.print(f"64 trials over 3 numbers and 2 shapes: {programs} compilations of training")
 
 
+def devices(num_seeds: int = 4, steps: int = 300_000, runs: int = 3) -> None:
+    """Seeds on two host devices against one: `purerl train` in processes of its own, in turn."""
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    with tempfile.TemporaryDirectory() as folder:
+        for run in range(runs):
+            for count, found in rates.items():
+                out = Path(folder) / f"{count}-{run}"
+                command = f"train ppo CartPole-v1 --seeds {num_seeds} --total-timesteps {steps} --evaluations 0 --plain"
+                arguments = [*command.split(), "--devices", str(count), "--out", str(out)]
+                subprocess.run([sys.executable, "-m", "purerl", *arguments], check=True, stdout=subprocess.DEVNULL)
+                found.append(json.loads((out / "summary.json").read_text())["env_steps_per_second"])
+    made = table(f"PPO CartPole-v1, {num_seeds} seeds over host devices", "devices", "steps/s, all", "against one")
+    for count, found in rates.items():
+        ratio = statistics.median(found) / statistics.median(rates[1])
+        made.add_row(str(count), f"{statistics.median(found):,.0f}", f"{ratio:.2f}x")
+    CONSOLE.print(made)
+
+
 def main() -> None:
     """All of them."""
     jax.monitoring.register_event_duration_secs_listener(note)
     seeds()
+    devices()
     machinery()
     compilations()
     halving()

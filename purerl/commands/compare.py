@@ -1,0 +1,38 @@
+"""`purerl compare`: who is better, by how much, and how certain that is."""
+
+from pathlib import Path
+
+import click
+
+from purerl.commands.options import PATH
+from purerl.errors import InputError
+
+
+@click.command(name="compare")
+@click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR RUN_DIR...")
+@click.option("--out", type=PATH, default=Path("compare.png"), metavar="FILE", help="The picture; default compare.png.")
+def command(run_dirs: tuple[Path, ...], out: Path) -> None:
+    """Compare the final returns of finished runs on one task, over their seeds.
+
+    \b
+    purerl compare runs/ppo-CartPole-v1-1 runs/dqn-CartPole-v1-1
+    """
+    if len(run_dirs) < 2:
+        raise InputError("compare takes two runs or more: purerl compare RUN_DIR RUN_DIR")
+    from rich.console import Console
+    from rich.table import Table
+
+    from purerl import compare
+
+    runs = compare.rank(run_dirs)
+    shown = Table(title=f"Final return on {runs[0].task}", title_justify="left")
+    for name in ("run", "seeds", "IQM", "95% interval", "mean", "seeds from .. to", "area under the curve"):
+        shown.add_column(name, justify="left" if name == "run" else "right")
+    for row in compare.table(runs):
+        shown.add_row(*row)
+    console = Console(highlight=False)
+    console.print(shown)
+    for other in runs[1:]:
+        console.print(compare.verdict(compare.duel(runs[0], other), runs[0], other), soft_wrap=True)
+    compare.draw(runs, out)
+    console.print(f"see {out}", soft_wrap=True)
