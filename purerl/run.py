@@ -48,7 +48,7 @@ def start(run: Settings, out: Path | None = None, plain: bool = False) -> int:
 
     def make_folder() -> str:
         folder = new_folder(run, out)
-        (folder / "config.toml").write_text(dump(run, planned.env), encoding="utf-8")
+        (folder / "config.toml").write_text(dump(planned.settings, planned.env), encoding="utf-8")
         return str(folder)
 
     return Run(planned, Path(distributed.first_does(make_folder)), plain).complete()

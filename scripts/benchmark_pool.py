@@ -11,7 +11,6 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +187,9 @@ def bench_atari(seconds: float) -> dict[str, float]:
     found = {}
     for name in ("envpool/Pong-v5", "ale/Pong-v5"):
         source = purerl.make(name, preprocessing="2015")
-        makers = {f"{name}, bare": partial(bare, source, config.num_envs)}
+        makers: dict[str, Callable[[], Callable[[], int]]] = {
+            f"{name}, bare": lambda source=source: bare(source, config.num_envs)
+        }
         for mode in ("batched", "alternating", "async"):
             makers[f"{name}, PPO {mode}"] = update_of(source, config, HostSettings(mode=mode))
         found |= rates(makers, seconds, rounds=2)

@@ -81,6 +81,7 @@ class EnvPoolSource(HostSource):
                 num_threads=0 if parallel else 1,
                 **self._options(evaluation),
             )
+            assert pool.observation_space is not None  # kept from now on: asking for it warns
         return _Batch(pool, num_envs, self._atari is not None and self._atari.reward_clip)
 
     def _options(self, evaluation: bool) -> dict[str, Any]:
