@@ -13,7 +13,7 @@ import numpy as np
 
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostEnvironment, HostSource, HostStep, NextStep
+from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Discrete, Space
 
 VERSION = "-v5"
@@ -59,7 +59,7 @@ class ALESource(HostSource):
         self.id, self._rom = f"ale/{name}", _rom(name)
         self._settings = host_common.atari_settings(parameters, self.id)
         self.parameters = dataclasses.asdict(self._settings)
-        env = self._make(1, 1, evaluation=True)
+        env = self._make(1, 1)
         self._actions = int(env.single_action_space.n)
         env.close()
 
@@ -79,10 +79,10 @@ class ALESource(HostSource):
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of games; one thread if not parallel."""
-        env = self._make(num_envs, 0 if parallel else 1, evaluation)
-        return _Batch(env, num_envs, seed, self._settings.reward_clip, self._settings.episodic_life and not evaluation)
+        env = self._make(num_envs, 0 if parallel else 1)
+        return _Batch(env, seed, host_common.AtariSteps(num_envs, self._settings, evaluation))
 
-    def _make(self, num_envs: int, num_threads: int, evaluation: bool) -> Any:
+    def _make(self, num_envs: int, num_threads: int) -> Any:
         settings = self._settings
         try:
             return importlib.import_module("ale_py.vector_env").AtariVectorEnv(
@@ -91,7 +91,6 @@ class ALESource(HostSource):
                 num_threads=num_threads,
                 repeat_action_probability=settings.repeat_action_probability,
                 full_action_space=settings.full_action_space,
-                episodic_life=settings.episodic_life and not evaluation,
                 noop_max=settings.noop_max,
                 use_fire_reset=settings.use_fire_reset,
                 frameskip=settings.frame_skip,
@@ -104,35 +103,18 @@ class ALESource(HostSource):
 
 
 class _Batch(HostEnvironment):
-    def __init__(self, env: Any, num_envs: int, seed: int, clip: bool, episodic_life: bool):
-        self._env, self._resets, self._clip = env, NextStep(num_envs), clip
+    def __init__(self, env: Any, seed: int, steps: host_common.AtariSteps):
+        self._env, self._steps = env, steps
         self._seed: int | None = seed
-        self._episodic_life = episodic_life
-        self._age = np.zeros(num_envs, np.int64)  # steps since the episode began
 
     def reset(self, key: Any) -> Any:
         observation, _ = self._env.reset(seed=self._seed)
         self._seed = None  # a second reset goes on with the same random numbers
-        self._resets.over[:] = False
-        self._age[:] = 0
-        return self._filled(observation)
+        return self._steps.begin(observation)
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        values = self._env.step(np.asarray(action))
-        over = None
-        if self._episodic_life:
-            over = values[3] | (values[2] & (values[4]["lives"] == 0))
-        step = host_common.step_of(values, self._resets, over, self._clip)
-        self._age = np.where(np.asarray(step.mask), self._age + 1, 0)
-        return step._replace(observation=self._filled(values[0]))
-
-    def _filled(self, observation: np.ndarray) -> np.ndarray:
-        """Return a copy in which an episode's first frame, rather than black, stands for the frames before it."""
-        filled, last = observation.copy(), observation.shape[1] - 1
-        for i in np.flatnonzero(self._age < last):
-            first = last - self._age[i]
-            filled[i, :first] = filled[i, first]
-        return filled
+        observation, reward, game_over, truncated, info = self._env.step(np.asarray(action))
+        return self._steps.step(observation, reward, game_over, truncated, info["lives"])
 
     def close(self) -> None:
         self._env.close()

@@ -47,7 +47,7 @@ class EnvPoolSource(HostSource):
         is_atari = "episodic_life" in self._spec({}).config._fields
         self._atari = host_common.atari_settings(parameters, self.id) if is_atari else None
         self.parameters = dataclasses.asdict(self._atari) if self._atari else dict(parameters)
-        spec = self._spec(self._options(evaluation=False))
+        spec = self._spec(self._options())
         self._action_space = host_common.from_gymnasium(spec.gymnasium_action_space, self.id)
         self._observation_space = (
             host_common.atari_space(self._atari)
@@ -79,19 +79,20 @@ class EnvPoolSource(HostSource):
                 num_envs=num_envs,
                 seed=seed,
                 num_threads=0 if parallel else 1,
-                **self._options(evaluation),
+                **self._options(),
             )
             assert pool.observation_space is not None  # kept from now on: asking for it warns
-        return _Batch(pool, num_envs, self._atari is not None and self._atari.reward_clip)
+        if self._atari is None:
+            return _Batch(pool, num_envs)
+        return _Atari(pool, num_envs, host_common.AtariSteps(num_envs, self._atari, evaluation))
 
-    def _options(self, evaluation: bool) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         settings = self._atari
         if settings is None:
             return self.parameters
         return {
             "repeat_action_probability": settings.repeat_action_probability,
             "full_action_space": settings.full_action_space,
-            "episodic_life": settings.episodic_life and not evaluation,
             "noop_max": max(settings.noop_max, 1),
             "use_fire_reset": settings.use_fire_reset,
             "frame_skip": settings.frame_skip,
@@ -109,26 +110,32 @@ class EnvPoolSource(HostSource):
 
 
 class _Batch(HostEnvironment):
-    def __init__(self, pool: Any, num_envs: int, clip: bool):
-        self._pool, self._resets, self._clip = pool, NextStep(num_envs), clip
+    def __init__(self, pool: Any, num_envs: int):
+        self._pool, self._resets = pool, NextStep(num_envs)
 
     def reset(self, key: Any) -> Any:
         self._resets.over[:] = False
         return self._pool.reset()[0]
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        observation, reward, terminated, truncated, info = self._pool.step(np.asarray(action))
-        over = None
-        if (
-            "lives" in info
-        ):  # Atari says by itself whether the game is over: a lost life is not, the limit is told apart
-            game_over = info["terminated"].astype(np.bool_)
-            over = game_over | truncated
-            terminated = terminated | (game_over & truncated)
-        return host_common.step_of((observation, reward, terminated, truncated, info), self._resets, over, self._clip)
+        return host_common.step_of(self._pool.step(np.asarray(action)), self._resets)
 
     def close(self) -> None:
         self._pool.close()
+
+
+class _Atari(_Batch):
+    def __init__(self, pool: Any, num_envs: int, steps: host_common.AtariSteps):
+        super().__init__(pool, num_envs)
+        self._steps = steps
+
+    def reset(self, key: Any) -> Any:
+        return self._steps.begin(super().reset(key))
+
+    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+        observation, reward, _, truncated, info = self._pool.step(np.asarray(action))
+        game_over = info["terminated"].astype(np.bool_)  # told right on the step of the limit, too
+        return self._steps.step(observation, reward, game_over, truncated, info["lives"])
 
 
 def _envpool() -> Any:

@@ -35,23 +35,20 @@ def from_gymnasium(space: Any, what: str) -> Space:
     raise InputError(f"{what} has the space {space}; allowed: Discrete from 0, MultiDiscrete, MultiBinary, Box, Dict")
 
 
-def step_of(values: tuple[Any, ...], resets: NextStep, over: np.ndarray | None = None, clip: bool = False) -> HostStep:
+def step_of(values: tuple[Any, ...], resets: NextStep) -> HostStep:
     """Return a step from (observation, reward, terminated, truncated, info) of environments that reset a step later.
 
     Args:
       values: those.
       resets: remembers which environments are over.
-      over: bool[B], where an episode that is reported ended; None: wherever one ended.
-      clip: learn from the sign of the reward.
     """
     observation, reward, terminated, truncated, _ = values
-    terminated, truncated = np.array(terminated, np.bool_), np.array(truncated, np.bool_)
-    truncated &= ~terminated
-    ended = terminated | truncated
-    mask = resets.mask(ended)
-    score = np.where(mask, np.asarray(reward, np.float32), np.float32(0))
-    learned = np.sign(score) if clip else score
-    return HostStep(observation, learned, terminated, truncated, mask, None, score, ended if over is None else over)
+    terminated = np.array(terminated, np.bool_)
+    truncated = np.asarray(truncated, np.bool_) & ~terminated
+    over = terminated | truncated
+    mask = resets.mask(over)
+    reward = np.where(mask, np.asarray(reward, np.float32), np.float32(0))
+    return HostStep(observation, reward, terminated, truncated, mask, None, reward, over)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -114,3 +111,46 @@ def atari_space(settings: AtariSettings) -> Box:
 def frames_last(observation: Any) -> Any:
     """Return stacked frames [..., frames, height, width] as [..., height, width, frames]."""
     return jnp.moveaxis(observation, -3, -1)
+
+
+class AtariSteps:
+    """Follows lives, and how many frames an episode has: what the two libraries do differently is done here."""
+
+    def __init__(self, num_envs: int, settings: AtariSettings, evaluation: bool):
+        """Begin; in evaluation an episode is a whole game."""
+        self._resets, self._clip = NextStep(num_envs), settings.reward_clip
+        self._episodic = settings.episodic_life and not evaluation
+        self._lives, self._age = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
+
+    def begin(self, observation: np.ndarray) -> np.ndarray:
+        """Return the first observations after a reset everywhere."""
+        self._resets.over[:] = False
+        self._lives[:], self._age[:] = 0, 0
+        return self._filled(observation)
+
+    def step(
+        self,
+        observation: np.ndarray,
+        reward: np.ndarray,
+        game_over: np.ndarray,
+        truncated: np.ndarray,
+        lives: np.ndarray,
+    ) -> HostStep:
+        """Return a step; with a lost life the game goes on, but for learning an episode ends and another begins."""
+        truncated = truncated & ~game_over
+        over = game_over | truncated
+        mask = self._resets.mask(over)
+        lost = mask & (lives < self._lives) & ~over if self._episodic else np.zeros_like(over)
+        self._lives = np.array(lives, np.int64)
+        self._age = np.where(lost | ~mask, 0, self._age + 1)
+        score = np.where(mask, np.asarray(reward, np.float32), np.float32(0))
+        learned = np.sign(score) if self._clip else score
+        return HostStep(self._filled(observation), learned, game_over | lost, truncated, mask, None, score, over)
+
+    def _filled(self, observation: np.ndarray) -> np.ndarray:
+        """Return a copy in which an episode's first frame stands for the frames before it."""
+        filled, last = observation.copy(), observation.shape[1] - 1
+        for i in np.flatnonzero(self._age < last):
+            first = last - self._age[i]
+            filled[i, :first] = filled[i, first]
+        return filled
