@@ -43,10 +43,19 @@ class Chunks:
         done = sum(g.num_updates * int(self.curves.trained[g.members].sum()) for g in self.plan.groups)
         return done / (self.plan.num_points * sum(g.num_updates * len(g.members) for g in self.plan.groups))
 
+    def compiles(self) -> bool:
+        """Return whether `advance` is going to compile first."""
+        return self._chunk is None and (self._compiled is None or self._compiled[0] != self._current()[0])
+
+    def _current(self) -> tuple[int, Group]:
+        return next((i, g) for i, g in enumerate(self.plan.groups) if self._left(g).size)
+
     def advance(self) -> bool:
         """Train to the next point; return whether that completes a chunk."""
-        number, group = next((i, g) for i, g in enumerate(self.plan.groups) if self._left(g).size)
+        number, group = self._current()
         if self._chunk is None:
+            if self.compiles():
+                self._compile(number, group)
             self._begin(number, group)
         assert self._chunk is not None and self._compiled is not None
         num = np.int32(self.plan.spans(group)[self._point])
@@ -73,8 +82,6 @@ class Chunks:
 
     def _begin(self, number: int, group: Group) -> None:
         """Take the next trials of a group; the last chunk is filled up with copies of its last trial."""
-        if self._compiled is None or self._compiled[0] != number:
-            self._compile(number, group)
         size = int(self.sizes[number])
         self._chunk, self._point = self._left(group)[:size], 0
         self._state, *self._lanes = self._arguments(group, self._chunk, size)

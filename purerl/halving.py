@@ -96,10 +96,14 @@ class Halving:
             total, before, count = total + count * (rung - before), rung, count // self.plan.options.eta
         return min(0.99, float(self.curves.trained.sum()) / total)
 
+    def compiles(self) -> bool:
+        """Return whether `advance` is going to compile first."""
+        return self._compiled is None
+
     def advance(self) -> bool:
         """Fill free slots, and train to the next point; return whether the last checkpoint is old."""
         starting = self._fill()
-        if self._compiled is None:
+        if self.compiles():
             self._compile()
         num_seeds = len(self.plan.seeds)
         slot = np.minimum(np.arange(self._lanes) // num_seeds, len(self.slots) - 1)

@@ -166,9 +166,13 @@ class Population:
         """Return how many of the generations are over."""
         return self.generation / self.plan.num_points
 
+    def compiles(self) -> bool:
+        """Return whether `advance` is going to compile first."""
+        return self._compiled is None
+
     def advance(self) -> bool:
         """Train one generation; return whether the last checkpoint is old."""
-        if self._compiled is None:
+        if self.compiles():
             self._compile()
         members, more = self._compiled(self._members, *self._arguments(self.generation))
         values, (parents, point) = jax.device_get((members.values, more))

@@ -37,6 +37,10 @@ class Method(Protocol):
         """Return how much is done; 1 at the end."""
         ...
 
+    def compiles(self) -> bool:
+        """Return whether `advance` is going to compile first."""
+        ...
+
     def advance(self) -> bool:
         """Train to the next point; return whether `save` would keep more than it did before."""
         ...
@@ -217,8 +221,9 @@ class Sweep:
                 self.display.line(line)
             with Stop() as stop:
                 self._began = self._shown = time.perf_counter()
-                self.display.stage("compiling")
                 while self.method.share() < 1 and not stop.signal:
+                    if self.method.compiles():
+                        self.display.stage("compiling")
                     worth = self.method.advance()
                     if time.perf_counter() - self._shown > SHOW_SECONDS or self.method.share() == 1:
                         self._show()
