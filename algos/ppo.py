@@ -34,6 +34,15 @@ class PPOConfig(PolicyConfig):
     target_kl: float | None = number(default=None, doc="KL divergence that stops an update's remaining steps", above=0)
 
 
+@pytree
+class MAPPOConfig(PPOConfig):
+    """Settings of MAPPO: PPO for several agents, whose critic sees the environment's global state where it has one."""
+
+    centralised_critic: bool = static(
+        default=True, doc="of several agents: the value function sees the environment's global state"
+    )
+
+
 class Batch(NamedTuple):
     """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 

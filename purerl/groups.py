@@ -5,14 +5,14 @@ from collections.abc import Mapping
 import jax
 import jax.numpy as jnp
 
-from purerl.errors import InputError
+from purerl.errors import InputError, unknown
 from purerl.spaces import Dict, Discrete, Space, Stacked
-from purerl.types import Array, Environment, Key, PyTree
+from purerl.types import Array, Environment, EnvironmentSpec, Key, PyTree
 
 RESERVED = ("active", "global_state")  # in an observation, beside the groups
 
 
-def sizes(env: Environment) -> dict[str, int]:
+def sizes(env: Environment | EnvironmentSpec) -> dict[str, int]:
     """Return the number of agents of every group by its name; {} for a single agent.
 
     Raises:
@@ -25,6 +25,31 @@ def sizes(env: Environment) -> dict[str, int]:
         if not isinstance(part, Stacked):
             raise InputError(f"{type(env).__name__}.action_space['{name}'] is no Stacked space, but other groups' are")
     return {name: part.n for name, part in sorted(space.spaces.items())}
+
+
+def check(name: str, env: Environment | EnvironmentSpec) -> None:
+    """Hold the spaces of an environment of several agents to one another.
+
+    Raises:
+      InputError: naming the group or the part of the observation that is wrong.
+    """
+    agents = sizes(env)
+    if not agents or not isinstance(env.observation_space, Dict):
+        raise InputError(f"{name} has no groups of agents: its spaces must be Dicts of a Stacked space per group")
+    seen = env.observation_space.spaces
+    for part in seen:
+        if part not in (*agents, *RESERVED):
+            raise unknown(f"part of {name}.observation_space", part, [*agents, *RESERVED])
+    for group, n in agents.items():
+        if not isinstance(seen.get(group), Stacked) or seen[group].n != n:
+            raise InputError(
+                f"{name}.observation_space['{group}'] must be a Stacked space of {n} agents, as the actions"
+            )
+    active = seen["active"].struct if "active" in seen else {}
+    for group, leaf in active.items():
+        if group not in agents or (leaf.shape, leaf.dtype) != ((agents[group],), jnp.bool_):
+            wanted = f"bool[{agents[group]}]" if group in agents else "of a group"
+            raise InputError(f"{name}.observation_space['active']['{group}'] must be {wanted}")
 
 
 def mean_reward(reward: PyTree) -> Array:

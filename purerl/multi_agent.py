@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import groups
 from purerl.errors import InputError, unknown
-from purerl.groups import RESERVED
 from purerl.spaces import Dict, Space, Stacked
 from purerl.types import (
     Algorithm,
@@ -132,28 +132,19 @@ def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Any, **b
 
 
 def _check(spec: EnvironmentSpec, config: MultiAgentConfig) -> None:
-    if not isinstance(spec.action_space, Dict) or not isinstance(spec.observation_space, Dict):
-        raise InputError("several policies need an environment with groups of agents; this one has a single agent")
-    groups = sorted(spec.action_space.spaces)
+    groups.check("the environment", spec)
+    names = groups.sizes(spec)
     owner: dict[str, str] = {}
     for name, policy in config.policies.items():
         for group in policy.groups:
-            if group not in groups:
-                raise unknown(f"group of policy '{name}'", group, groups)
+            if group not in names:
+                raise unknown(f"group of policy '{name}'", group, names)
             if group in owner:
                 raise InputError(f"group '{group}' has two policies, '{owner[group]}' and '{name}'; it must have one")
             owner[group] = name
         _same_spaces(spec, name, policy.groups)
-    if missing := [group for group in groups if group not in owner]:
+    if missing := [group for group in names if group not in owner]:
         raise InputError(f"no policy for the groups: {', '.join(missing)}; policies: {', '.join(config.policies)}")
-    for name in spec.observation_space.spaces:
-        if name not in (*groups, *RESERVED):
-            raise unknown("part of the observation", name, [*groups, *RESERVED])
-    for group in groups:
-        seen = spec.observation_space.spaces.get(group)
-        if not isinstance(seen, Stacked) or seen.n != spec.action_space.spaces[group].n:
-            wanted = spec.action_space.spaces[group].n
-            raise InputError(f"group '{group}' has {wanted} actions; its observations are {seen}")
 
 
 def _same_spaces(spec: EnvironmentSpec, name: str, groups: tuple[str, ...]) -> None:

@@ -26,6 +26,9 @@ class PolicyConfig(NetworkConfig):
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
     normalize_observation: bool = static(default=False, doc="standardise observations by running statistics")
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
+    centralised_critic: bool = static(
+        default=False, doc="of several agents: the value function sees the environment's global state"
+    )
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
 
 

@@ -76,6 +76,7 @@ class AlgorithmEntry(NamedTuple):
     summary: str
     source: str
     actions: tuple[str, ...]  # the action spaces it takes
+    teams: bool = False  # made for groups of agents
 
 
 ALGORITHMS: dict[str, AlgorithmEntry] = {
@@ -106,6 +107,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         "actor-critic with V-trace for stale rollouts",
         "Espeholt et al. 2018, arXiv:1802.01561",
         ("discrete", "multi-discrete", "continuous", "dict"),
+    ),
+    "mappo": AlgorithmEntry(
+        "purerl.algos.ppo:ppo",
+        "purerl.algos.ppo:MAPPOConfig",
+        "PPO whose critic sees the global state",
+        "Yu et al. 2022, arXiv:2103.01955",
+        ("discrete", "multi-discrete", "continuous"),
+        teams=True,
     ),
     "pqn": AlgorithmEntry(
         "purerl.algos.pqn:pqn",
@@ -149,12 +158,28 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         "Lillicrap et al. 2016, arXiv:1509.02971",
         ("continuous",),
     ),
+    "qmix": AlgorithmEntry(
+        "purerl.algos.value_decomposition:qmix",
+        "purerl.algos.value_decomposition:QMIXConfig",
+        "a team's value mixed from its agents'",
+        "Rashid et al. 2018, arXiv:1803.11485",
+        ("discrete",),
+        teams=True,
+    ),
     "sac": AlgorithmEntry(
         "purerl.algos.sac:sac",
         "purerl.algos.sac:SACConfig",
         "soft actor-critic, learned temperature",
         "Haarnoja et al. 2018, arXiv:1812.05905",
         ("continuous", "discrete"),
+    ),
+    "vdn": AlgorithmEntry(
+        "purerl.algos.value_decomposition:vdn",
+        "purerl.algos.value_decomposition:VDNConfig",
+        "a team's value as the sum of its agents'",
+        "Sunehag et al. 2018, arXiv:1706.05296",
+        ("discrete",),
+        teams=True,
     ),
     "td3": AlgorithmEntry(
         "purerl.algos.td3:td3",

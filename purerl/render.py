@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl import groups
 from purerl.errors import InputError
 from purerl.prng import fast
 from purerl.types import Algorithm, Array, Environment, Key, PyTree
@@ -33,13 +34,7 @@ class Episode(NamedTuple):
 def random_policy(env: Environment) -> Policy:
     """Return the policy that draws from the action space, or from the legal actions where a mask is observed."""
 
-    def act(memory: PyTree, key: Key, observation: PyTree) -> tuple[PyTree, PyTree]:
-        if isinstance(observation, dict) and "action_mask" in observation:
-            logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
-            return jax.random.categorical(key, logits).astype(jnp.int32), memory
-        return env.action_space.sample(key), memory
-
-    return Policy((), act)
+    return Policy((), lambda memory, key, observation: (groups.draw(env.action_space, key, observation), memory))
 
 
 def scripted_policy(function: Callable[[Key, PyTree], PyTree]) -> Policy:

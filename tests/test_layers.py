@@ -63,6 +63,7 @@ HEAVY = {
     "envpool",
     "gymnasium",
     "gymnax",
+    "jaxmarl",
     "jumanji",
     "matplotlib",
     "mujoco",

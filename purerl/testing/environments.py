@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl import groups
 from purerl.errors import InputError
 from purerl.prng import fast
-from purerl.spaces import Box, Discrete, MultiDiscrete, Space
+from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.measure import measure_environment
 from purerl.testing.play import Record, parts, play_one
 from purerl.testing.report import Check, Report
@@ -116,6 +117,12 @@ def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
     after, step = stepped
     same_struct(f"{what}: state", after, state, "the state from reset")
     same_struct(f"{what}: observation", step.observation, env.observation_space.struct, source)
+    number = jax.ShapeDtypeStruct((), jnp.float32)
+    if sizes := groups.sizes(env):
+        groups.check(name, env)
+        wanted = {group: jax.ShapeDtypeStruct((n,), jnp.float32) for group, n in sizes.items()}
+        same_struct(f"{what}: reward", step.reward, wanted, "its groups of agents")
+        step = step._replace(reward=number)
     for field, dtype in (("reward", "float32"), ("terminated", "bool"), ("truncated", "bool")):
         if describe(getattr(step, field)) != f"{dtype}[]":
             raise InputError(f"{what}: {field} is {describe(getattr(step, field))}; it must be {dtype}[]")
@@ -171,8 +178,9 @@ def _value_problem(env: Environment, record: Record) -> str | None:
         for path, leaf in paths(tree).items():
             if np.issubdtype(leaf.dtype, np.inexact) and np.isnan(leaf).any():
                 return f"{what}{path} became NaN"
-    if not np.isfinite(step.reward).all():
-        return f"reward became {step.reward[~np.isfinite(step.reward)][0]}"
+    for path, reward in paths(step.reward).items():
+        if not np.isfinite(reward).all():
+            return f"reward{path} became {reward[~np.isfinite(reward)][0]}"
     before = {path: values for path, _, values in parts(env.observation_space, record.observation)}
     for path, space, values in parts(env.observation_space, step.observation):
         inside = record.inside[path]
@@ -181,9 +189,12 @@ def _value_problem(env: Environment, record: Record) -> str | None:
             return f"observation{path} reached {low} .. {high}; its space holds {_bounds(space)}"
     if (step.terminated & step.truncated).any():
         return "terminated and truncated were set together; the end of a task is not a time limit"
-    mask = step.observation.get("action_mask") if isinstance(step.observation, Mapping) else None
-    if mask is not None and not (mask.any(-1) | step.terminated | step.truncated).all():
-        return "observation['action_mask'] allowed no action although the episode went on"
+    over = step.terminated | step.truncated
+    masks = {path: part for path, part in paths(step.observation).items() if path.endswith("['action_mask']")}
+    for path, mask in masks.items():
+        going = mask.any(-1) | over.reshape(over.shape + (1,) * (mask.ndim - 1 - over.ndim))
+        if not going.all():
+            return f"observation{path} allowed no action although the episode went on"
     return None
 
 
@@ -193,6 +204,8 @@ def _bounds(space: Space) -> str:
             return f"0 .. {n - 1}"
         case MultiDiscrete(nvec=nvec):
             return f"0 .. {tuple(n - 1 for n in nvec)}"
+        case Stacked():
+            return _bounds(space.space)
         case Box():
             return f"{np.min(np.asarray(space.low))} .. {np.max(np.asarray(space.high))}"
     return str(space)
@@ -282,7 +295,7 @@ def _gradients(env: Environment) -> str:
         state, action = jax.tree.map(lambda x, y: x if y is None else y, floats, rest, is_leaf=lambda x: x is None)
         after, taken = env.step(key, state, action)
         leaves = [x for x in jax.tree.leaves(after) if jnp.issubdtype(x.dtype, jnp.floating)]
-        return taken.reward + sum((jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0))
+        return groups.mean_reward(taken.reward) + sum((jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0))
 
     key = fast(jax.random.key(0))
     inputs = (jax.eval_shape(env.reset, key)[0], env.action_space.struct)

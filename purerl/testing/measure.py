@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from purerl.groups import mean_reward
 from purerl.types import Environment, Key
 from purerl.vector import vectorize
 
@@ -47,9 +48,9 @@ def _run(env: Environment, batch: int, steps: int, reset: bool) -> Callable[[Key
             following = sample(key)
             if reset:
                 state, _, taken = vector.step(key, state, actions)
-                return (state, following), taken.reward.sum()
+                return (state, following), mean_reward(taken.reward).sum()
             env_state, taken = jax.vmap(env.step)(jax.random.split(key, batch), state.env_state, actions)
-            return (state._replace(env_state=env_state), following), taken.reward.sum()
+            return (state._replace(env_state=env_state), following), mean_reward(taken.reward).sum()
 
         return jax.lax.scan(step, (state, sample(key)), jax.random.split(key, steps))
 

@@ -1,12 +1,12 @@
 """Random play, recorded."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.groups import draw, mean_reward
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.trees import is_key
 from purerl.types import Array, Environment, Key, PyTree
 from purerl.vector import where
@@ -38,15 +38,16 @@ def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Reco
         key_reset, key_step, key_action, key_sample = jax.random.split(key, 4)
         fresh = env.reset(key_reset)
         state, observation = where(length == 0, fresh, (state, observation))
-        action = legal_action(env.action_space, key_action, observation)
+        action = draw(env.action_space, key_action, observation)
         action_inside = env.action_space.contains(action)
-        action = jnp.where(invalid, _outside(env.action_space, action), action)
+        wrong = _outside(env.action_space, action)
+        action = jax.tree.map(lambda x, y: jnp.where(invalid, x, y), wrong, action)
         after, taken = env.step(key_step, state, action)
         inside = {path: part.contains(value) for path, part, value in parts(space, taken.observation)}
         inside_first = {path: part.contains(value) for path, part, value in parts(space, observation)}
         inside = {path: inside[path] & inside_first[path] for path in inside}
         sampled = space.contains(space.sample(key_sample))
-        length, total = length + 1, total + taken.reward
+        length, total = length + 1, total + mean_reward(taken.reward)
         row = Record(
             fresh,
             key_reset,
@@ -73,16 +74,12 @@ def _zeros(struct: jax.ShapeDtypeStruct, key: Key) -> Array:
     return jnp.broadcast_to(key, struct.shape) if is_key(struct) else jnp.zeros(struct.shape, struct.dtype)
 
 
-def legal_action(space: Space, key: Key, observation: PyTree) -> PyTree:
-    """Draw an action uniformly: of those that the observation's mask allows, if it has one."""
-    if isinstance(observation, Mapping) and "action_mask" in observation and isinstance(space, Discrete):
-        logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
-        return jax.random.categorical(key, logits).astype(jnp.int32)
-    return space.sample(key)
-
-
 def _outside(space: Space, action: PyTree) -> PyTree:
     match space:
+        case Dict():
+            return {name: _outside(space.spaces[name], part) for name, part in action.items()}
+        case Stacked():
+            return _outside(space.space, action)
         case Discrete(n=n):
             return action + n
         case MultiDiscrete(nvec=nvec):
@@ -94,6 +91,8 @@ def _outside(space: Space, action: PyTree) -> PyTree:
 
 def parts(space: Space, value: PyTree, path: str = "") -> list[tuple[str, Space, PyTree]]:
     """Return (path, space, value) of every part of a dict, or of the whole where it is none."""
+    if isinstance(space, Stacked) and isinstance(space.space, Dict):
+        space = Dict(spaces={name: Stacked(space=part, n=space.n) for name, part in space.space.spaces.items()})
     if isinstance(space, Dict):
         return [
             part

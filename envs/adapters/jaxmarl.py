@@ -1,0 +1,212 @@
+"""JaxMARL: cooperative and competitive games of several agents, as `jaxmarl/NAME`."""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.envs.adapters import common
+from purerl.errors import InputError
+from purerl.spaces import Box, Dict, Discrete, Space, Stacked
+from purerl.types import Array, Environment, Key, PyTree, TimeStep, pytree, static
+
+LIMITS = ("max_steps", "episode_length")  # what the suite's environments call their time limit
+
+
+class JaxMARLState(NamedTuple):
+    """The suite's state, and what it does not keep."""
+
+    suite: PyTree
+    active: dict[str, Array]  # {group: bool[n]}, who is still in the game
+    time: Array  # i32[], steps taken
+
+
+class Layout(NamedTuple):
+    """How the suite's agents are put into groups."""
+
+    groups: dict[str, tuple[Any, ...]]  # the suite's names of the agents of each group
+    observations: dict[str, Space]  # of one agent
+    actions: dict[str, Space]
+    masked: bool  # whether the suite says which actions are legal
+    world: jax.ShapeDtypeStruct | None  # the suite's own global state
+    limit: int | None
+
+
+@pytree
+class JaxMARLEnvironment(Environment):
+    """An environment of JaxMARL, stepped by `step_env`, without its automatic reset.
+
+    Agents of one kind, by the suite's names and with equal spaces, are a group: `adversary`, `agent`. Which actions are
+    legal is in a group's observation as `action_mask`. An agent that is done before the others has left the game. The
+    suite says only that an episode is over; at the time limit that its environments have (`max_steps`) it counts as
+    truncated, before as terminated. Observations of bytes become float32.
+
+    Source: Rutherford et al. (2024), arXiv:2311.10090.
+    """
+
+    name: str = static(doc="JaxMARL's id")
+    options: Any = static(default=(), doc="arguments of its constructor")
+    global_state: bool = static(
+        default=False, doc="offer a critic all observations where the suite has no global state"
+    )
+
+    def reset(self, key: Key) -> tuple[JaxMARLState, dict[str, PyTree]]:
+        """Start an episode."""
+        with common.standard_promotion():
+            observation, suite = common.settle(self._env.reset(key))
+            active = {group: jnp.ones(len(agents), jnp.bool_) for group, agents in self._layout.groups.items()}
+            state = JaxMARLState(suite, active, jnp.int32(0))
+            return state, self._observe(state, observation)
+
+    def step(self, key: Key, state: JaxMARLState, action: dict[str, Array]) -> tuple[JaxMARLState, TimeStep]:
+        """Advance by the actions of all agents."""
+        layout = self._layout
+        chosen = {a: action[group][i] for group, agents in layout.groups.items() for i, a in enumerate(agents)}
+        with common.standard_promotion():
+            stepped = self._env.step_env(key, state.suite, chosen)
+            observation, suite, rewards, dones = common.settle(stepped[:4])
+            over, time = common.flag(dones["__all__"]), state.time + 1
+            done = {group: self._stack(group, dones, common.flag) for group in layout.groups}
+            active = {group: state.active[group] & (over | ~done[group]) for group in layout.groups}
+            reward = {group: self._stack(group, rewards, common.scalar) for group in layout.groups}
+            late = over & (time >= layout.limit) if layout.limit is not None else jnp.zeros((), jnp.bool_)
+            state = JaxMARLState(suite, active, time)
+            return state, TimeStep(self._observe(state, observation), reward, over & ~late, late, {})
+
+    def _stack(self, group: str, by_agent: dict, convert: Any) -> Array:
+        return jnp.stack([convert(by_agent[agent]) for agent in self._layout.groups[group]])
+
+    def _observe(self, state: JaxMARLState, observation: dict) -> dict[str, PyTree]:
+        layout, seen = self._layout, {}
+        for group in layout.groups:
+            seen[group] = self._stack(group, observation, _as_numbers)
+        if layout.world is not None:
+            seen["global_state"] = observation["world_state"]
+        elif self.global_state:
+            seen["global_state"] = jnp.concatenate([seen[group].reshape(-1) for group in layout.groups])
+        if layout.masked:
+            legal = self._env.get_avail_actions(state.suite)
+            for group in layout.groups:
+                mask = self._stack(group, legal, lambda x: jnp.asarray(x) > 0)
+                seen[group] = {"observation": seen[group], "action_mask": mask}
+        return seen | {"active": state.active}
+
+    @property
+    def _env(self) -> Any:
+        return _build(self.name, self.options)
+
+    @property
+    def _layout(self) -> Layout:
+        return _layout(self.name, self.options)
+
+    @property
+    def observation_space(self) -> Dict:
+        """The suite's for each agent, with `action_mask` where it tells the legal actions."""
+        layout, spaces = self._layout, {}
+        for group, agents in layout.groups.items():
+            part, n = layout.observations[group], len(agents)
+            if layout.masked:
+                flags = Box(low=0, high=1, shape=(layout.actions[group].n,), dtype=jnp.bool_)  # type: ignore[attr-defined]
+                part = Dict(spaces={"observation": part, "action_mask": flags})
+            spaces[group] = Stacked(space=part, n=n)
+        if layout.world is not None:
+            spaces["global_state"] = common.box(layout.world)
+        elif self.global_state:
+            size = sum(layout.observations[group].size * len(agents) for group, agents in layout.groups.items())
+            spaces["global_state"] = Box(low=-math.inf, high=math.inf, shape=(size,))
+        flag = lambda n: Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
+        spaces["active"] = Dict(spaces={group: flag(len(agents)) for group, agents in layout.groups.items()})
+        return Dict(spaces=spaces)
+
+    @property
+    def action_space(self) -> Dict:
+        """The suite's for each agent."""
+        layout = self._layout
+        return Dict(spaces={g: Stacked(space=layout.actions[g], n=len(agents)) for g, agents in layout.groups.items()})
+
+
+def make(name: str, **parameters: Any) -> JaxMARLEnvironment:
+    """Return an environment of JaxMARL.
+
+    Args:
+      name: JaxMARL's id, such as "MPE_simple_spread_v3".
+      **parameters: `global_state`, and arguments of the suite's constructor, such as `max_steps` (static).
+
+    Raises:
+      InputError: for an unknown name or one that cannot be made, in the suite's words.
+    """
+    what = f"jaxmarl/{name}"
+    common.check_name("jaxmarl", name, names())
+    wanted = parameters.pop("global_state", False)
+    env = JaxMARLEnvironment(name=name, options=common.freeze(what, parameters), global_state=wanted)
+    common.build(what, lambda: _build(name, env.options))
+    _layout(name, env.options)
+    return env
+
+
+def names() -> list[str]:
+    """Return JaxMARL's ids, without those whose observations are no dict of agents or that need another package."""
+    return sorted(n for n in _import().registered_envs if not n.startswith(("storm", "JaxRobotarium", "LearnedPolicy")))
+
+
+def _import() -> Any:
+    with common.building():  # importing JaxMARL makes arrays, and so starts JAX's backend
+        import jaxmarl  # pyright: ignore[reportMissingImports]
+    return jaxmarl
+
+
+@functools.cache
+def _build(name: str, options: common.Options) -> Any:
+    with common.building():
+        return _import().make(name, **common.thaw(options))
+
+
+@functools.cache
+def _layout(name: str, options: common.Options) -> Layout:
+    env = _build(name, options)
+    with common.building():
+        observation, state = jax.eval_shape(env.reset, jax.random.key(0))
+        if not isinstance(observation, dict):
+            raise InputError(f"jaxmarl/{name} does not observe by agent")
+        actions = {agent: _space(env.action_space(agent)) for agent in env.agents}
+        members: dict[Any, list[Any]] = {}
+        for agent in env.agents:
+            struct = observation[agent]
+            members.setdefault((_kind(agent), struct.shape, repr(actions[agent])), []).append(agent)
+        groups: dict[str, tuple[Any, ...]] = {}
+        for (kind, *_), agents in members.items():
+            again = sum(group.partition("_")[0] == kind for group in groups)
+            groups[f"{kind}_{again + 1}" if again else kind] = tuple(agents)
+        groups = dict(sorted(groups.items()))
+        masked = all(isinstance(space, Discrete) for space in actions.values()) and _tells_legal(env, state)
+        limit = next((int(getattr(env, limit)) for limit in LIMITS if hasattr(env, limit)), None)
+        seen = {group: common.box(jax.eval_shape(_as_numbers, observation[a[0]])) for group, a in groups.items()}
+        acts = {group: actions[agents[0]] for group, agents in groups.items()}
+        return Layout(groups, seen, acts, masked, observation.get("world_state"), limit)
+
+
+def _kind(agent: Any) -> str:
+    """Return an agent's name without its number: agent_0 -> agent."""
+    return str(agent).rstrip("0123456789").rstrip("_") or "agent"
+
+
+def _tells_legal(env: Any, state: PyTree) -> bool:
+    try:
+        return isinstance(jax.eval_shape(env.get_avail_actions, state), dict)
+    except NotImplementedError:
+        return False
+
+
+def _as_numbers(x: Any) -> Array:
+    x = jnp.asarray(x)
+    return x.astype(jnp.float32) if x.dtype == jnp.uint8 else x
+
+
+def _space(space: Any) -> Space:
+    if hasattr(space, "n"):
+        return Discrete(n=int(space.n))
+    struct = jax.ShapeDtypeStruct(tuple(space.shape), jnp.float32)
+    return common.box(struct, np.asarray(space.low), np.asarray(space.high))

@@ -1,0 +1,1 @@
+"""Small games of several agents with known equilibria."""

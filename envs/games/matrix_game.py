@@ -1,0 +1,61 @@
+"""Matrix game: two players choose at once, and two tables say what each gets."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from purerl.spaces import Box, Dict, Discrete, Stacked
+from purerl.types import Array, Environment, Key, TimeStep, number, pytree
+
+DILEMMA = ((3.0, 0.0), (5.0, 1.0))  # prisoner's dilemma: 0 cooperate, 1 defect
+
+
+@pytree
+class MatrixGame(Environment):
+    """Row i against column j: the row player gets row_payoff[i][j], the column player column_payoff[i][j].
+
+    An episode is one round. By default the prisoner's dilemma, whose only equilibrium is that both defect: 1 each.
+    Observation f32[1], always 1. Best possible return of one player: 5.
+
+    Source: Axelrod (1984), The Evolution of Cooperation, for the default payoffs.
+    """
+
+    row_payoff: Any = number(default=DILEMMA, doc="what the row player gets, by row and column")
+    column_payoff: Any = number(default=tuple(zip(*DILEMMA, strict=True)), doc="what the column player gets")
+
+    def reset(self, key: Key) -> tuple[Array, dict[str, Array]]:
+        """Start a round; there is nothing to draw."""
+        return jnp.int32(0), self._observation
+
+    def step(self, key: Key, state: Array, action: dict[str, Array]) -> tuple[Array, TimeStep]:
+        """Pay both players, and end."""
+        row, column = (
+            jnp.clip(action[name][0], 0, n - 1) for name, n in zip(("row", "column"), self._size, strict=True)
+        )
+        payoffs = {"row": self.row_payoff, "column": self.column_payoff}
+        reward = {name: jnp.asarray(table, jnp.float32)[row, column][None] for name, table in payoffs.items()}
+        info = {f"{name}_last": (action[name][0] == n - 1).astype(jnp.float32) for name, n in self._named_size}
+        return state, TimeStep(self._observation, reward, jnp.array(True), jnp.array(False), info)
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        return len(self.row_payoff), len(self.row_payoff[0])
+
+    @property
+    def _named_size(self) -> list[tuple[str, int]]:
+        return list(zip(("row", "column"), self._size, strict=True))
+
+    @property
+    def _observation(self) -> dict[str, Array]:
+        return {"row": jnp.ones((1, 1)), "column": jnp.ones((1, 1))}
+
+    @property
+    def observation_space(self) -> Dict:
+        """f32[1] for each player."""
+        part = Stacked(space=Box(low=1.0, high=1.0, shape=(1,)), n=1)
+        return Dict(spaces={"row": part, "column": part})
+
+    @property
+    def action_space(self) -> Dict:
+        """The row, and the column."""
+        return Dict(spaces={name: Stacked(space=Discrete(n=n), n=1) for name, n in self._named_size})

@@ -1,0 +1,1 @@
+"""Discs that push themselves around a plane: cooperative and competitive tasks."""

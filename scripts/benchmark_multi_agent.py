@@ -1,0 +1,305 @@
+"""Figures of many agents: `python scripts/benchmark_multi_agent.py [step|memory|train|scale|learn|all] [--long]`.
+
+    step    TagContinuous, 5 + 100 agents, 60 environments, random actions: this project against vectorised NumPy
+    memory  1000 agents x 100 environments, K = 10: seconds to compile a step, bytes that it takes
+    train   TagGridWorld as WarpDrive ships it, A2C: steps per second, and the taggers' return at first and at last
+    scale   TagGridWorld, partial observation: training steps per second over agents x environments
+    learn   TagContinuous, 5 + 20: trained taggers against random runners, trained runners against those taggers
+
+Short by default; --long takes the sizes that results are quoted from, and `scale` then writes
+results/multi_agent_scaling.csv and its picture.
+"""
+
+import argparse
+import csv
+import time
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import purerl
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.config import settings
+from purerl.envs.tag.continuous import TagContinuous
+from purerl.envs.tag.grid_world import TagGridWorld
+from purerl.evaluate import evaluate
+from purerl.multi_agent import Policy, multi_agent, policies_for
+from purerl.policies import at_random
+from purerl.stats import bootstrap_interval
+from purerl.train import make_train, make_trainer
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+class NumpyTag:
+    """TagContinuous for many environments at once, as NumPy does it best: float32, one array per feature."""
+
+    def __init__(self, env: TagContinuous, num_envs: int, seed: int = 0):
+        """Start every environment."""
+        self.env, self.rng = env, np.random.default_rng(seed)
+        self.n = env.num_taggers + env.num_runners
+        self.shape = (num_envs, self.n)
+        self.tagger = np.arange(self.n) < env.num_taggers
+        self.highest = np.where(self.tagger, env.tagger_skill, env.runner_skill).astype(np.float32) * env.max_speed
+        level = lambda most, num: np.append(0, np.linspace(-most, most, num)).astype(np.float32)
+        self.changes = level(env.max_acceleration, env.acceleration_levels)
+        self.turns = level(env.max_turn, env.turn_levels)
+        zeros = lambda: np.zeros(self.shape, np.float32)
+        self.x, self.y, self.speed, self.acceleration, self.direction = (zeros() for _ in range(5))
+        self.active, self.time = np.ones(self.shape, bool), np.zeros(num_envs, np.int32)
+        self.restart(np.ones(num_envs, bool))
+
+    def restart(self, ended: np.ndarray) -> None:
+        """Start the environments anew that ended."""
+        if not (k := int(ended.sum())):
+            return
+        self.x[ended], self.y[ended] = self.rng.random((2, k, self.n), np.float32) * self.env.side
+        self.direction[ended] = self.rng.integers(0, 4, (k, self.n)) * (np.pi / 2)
+        self.speed[ended], self.acceleration[ended], self.time[ended] = 0, 0, 0
+        self.active[ended] = True
+
+    def step(self) -> tuple[np.ndarray, np.ndarray]:
+        """Take random actions; return (observation, reward)."""
+        env, going = self.env, self.active
+        change = self.changes[self.rng.integers(0, len(self.changes), self.shape)]
+        turn = self.turns[self.rng.integers(0, len(self.turns), self.shape)]
+        self.direction = np.mod(self.direction + turn, np.float32(2 * np.pi)) * going
+        self.acceleration += change
+        self.speed = np.clip(self.speed + self.acceleration, 0, self.highest) * going
+        self.acceleration[(self.speed <= 0) | (self.speed >= self.highest)] = 0
+        x, y = self.x + self.speed * np.cos(self.direction), self.y + self.speed * np.sin(self.direction)
+        self.x, self.y = np.clip(x, 0, env.side), np.clip(y, 0, env.side)
+        hit = ((x != self.x) | (y != self.y)) & going
+        self.time += 1
+        observation, t = self.observe(), env.num_taggers
+        square = (self.x[:, t:, None] - self.x[:, None, :t]) ** 2 + (self.y[:, t:, None] - self.y[:, None, :t]) ** 2
+        near, by = square.min(-1) < (env.tagging_distance * env.side) ** 2, square.argmin(-1)
+        tagged = near & going[:, t:]
+        reward = np.where(hit, np.float32(env.edge_hit_penalty), np.float32(0))
+        reward[:, t:] += np.where(tagged, env.tag_penalty, 0) + env.step_reward * going[:, t:]
+        for runner in range(env.num_runners):
+            rows = np.flatnonzero(tagged[:, runner])
+            reward[rows, by[rows, runner]] += env.tag_reward
+        self.active = going.copy()
+        self.active[:, t:] &= ~tagged
+        self.restart((self.time >= env.time_limit) | ~self.active[:, t:].any(-1))
+        return observation, reward
+
+    def observe(self) -> np.ndarray:
+        """Return f32[B, N, 7 K + 1]."""
+        env, k = self.env, self.env.num_neighbours
+        square = (self.x[:, :, None] - self.x[:, None]) ** 2 + (self.y[:, :, None] - self.y[:, None]) ** 2
+        square[:, np.arange(self.n), np.arange(self.n)] = np.inf
+        square += np.where(self.active, 0, np.inf).astype(np.float32)[:, None]
+        some = np.argpartition(square, k, axis=-1)[..., :k]
+        order = np.take_along_axis(square, some, -1).argsort(-1, kind="stable")
+        others = np.take_along_axis(some, order, -1)
+        found = np.isfinite(np.take_along_axis(square, others, -1)) & self.active[..., None]
+        rows, scale = np.arange(self.shape[0])[:, None, None], np.float32(np.sqrt(2) * env.side)
+        parts = []
+        for values, size in (
+            (self.x, scale),
+            (self.y, scale),
+            (self.speed, env.max_speed),
+            (self.acceleration, env.max_speed),
+            (self.direction, 2 * np.pi),
+        ):
+            values = values / np.float32(size)
+            parts.append((values[rows, others] - values[..., None]) * found)
+        parts += [self.tagger[others] * found, found]
+        now = (self.time / np.float32(env.time_limit))[:, None, None] * self.active[..., None]
+        return np.concatenate([*parts, now], axis=-1, dtype=np.float32)
+
+
+def stepping(env: Any, num_envs: int, steps: int) -> Any:
+    """Return a compiled program of random play: key -> sums of all that comes out."""
+    vector = purerl.vectorize(env, num_envs)
+
+    def body(state: Any, key: Any) -> tuple[Any, Any]:
+        key_action, key_step = jax.random.split(key)
+        action = jax.vmap(env.action_space.sample)(jax.random.split(key_action, num_envs))
+        state, observation, taken = vector.step(key_step, state, action)
+        return state, jax.tree.map(lambda x: jnp.sum(x, dtype=jnp.float32), (observation, taken.reward))
+
+    def run(key: Any) -> Any:
+        state, _ = vector.reset(key)
+        return jax.lax.scan(body, state, jax.random.split(key, steps))[1]
+
+    return jax.jit(run).lower(purerl_key(0)).compile()
+
+
+def purerl_key(seed: int) -> Any:
+    """Return a key of the fast generator, as training uses."""
+    from purerl.prng import fast
+
+    return fast(jax.random.key(seed))
+
+
+def best_of(function: Any, repeats: int) -> float:
+    """Return the shortest time of a call, in seconds: also right on a busy machine."""
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def step(long: bool) -> None:
+    """Compare random stepping with NumPy's."""
+    env = TagContinuous(num_taggers=5, num_runners=100, side=20.0, time_limit=500, num_neighbours=10)
+    num_envs, steps, repeats = 60, 100 if long else 20, 7 if long else 3
+    compiled = stepping(env, num_envs, steps)
+    ours = num_envs * steps / best_of(lambda: compiled(purerl_key(0)), repeats)
+    slow = NumpyTag(env, num_envs)
+    theirs = num_envs * 5 / best_of(lambda: [slow.step() for _ in range(5)], repeats)
+    print(f"step: {ours:,.0f} environment steps/s, NumPy {theirs:,.0f}: {ours / theirs:.1f} x")
+
+
+def memory(long: bool) -> None:
+    """Compile one step of many agents; tell how long that took and what it needs."""
+    env = TagContinuous(num_taggers=50, num_runners=950, side=20.0, num_neighbours=10)
+    vector = purerl.vectorize(env, 100)
+    key = purerl_key(0)
+    state, _ = jax.eval_shape(vector.reset, key)
+    action = jax.eval_shape(lambda k: jax.vmap(env.action_space.sample)(jax.random.split(k, 100)), key)
+    began = time.perf_counter()
+    compiled = jax.jit(vector.step).lower(key, state, action).compile()
+    seconds, size = time.perf_counter() - began, compiled.memory_analysis()
+    total = (size.temp_size_in_bytes + size.argument_size_in_bytes + size.output_size_in_bytes) / 1e9
+    print(f"memory: 1000 agents x 100 environments compile in {seconds:.1f} s and take {total:.2f} GB")
+    if long:
+        run = stepping(env, 100, 10)
+        print(f"        {100 * 10 / best_of(lambda: run(purerl_key(0)), 3):,.0f} environment steps/s")
+
+
+def train(long: bool) -> None:
+    """Train WarpDrive's shipped gridworld configuration."""
+    settled = settings("a2c", "TagGridWorld", {})
+    env, config = purerl.make("TagGridWorld", **settled.parameters), settled.config
+    updates = 200 if long else 20
+    program = make_train(multi_agent, env, policies_for(env, a2c, config), updates * config.steps_per_update)
+    run = jax.jit(program).lower(jax.random.key(0)).compile()
+    began = time.perf_counter()
+    _, metrics = jax.block_until_ready(run(jax.random.key(0)))
+    speed = updates * config.steps_per_update / (time.perf_counter() - began)
+    returns = np.asarray(metrics["info/return_taggers"])
+    returns = returns[~np.isnan(returns)]
+    part = max(1, len(returns) // 5)
+    first, last = returns[:part].mean(), returns[-part:].mean()
+    print(f"train: {speed:,.0f} environment steps/s; a tagger's return {first:.3f} -> {last:.3f}")
+
+
+def scale(long: bool) -> None:
+    """Measure training over agents x environments; write the table and its picture."""
+    agents, envs = ((5, 50, 500), (20, 100, 400)) if long else ((5, 50), (20, 80))
+    rows = []
+    for n in agents:
+        for num_envs in envs:
+            env = TagGridWorld(num_taggers=n - 1, size=100, full_observation=False)
+            config = A2CConfig(num_envs=num_envs, rollout_length=20, hidden_sizes=(32, 32))
+            trainer = make_trainer(multi_agent, env, policies_for(env, a2c, config))
+            state, one = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+            jax.block_until_ready(one(state))
+            seconds = best_of(lambda one=one, state=state: one(state), 5)
+            speed = config.steps_per_update / seconds
+            rows.append((n, num_envs, round(speed), round(speed * n)))
+            print(
+                f"scale: {n:5} agents x {num_envs:4} environments: {speed:11,.0f} steps/s, {speed * n:13,.0f} of agents"
+            )
+    if long:
+        _write(rows)
+
+
+def _write(rows: list[tuple[int, int, int, int]]) -> None:
+    from matplotlib.figure import Figure
+
+    RESULTS.mkdir(exist_ok=True)
+    with (RESULTS / "multi_agent_scaling.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerows([("agents", "environments", "steps_per_second", "agent_steps_per_second"), *rows])
+    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+    axes = figure.subplots()
+    for num_envs in sorted({row[1] for row in rows}):
+        mine = [row for row in rows if row[1] == num_envs]
+        axes.loglog([row[0] for row in mine], [row[3] for row in mine], "o-", label=f"{num_envs} environments")
+    axes.set(xlabel="agents in each environment", ylabel="agent steps per second", title="TagGridWorld, A2C")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    figure.savefig(RESULTS / "multi_agent_scaling.png", dpi=150)
+
+
+def learn(long: bool) -> None:
+    """Train taggers against random runners, then runners against those taggers, and count."""
+    settled = settings("ppo", "TagContinuous", {})
+    env, config = purerl.make("TagContinuous", **settled.parameters), settled.config
+    steps, seeds, episodes = (int(config.total_timesteps), 5, 64) if long else (16_000, 2, 16)
+    random = lambda group: Policy(algorithm=at_random, config=PPOConfig(), groups=(group,), frozen=True)
+
+    def outcome(trainer: Any, agent: Any, key: Any) -> tuple[Any, Any]:
+        """Return (tags per episode, steps that a runner survives), means over episodes."""
+        played = evaluate(trainer, agent, key, episodes, explore=True)
+        return played.group_return["taggers"] / env.tag_reward * env.num_taggers, played.group_return["runners"]
+
+    def one(key: Any) -> dict[str, Any]:
+        keys = jax.random.split(key, 4)
+        both = make_trainer(
+            multi_agent,
+            survival(env),
+            policies_for(env, ppo, config, taggers=random("taggers"), runners=random("runners")),
+        )
+        chase = policies_for(env, ppo, config, runners=random("runners"))
+        hunters = make_train(multi_agent, env, chase, steps)(keys[0])[0].agent["taggers"]
+        fixed = Policy(algorithm=ppo, config=config, groups=("taggers",), frozen=True, agent=hunters)
+        random_prey = make_trainer(
+            multi_agent, survival(env), policies_for(env, ppo, config, taggers=fixed, runners=random("runners"))
+        )
+        flee = policies_for(env, ppo, config, taggers=fixed)
+        prey = make_train(multi_agent, env, flee, steps)(keys[1])[0].agent
+        fleeing = make_trainer(multi_agent, survival(env), flee)
+        return {
+            "tags of random taggers": outcome(both, {"taggers": (), "runners": ()}, keys[2])[0].mean(),
+            "tags of trained taggers": outcome(random_prey, {"taggers": hunters, "runners": ()}, keys[2])[0].mean(),
+            "steps of random runners": outcome(random_prey, {"taggers": hunters, "runners": ()}, keys[3])[1].mean(),
+            "steps of trained runners": outcome(fleeing, prey, keys[3])[1].mean(),
+        }
+
+    found = jax.device_get(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), seeds)))
+    for name, values in found.items():
+        low, high = bootstrap_interval(values, statistic=np.mean)
+        print(f"learn: {name}: {values.mean():.2f} ({low:.2f} .. {high:.2f}), {seeds} seeds of {steps:,} steps")
+    pairs = (
+        ("tags of trained taggers", "tags of random taggers"),
+        ("steps of trained runners", "steps of random runners"),
+    )
+    for better, worse in pairs:
+        print(f"learn: {better} / {worse}: {found[better].mean() / found[worse].mean():.2f} x")
+
+
+def survival(env: TagContinuous) -> TagContinuous:
+    """Return the game where a runner's return is the number of steps that it survives."""
+    import dataclasses
+
+    return dataclasses.replace(env, step_reward=1.0, tag_penalty=0.0, end_of_game_reward=0.0)
+
+
+PARTS = {"step": step, "memory": memory, "train": train, "scale": scale, "learn": learn}
+
+
+def main() -> None:
+    """Run the parts that are asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, "all"], default="all")
+    parser.add_argument("--long", action="store_true", help="the sizes that results are quoted from")
+    given = parser.parse_args()
+    wanted = list(PARTS) if "all" in given.parts else given.parts
+    for name in wanted:
+        PARTS[name](given.long)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""JaxMARL's environments step as JaxMARL says; its agents are groups."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.groups import draw
+from purerl.multi_agent import multi_agent, policies_for
+from purerl.testing import check_environment
+from purerl.train import make_trainer
+
+jaxmarl = pytest.importorskip("jaxmarl", reason="it is not installed: pip install 'purerl[jaxmarl]'")
+
+
+def side_by_side(env, suite, steps):
+    """One episode on both sides from the same keys: what either returns at every step, ours first."""
+
+    def run(key):
+        state, observation = env.reset(key)
+        with jax.numpy_dtype_promotion("standard"):
+            _, theirs = suite.reset(key)
+
+        def body(carry, key):
+            state, observation, theirs = carry
+            action = draw(env.action_space, key, observation)
+            state, step = env.step(key, state, action)
+            chosen = {a: action[g][i] for g, agents in env._layout.groups.items() for i, a in enumerate(agents)}
+            with jax.numpy_dtype_promotion("standard"):
+                seen, theirs, reward, done, _ = suite.step_env(key, theirs, chosen)
+            return (state, step.observation, theirs), (step, seen, reward, done)
+
+        return jax.lax.scan(body, (state, observation, theirs), jax.random.split(key, steps))[1]
+
+    return jax.tree.map(np.asarray, jax.jit(run)(jax.random.key(0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "steps"),
+    [
+        ("MPE_simple_tag_v3", {"adversary": 3, "agent": 1}, 28),
+        ("HeuristicEnemySMAX", {"ally": 5}, 60),
+    ],
+)
+def test_steps_as_jaxmarl_does(name, groups, steps):
+    env = purerl.make(f"jaxmarl/{name}")
+    assert {group: space.n for group, space in env.action_space.spaces.items()} == groups
+    with jax.numpy_dtype_promotion("standard"):
+        suite = jaxmarl.make(name)
+    step, seen, reward, done = side_by_side(env, suite, steps)
+    first = int(np.argmax(done["__all__"])) if done["__all__"].any() else steps - 1
+    for group, agents in env._layout.groups.items():
+        ours = step.observation[group]
+        ours = ours["observation"] if isinstance(ours, dict) else ours
+        for i, agent in enumerate(agents):
+            np.testing.assert_allclose(ours[:, i], seen[agent], atol=1e-5)
+            np.testing.assert_allclose(step.reward[group][:, i], reward[agent], atol=1e-5)
+            alive = ~np.logical_or.accumulate(done[agent])[:first]
+            assert np.array_equal(step.observation["active"][group][:first, i], alive)
+    over = done["__all__"][: first + 1]
+    assert np.array_equal((step.terminated | step.truncated)[: first + 1], over)
+    if name.startswith("MPE"):
+        assert step.truncated[first] and not step.terminated.any() and first in (24, 25), "its time limit"
+    else:
+        assert step.terminated[first] and "global_state" in env.observation_space.spaces
+
+
+def test_contract_and_training():
+    env = purerl.make("jaxmarl/MPE_simple_spread_v3", global_state=True)
+    check_environment(env, name="spread", num_steps=40, eager=False)
+    config = PPOConfig(num_envs=2, rollout_length=8, hidden_sizes=(8,), centralised_critic=True)
+    trainer = make_trainer(multi_agent, env, policies_for(env, ppo, config))
+    state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))
+    assert all(jnp.isfinite(metrics[name]) for name in ("policy_loss", "value_loss")) and state.num_updates == 1
+
+
+def test_what_is_refused(refused):
+    assert "did you mean 'MPE_simple_tag_v3'" in refused("jaxmarl/MPE_simple_tag_v2")
+    assert "num_agents is a ndarray" in refused("jaxmarl/MPE_simple_spread_v3", num_agents=np.ones(3))
