@@ -134,6 +134,7 @@ class Run:
         except jax.errors.JaxRuntimeError as error:
             if jax.process_count() == 1:
                 raise
+            self.display.close()
             distributed.give_up(f"{self.folder}: {_first_line(error)}", f"purerl train --resume {self.folder}")
         finally:
             self.display.close()

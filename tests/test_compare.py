@@ -20,7 +20,9 @@ def write_run(folder, returns, task="CartPole-v1"):
     for update in (1, 2, 3):
         known = [(seed, value) for seed, value in enumerate(returns) if value is not None]
         row = {"update": update, "env_steps": 100 * update, "wall_seconds": 0.1}
-        file.write([row | {"seed": s, "episode_return": v * update / 3, "evaluation_return": v} for s, v in known])
+        rows = [row | {"seed": s, "episode_return": v * update / 3, "evaluation_return": v} for s, v in known]
+        if rows:
+            file.write(rows)
     file.close()
     return folder
 
@@ -67,7 +69,7 @@ def test_too_few_seeds_are_told(runs):
 def test_command(runs, tmp_path):
     out = tmp_path / "c.svg"
     names = [str(runs[name]) for name in ("bad", "good", "one")]
-    result = CliRunner().invoke(command, [*names, "--out", str(out)], catch_exceptions=False)
+    result = CliRunner(env={"COLUMNS": "140"}).invoke(command, [*names, "--out", str(out)], catch_exceptions=False)
     assert result.exit_code == 0
     assert "good beats bad by 10" in result.output
     lines = [line for line in result.output.splitlines() if "│" in line]
