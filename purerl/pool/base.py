@@ -210,7 +210,10 @@ class Pool:
 
     def _out(self, outputs: Outputs) -> Outputs:
         """Return outputs as asked for; NumPy arrays are the caller's to write to, as EnvPool's are."""
-        return outputs if self._settings.output == "jax" else jax.tree.map(np.array, jax.device_get(outputs))
+        if self._settings.output == "jax":
+            return outputs
+        leaves, structure = jax.tree.flatten(outputs)
+        return structure.unflatten([np.array(leaf) for leaf in leaves])  # several times as fast as `jax.device_get`
 
     def _present(self, ids: Any, outputs: Outputs, reset: bool) -> Any:
         raise NotImplementedError
