@@ -20,6 +20,7 @@ import jax.numpy as jnp
 
 import purerl
 from purerl.fields import number, pytree
+from purerl.groups import mean_reward
 from purerl.prng import convert
 from purerl.registry import ENVIRONMENTS
 from purerl.types import Environment, Key, PyTree
@@ -78,7 +79,7 @@ def ours(env: Environment, num_envs: int, policy: str, generator: str) -> Callab
                 state, _, action, total = carry
                 key_action, key_step = jax.random.split(jax.random.fold_in(key, time))
                 state, observation, taken = vector.step(key_step, state, action)
-                return (state, observation, sample(key_action), total + jnp.sum(taken.reward)), None
+                return (state, observation, sample(key_action), total + jnp.sum(mean_reward(taken.reward))), None
 
             carry, _ = jax.lax.scan(step, (state, observation, sample(key), jnp.float32(0)), jnp.arange(length))
             return carry

@@ -17,7 +17,7 @@ import numpy as np
 
 import purerl
 from purerl.registry import ENVIRONMENTS, SUITES
-from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 
 PAGE = Path(__file__).parent.parent / "envs" / "README.md"
 NUM_ENVS = 2048
@@ -69,10 +69,11 @@ def suite_row(suite: str) -> str:
     entry = SUITES[suite]
     module = importlib.import_module(entry.module)
     classes = [x for x in vars(module).values() if isinstance(x, type) and x.__module__ == entry.module]
-    sources = [source(paragraph(cls.__doc__)) for cls in classes if "Source: " in (cls.__doc__ or "")]
+    sources = [source(paragraph(x.__doc__)) for x in (*classes, module) if "Source: " in (x.__doc__ or "")]
     how = "the base" if entry.extra is None else f"`pip install 'purerl[{entry.extra}]'`"
     what = paragraph(module.__doc__).split(", as `")[0]
-    return f"| [`{suite}/NAME`](adapters/{suite}.py), such as `{entry.example}` | {what} | {how} | {sources[0]} |"
+    cells = [f"[`{suite}/NAME`](adapters/{suite}.py), such as `{entry.example}`", what, how, *(sources[:1] or [""])]
+    return f"| {' | '.join(cells)} |"
 
 
 def describe(space: Space) -> str:
@@ -82,6 +83,8 @@ def describe(space: Space) -> str:
             return f"0 .. {n - 1}"
         case MultiDiscrete(nvec=nvec):
             return " x ".join(f"0 .. {n - 1}" for n in nvec)
+        case Stacked():
+            return f"{space.n} x ({describe(space.space)})"
         case Dict():
             return ", ".join(f"{name}: {describe(part)}" for name, part in sorted(space.spaces.items()))
     assert isinstance(space, Box)

@@ -37,6 +37,7 @@ TOOLS = {  # may import anything
     "objective_plot",
     "plan",
     "plot",
+    "policies",
     "pool",
     "population",
     "program",
