@@ -1,8 +1,8 @@
 """Convolutions whose gradients are fast inside a loop on a CPU.
 
 XLA's CPU backend computes the gradient of a convolution inside a `lax.scan` or `while_loop`, where training happens, by
-plain loops on one core. As products of patches the same numbers take, for the Nature network (batch 64, two busy
-cores of an AMD EPYC), 75 ms instead of 3.7 s. The forward convolution is fast as it is.
+plain loops. With products of patches in their place an update of PPO with the Nature network took 0.41 s instead of
+10 s (128 samples, one busy core). The forward convolution is fast as it is.
 """
 
 from typing import Any
