@@ -165,22 +165,22 @@ def compile_program(
     if not isinstance(parts, Functions):
         return parts.program(None, print)
     zero, numbers = np.int32(0), parts.numbers
+    seeds = place(parts.seeds, parts.mesh, "seed")
     jobs: dict[str, Future] = {}
     pool = ThreadPoolExecutor(3)
     if with_training:
         lowered = parts.advance.lower(shapes, *numbers, zero, np.bool_(True))
         jobs["advance"] = pool.submit(lowered.compile)
     if with_training and with_init:
-        lowered = parts.init.lower(parts.seeds, *numbers)
+        lowered = parts.init.lower(seeds, *numbers)
         jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
-    jobs["evaluate"] = pool.submit(parts.evaluate.lower(shapes.state.agent, parts.seeds, zero, zero, *numbers).compile)
+    jobs["evaluate"] = pool.submit(parts.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
     pool.shutdown(wait=False)
     while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C
         time.sleep(0.01)
         if interrupted():
             raise KeyboardInterrupt
     compiled = {name: job.result() for name, job in jobs.items()}
-    seeds = place(parts.seeds, parts.mesh, "seed")
 
     def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, dict[str, np.ndarray]]:
         progress, means = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
