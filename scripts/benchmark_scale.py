@@ -17,8 +17,11 @@ from benchmark import CONSOLE, table
 import purerl
 from purerl import LogUniform, Uniform, memory, sharding
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.config import settings
 from purerl.lanes import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes, with_values
 from purerl.program import as_leaf
+from purerl.sweep import Sweep
+from purerl.sweep_plan import SearchOptions, make_sweep_plan
 
 RATES = LogUniform(1e-4, 1e-2)
 COMPILED: list[tuple[str, float]] = []  # name and seconds
@@ -76,23 +79,19 @@ def seeds() -> None:
 
 
 def machinery(num_trials: int = 64, num_seeds: int = 8, steps: int = 20_480) -> None:
-    """What a sweep costs beyond the bare program of the same work, and how many programs it compiles."""
-    env, config = purerl.make("CartPole-v1"), PPOConfig(num_envs=4)
+    """What a sweep costs beyond the bare program of the same work."""
     over = {"learning_rate": RATES, "env.gravity": Uniform(8, 12)}
-    COMPILED.clear()
+    run = settings("ppo", "CartPole-v1", {"seeds": num_seeds, "devices": 1, "total_timesteps": steps})
+    env, config = purerl.make("CartPole-v1"), run.config
+    life = Sweep(make_sweep_plan(run, SearchOptions(trials=num_trials), over), None, plain=True)
     began = time.perf_counter()
-    result = purerl.sweep(
-        ppo, env, config, over=over, num_trials=num_trials, num_seeds=num_seeds, total_timesteps=steps, plain=True
-    )
-    whole = time.perf_counter() - began
-    compiling = sum(seconds for _, seconds in COMPILED)
-    values = {name: np.array([trial[name] for trial in result.plan.trials], np.float32) for name in over}
+    life.complete()
+    whole, compiling, plan = time.perf_counter() - began, life.method.compile_seconds, life.plan
+    values = {name: np.array([trial[name] for trial in plan.trials], np.float32) for name in over}
 
     def one(values: dict[str, Any], key: Any) -> Any:
         own_config, own_env = with_values(config, env, values)
-        return purerl.make_train(ppo, own_env, own_config, steps, num_points=result.plan.num_points)(key)[1][
-            "episode_return"
-        ]
+        return purerl.make_train(ppo, own_env, own_config, steps, num_points=plan.num_points)(key)[1]["episode_return"]
 
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds, dtype=np.uint32))
     made = table(
