@@ -6,9 +6,9 @@ Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form; RMSProp a
 
 import jax
 
-from purerl import masked
 from purerl.actor_critic import actor_critic
 from purerl.fields import validate
+from purerl.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
 from purerl.optimizers import descend, gradient_plan, rmsprop
 from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
 from purerl.returns import gae
@@ -25,10 +25,13 @@ class A2CConfig(PolicyConfig):
     gae_lambda: float = number(default=1.0, doc="1: n-step returns; below: GAE", at_least=0, at_most=1)
 
 
-def a2c(spec: EnvironmentSpec, config: A2CConfig, *, network: NetworkFactory = actor_critic) -> Algorithm:
+def a2c(
+    spec: EnvironmentSpec, config: A2CConfig, *, loss: Loss | None = None, network: NetworkFactory = actor_critic
+) -> Algorithm:
     """Return A2C for an environment with discrete, multi-discrete, continuous or dict actions.
 
-    The loss is the mean over the rollout of -log pi(a|s) A + value_coefficient (V(s) - R)^2 / 2 - entropy bonus.
+    The loss is the mean over the rollout of -log pi(a|s) A + value_coefficient (V(s) - R)^2 / 2 - entropy bonus,
+    or of the `loss` per sample that is given.
 
     Raises:
       InputError: if a setting is out of range or the action space has no distribution.
@@ -38,27 +41,26 @@ def a2c(spec: EnvironmentSpec, config: A2CConfig, *, network: NetworkFactory = a
     optimizer = rmsprop(plan.learning_rate, plan.max_grad_norm)
     net, init, act, prepare = policy_agency(spec, config, optimizer, network)
 
-    def loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
+    weights = {"value_coefficient": config.value_coefficient, "entropy_coefficient": config.entropy_coefficient}
+    loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
+
+    def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
         policy, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
         next_value = net.value(params, after, rollout.next_observation)
         fixed, next_value = jax.lax.stop_gradient((value, next_value))
         advantage = gae(
             rollout.reward, fixed, next_value, rollout.terminated, rollout.ended, config.discount, config.gae_lambda
         )
-        policy_term = -masked.mean(policy.log_prob(rollout.extras["draw"]) * advantage, rollout.mask)
-        value_term = 0.5 * masked.mean((value - fixed - advantage) ** 2, rollout.mask)
-        entropy = masked.mean(policy.entropy(), rollout.mask)
-        metrics = {
-            "policy_loss": policy_term,
-            "value_loss": value_term,
-            "entropy": entropy,
-            "explained_variance": explained_variance(fixed, fixed + advantage, rollout.mask),
-        }
-        return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
+        log_prob = policy.log_prob(rollout.extras["draw"])
+        of_policy = (log_prob - rollout.extras["log_prob"], log_prob, value, policy.entropy())
+        samples = Samples(*(x.reshape(-1) for x in (*of_policy, advantage, fixed, fixed + advantage)))
+        mask = None if rollout.mask is None else rollout.mask.reshape(-1)
+        total, metrics = mean_loss(loss, samples, {"config": config}, mask)
+        return total, metrics | {"explained_variance": explained_variance(fixed, fixed + advantage, rollout.mask)}
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = prepare(agent, rollout)
-        gradient, metrics = jax.grad(loss, has_aux=True)(agent.params, rollout)
+        gradient, metrics = jax.grad(total_loss, has_aux=True)(agent.params, rollout)
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
         return agent._replace(params=params, opt_state=opt_state), metrics
 
