@@ -16,7 +16,7 @@ from purerl.errors import InputError
 from purerl.exploration import EpsilonGreedy
 from purerl.fields import validate
 from purerl.networks import CORES, apply, init, mask_illegal, split_mask
-from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards
+from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, step_size
 from purerl.optimizers import adam, descend
 from purerl.q_networks import QHead
 from purerl.q_targets import Bootstrap, bootstraps, chosen, first_ending, rescale, unscale
@@ -124,7 +124,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         exponent=config.priority_exponent,
         correction=config.priority_correction,
     )
-    optimizer = adam(config.learning_rate, config.max_grad_norm, config.adam_epsilon)
+    optimizer = adam(step_size(config), config.max_grad_norm, config.adam_epsilon)
 
     def initialise(key: Key) -> OffPolicyAgent:
         params = q.init(key)

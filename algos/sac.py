@@ -18,7 +18,15 @@ from purerl.distributions import Categorical, Normal, SquashedNormal
 from purerl.fields import validate
 from purerl.networks import apply, dense, mask_illegal, split_mask
 from purerl.networks import init as init_module
-from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, uniform_replay
+from purerl.off_policy import (
+    OffPolicyAgent,
+    OffPolicyConfig,
+    begin_agent,
+    learner,
+    move_towards,
+    step_size,
+    uniform_replay,
+)
 from purerl.optimizers import adam, descend
 from purerl.q_networks import q_network
 from purerl.replay import Replay, Transitions
@@ -71,7 +79,7 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     actor = _discrete(spec, config) if isinstance(spec.action_space, Discrete) else _continuous(spec, config)
     target_entropy = actor.target_entropy if config.target_entropy is None else config.target_entropy
     memory = replay or uniform_replay(spec, config)
-    optimizer = adam(config.learning_rate, eps=1e-8)
+    optimizer = adam(step_size(config), eps=1e-8)
 
     def init(key: Key) -> OffPolicyAgent:
         params = actor.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}

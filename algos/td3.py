@@ -13,7 +13,15 @@ from purerl.critics import critics, unit_box
 from purerl.fields import validate
 from purerl.networks import apply, dense
 from purerl.networks import init as init_module
-from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, uniform_replay
+from purerl.off_policy import (
+    OffPolicyAgent,
+    OffPolicyConfig,
+    begin_agent,
+    learner,
+    move_towards,
+    step_size,
+    uniform_replay,
+)
 from purerl.optimizers import adam, descend
 from purerl.replay import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
@@ -82,13 +90,16 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
     base, head = body(spec.observation_space, config), dense(box.size, 0.01)
     q = critics(spec.observation_space, box.size, config, config.num_critics)
     memory = replay or uniform_replay(spec, config)
-    optimizer = adam(config.learning_rate, eps=1e-8)
+    optimizer = {
+        "actor": adam(step_size(config, config.policy_period), eps=1e-8),
+        "critics": adam(step_size(config), eps=1e-8),
+    }
 
     def init(key: Key) -> OffPolicyAgent:
         keys = jax.random.split(key, 3)
         actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
         params = {"actor": actor, "critics": q.init(keys[2])}
-        opt_state = {part: optimizer.init(params[part]) for part in params}
+        opt_state = {part: optimizer[part].init(params[part]) for part in params}
         return begin_agent(params, params, opt_state, memory)
 
     def policy(params: PyTree, observation: PyTree) -> Array:
@@ -120,9 +131,9 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         (critic_term, td_error), gradient = jax.value_and_grad(critic_loss, has_aux=True)(
             params["critics"], target, batch, key
         )
-        critic_params, critic_opt = descend(optimizer, gradient, opt_state["critics"], params["critics"])
+        critic_params, critic_opt = descend(optimizer["critics"], gradient, opt_state["critics"], params["critics"])
         actor_term, gradient = jax.value_and_grad(actor_loss)(params["actor"], critic_params, batch)
-        actor_params, actor_opt = descend(optimizer, gradient, opt_state["actor"], params["actor"])
+        actor_params, actor_opt = descend(optimizer["actor"], gradient, opt_state["actor"], params["actor"])
         new = agent._replace(
             params={"actor": actor_params, "critics": critic_params},
             opt_state={"actor": actor_opt, "critics": critic_opt},

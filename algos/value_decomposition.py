@@ -16,7 +16,7 @@ from purerl.errors import InputError
 from purerl.exploration import greedy
 from purerl.networks import apply, dense, mask_illegal, private, split_mask
 from purerl.networks import init as init_module
-from purerl.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, uniform_replay
+from purerl.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
 from purerl.optimizers import adam, descend
 from purerl.q_agent import QConfig, epsilon_greedy, network_for
 from purerl.replay import Transitions
@@ -119,7 +119,7 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
     own = EnvironmentSpec(private(spec.observation_space.space), spec.action_space.space)
     network = network_for(own, config, what, None)
     memories = uniform_replay(spec, config)
-    optimizer, explore_by = adam(config.learning_rate, config.max_grad_norm), epsilon_greedy(config)
+    optimizer, explore_by = adam(step_size(config), config.max_grad_norm), epsilon_greedy(config)
 
     def init(key: Key) -> OffPolicyAgent:
         key_network, key_mixer = jax.random.split(key)

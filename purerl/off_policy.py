@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from purerl import replay
 from purerl.body import NetworkConfig
@@ -22,6 +23,7 @@ class OffPolicyConfig(NetworkConfig):
         default="relu", doc="of the hidden layers", choices=("tanh", "relu", "elu", "gelu", "silu")
     )
     learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
+    anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
     batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
     replay_capacity: int = static(default=10_000, doc="steps held, all environments together", at_least=1)
@@ -42,6 +44,24 @@ class OffPolicyAgent(NamedTuple):
 
 GradientStep = Callable[[OffPolicyAgent, Any, Key], tuple[OffPolicyAgent, Array, Metrics]]
 # (agent, what the replay drew, key) -> (agent, |TD error| f32[N] that priorities are made of, metrics)
+
+
+def step_size(config: OffPolicyConfig, period: Array | int = 1) -> optax.ScalarOrSchedule:
+    """Return the learning rate, or its linear fall to 0 over the run if the config says so.
+
+    Args:
+      config: the settings.
+      period: gradient steps between two steps of what it is for.
+    """
+    if not config.anneal_learning_rate:
+        return config.learning_rate
+    apart = period * config.steps_per_update / config.num_gradient_steps  # in environment steps
+
+    def schedule(count: jax.typing.ArrayLike) -> Array:
+        done = jnp.asarray(count).astype(jnp.float32) * apart / config.total_timesteps
+        return config.learning_rate * jnp.maximum(1.0 - done, 0.0)
+
+    return schedule
 
 
 def begin_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, memory: Replay) -> OffPolicyAgent:

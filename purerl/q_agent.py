@@ -17,6 +17,7 @@ from purerl.off_policy import (
     check_batch,
     learner,
     move_towards,
+    step_size,
     uniform_replay,
 )
 from purerl.optimizers import adam, descend
@@ -112,7 +113,7 @@ def q_agent(
     """
     memories = replay or replay_of(spec, config)
     explore_by = exploration or (greedy if config.noisy else epsilon_greedy(config))
-    optimizer = adam(config.learning_rate, config.max_grad_norm)
+    optimizer = adam(step_size(config), config.max_grad_norm)
 
     def init(key: Key) -> OffPolicyAgent:
         params = network.init(key)
