@@ -147,15 +147,15 @@ def _check(spec: EnvironmentSpec, config: MultiAgentConfig) -> None:
         raise InputError(f"no policy for the groups: {', '.join(missing)}; policies: {', '.join(config.policies)}")
 
 
-def _same_spaces(spec: EnvironmentSpec, name: str, groups: tuple[str, ...]) -> None:
+def _same_spaces(spec: EnvironmentSpec, name: str, shared: tuple[str, ...]) -> None:
     """Groups that share a policy must see and do alike."""
-    for group in groups[1:]:
-        for what, space in (("observations", spec.observation_space), ("actions", spec.action_space)):
-            first, other = space.spaces[groups[0]].space.struct, space.spaces[group].space.struct
-            if first != other or (
-                what == "actions" and repr(space.spaces[groups[0]].space) != repr(space.spaces[group].space)
-            ):
-                raise InputError(f"groups '{groups[0]}' and '{group}' share policy '{name}', but their {what} differ")
+    assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
+    seen, done = spec.observation_space.spaces, spec.action_space.spaces
+    for group in shared[1:]:
+        if seen[group].space.struct != seen[shared[0]].space.struct:
+            raise InputError(f"groups '{shared[0]}' and '{group}' share policy '{name}', but observe different things")
+        if repr(done[group].space) != repr(done[shared[0]].space):
+            raise InputError(f"groups '{shared[0]}' and '{group}' share policy '{name}', but act differently")
 
 
 def _part(spec: EnvironmentSpec, config: MultiAgentConfig, policy: Policy) -> Part:

@@ -59,7 +59,8 @@ class VectorEnvironment:
         env_state, observation = self._seen(first)
         step = jax.eval_shape(self._one_step, key, env_state)[1]
         zeros = jnp.zeros(self.num_envs)
-        group_return = dict.fromkeys(sorted(step.reward) if isinstance(step.reward, dict) else (), zeros)
+        groups: list[str] = sorted(step.reward) if isinstance(step.reward, dict) else []
+        group_return = dict.fromkeys(groups, zeros)
         statistics = EpisodeStatistics.clear(self.num_envs, tuple(sorted({**step.info, **_named(group_return)})))
         return VectorState(env_state, zeros, group_return, zeros.astype(jnp.int32), statistics, coming), observation
 

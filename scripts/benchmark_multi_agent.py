@@ -170,6 +170,7 @@ def memory(long: bool) -> None:
     began = time.perf_counter()
     compiled = jax.jit(vector.step).lower(key, state, action).compile()
     seconds, size = time.perf_counter() - began, compiled.memory_analysis()
+    assert size is not None
     total = (size.temp_size_in_bytes + size.argument_size_in_bytes + size.output_size_in_bytes) / 1e9
     print(f"memory: 1000 agents x 100 environments compile in {seconds:.1f} s and take {total:.2f} GB")
     if long:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -28,8 +29,8 @@ class Layout(NamedTuple):
     """How the suite's agents are put into groups."""
 
     groups: dict[str, tuple[Any, ...]]  # the suite's names of the agents of each group
-    observations: dict[str, Space]  # of one agent
-    actions: dict[str, Space]
+    observations: Mapping[str, Space]  # of one agent
+    actions: Mapping[str, Space]
     masked: bool  # whether the suite says which actions are legal
     world: jax.ShapeDtypeStruct | None  # the suite's own global state
     limit: int | None
