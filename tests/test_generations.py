@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
@@ -127,34 +128,38 @@ def test_environment_fields_are_drawn_for_each_training():
     assert float(found[0, 0]) < 3.0  # the pole is never upright for long
 
 
-MEMBERS = (Clip(), Drifting(drift=DPO()), Drifting(drift=LPO.at_ppo(jax.random.key(1), 4)), Drifting(drift=ClipDrift()))
+LEARNT = jax.tree.map(lambda x: x + 0.3, LPO.at_ppo(jax.random.key(1), 4))
+MEMBERS = (Clip(), Drifting(drift=DPO()), Drifting(drift=LEARNT), Drifting(drift=ClipDrift()))
+BOLD = dataclasses.replace(CONFIG, learning_rate=0.1, anneal_learning_rate=False, num_epochs=4)  # the ratio moves
 
 
 def trained(index):
-    """Return (parameters, losses) after two updates with one of MEMBERS."""
-    train = make_train(LEARNER(Mixture(members=MEMBERS, index=index)), ENV, CONFIG, 128)
-    state, metrics = train(jax.random.key(0))
-    return state.agent.params, metrics["policy_loss"]
+    """Return all parameters, f32[n], after two updates with one of MEMBERS."""
+    train = make_train(LEARNER(Mixture(members=MEMBERS, index=index)), ENV, BOLD, 128)
+    return ravel_pytree(train(jax.random.key(0))[0].agent.params)[0]
 
 
 @pytest.fixture(scope="module")
 def alone():
     run = jax.jit(trained)
-    return [run(jnp.int32(i)) for i in range(len(MEMBERS))]
+    return np.stack([run(jnp.int32(i)) for i in range(len(MEMBERS))])
+
+
+def apart(a, b):
+    return np.sqrt(np.mean((a - b) ** 2))
 
 
 def test_a_mixed_population_trains_in_one_program(alone):
-    """PPO, DPO and LPO members in one vmap: each as it trains alone, up to rounding."""
-    _, together = jax.jit(jax.vmap(trained))(jnp.arange(len(MEMBERS)))
-    np.testing.assert_allclose(together, np.stack([losses for _, losses in alone]), rtol=1e-2, atol=1e-4)
-    assert len({round(float(loss), 6) for loss in together[:3, -1]}) == 3
+    """PPO, DPO and LPO members in one vmap: each ends where it does alone, up to rounding, and not where others do."""
+    together = np.asarray(jax.jit(jax.vmap(trained))(jnp.arange(len(MEMBERS))))
+    for i in range(3):
+        others = [apart(alone[i], alone[j]) for j in range(3) if j != i]
+        assert apart(together[i], alone[i]) < 0.1 * min(others)
 
 
 def test_ppo_as_a_drift_trains_as_ppo(alone):
-    """A whole short run. r A - relu((r - clip(r)) A) and min(r A, clip(r) A) round differently, by 1e-7 of the loss."""
-    for a, b in zip(jax.tree.leaves(alone[0][0]), jax.tree.leaves(alone[3][0]), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-4)
-    assert not np.allclose(jax.tree.leaves(alone[0][0])[1], jax.tree.leaves(alone[1][0])[1], atol=1e-4)
+    """A whole short run: to the bit on the machine this was written on, as the gradients are the same sums."""
+    assert apart(alone[0], alone[3]) < 0.01 * apart(alone[0], alone[1])
 
 
 def test_only_floats_are_evolved():
