@@ -108,7 +108,9 @@ def verdict(found: Duel | None, a: Contender, b: Contender) -> str:
     few = min(len(a.returns), len(b.returns))
     if found.certain:
         return f"{found.better.name} beats {found.worse.name} {by}; {chance}"
-    needed = "" if np.isinf(found.seeds_needed) else f"; about {found.seeds_needed:.0f} seeds each would tell"
+    needed = (
+        "" if np.isinf(found.seeds_needed) else f"; about {max(found.seeds_needed, ENOUGH):.0f} seeds each would tell"
+    )
     if few < ENOUGH:
         told = f"too few seeds ({few}; at least {ENOUGH} are needed) to say that"
         return f"{told} {found.better.name} beats {found.worse.name} {by}{needed}"

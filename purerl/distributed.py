@@ -4,9 +4,11 @@ Every process runs the same program on its part of the devices. The first one al
 logs and shows progress; what it decides the others are told.
 """
 
+import contextlib
 import os
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -25,6 +27,9 @@ VARIABLES = {  # of the environment, read where no argument says otherwise
 }
 CLUSTERS = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID")  # JAX reads the rest
 LOST = 3  # the exit code of a process that lost another one
+_LOST_WORDS = ("Gloo", "NCCL", "heartbeat", "oordination", "arrier", "UNAVAILABLE", "DEADLINE_EXCEEDED")
+_HOST: dict[str, str] = {}  # the coordinator's, where it was given
+_ENDING = threading.Lock()
 _TEXT = 4096  # bytes of a text that is told to the others
 
 
@@ -62,6 +67,7 @@ def initialize(
         arguments: dict[str, Any] = {}
     else:
         arguments = _checked(str(given["coordinator"]), given["num_processes"], given["process_index"])
+        _HOST["coordinator"] = str(given["coordinator"]).rpartition(":")[0]
         if arguments["process_id"]:
             _wait_for(arguments["coordinator_address"], start_seconds)
     try:
@@ -69,7 +75,6 @@ def initialize(
             **arguments,
             initialization_timeout=start_seconds,
             heartbeat_timeout_seconds=lost_seconds,
-            shutdown_timeout_seconds=lost_seconds,
         )
     except (RuntimeError, ValueError) as error:
         told = str(error).strip().splitlines()[0][:160]
@@ -146,8 +151,56 @@ def _shared(mine: np.ndarray) -> np.ndarray:
     return np.asarray(process_allgather(mine)).reshape(-1, mine.size)
 
 
+class Watch:
+    """Ends this process when another one dies: all hold a connection to the first, which a death closes at once.
+
+    Where a network is cut instead, JAX ends the process after `lost_seconds`.
+    """
+
+    def __init__(self, when_lost: Callable[[str], None]):
+        """Connect, all processes together; `when_lost` gets the reason, in another thread."""
+        self._when_lost, self._over = when_lost, False
+        self._links: list[socket.socket] = []
+        if not jax.distributed.is_initialized():
+            return
+        server = socket.create_server(("", 0)) if is_first() else None
+        told = first_does(lambda: f"{socket.gethostname()}:{server.getsockname()[1]}" if server else "")
+        host, _, port = told.rpartition(":")
+        if server is not None:
+            server.settimeout(START_SECONDS)
+            self._links = [server.accept()[0] for _ in range(jax.process_count() - 1)]
+            server.close()
+        else:
+            self._links = [socket.create_connection((_HOST.get("coordinator", host), int(port)), START_SECONDS)]
+        for link in self._links:
+            link.settimeout(None)
+            threading.Thread(target=self._wait, args=(link,), daemon=True).start()
+
+    def _wait(self, link: socket.socket) -> None:
+        try:
+            word = link.recv(1)
+        except OSError:
+            word = b""
+        if not word and not self._over:
+            self._when_lost("its connection was closed")
+
+    def close(self) -> None:
+        """Tell the others that this process ends as it should."""
+        self._over = True
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                link.sendall(b".")
+
+
+def is_loss(error: Exception) -> bool:
+    """Return whether an error says that another process is gone; collectives tell it by errors of several kinds."""
+    told_by_us = isinstance(error, InputError)
+    return not told_by_us and jax.distributed.is_initialized() and any(word in str(error) for word in _LOST_WORDS)
+
+
 def give_up(why: str, resume: str) -> NoReturn:
     """End this process because another one is gone: nobody is left to say goodbye to."""
+    _ENDING.acquire()  # for good: several threads may notice
     print(f"another process of this run stopped ({why})", file=sys.stderr)
     print(
         f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}", file=sys.stderr, flush=True

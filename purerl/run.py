@@ -116,11 +116,14 @@ class Run:
             self.display = open_display(title, self.plain)
         try:
             with Stop() as self.stop:
+                watch = distributed.Watch(self._lost)
                 self._compile()
                 self._prepare_imports()
                 self.sinks = self._open_sinks() if self.first else []
                 self._train()
-                return self._finish()
+                code = self._finish()
+                watch.close()
+                return code
         except KeyboardInterrupt:
             self.display.close()
             print(f"interrupted; the last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}")
@@ -131,14 +134,17 @@ class Run:
                 f"{error}\nthe last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}"
             )
             return 1
-        except jax.errors.JaxRuntimeError as error:
-            if jax.process_count() == 1:
-                raise
-            self.display.close()
-            distributed.give_up(f"{self.folder}: {_first_line(error)}", f"purerl train --resume {self.folder}")
+        except (RuntimeError, ValueError, TimeoutError) as error:
+            if distributed.is_loss(error):
+                self._lost(_first_line(error))
+            raise
         finally:
             self.display.close()
             self._release()
+
+    def _lost(self, why: str) -> None:
+        self.display.close()
+        distributed.give_up(why, f"purerl train --resume {self.folder}")
 
     def _release(self) -> None:
         if self.program is not None:

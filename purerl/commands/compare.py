@@ -26,8 +26,8 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
 
     runs = compare.rank(run_dirs)
     shown = Table(title=f"Final return on {runs[0].task}", title_justify="left")
-    for name in ("run", "seeds", "IQM", "95% interval", "mean", "seeds from .. to", "area under the curve"):
-        shown.add_column(name, justify="left" if name == "run" else "right")
+    for name in ("run", "seeds", "IQM", "95% interval", "mean", "range", "curve area"):
+        shown.add_column(name, justify="left" if name == "run" else "right", no_wrap=name != "run")
     for row in compare.table(runs):
         shown.add_row(*row)
     console = Console(highlight=False)

@@ -1,0 +1,141 @@
+"""Several processes on this machine, over the CPU's collectives: one run, written once, resumed on another number."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from purerl import checkpoint, distributed
+from purerl.errors import InputError
+
+FLAGS = [
+    "ppo", "CartPole-v1", "--seeds", "3", "--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2",
+    "--num-epochs", "1", "--hidden-sizes", "8", "--log-interval", "5", "--evaluations", "1", "--eval-episodes", "4",
+    "--checkpoint-interval", "0.0", "--plain",
+]  # fmt: skip
+STEPS = 32 * 20
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
+def environment(cache):
+    kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "SLURM_JOB_ID")}
+    return {"JAX_COMPILATION_CACHE_DIR": str(cache)} | kept
+
+
+def start(cache, count, *arguments):
+    """Start `count` processes of `purerl train`; one alone is not told of any others."""
+    port, processes = free_port(), []
+    for index in range(count):
+        others = f"--distributed --coordinator localhost:{port} --num-processes {count} --process-index {index}".split()
+        command = [sys.executable, "-m", "purerl", "train", *arguments, *(others if count > 1 else [])]
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        processes.append(subprocess.Popen(command, env=environment(cache), **pipes))
+    return processes
+
+
+def finish(processes, seconds=200):
+    """Return (exit code, stdout, stderr) of each."""
+    results = []
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=seconds)
+            results.append((process.returncode, out, err))
+    finally:
+        for process in processes:
+            process.kill()
+    return results
+
+
+def rows(folder):
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    return [",".join(cell for i, cell in enumerate(line.split(",")) if i != 3) for line in lines]  # without the time
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def alone(cache, tmp_path_factory):
+    """The run of one process with two devices."""
+    folder = tmp_path_factory.mktemp("runs") / "alone"
+    results = finish(start(cache, 1, *FLAGS, "--total-timesteps", str(STEPS), "--devices", "2", "--out", str(folder)))
+    assert results[0][0] == 0, results[0]
+    return folder
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_are_one_run(cache, alone, tmp_path, count):
+    folder = tmp_path / "together"
+    results = finish(start(cache, count, *FLAGS, "--total-timesteps", str(STEPS), "--out", str(folder)))
+    assert [code for code, _, _ in results] == [0] * count, results
+    assert "done: final return" in results[0][1]
+    said = [line for _, out, _ in results[1:] for line in out.splitlines() if not line.startswith("[Gloo]")]
+    assert not said, "the first process alone shows the run"
+    assert rows(folder) == rows(alone)
+    assert checkpoint.steps(folder / "checkpoints")[-1] == 20
+
+
+def test_a_lost_process_stops_the_others_and_the_run_goes_on(cache, alone, tmp_path):
+    """Killed in the middle: the other one says so within the time limit; one process alone goes on to the same end."""
+    folder = tmp_path / "lost"
+    processes = start(cache, 2, *FLAGS, "--total-timesteps", str(STEPS * 5000), "--out", str(folder))
+    deadline = time.monotonic() + 150
+    while not checkpoint.steps(folder / "checkpoints") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    processes[1].send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    code, _, err = finish(processes[:1], distributed.LOST_SECONDS + 30)[0]
+    assert time.monotonic() - killed < distributed.LOST_SECONDS + 15
+    assert code == distributed.LOST, err
+    assert "another process of this run stopped" in err and f"purerl train --resume {folder}" in err
+    assert "Traceback" not in err
+    kept = checkpoint.steps(folder / "checkpoints")
+    assert kept
+    text = (folder / "config.toml").read_text()
+    short = 32 * (kept[-1] + 5)
+    (folder / "config.toml").write_text(text.replace(f"= {STEPS * 5000}\n", f"= {short}\n"))
+    code, out, err = finish(start(cache, 1, "--resume", str(folder), "--devices", "2", "--plain"))[0]
+    assert code == 0, err
+    assert "done: final return" in out
+
+
+def test_a_coordinator_that_does_not_answer():
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"the coordinator localhost:\d+ did not answer within 1 s"):
+        distributed.initialize(f"localhost:{free_port()}", 2, 1, start_seconds=1)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("localhost:1", 2, None), "--distributed lacks --process-index"),
+        (("localhost", 2, 1), "coordinator is 'localhost'; it must be HOST:PORT"),
+        (("localhost:1", 2, 2), "process-index is 2; it must be from 0 to num-processes - 1 = 1"),
+        (("localhost:1", "two", 1), "num-processes two and process-index 1 must be integers"),
+        ((None, None, None), "--distributed needs --coordinator HOST:PORT"),
+    ],
+)
+def test_places_that_cannot_be(given, message, monkeypatch):
+    for name in (*distributed.VARIABLES.values(), *distributed.CLUSTERS):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match=message):
+        distributed.initialize(*given)
+
+
+def test_one_process_agrees_with_itself():
+    np.testing.assert_array_equal(distributed.agree(3, True, 0), [[3, 1, 0]])
+    assert distributed.first_does(lambda: "done") == "done"
+    assert distributed.is_first()
