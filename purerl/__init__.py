@@ -15,27 +15,27 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from purerl.errors import InputError
     from purerl.evaluate import evaluate
-    from purerl.evolve import evolve
+    from purerl.evolution.evolve import evolve
     from purerl.registry import make
-    from purerl.search import Choices, IntUniform, LogUniform, Uniform
-    from purerl.sweep import sweep
+    from purerl.sweeps.search import Choices, IntUniform, LogUniform, Uniform
+    from purerl.sweeps.sweep import sweep
     from purerl.train import make_train, make_trainer
     from purerl.trained import load_run
     from purerl.vector import vectorize
 
 _HOMES = {
-    "Choices": "purerl.search",
+    "Choices": "purerl.sweeps.search",
     "InputError": "purerl.errors",
-    "IntUniform": "purerl.search",
-    "LogUniform": "purerl.search",
-    "Uniform": "purerl.search",
+    "IntUniform": "purerl.sweeps.search",
+    "LogUniform": "purerl.sweeps.search",
+    "Uniform": "purerl.sweeps.search",
     "evaluate": "purerl.evaluate",
-    "evolve": "purerl.evolve",
+    "evolve": "purerl.evolution.evolve",
     "load_run": "purerl.trained",
     "make": "purerl.registry",
     "make_train": "purerl.train",
     "make_trainer": "purerl.train",
-    "sweep": "purerl.sweep",
+    "sweep": "purerl.sweeps.sweep",
     "vectorize": "purerl.vector",
 }
 

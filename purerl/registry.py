@@ -214,41 +214,81 @@ class ObjectiveEntry(NamedTuple):
 
 OBJECTIVES: dict[str, ObjectiveEntry] = {
     "lpo": ObjectiveEntry(
-        "purerl.candidates:lpo",
+        "purerl.evolution.candidates:lpo",
         "ppo",
         "objective",
         "a network on top of PPO's clip",
         "Lu et al. 2022, arXiv:2210.05639",
     ),
     "lpo-zero": ObjectiveEntry(
-        "purerl.candidates:lpo_zero", "ppo", "objective", "a network from nothing", "Lu et al. 2022, arXiv:2210.05639"
+        "purerl.evolution.candidates:lpo_zero",
+        "ppo",
+        "objective",
+        "a network from nothing",
+        "Lu et al. 2022, arXiv:2210.05639",
     ),
     "valid": ObjectiveEntry(
-        "purerl.candidates:valid_network", "ppo", "objective", "a network times r - 1 - log r", "this project"
+        "purerl.evolution.candidates:valid_network",
+        "ppo",
+        "objective",
+        "a network times r - 1 - log r",
+        "this project",
     ),
     "ppo": ObjectiveEntry(
-        "purerl.candidates:ppo", "ppo", "objective", "PPO's clip, 1 number", "Schulman et al. 2017, arXiv:1707.06347"
+        "purerl.evolution.candidates:ppo",
+        "ppo",
+        "objective",
+        "PPO's clip, 1 number",
+        "Schulman et al. 2017, arXiv:1707.06347",
     ),
     "dpo": ObjectiveEntry(
-        "purerl.candidates:dpo", "ppo", "objective", "LPO's closed form, 2 numbers", "Lu et al. 2022, arXiv:2210.05639"
+        "purerl.evolution.candidates:dpo",
+        "ppo",
+        "objective",
+        "LPO's closed form, 2 numbers",
+        "Lu et al. 2022, arXiv:2210.05639",
     ),
     "kl": ObjectiveEntry(
-        "purerl.candidates:kl", "ppo", "objective", "KL penalty, 1 number", "Schulman et al. 2017, arXiv:1707.06347"
+        "purerl.evolution.candidates:kl",
+        "ppo",
+        "objective",
+        "KL penalty, 1 number",
+        "Schulman et al. 2017, arXiv:1707.06347",
     ),
     "spo": ObjectiveEntry(
-        "purerl.candidates:spo", "ppo", "objective", "squared drift, 1 number", "Xie et al. 2024, arXiv:2401.16025"
+        "purerl.evolution.candidates:spo",
+        "ppo",
+        "objective",
+        "squared drift, 1 number",
+        "Xie et al. 2024, arXiv:2401.16025",
     ),
     "actor-critic": ObjectiveEntry(
-        "purerl.candidates:actor_critic", "ppo", "loss", "the whole loss of PPO, 3 numbers", "this project"
+        "purerl.evolution.candidates:actor_critic",
+        "ppo",
+        "loss",
+        "the whole loss of PPO, 3 numbers",
+        "this project",
     ),
     "lpg": ObjectiveEntry(
-        "purerl.candidates:lpg", "lpg", "rule", "a rule for rollouts", "Oh et al. 2020, arXiv:2007.08794"
+        "purerl.evolution.candidates:lpg",
+        "lpg",
+        "rule",
+        "a rule for rollouts",
+        "Oh et al. 2020, arXiv:2007.08794",
     ),
     "ta-lpg": ObjectiveEntry(
-        "purerl.candidates:ta_lpg", "lpg", "rule", "the same, seeing its age", "Jackson et al. 2024, arXiv:2402.05828"
+        "purerl.evolution.candidates:ta_lpg",
+        "lpg",
+        "rule",
+        "the same, seeing its age",
+        "Jackson et al. 2024, arXiv:2402.05828",
     ),
     "open": ObjectiveEntry(
-        "purerl.candidates:open_optimizer", "ppo", "optimizer", "an optimiser", "Goldie et al. 2024, arXiv:2407.07082"
+        "purerl.evolution.candidates:open_optimizer",
+        "ppo",
+        "optimizer",
+        "an optimiser",
+        "Goldie et al. 2024, arXiv:2407.07082",
     ),
 }
 

@@ -98,8 +98,8 @@ def bootstrap_interval(
     """Return the percentile interval of a stratified bootstrap.
 
     A plain percentile interval is too narrow for few seeds: the bootstrap's spread is sqrt((n - 1) / n) of what it
-    should be, and normal quantiles stand in for Student's. `expand` moves the percentiles out by both: 95% intervals then
-    hold the truth 93% to 97% of the time from about 8 seeds on (91% with 5 seeds of one task).
+    should be, and normal quantiles stand in for Student's. `expand` moves the percentiles out by both: 95% intervals
+    then hold the truth 93% to 97% of the time from about 8 seeds on (91% with 5 seeds of one task).
 
     Args:
       key: of the draws.

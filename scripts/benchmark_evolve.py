@@ -22,12 +22,12 @@ import purerl
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices import make_host_devices, usable
 from purerl.drifts import LPO
-from purerl.evolution import OpenES
-from purerl.evolve import Evolved, Life
-from purerl.evolve_plan import EvolveOptions, EvolvePlan
-from purerl.generations import flatten
-from purerl.lifetimes import Plug, Task, in_chunks, lifetimes, score
-from purerl.meta_evaluate import improvement
+from purerl.evolution.evolve import Evolved, Life
+from purerl.evolution.generations import flatten
+from purerl.evolution.lifetimes import Plug, Task, in_chunks, lifetimes, score
+from purerl.evolution.meta_evaluate import improvement
+from purerl.evolution.plan import EvolveOptions, EvolvePlan
+from purerl.evolution.strategies import OpenES
 from purerl.objectives import Clip, Drifting
 from purerl.sharding import make_mesh
 from purerl.train import make_train
@@ -129,7 +129,7 @@ def discover(minutes: float, population: int, generations: int, steps: int, out:
         result[name] = _compare(found, task(name, steps), mesh)
     _show(result)
     if out is not None:
-        from purerl.evolve_report import write_report
+        from purerl.evolution.report import write_report
 
         print(write_report(whole, found.columns, found.frames, out))
 

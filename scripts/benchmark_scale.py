@@ -20,8 +20,8 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.config import settings
 from purerl.lanes import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes, with_values
 from purerl.program import as_leaf
-from purerl.sweep import Sweep
-from purerl.sweep_plan import SearchOptions, make_sweep_plan
+from purerl.sweeps.plan import SearchOptions, make_sweep_plan
+from purerl.sweeps.sweep import Sweep
 
 RATES = LogUniform(1e-4, 1e-2)
 COMPILED: list[tuple[str, float]] = []  # name and seconds
@@ -97,7 +97,7 @@ def machinery(num_trials: int = 64, num_seeds: int = 8, steps: int = 20_480) -> 
     made = table(
         f"{num_trials} trials x {num_seeds} seeds of {steps:,} steps, compilation left out", "what", "seconds", "sweep"
     )
-    made.add_row("purerl.sweep", f"{whole - compiling:.1f}", "")
+    made.add_row("purerl.sweeps.sweep", f"{whole - compiling:.1f}", "")
     in_turn = lambda values, keys: jax.lax.map(lambda v: jax.lax.map(lambda key: one(v, key), keys), values)
     side_by_side = jax.vmap(jax.vmap(one, (None, 0)), (0, None))
     for what, train in (("jit(vmap(train))", side_by_side), ("jit(lax.map(train))", in_turn)):

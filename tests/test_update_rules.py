@@ -9,8 +9,8 @@ import purerl
 import purerl.types
 from purerl.algos.lpg import LPGConfig, lpg
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.generations import flatten
-from purerl.lifetimes import Plug
+from purerl.evolution.generations import flatten
+from purerl.evolution.lifetimes import Plug
 from purerl.objectives import ActorCriticLoss, Clip
 from purerl.open_optimizer import OPEN
 from purerl.optimizers import GradientPlan

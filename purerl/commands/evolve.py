@@ -90,8 +90,8 @@ def command(
         from purerl import cache
 
         cache.enable()
-    from purerl import evolve_plan
-    from purerl.evolve import resume, start
+    from purerl.evolution import plan as evolve_plan
+    from purerl.evolution.evolve import resume, start
 
     if resume_folder is not None:
         return resume(resume_folder, plain)

@@ -34,9 +34,9 @@ def command(run_dirs: tuple[Path, ...], tasks: str, seeds: int, tuning: float, k
 
     if not no_cache:
         cache.enable()
-    from purerl import meta_evaluate
-    from purerl.evolve import load
-    from purerl.evolve_program import choose_mesh
+    from purerl.evolution import meta_evaluate
+    from purerl.evolution.evolve import load
+    from purerl.evolution.program import choose_mesh
 
     runs = [load(folder) for folder in run_dirs]
     held_out = [name.strip() for name in tasks.split(",") if name.strip()]

@@ -74,8 +74,9 @@ def command(
         from purerl import cache
 
         cache.enable()
-    from purerl import search, sweep_plan
-    from purerl.sweep import resume, start
+    from purerl.sweeps import plan as sweep_plan
+    from purerl.sweeps import search
+    from purerl.sweeps.sweep import resume, start
 
     if resume_folder is not None:
         return resume(resume_folder, plain)

@@ -22,9 +22,9 @@ from jax.sharding import Mesh
 from purerl import checkpoint, memory, sharding
 from purerl.lanes import AXIS, TOGETHER, Values, blank, compile_in_place, place, train_lanes
 from purerl.prng import is_key
-from purerl.search import Range
-from purerl.sweep_plan import SweepPlan
-from purerl.sweep_result import Curves, load_latest, write_rows
+from purerl.sweeps.plan import SweepPlan
+from purerl.sweeps.result import Curves, load_latest, write_rows
+from purerl.sweeps.search import Range
 from purerl.train import TrainState
 from purerl.types import AlgorithmFactory, Array, Key
 

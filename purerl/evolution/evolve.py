@@ -19,12 +19,12 @@ from purerl import checkpoint, summary
 from purerl.config import FORMAT
 from purerl.display import duration, number, open_display
 from purerl.errors import InputError
-from purerl.evolve_plan import FILE, EvolveOptions, EvolvePlan, make_strategy, saved_plan
-from purerl.evolve_program import Kept, choose_mesh, compile_generation, nothing, template
-from purerl.evolve_rows import COLUMNS, Shown, row_of
-from purerl.generations import Generation, flatten
+from purerl.evolution.generations import Generation, flatten
+from purerl.evolution.lifetimes import Learner, Task
+from purerl.evolution.plan import FILE, EvolveOptions, EvolvePlan, make_strategy, saved_plan
+from purerl.evolution.program import Kept, choose_mesh, compile_generation, nothing, template
+from purerl.evolution.rows import COLUMNS, Shown, row_of
 from purerl.interrupt import Stop
-from purerl.lifetimes import Learner, Task
 from purerl.log import Log, read
 from purerl.plan import lock
 from purerl.types import PyTree
@@ -56,13 +56,13 @@ def evolve(
 
     Args:
       candidate: any pytree that the learner takes, such as an objective; where the search starts.
-      learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.lifetimes`.
-      tasks: `purerl.lifetimes.Task`s: what it is trained on and for how long.
-      strategy: of `purerl.evolution`, whose population then counts; None: as `options` say.
+      learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.evolution.lifetimes`.
+      tasks: `purerl.evolution.lifetimes.Task`s: what it is trained on and for how long.
+      strategy: of `purerl.evolution.strategies`, whose population then counts; None: as `options` say.
       out: a folder for generations.csv, checkpoints and the report; none is written without one.
       resume: go on with the evolution in `out`, if there is one; the arguments must be the same.
       plain: lines of text instead of a live panel.
-      **options: fields of `purerl.evolve_plan.EvolveOptions`, such as population=64, generations=100.
+      **options: fields of `purerl.evolution.plan.EvolveOptions`, such as population=64, generations=100.
 
     Raises:
       InputError: for what cannot be, before anything is compiled.
@@ -238,7 +238,7 @@ class Life:
                 self.display.line(f"go on with:\n  purerl evolve --resume {self.folder}")
             return 128 + self.stop.signal
         if self.folder is not None:
-            from purerl.evolve_report import write_report
+            from purerl.evolution.report import write_report
 
             self.display.stage("drawing the report")
             found = self.evolved()

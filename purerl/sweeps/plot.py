@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from purerl.plot import center_and_interval, label_curves, new_figure, save, tidy
-from purerl.search import Choices, Dimension, Range, text
-from purerl.sweep_result import SweepResult, mean_known
+from purerl.sweeps.result import SweepResult, mean_known
+from purerl.sweeps.search import Choices, Dimension, Range, text
 
 BEST = 5  # curves in colour
 

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from purerl.chunks import Chunks
 from purerl.config import RunOptions, Settings, settings
 from purerl.display import duration, number, open_display
 from purerl.errors import InputError
 from purerl.interrupt import Stop
 from purerl.plan import lock, new_folder
-from purerl.search import Choices, IntUniform, LogUniform, Range, Uniform, text
-from purerl.sweep_plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, named, saved_plan, told
-from purerl.sweep_result import Curves, SweepResult
+from purerl.sweeps.chunks import Chunks
+from purerl.sweeps.plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, named, saved_plan, told
+from purerl.sweeps.result import Curves, SweepResult
+from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform, text
 
 __all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
 
@@ -91,7 +91,7 @@ def sweep(
       out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; none is written without one.
       resume: go on with the sweep in `out`, if there is one.
       plain: lines of text instead of a live panel.
-      **search: fields of `purerl.sweep_plan.SearchOptions`, such as chunk=8 for eight trials at once.
+      **search: fields of `purerl.sweeps.plan.SearchOptions`, such as chunk=8 for eight trials at once.
 
     Raises:
       InputError: for what cannot be, before anything is compiled.
@@ -277,7 +277,7 @@ class Sweep:
             return 128 + signal
         result = self.result()
         if where is not None:
-            from purerl.sweep_plot import plot_sweep
+            from purerl.sweeps.plot import plot_sweep
 
             self._save()
             self.display.stage("drawing")
@@ -293,11 +293,11 @@ class Sweep:
 def make_method(plan: SweepPlan) -> Method:
     """Return the search that a plan asks for, at its beginning."""
     if plan.options.method == "halving":
-        from purerl.halving import Halving
+        from purerl.sweeps.halving import Halving
 
         return Halving(plan)
     if plan.options.method == "pbt":
-        from purerl.population import Population
+        from purerl.sweeps.population import Population
 
         return Population(plan)
     return Chunks(plan)

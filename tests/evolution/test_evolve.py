@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from purerl import checkpoint, evolve
+from purerl import checkpoint
 from purerl.cli import cli
 from purerl.errors import InputError
-from purerl.evolve import Life, load
-from purerl.evolve_plan import EvolveOptions, make_plan
+from purerl.evolution import evolve
+from purerl.evolution.evolve import Life, load
+from purerl.evolution.plan import EvolveOptions, make_plan
 
 SMALL = {
     "num_envs": 4,
@@ -105,8 +106,8 @@ def test_one_compilation_serves_all_generations(caplog):
 def test_from_python(tmp_path):
     from purerl.algos.ppo import PPOConfig, ppo
     from purerl.drifts import KLPenalty
-    from purerl.evolution import SNES
-    from purerl.lifetimes import Plug, Task
+    from purerl.evolution.lifetimes import Plug, Task
+    from purerl.evolution.strategies import SNES
     from purerl.objectives import Drifting
     from purerl.registry import make
 

@@ -88,7 +88,7 @@ def distill(objective: Objective, spread: float = 1.0, advantage: float = 3.0) -
       spread: log-ratios from -spread to spread.
       advantage: advantages from -advantage to advantage.
     """
-    from purerl.objective_plot import surface
+    from purerl.evolution.plot import surface
 
     d = np.linspace(-spread, spread, 81, dtype=np.float32)
     a = np.linspace(-advantage, advantage, 60, dtype=np.float32)  # even: 0, where nothing can be told, is left out

@@ -13,12 +13,14 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import purerl
-from purerl import LogUniform, Uniform, chunks, config, halving, make_train, memory, population, sweep_plan
+from purerl import LogUniform, Uniform, config, make_train, memory
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
-from purerl.sweep_plan import SearchOptions, make_sweep_plan, saved_plan
-from purerl.sweep_result import Curves, load_curves
+from purerl.sweeps import chunks, halving, population
+from purerl.sweeps import plan as sweep_plan
+from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
+from purerl.sweeps.result import Curves, load_curves
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
 OVER = {

@@ -12,9 +12,9 @@ import purerl
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.drifts import DPO, LPO, ClipDrift
 from purerl.errors import InputError
-from purerl.evolution import OpenES
-from purerl.generations import _wins, flatten, make_evolution
-from purerl.lifetimes import Plug, Task, in_chunks, lifetimes, score
+from purerl.evolution.generations import _wins, flatten, make_evolution
+from purerl.evolution.lifetimes import Plug, Task, in_chunks, lifetimes, score
+from purerl.evolution.strategies import OpenES
 from purerl.objectives import Clip, Drifting, Mixture, PolicyGradient
 from purerl.sharding import make_mesh
 from purerl.train import make_train

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
-from purerl import objective_plot as plots
 from purerl.display import number
-from purerl.distill import distill
-from purerl.evolve_plan import EvolvePlan
+from purerl.evolution import plot as plots
+from purerl.evolution.distill import distill
+from purerl.evolution.plan import EvolvePlan
 from purerl.objectives import Objective
 from purerl.types import PyTree
 

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import devices, policies, search
+from purerl import devices, policies
 from purerl.config import Settings, coerce, dump, hints, option, read_toml, settings
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static
@@ -19,6 +19,7 @@ from purerl.plan import make_environment
 from purerl.program import as_leaf
 from purerl.registry import ALGORITHMS, ENVIRONMENTS
 from purerl.sharding import make_mesh
+from purerl.sweeps import search
 from purerl.train import curve_points, make_trainer
 from purerl.types import AlgorithmFactory
 
@@ -124,7 +125,7 @@ def make_sweep_plan(
     Args:
       run: the settings of its runs.
       options: how it searches.
-      over: what it searches: a range or a list by field, see `purerl.search`.
+      over: what it searches: a range or a list by field, see `purerl.sweeps.search`.
       env, factory: the environment and the algorithm, where they are not what the settings name.
 
     Raises:

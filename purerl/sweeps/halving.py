@@ -18,8 +18,8 @@ from jax.sharding import Mesh
 
 from purerl import checkpoint, memory, sharding
 from purerl.lanes import APART, AXIS, Values, blank, compile_in_place, place, train_lanes
-from purerl.sweep_plan import SweepPlan
-from purerl.sweep_result import Curves, load_latest
+from purerl.sweeps.plan import SweepPlan
+from purerl.sweeps.result import Curves, load_latest
 from purerl.train import TrainState
 from purerl.types import AlgorithmFactory, Array
 

@@ -16,8 +16,8 @@ from purerl.config import dump
 from purerl.errors import InputError
 from purerl.lanes import with_values
 from purerl.prng import is_key
-from purerl.search import text
-from purerl.sweep_plan import SweepPlan
+from purerl.sweeps.plan import SweepPlan
+from purerl.sweeps.search import text
 
 LAST = 0.1  # of a curve: its mean is what a trial is judged by
 

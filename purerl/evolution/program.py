@@ -9,8 +9,8 @@ from jax.sharding import Mesh
 
 from purerl import memory
 from purerl.devices import cores, make_host_devices, usable
-from purerl.evolve_plan import EvolveOptions, EvolvePlan
-from purerl.generations import Evolution, EvolutionState, Generation
+from purerl.evolution.generations import Evolution, EvolutionState, Generation
+from purerl.evolution.plan import EvolveOptions, EvolvePlan
 from purerl.prng import is_key, typed
 from purerl.sharding import make_mesh
 from purerl.types import Array

@@ -7,15 +7,15 @@ import pytest
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.distill import distill
 from purerl.drifts import DPO, LPO, SquaredDrift
 from purerl.errors import InputError
-from purerl.evolution import OpenES
-from purerl.evolve import Evolved
-from purerl.evolve_plan import EvolveOptions, EvolvePlan
-from purerl.lifetimes import Plug, Task
-from purerl.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
-from purerl.objective_plot import ADVANTAGE, LOG_RATIO, objective_of, surface
+from purerl.evolution.distill import distill
+from purerl.evolution.evolve import Evolved
+from purerl.evolution.lifetimes import Plug, Task
+from purerl.evolution.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
+from purerl.evolution.plan import EvolveOptions, EvolvePlan
+from purerl.evolution.plot import ADVANTAGE, LOG_RATIO, objective_of, surface
+from purerl.evolution.strategies import OpenES
 from purerl.objectives import ActorCriticLoss, Clip, Drifting
 from purerl.update_rules import LPG
 

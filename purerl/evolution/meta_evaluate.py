@@ -21,10 +21,10 @@ from purerl import stats
 from purerl.display import number
 from purerl.drifts import DPO
 from purerl.errors import InputError
-from purerl.evolution import centred_ranks, nan_is_worst
-from purerl.evolve import Evolved
-from purerl.evolve_plan import EvolvePlan, make_task
-from purerl.lifetimes import Task, in_chunks, score
+from purerl.evolution.evolve import Evolved
+from purerl.evolution.lifetimes import Task, in_chunks, score
+from purerl.evolution.plan import EvolvePlan, make_task
+from purerl.evolution.strategies import centred_ranks, nan_is_worst
 from purerl.objectives import Clip, Drifting
 from purerl.train import make_train
 from purerl.types import AlgorithmFactory, Array, Key, PyTree

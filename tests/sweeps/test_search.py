@@ -6,11 +6,11 @@ from scipy import stats
 from test_cli import told
 
 import purerl
-from purerl import search
 from purerl.algos.ppo import PPOConfig
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
-from purerl.search import Choices, IntUniform, LogUniform, Range, Uniform, bind, parse, trials
+from purerl.sweeps import search
+from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform, bind, parse, trials
 
 CONFIG, ENV = PPOConfig(), CartPole()
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from purerl.display import duration, number
-from purerl.evolve_plan import EvolvePlan
-from purerl.generations import Generation
+from purerl.evolution.generations import Generation
+from purerl.evolution.plan import EvolvePlan
 
 COLUMNS = ("generation", "env_steps", "wall_seconds", "sigma", "mean", "best", "spread", "failed")
 

@@ -13,15 +13,16 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from purerl import __version__, registry, search
+from purerl import __version__, registry
 from purerl.config import FORMAT, check_format, checked, coerce, environment_class, fields, hints, option, read_toml
 from purerl.config import settings as make_settings
 from purerl.errors import InputError, unknown
-from purerl.evolution import SNES, Evosax, OpenES
-from purerl.generations import FITNESS, SHAPING, Evolution, flatten, make_evolution
-from purerl.lifetimes import Learner, Plug, Task
+from purerl.evolution.generations import FITNESS, SHAPING, Evolution, flatten, make_evolution
+from purerl.evolution.lifetimes import Learner, Plug, Task
+from purerl.evolution.strategies import SNES, Evosax, OpenES
 from purerl.plan import make_environment
-from purerl.search import Range
+from purerl.sweeps import search
+from purerl.sweeps.search import Range
 from purerl.types import Key, PyTree
 
 FILE = "evolve.toml"

@@ -14,8 +14,8 @@ import numpy as np
 
 from purerl import memory, sharding
 from purerl.lanes import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes
-from purerl.sweep_plan import Group, SweepPlan
-from purerl.sweep_result import Curves, load_curves
+from purerl.sweeps.plan import Group, SweepPlan
+from purerl.sweeps.result import Curves, load_curves
 
 LANES = 64  # agents at once on a CPU, which gains nothing from more
 

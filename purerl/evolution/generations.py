@@ -13,8 +13,8 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 
 from purerl.errors import InputError, unknown
-from purerl.evolution import OpenES, centred_ranks, check_population, nan_is_worst, standardize
-from purerl.lifetimes import Learner, Plug, Task, lifetimes
+from purerl.evolution.lifetimes import Learner, Plug, Task, lifetimes
+from purerl.evolution.strategies import OpenES, centred_ranks, check_population, nan_is_worst, standardize
 from purerl.objectives import check_objective
 from purerl.train import make_train
 from purerl.types import Array, Key, PyTree
@@ -69,7 +69,7 @@ def make_evolution(
       candidate: any pytree; where the search starts. Its float leaves are evolved, the others stay.
       learner: candidate -> algorithm, such as `Plug(ppo, "objective")`.
       tasks: what candidates are tried on.
-      strategy: from `purerl.evolution`; `OpenES()` if none is given.
+      strategy: from `purerl.evolution.strategies`; `OpenES()` if none is given.
       seeds: lifetimes per candidate and task.
       fitness: "auc", the mean over a lifetime of the training episodes' return; "final", its last tenth; "wins", which
         of a pair's two was better in its "auc", over seeds and tasks.

@@ -8,7 +8,16 @@ import optax
 import pytest
 
 from purerl.errors import InputError
-from purerl.evolution import SNES, Evosax, OpenES, centred_ranks, check_population, nan_is_worst, standardize, utilities
+from purerl.evolution.strategies import (
+    SNES,
+    Evosax,
+    OpenES,
+    centred_ranks,
+    check_population,
+    nan_is_worst,
+    standardize,
+    utilities,
+)
 
 N = 7
 TARGET = np.linspace(-1, 1, N, dtype=np.float32)
