@@ -168,7 +168,7 @@ def wait_for_checkpoint(process, folder):
 )
 def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strikes):
     """Killed, resumed, and again, then to the end: the same bits as a run that nothing happened to."""
-    steps = "120000" if algorithm == "PPO" else "40000"
+    steps = "240000" if algorithm == "PPO" else "40000"
     words = ["train", *ENVIRONMENT[algorithm].split(), "--seeds", str(seeds), "--total-timesteps", steps,
              "--eval-episodes", "32", "--evaluations", "3", "--checkpoint-interval", "0.05", "--plain"]  # fmt: skip
     reference, folder = tmp_path / "reference", tmp_path / "killed"
@@ -177,21 +177,26 @@ def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strike
     assert whole.returncode == 0, whole.stderr
     chance = random.Random()
     process = subprocess.Popen(command(*words, "--out", str(folder)), stdout=subprocess.PIPE, text=True, env=env)
+    struck = 0
     for number in strikes:
         before = len(rows(folder)) if (folder / "metrics.csv").exists() else 0
         wait_for_checkpoint(process, folder)
         while process.poll() is None and len((folder / "metrics.csv").read_text().splitlines()) - 1 <= before:
             time.sleep(0.01)  # training, not starting
         time.sleep(chance.uniform(0, 0.2))
-        os.kill(process.pid, number)
+        process.send_signal(number)
         out, _ = process.communicate(timeout=60)
+        if process.returncode == 0 and struck:  # a fast machine came to the end before the second strike
+            break
         assert process.returncode in (-number, 130), "it came to its end before it was killed"
+        struck += 1
         if number == signal.SIGINT:
             assert f"purerl train --resume {folder}" in out
         process = subprocess.Popen(
             command("train", "--resume", str(folder), "--plain"), stdout=subprocess.PIPE, text=True, env=env
         )
-    out, _ = process.communicate(timeout=250)
+    else:
+        out, _ = process.communicate(timeout=250)
     assert process.returncode == 0, out
     assert_same_run(reference, folder)
     assert not list((folder / "checkpoints").glob("*tmp*"))

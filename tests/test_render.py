@@ -17,7 +17,7 @@ from purerl.render import agent_policy, frames, frames_text, play, random_policy
 from purerl.types import Environment, EnvironmentSpec
 from purerl.wrappers import ActionMask, FrameStack, TimeLimit
 
-STATIC = {"SimpleBandit"}  # shows its arms, which never change
+STATIC = {"MatrixGame", "SimpleBandit"}  # show their payoffs and arms, which never change
 
 
 @pytest.mark.parametrize("env_id", ENVIRONMENTS)
@@ -25,7 +25,8 @@ def test_every_environment_has_a_picture_and_a_text(env_id):
     env = make(env_id)
     episode = play(env, random_policy(env), jax.random.key(0), max_steps=12)
     pictures, texts = frames(env, episode), frames_text(env, episode)
-    assert len(pictures) == len(texts) == len(episode.reward) + 1
+    length = len(jax.tree.leaves(episode.reward)[0])
+    assert len(pictures) == len(texts) == length + 1
     for picture in pictures:
         assert picture.dtype == np.uint8
         assert picture.shape == pictures[0].shape

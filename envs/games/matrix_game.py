@@ -3,7 +3,9 @@
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
+from purerl.envs.drawing import bars
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree
 
@@ -36,6 +38,16 @@ class MatrixGame(Environment):
         reward = {name: jnp.asarray(table, jnp.float32)[row, column][None] for name, table in payoffs.items()}
         info = {f"{name}_last": (action[name][0] == n - 1).astype(jnp.float32) for name, n in self._named_size}
         return state, TimeStep(self._observation, reward, jnp.array(True), jnp.array(False), info)
+
+    def render(self, state: Array) -> np.ndarray:
+        """Draw the payoffs as bars, the row player's table before the column player's: u8[H, W, 3]."""
+        tables = np.asarray([self.row_payoff, self.column_payoff], np.float32)
+        return bars(tables.ravel(), min(0.0, float(tables.min())), float(tables.max()))
+
+    def render_text(self, state: Array) -> str:
+        """Write the table: what the row player gets / what the column player gets."""
+        pairs = zip(self.row_payoff, self.column_payoff, strict=True)
+        return "\n".join("  ".join(f"{a:g}/{b:g}" for a, b in zip(*rows, strict=True)) for rows in pairs)
 
     @property
     def _size(self) -> tuple[int, int]:
