@@ -177,8 +177,7 @@ def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strike
     assert whole.returncode == 0, whole.stderr
     chance = random.Random()
     process = subprocess.Popen(command(*words, "--out", str(folder)), stdout=subprocess.PIPE, text=True, env=env)
-    struck = 0
-    for number in strikes:
+    for struck, number in enumerate(strikes):
         before = len(rows(folder)) if (folder / "metrics.csv").exists() else 0
         wait_for_checkpoint(process, folder)
         while process.poll() is None and len((folder / "metrics.csv").read_text().splitlines()) - 1 <= before:
@@ -189,7 +188,6 @@ def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strike
         if process.returncode == 0 and struck:  # a fast machine came to the end before the second strike
             break
         assert process.returncode in (-number, 130), "it came to its end before it was killed"
-        struck += 1
         if number == signal.SIGINT:
             assert f"purerl train --resume {folder}" in out
         process = subprocess.Popen(
