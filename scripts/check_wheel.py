@@ -14,13 +14,16 @@ import purerl
 from purerl import registry
 
 
+NEED_AN_EXTRA = ("purerl.__main__", "purerl.pool.dm_pool")  # the first runs the command line, the other needs dm_env
+
+
 def main() -> None:
     """Fail with a traceback if a module or a config is missing from the installed package."""
     home = Path(purerl.__file__).resolve().parent
     assert "site-packages" in home.parts, f"purerl was imported from {home}, not from an installed wheel"
     modules = [module.name for module in pkgutil.walk_packages(purerl.__path__, "purerl.")]
     for name in modules:
-        if name != "purerl.__main__":
+        if name not in NEED_AN_EXTRA:
             importlib.import_module(name)
     for path in registry.ENVIRONMENTS.values():
         registry.load(path)

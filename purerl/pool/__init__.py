@@ -42,6 +42,8 @@ def make(task_id: str, env_type: str = "gymnasium", *, parameters: dict[str, Any
         return _real(task_id, env_type, parameters, config)
     env = make_environment(task_id, parameters or {}, config.get("max_episode_steps"))
     module, _, name = ENV_TYPES[env_type].partition(":")
+    if env_type == "dm" and importlib.util.find_spec("dm_env") is None:
+        raise InputError("dm_env is not installed: pip install 'purerl[dm]'")
     return getattr(importlib.import_module(module), name)(PoolSpec(task_id, env, PoolConfig.of(env, config)))
 
 
