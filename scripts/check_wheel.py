@@ -13,7 +13,6 @@ from pathlib import Path
 import purerl
 from purerl import registry
 
-
 NEED_AN_EXTRA = ("purerl.__main__", "purerl.pool.dm_pool")  # the first runs the command line, the other needs dm_env
 
 
