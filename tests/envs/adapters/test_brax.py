@@ -26,9 +26,9 @@ def suite(name, limit, **options):
     return reset, step
 
 
-def compare(side_by_side, name, steps, limit, **options):
+def compare(side_by_side, name, steps, limit, num_envs=4, **options):
     env = purerl.make(f"brax/{name}", time_limit=limit, **options)
-    out = side_by_side(env, *suite(name, limit, **options), num_envs=4, steps=steps)
+    out = side_by_side(env, *suite(name, limit, **options), num_envs=num_envs, steps=steps)
     assert out.ours.truncated.nonzero()[1].min() == limit - 1, "truncated by the time limit, not before"
     return out
 
@@ -39,9 +39,10 @@ def test_the_light_one(side_by_side):
 
 
 def test_inverted_pendulum_on_spring(side_by_side):
-    out = compare(side_by_side, "inverted_pendulum", steps=32, limit=30, backend="spring")
+    # half of the poles stand for 18 steps: of 16, some fall and some are cut off, however a machine rounds
+    out = compare(side_by_side, "inverted_pendulum", steps=20, limit=18, num_envs=16, backend="spring")
     assert out.ours.terminated[out.running].any(), "a pole that falls has ended, not run out of time"
-    assert len(np.unique(out.first, axis=0)) == 4, "every episode has a start of its own"
+    assert len(np.unique(out.first, axis=0)) == 16, "every episode has a start of its own"
 
 
 @pytest.mark.slow
