@@ -13,10 +13,9 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from purerl import checkpoint
+from purerl import checkpoint, evolve
 from purerl.cli import cli
 from purerl.errors import InputError
-from purerl.evolution import evolve
 from purerl.evolution.evolve import Life, load
 from purerl.evolution.plan import EvolveOptions, make_plan
 
