@@ -22,6 +22,8 @@ from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostSou
 from purerl.spaces import Box, Discrete
 from purerl.types import Algorithm
 
+pytestmark = pytest.mark.slow  # threads, and minutes of compilation
+
 PPO = PPOConfig(
     num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), core="gru", core_size=8
 )
