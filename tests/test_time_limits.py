@@ -10,7 +10,8 @@ from test_conformance import small
 from purerl import make_trainer, registry
 from purerl.actor_critic import actor_critic
 from purerl.distributions import action_head
-from purerl.spaces import Box, Discrete
+from purerl.multi_agent import multi_agent, policies_for
+from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Environment, TimeStep, number, pytree, static
 
 DISCOUNT = 0.5  # reward 1 for ever is worth 1 / (1 - 0.5) = 2; where the task ends after each step, 1
@@ -37,6 +38,32 @@ class OneState(Environment):
     @property
     def action_space(self):
         return Box(low=-1.0, high=1.0, shape=(1,)) if self.continuous else Discrete(n=2)
+
+
+@pytree
+class OneStateOfTwo(Environment):
+    """The same for a team of two, rewarded together."""
+
+    terminates: bool = number()
+
+    def reset(self, key):
+        return jnp.int32(0), self._seen()
+
+    def step(self, key, state, action):
+        terminated = jnp.asarray(self.terminates)
+        return state, TimeStep(self._seen(), {"team": jnp.ones(2)}, terminated, ~terminated, {})
+
+    def _seen(self):
+        return {"team": jnp.ones((2, 2)), "global_state": jnp.ones(2)}
+
+    @property
+    def observation_space(self):
+        box = Box(low=0.0, high=1.0, shape=(2,))
+        return Dict(spaces={"team": Stacked(space=box, n=2), "global_state": box})
+
+    @property
+    def action_space(self):
+        return Dict(spaces={"team": Stacked(space=Discrete(n=2), n=2)})
 
 
 def settings(name):
@@ -69,7 +96,11 @@ def test_a_time_limit_is_not_an_ending(name):
     continuous = "discrete" not in registry.ALGORITHMS[name].actions
 
     def train(terminates):
-        trainer = make_trainer(factory, OneState(terminates=terminates, continuous=continuous), config)
+        if name in ("qmix", "vdn"):
+            env = OneStateOfTwo(terminates=terminates)
+            trainer = make_trainer(multi_agent, env, policies_for(env, factory, config))
+        else:
+            trainer = make_trainer(factory, OneState(terminates=terminates, continuous=continuous), config)
         updates = int(config.total_timesteps) // config.steps_per_update
         state = jax.lax.fori_loop(0, updates, lambda _, s: trainer.step(s)[0], trainer.init(jax.random.key(0)))
         return value(trainer, config, *trainer.step(state))
