@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 MOVES = frozenset(
     {  # these move or rename numbers and compute none
@@ -91,14 +89,3 @@ def _inside(params: dict[str, Any]) -> Iterator[Any]:
 
 def _size(variables: Any) -> int:
     return sum(math.prod(x.aval.shape) for x in variables)
-
-
-def num_bytes(tree: Any) -> int:
-    """Return how much memory the arrays of a tree take, or would take where it holds shapes."""
-    return sum(_leaf_bytes(leaf) for leaf in jax.tree.leaves(tree))
-
-
-def _leaf_bytes(leaf: Any) -> int:
-    dtype = leaf.dtype
-    itemsize = 8 if jnp.issubdtype(dtype, jax.dtypes.extended) else np.dtype(dtype).itemsize
-    return math.prod(leaf.shape) * itemsize

@@ -10,10 +10,11 @@ import jax
 
 from purerl import memory, policies
 from purerl.config import Settings
-from purerl.cost import num_bytes, operations
+from purerl.cost import operations
 from purerl.errors import InputError
 from purerl.plan import make_environment
 from purerl.prng import convert
+from purerl.replay_memory import nbytes
 from purerl.train import TrainState, collect, make_trainer
 from purerl.types import Config
 
@@ -99,9 +100,9 @@ def explain(run: Settings) -> Explanation:
         int(config.total_timesteps) // per_step,
         per_step,
         tuple(Part(name, count / per_step, time / steps) for name, count, time in named),
-        {name: num_bytes(part) for name, part in _named(one.agent).items()},
-        num_bytes(one.vector),
-        num_bytes(jax.eval_shape(rollout, one)[1]),
+        {name: nbytes(part) for name, part in _named(one.agent).items()},
+        nbytes(one.vector),
+        nbytes(jax.eval_shape(rollout, one)[1]),
         memory.needed(trial.compiled),
         trial.compile_seconds,
         steps / trial.seconds,

@@ -27,6 +27,7 @@ from rich.table import Table
 
 import purerl
 from purerl import registry, replay
+from purerl.explain import matmul_peak
 from purerl.priority import prioritized
 from purerl.prng import fast
 from purerl.types import EnvironmentSpec, Rollout
@@ -67,13 +68,6 @@ def timed(run: Callable[[], Any], runs: int = 5) -> list[float]:
         jax.block_until_ready(run())
         seconds.append(time.perf_counter() - began)
     return seconds
-
-
-def matmul_peak() -> float:
-    """Return FLOP/s of a float32 product of 2048 x 2048 matrices, the best of several."""
-    a = jax.random.normal(jax.random.key(0), (2048, 2048))
-    product = jax.jit(lambda x: x @ x)
-    return 2 * 2048**3 / min(timed(lambda: product(a), 8))
 
 
 def training(algorithm: str, env: str, steps: int, seeds: int, settings: dict[str, Any]) -> tuple[float, Callable]:

@@ -3,7 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from purerl.cost import num_bytes, operations
+from purerl.cost import operations
+from purerl.replay_memory import nbytes
 
 F32 = jnp.float32
 
@@ -49,5 +50,5 @@ def test_a_gradient_of_a_product_costs_two_more():
 
 def test_bytes():
     tree = {"a": shape(3, 4), "b": (shape(2, dtype=jnp.uint8), shape())}
-    assert num_bytes(tree) == 48 + 2 + 4
-    assert num_bytes(jax.random.split(jax.random.key(0), 5)) == 40
+    assert nbytes(tree) == 48 + 2 + 4
+    assert nbytes(jax.random.split(jax.random.key(0), 5)) == 40

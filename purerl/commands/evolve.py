@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand
+from purerl.commands.options import PATH, AlgorithmCommand, typed
 from purerl.errors import InputError
 from purerl.registry import OBJECTIVES
 from purerl.registry import objective as find_objective
@@ -75,12 +75,7 @@ def command(
     purerl evolve lpo-zero --tasks CartPole-v1 --total-timesteps 16384 --env.gravity 5:15
     purerl evolve --resume runs/evolve-lpo-1
     """
-    from purerl.config import from_text
-
-    context = click.get_current_context()
-    parameters = {name: from_text(text) for name, text in context.meta["parameters"].items()}
-    given = {name: from_text(value) if isinstance(value, str) else value for name, value in flags.items()}
-    given = {name: value for name, value in given.items() if value is not None}
+    parameters, given = typed(flags)
     if resume_folder is not None:
         if any(value is not None for value in (objective, tasks, out, *parameters, *given)):
             raise InputError("--resume goes on with an evolution as it is: it takes no settings or --out beside it")

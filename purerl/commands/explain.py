@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, group_settings
+from purerl.commands.options import PATH, AlgorithmCommand, group_settings, typed
 
 
 @click.command(name="explain", cls=AlgorithmCommand)
@@ -31,8 +31,7 @@ def command(
     """
     from purerl import config
 
-    parameters = {name: config.from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
-    given = {name: config.from_text(value) for name, value in flags.items() if value is not None}
+    parameters, given = typed(flags)
     run = config.settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
     from purerl import explain
 

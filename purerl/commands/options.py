@@ -29,6 +29,15 @@ def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
     return parameters, rest
 
 
+def typed(flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (the environment's parameters, the flags that were given) of a call, texts as what they stand for."""
+    from purerl.config import from_text
+
+    parameters = {name: from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
+    given = {name: value for name, value in flags.items() if value is not None}
+    return parameters, {name: from_text(value) if isinstance(value, str) else value for name, value in given.items()}
+
+
 def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return what `--set GROUP.NAME=VALUE` says: values by group and name."""
     from purerl.config import from_text

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand
+from purerl.commands.options import PATH, AlgorithmCommand, typed
 from purerl.errors import InputError
 
 SEARCH = ("method", "trials", "points", "chunk", "eta", "rungs", "slots", "generations")  # of SearchOptions
@@ -63,9 +63,7 @@ def command(
     """
     from purerl import config
 
-    context = click.get_current_context()
-    parameters = {name: config.from_text(text) for name, text in context.meta["parameters"].items()}
-    given = {name: config.from_text(value) for name, value in flags.items() if value is not None}
+    parameters, given = typed(flags)
     if resume_folder is not None:
         also = [algorithm, environment, config_file, out, *over, *parameters, *given]
         if any(value is not None for value in also):

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, group_settings
+from purerl.commands.options import PATH, AlgorithmCommand, group_settings, typed
 from purerl.errors import InputError
 
 
@@ -73,10 +73,7 @@ def command(
     """
     from purerl import config
 
-    context = click.get_current_context()
-    parameters = {name: config.from_text(text) for name, text in context.meta["parameters"].items()}
-    given = {name: value for name, value in flags.items() if value is not None}
-    given = {name: config.from_text(value) if isinstance(value, str) else value for name, value in given.items()}
+    parameters, given = typed(flags)
     place = (coordinator, num_processes, process_index)
     if not together and any(value is not None for value in place):
         raise InputError("--coordinator, --num-processes and --process-index need --distributed")
