@@ -13,14 +13,13 @@ import jax
 import jax.numpy as jnp
 
 from purerl.body import body
-from purerl.critics import critics, unit_box
+from purerl.critics import CriticsConfig, critics, unit_box
 from purerl.distributions import Categorical, Normal, SquashedNormal
 from purerl.fields import validate
 from purerl.networks import apply, dense, mask_illegal, split_mask
 from purerl.networks import init as init_module
 from purerl.off_policy import (
     OffPolicyAgent,
-    OffPolicyConfig,
     begin_agent,
     learner,
     move_towards,
@@ -31,20 +30,13 @@ from purerl.optimizers import adam, descend
 from purerl.q_networks import q_network
 from purerl.replay import Replay, Transitions
 from purerl.spaces import Discrete
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree
 
 
 @pytree
-class SACConfig(OffPolicyConfig):
+class SACConfig(CriticsConfig):
     """Settings of SAC."""
 
-    num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
-    hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
-    learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
-    batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
-    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
-    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
-    target_rate: float = number(default=0.005, doc="the target's step towards the critics", above=0, at_most=1)
     initial_temperature: float = number(default=1.0, doc="weight of the entropy at first", above=0)
     target_entropy: float | None = number(default=None, doc="nats; none: minus the number of actions, or .9 log n")
 

@@ -9,13 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from purerl.body import body
-from purerl.critics import critics, unit_box
+from purerl.critics import CriticsConfig, critics, unit_box
 from purerl.fields import validate
 from purerl.networks import apply, dense
 from purerl.networks import init as init_module
 from purerl.off_policy import (
     OffPolicyAgent,
-    OffPolicyConfig,
     begin_agent,
     learner,
     move_towards,
@@ -28,16 +27,10 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 
 @pytree
-class TD3Config(OffPolicyConfig):
+class TD3Config(CriticsConfig):
     """Settings of TD3."""
 
-    num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
-    hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
     learning_rate: float = number(default=1e-3, doc="Adam's step size, of both parts", above=0)
-    batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
-    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
-    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
-    target_rate: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
     exploration_noise: float = number(default=0.1, doc="standard deviation, in half widths of the box", at_least=0)
     num_critics: int = static(default=2, doc="critics, of which the smallest counts", at_least=1)
     policy_period: int = number(default=2, doc="gradient steps of the critics per one of the policy", at_least=1)

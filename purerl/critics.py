@@ -11,8 +11,22 @@ from jax.core import Tracer
 from purerl.body import NetworkConfig, body
 from purerl.errors import InputError
 from purerl.networks import apply, dense, init, without_mask
+from purerl.off_policy import OffPolicyConfig
 from purerl.spaces import Box, Dict, Space
-from purerl.types import Array, Key, PyTree
+from purerl.types import Array, Key, PyTree, number, pytree, static
+
+
+@pytree
+class CriticsConfig(OffPolicyConfig):
+    """What the configs of algorithms with critics of a policy share."""
+
+    num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
+    hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
+    learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
+    batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
+    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
+    target_rate: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
 
 
 class UnitBox(NamedTuple):
