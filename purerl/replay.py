@@ -180,11 +180,17 @@ def draw(state: Storage, key: Key, batch_size: int) -> Array:
     span = (state.filled * state.flag.shape[1]).astype(jnp.uint32)
     words = jax.random.bits(key, (TRIES, batch_size), jnp.uint32)
     place = scaled(words, span).astype(jnp.int32)
-    starts = _at(state.flag, place) != NO_START
-    chosen, found = place[0], starts[0]
-    for i in range(1, TRIES):
-        chosen, found = jnp.where(found, chosen, place[i]), found | starts[i]
-    return chosen
+    attempt = jnp.arange(TRIES, dtype=jnp.int32)[:, None]
+    rank = jnp.where(_at(state.flag, place) != NO_START, attempt, 2 * TRIES - attempt)
+    # A reduction, as it is computed once: selections would be made anew, words and all, for every array that is read
+    # at these places, nine times as slow on a CPU.
+    return jax.lax.reduce((rank, place), (np.int32(2 * TRIES), np.int32(0)), _lower, (0,))[1]
+
+
+def _lower(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the (rank, place) of lower rank, elementwise."""
+    take = one[0] <= other[0]
+    return jnp.where(take, one[0], other[0]), jnp.where(take, one[1], other[1])
 
 
 def gather(
