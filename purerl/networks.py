@@ -130,6 +130,8 @@ class ResidualCNN(nn.Module):
 CNNS: dict[str, Callable[[bool, Any], nn.Module]] = {
     # Young and Tian (2019), arXiv:1903.03176
     "minatar": lambda layer_norm, dtype: CNN(((16, 3, 1),), layer_norm, dtype),
+    # Mnih et al. (2013), arXiv:1312.5602: a third of the arithmetic of the next one
+    "mnih2013": lambda layer_norm, dtype: CNN(((16, 8, 4), (32, 4, 2)), layer_norm, dtype),
     # Mnih et al. (2015), doi:10.1038/nature14236
     "nature": lambda layer_norm, dtype: CNN(((32, 8, 4), (64, 4, 2), (64, 3, 1)), layer_norm, dtype),
     "impala": lambda layer_norm, dtype: ResidualCNN(dtype=dtype),

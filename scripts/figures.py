@@ -14,6 +14,19 @@ MINATAR = {  # what PPO reaches elsewhere
 MEMORY = ("TMaze", "RepeatPrevious")
 CLEANRL = "CleanRL"
 
+PONG = {  # 2M frames, for two cores and an evening
+    "total_timesteps": 500_000,
+    "num_envs": 16,
+    "rollout_length": 64,
+    "learning_rate": 5e-4,
+    "value_coefficient": 0.5,
+    "network": "mnih2013",
+    "hidden_sizes": [256],
+    "evaluations": 2,
+    "eval_episodes": 32,
+    "env": {"max_frames": 36_000},
+}
+
 
 class Figure(NamedTuple):
     """One curve: the settings are those of `configs/`, with `changes` where it is a variant of them."""
@@ -58,6 +71,7 @@ FIGURES = (
     *(Figure(task, "ppo", variant="feedforward", changes={"core": "none"}) for task in MEMORY),
     *(Figure(task, "r2d2") for task in MEMORY),
     *(Figure(task, "dqn") for task in MEMORY),
+    Figure("envpool/Pong-v5", "ppo", variant="2M-frames", changes=PONG, seeds=1),
 )
 
 

@@ -10,6 +10,7 @@ A finished curve is kept unless --again is given; one that was stopped goes on w
 
 import argparse
 import dataclasses
+import json
 import shutil
 import sys
 import time
@@ -27,20 +28,23 @@ from purerl import cache, config, log, plan, plot, registry, run, stats
 from purerl.config import Settings
 from purerl.errors import InputError
 from purerl.evaluate import evaluate
+from purerl.host_environment import HostSource
 from purerl.train import make_trainer
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"
 ROWS = 100  # of a curve
 RANDOM_SEEDS = 5
+HOST_EPISODES = 32  # of the random policy and a seed, where environments run on the host
 CHECK_SEEDS = 4
 CHECK_STEPS = 60_000  # environment steps per seed of a check
 
 
 def settings_for(figure: Figure, seeds: int | None = None) -> Settings:
     """Return the settings of a figure's run."""
-    flags = {"seeds": seeds or figure.seeds, "keep_checkpoints": 1, "checkpoint_interval": 300, **figure.changes}
-    made = config.settings(figure.algorithm, figure.task, flags)
+    changes = {name: value for name, value in figure.changes.items() if name != "env"}
+    flags = {"seeds": seeds or figure.seeds, "keep_checkpoints": 1, "checkpoint_interval": 300, **changes}
+    made = config.settings(figure.algorithm, figure.task, flags, parameters=figure.changes.get("env"))
     interval = max(1, int(made.config.total_timesteps) // made.config.steps_per_update // ROWS)
     options = dataclasses.replace(made.options, log_interval=interval)
     return dataclasses.replace(made, options=options)
@@ -89,19 +93,24 @@ def random_policy(spec: EnvironmentSpec, settings: Config) -> Algorithm:
     return Algorithm(lambda key: (), lambda num_envs: (), act, lambda agent, key, rollout: (agent, {}))
 
 
-def play_randomly(task: str, again: bool, results: Path = FOLDER) -> None:
-    """Write what the random policy reaches on a task."""
+def play_randomly(task: str, parameters: dict[str, Any], again: bool, results: Path = FOLDER) -> None:
+    """Write what the random policy reaches on a task, with the environment's parameters where they are not its own."""
     path = path_of(task, "random", results)
     if path.exists() and not again:
         return
-    env = registry.make(task)
+    env = registry.make(task, **parameters)
     trainer = make_trainer(random_policy, env, Config())
     keys = jax.random.split(jax.random.key(0), RANDOM_SEEDS)
-    played = jax.jit(jax.vmap(lambda key: evaluate(trainer, (), key).episode_return))(keys)
-    columns = {"seed": np.arange(RANDOM_SEEDS), "evaluation_return": np.asarray(played).mean(axis=1)}
+    if isinstance(env, HostSource):
+        played = np.stack([evaluate(trainer, (), key, HOST_EPISODES).episode_return for key in keys])
+        trainer.close()  # type: ignore[attr-defined]
+    else:
+        played = np.asarray(jax.jit(jax.vmap(lambda key: evaluate(trainer, (), key).episode_return))(keys))
+    columns = {"seed": np.arange(RANDOM_SEEDS), "evaluation_return": played.mean(axis=1)}
     columns |= {"env_steps": np.zeros(RANDOM_SEEDS), "episodes": np.full(RANDOM_SEEDS, played.shape[1])}
     columns["episode_return"] = columns["evaluation_return"]
-    text = f'algorithm = "random"\nenvironment = "{task}"'
+    own = "".join(f"\n{name} = {json.dumps(value)}" for name, value in parameters.items())
+    text = f'algorithm = "random"\nenvironment = "{task}"\n[env]{own}'
     write(path, text, columns, {"figure": "random", "frames": 0, "seconds": 0})
 
 
@@ -263,7 +272,7 @@ def main(args: Sequence[str] | None = None) -> int:
         code = train(figure, given.seeds, given.again)
         if code:
             return code
-        play_randomly(figure.task, given.again)
+        play_randomly(figure.task, settings_for(figure).parameters, given.again)
         make_pages([figure.task])
     return 0
 
