@@ -138,12 +138,13 @@ def read(text: str) -> tuple[dict[str, str], str]:
 
 def measure() -> tuple[dict[str, str], str]:
     """Measure every native environment; return its speed by id, and the machine."""
-    import benchmark_environments as benchmark
+    from purerl.benchmark import environments
+    from purerl.benchmark.timing import processor_seconds
 
-    speeds = {}
+    key, speeds = jax.random.key(0), {}
     for env_id in ENVIRONMENTS:
-        program = benchmark.build(benchmark.ours(purerl.make(env_id), NUM_ENVS, "auto", "fast"), NUM_ENVS, 0.05)
-        best = min(benchmark.timed(program.call, seed)[1] for seed in range(7))  # also right on a busy machine
+        program = environments.build(environments.ours(purerl.make(env_id), NUM_ENVS), NUM_ENVS, 0.05)
+        best = processor_seconds(lambda program=program: program.call(key))
         speeds[env_id] = short(program.steps / best)
         print(env_id, speeds[env_id], flush=True)
     device = jax.devices()[0]

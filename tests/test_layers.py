@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-CONTRACTS = {"errors", "fields", "host_environment", "spaces", "types"}
+CONTRACTS = {"branch", "errors", "fields", "host_environment", "spaces", "types"}
 LOOPS = {"evaluate", "host", "starts", "train", "vector", "wrappers"}
 TOOLS = {  # may import anything
     "__init__",
     "__main__",
+    "benchmark",
     "cache",
     "checkpoint",
     "cli",
@@ -23,9 +24,11 @@ TOOLS = {  # may import anything
     "evolution",
     "explain",
     "host_program",
+    "kernels",
     "lanes",
     "log",
     "memory",
+    "named",
     "plan",
     "plot",
     "policies",
@@ -72,6 +75,7 @@ def modules():
     files = [*ROOT.glob("purerl/*.py"), *ROOT.glob("purerl/wrappers/*.py"), *ROOT.glob("purerl/testing/*.py")]
     files += [*ROOT.glob("purerl/commands/*.py"), *ROOT.glob("purerl/pool/*.py"), *ROOT.glob("purerl/host/*.py")]
     files += [*ROOT.glob("purerl/sweeps/*.py"), *ROOT.glob("purerl/evolution/*.py")]
+    files += [*ROOT.glob("purerl/benchmark/**/*.py")]
     files += [*ROOT.glob("envs/**/*.py"), *ROOT.glob("algos/**/*.py")]
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
 

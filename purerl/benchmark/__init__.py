@@ -1,0 +1,1 @@
+"""What `purerl benchmark` measures: a file per group of figures, and what they share."""

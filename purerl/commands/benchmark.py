@@ -1,0 +1,65 @@
+"""`purerl benchmark`: how fast it is on this machine, alone or beside others."""
+
+from pathlib import Path
+
+import click
+
+from purerl.commands.options import PATH
+from purerl.errors import InputError, unknown
+
+
+@click.command(name="benchmark")
+@click.argument("groups", nargs=-1, metavar="[GROUP ...]")
+@click.option("--against", metavar="NAME,...", default="", help="gymnax, rejax, sb3 or sb3=PYTHON, purejaxrl=FOLDER.")
+@click.option("--envs", metavar="ID,...", default="", help="For environments: which; default: all native ones.")
+@click.option("--runs", default=5, metavar="N", help="Timed runs of each program; default 5.")
+@click.option("--size", default=1.0, metavar="X", help="A factor on the steps of a run; below 1 to try it out.")
+@click.option(
+    "--out", type=PATH, default=Path("results"), metavar="DIR", help="Where the figures go; default results/."
+)
+@click.option("--readme", type=PATH, metavar="FILE", help="Also write all figures of this machine into this page.")
+def command(
+    groups: tuple[str, ...], against: str, envs: str, runs: int, size: float, out: Path, readme: Path | None
+) -> None:
+    """Measure GROUPs of figures, or all: training, offpolicy, environments, seeds, compile, memory, gpu.
+
+    Opponents train the same tasks with the same settings, in turn with purerl, in processes of their own. For a package
+    uv makes a throw-away environment, for which it uses the network; one that does not start is shown as such.
+
+    \b
+    purerl benchmark training --against rejax,sb3,purejaxrl=../purejaxrl
+    purerl benchmark environments --against gymnax --envs CartPole-v1,Breakout-MinAtar
+    """
+    from purerl import registry
+    from purerl.benchmark import groups as known
+    from purerl.benchmark import opponents
+
+    for name in groups:
+        if name not in known.GROUPS:
+            raise unknown("group of figures", name, known.GROUPS)
+    ids = _names(envs) or known.DEFAULT_ENVIRONMENTS
+    for env_id in ids:
+        if env_id not in registry.ENVIRONMENTS:
+            raise unknown("environment", env_id, registry.ENVIRONMENTS)
+    if runs < 1 or not 0 < size <= 1:
+        raise InputError(f"--runs {runs} must be at least 1, --size {size} above 0 and at most 1")
+    wish = known.Wish(*opponents.chosen(_names(against)), ids, runs, size)
+    from rich.console import Console
+
+    from purerl.benchmark import report, tables
+
+    console, measured = Console(), {}
+    console.print(", ".join(f"{name} {value}" for name, value in (report.machine() | report.versions()).items()))
+    path = out / report.file_name(report.machine())
+    for name in groups or known.GROUPS:
+        measured[name] = known.GROUPS[name](wish)
+        for table in measured[name]:
+            console.print(tables.show(table))
+        path = report.keep(out, {name: measured[name]}, {"runs": runs, "size": size, "against": _names(against)})
+    console.print(f"kept in {path}")
+    if readme is not None:
+        report.write_readme(readme, path)
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
