@@ -24,6 +24,7 @@ COMMANDS = (
     "plot",
     "compare",
     "explain",
+    "benchmark",
 )  # in the order of the help page
 DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)
 
