@@ -30,6 +30,11 @@ class OffPolicyConfig(NetworkConfig):
     learning_starts: int = static(default=10_000, doc="environment steps before the first gradient step", at_least=1)
     n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
 
+    @property
+    def replay_ratio(self) -> float:
+        """Steps trained on per environment step collected, once learning has started."""
+        return self.num_gradient_steps * self.batch_size / self.steps_per_update
+
 
 class OffPolicyAgent(NamedTuple):
     """All that such an agent knows."""

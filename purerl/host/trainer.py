@@ -100,6 +100,7 @@ class _Loop:
         self._actors: Actors | None = None
         self._stage: Any = None  # the environments for evaluation
         self._since = (time.perf_counter(), 0.0)
+        self._updates = 0  # since the environments were opened
         self._saves = settings.mode != "async" and source.snapshot_struct(self._group_size) != ()
 
     def init(self, key: Key) -> TrainState:
@@ -126,7 +127,7 @@ class _Loop:
         metrics = metrics_struct(self._algo, self._source, self._config, agent)
         saved = (memory,) * many if self._saves else ()
         state = TrainState(agent, episodes._replace(env_state=env_state), (), saved, run, number)  # type: ignore[arg-type]
-        return state, metrics | own_metrics(0.0, 0.0)
+        return state, metrics | own_metrics(self._config, 0.0, 0.0, 1.0)
 
     def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Take one rollout and one update."""
@@ -146,7 +147,8 @@ class _Loop:
             self._actors.publish(int(state.num_updates) + 1, self._acting.copy(self._acting.part(agent)))
         episodes = episodes._replace(env_state=self._snapshots())
         state = TrainState(agent, episodes, (), self._memories(), state.key, state.num_updates + 1)  # type: ignore[arg-type]
-        return state, metrics | own_metrics(self._idle(), lag)
+        self._updates += 1
+        return state, metrics | own_metrics(self._config, self._idle(), lag, self._ahead())
 
     def play(self, agent: PyTree, key: Key, num_episodes: int, max_steps: int = 27_000) -> tuple[np.ndarray, ...]:
         """Play greedy episodes side by side, one each, in environments apart from those of training."""
@@ -188,6 +190,7 @@ class _Loop:
 
     def _open(self, key: Key) -> None:
         self.close()
+        self._updates, self._since = 0, (time.perf_counter(), 0.0)
         many, mode = self._settings.num_groups, self._settings.mode
         seed = _seed(key)
         for i in range(many):
@@ -245,6 +248,11 @@ class _Loop:
         elapsed, worked = now - self._since[0], busy - self._since[1]
         self._since = now, busy
         return max(0.0, 1.0 - worked / max(elapsed * len(self._groups), 1e-9))
+
+    def _ahead(self) -> float:
+        """Return how many steps the environments have taken per step that went to an update."""
+        taken = sum(group.worker.steps for group in self._groups) / len(self._groups)
+        return taken / (self._updates * self._config.rollout_length)
 
 
 _restarted = jax.jit(where)

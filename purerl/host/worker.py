@@ -33,7 +33,7 @@ class Worker:
         self._jobs: queue.SimpleQueue = queue.SimpleQueue()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._actions: deque[np.ndarray] = deque(maxlen=HISTORY)
-        self._steps = 0
+        self.steps = 0
         self.busy_seconds = 0.0
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl {about['environment']}")
         self._thread.start()
@@ -46,7 +46,7 @@ class Worker:
     def send(self, action: np.ndarray, keys: Any, t: int) -> None:
         """Step, without waiting."""
         self._actions.append(action)
-        self._steps += 1
+        self.steps += 1
         self._jobs.put((self.env.step, (action, keys, t)))
 
     def recv(self) -> HostStep:
@@ -55,7 +55,7 @@ class Worker:
         Raises:
           EnvironmentFailure: if the environment raised, or took too long.
         """
-        return self._wait(f"step {self._steps}")
+        return self._wait(f"step {self.steps}")
 
     def close(self) -> None:
         """End the thread and close the environments; one that hangs is left to the end of the process."""
@@ -101,8 +101,8 @@ class Worker:
         notes = self._about | {
             "error": told,
             "env_id": where,
-            "steps": self._steps,
-            "from_step": self._steps - len(actions),
+            "steps": self.steps,
+            "from_step": self.steps - len(actions),
         }
         path.with_suffix(".json").write_text(json.dumps(notes, indent=2, default=str) + "\n", encoding="utf-8")
         return path

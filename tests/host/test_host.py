@@ -22,8 +22,6 @@ from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostSou
 from purerl.spaces import Box, Discrete
 from purerl.types import Algorithm
 
-pytestmark = pytest.mark.slow  # threads, and minutes of compilation
-
 PPO = PPOConfig(
     num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), core="gru", core_size=8
 )
@@ -149,6 +147,7 @@ def dressed(factory, config, **settings):
 
 
 def run(trainer, updates, state=None):
+    """Take updates in new threads and environments; the trainer's compiled programs serve again."""
     state = trainer.init(jax.random.key(3)) if state is None else state
     found = []
     for _ in range(updates):
@@ -160,62 +159,71 @@ def run(trainer, updates, state=None):
 
 @pytest.fixture(scope="module")
 def serial():
-    return run(dressed(ppo, PPO, mode="serial"), 6)
+    """(a trainer, the state of its run after four updates, their metrics)."""
+    trainer = dressed(ppo, PPO, mode="serial")
+    return trainer, *run(trainer, 4)
 
 
-@pytest.mark.parametrize("factory, config", [(ppo, PPO), (dqn, DQN)])
-def test_serial_is_the_compiled_loop_to_the_bit(factory, config, serial):
+def compiled(factory, config, updates):
     trainer = purerl.make_trainer(factory, purerl.make("CartPole-v1"), config)
-    step = jax.jit(trainer.step)
-    state = jax.jit(trainer.init)(jax.random.key(3))
-    updates = 6 if factory is ppo else 20
+    step, state = jax.jit(trainer.step), jax.jit(trainer.init)(jax.random.key(3))
     for _ in range(updates):
         state, metrics = step(state)
-    ours, found = serial if factory is ppo else run(dressed(factory, config, mode="serial"), updates)
+    return state, metrics
+
+
+def assert_same_runs(compiled, host):
     if jax.default_backend() == "cpu":
-        assert_same_bits(state.agent, ours.agent)
-        for name, value in metrics.items():
-            np.testing.assert_array_equal(value, found[-1][name], err_msg=name)
+        assert_same_bits(compiled[0].agent, host[0].agent)
+        for name, value in compiled[1].items():
+            np.testing.assert_array_equal(value, host[1][-1][name], err_msg=name)
+
+
+def test_serial_is_the_compiled_loop_to_the_bit(serial):
+    assert_same_runs(compiled(ppo, PPO, 4), serial[1:])
+
+
+def test_serial_replays_as_the_compiled_loop_does():
+    assert_same_runs(compiled(dqn, DQN, 20), run(dressed(dqn, DQN, mode="serial"), 20))
 
 
 def test_a_saved_state_goes_on_to_the_same_bits(serial):
-    half, _ = run(dressed(ppo, PPO, mode="serial"), 3)
+    trainer, expected, _ = serial
+    half, _ = run(trainer, 2)
     saved = jax.tree.map(lambda x: x.copy(), half)
-    whole, _ = run(dressed(ppo, PPO, mode="serial"), 3, saved)
-    assert_same_bits(whole.agent, serial[0].agent)
+    whole, _ = run(trainer, 2, saved)
+    assert_same_bits(whole.agent, expected.agent)
 
 
 def test_deterministic_async_is_exactly_one_version_behind():
-    settings = {"mode": "async", "num_actors": 2, "deterministic": True}
-    one, metrics = run(dressed(ppo, PPO, **settings), 6)
-    other, _ = run(dressed(ppo, PPO, **settings), 6)
+    trainer = dressed(ppo, PPO, mode="async", num_actors=2, deterministic=True)
+    one, metrics = run(trainer, 6)
+    other, _ = run(trainer, 6)
     assert_same_bits(one.agent, other.agent)
     assert [float(m["policy_lag"]) for m in metrics] == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("delay", [0.0, 0.01])  # actors that run ahead of the learner, and that hold it up
-def test_async_holds_the_replay_ratio(delay):
-    config = dataclasses.replace(DQN, num_envs=6)
-    source = Ledger(delay)
+def test_async_holds_the_replay_ratio():
+    config, source = dataclasses.replace(DQN, num_envs=6), Ledger()
     source.action_space = Discrete(n=3)
-    trainer = make_host_trainer(dqn, source, config, HostSettings(mode="async", num_actors=2))
-    state, updates = trainer.init(jax.random.key(0)), 60
-    for _ in range(updates):
-        state, metrics = trainer.step(state)
-        assert 0 <= metrics["policy_lag"] <= 3
-    taken = sum(env.steps for env in source.opened) * 3
-    trainer.close()
-    planned = config.batch_size * config.num_gradient_steps / config.steps_per_update
-    learned = int(state.agent.num_gradient_steps) * config.batch_size
-    before_learning = config.learning_starts // config.steps_per_update * config.steps_per_update
-    ratio = learned / (taken - before_learning)
-    assert abs(ratio / planned - 1) < 0.05 + 2 * 2 / updates  # what is in the queues when the clock stops
-    assert int(state.agent.num_steps) == updates * config.steps_per_update
+    trainer, updates = make_host_trainer(dqn, source, config, HostSettings(mode="async", num_actors=2)), 100
+    for delay in (0.0, 0.004):  # actors that run ahead of the learner, and that hold it up
+        source.delay, source.opened = delay, []
+        state, found = run(trainer, updates)
+        assert all(0 <= metrics["policy_lag"] <= 3 for metrics in found)
+        taken = sum(env.steps for env in source.opened) * 3
+        planned = config.batch_size * config.num_gradient_steps / config.steps_per_update
+        learned = int(state.agent.num_gradient_steps) * config.batch_size
+        before_learning = config.learning_starts // config.steps_per_update * config.steps_per_update
+        assert learned / (taken - before_learning) == pytest.approx(planned, rel=0.05)
+        assert found[-1]["replay_ratio"] == pytest.approx(planned, rel=0.05)
+        assert int(state.agent.num_steps) == updates * config.steps_per_update
 
 
 def test_alternating_is_reproducible_and_learns_from_both_halves():
-    one, found = run(dressed(ppo, PPO, mode="alternating"), 4)
-    other, _ = run(dressed(ppo, PPO, mode="alternating"), 4)
+    trainer = dressed(ppo, dataclasses.replace(PPO, core="none"), mode="alternating")
+    one, found = run(trainer, 4)
+    other, _ = run(trainer, 4)
     assert_same_bits(one.agent, other.agent)
     assert sum(float(m["episodes"]) for m in found) > 2
 
@@ -247,13 +255,13 @@ def test_an_environment_that_raises(mode, tmp_path):
 
 
 def test_an_environment_that_hangs():
-    source = Ledger(trouble=lambda: time.sleep(2.0))
+    source = Ledger(trouble=lambda: time.sleep(4.0))
     trainer = make_host_trainer(counting(), source, PPO, HostSettings(mode="batched", time_limit=0.3))
     state = trainer.init(jax.random.key(0))
     began = time.monotonic()
     with pytest.raises(EnvironmentFailure, match=r"hangs in step 5: no answer within 0.3 s"):
         trainer.step(state)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 4.0
     trainer.close()
 
 
