@@ -38,6 +38,7 @@ _HOMES = {
     "sweep": "purerl.sweeps.sweep",
     "vectorize": "purerl.vector",
 }
+_MODULES = ("distributed", "pool", "stats", "testing")
 
 __all__ = [
     "Choices",
@@ -70,8 +71,8 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
-    if name == "pool":
-        return importlib.import_module("purerl.pool")
+    if name in _MODULES:
+        return importlib.import_module(f"purerl.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'purerl' has no attribute '{name}'")
     value = getattr(importlib.import_module(_HOMES[name]), name)

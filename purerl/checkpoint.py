@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from purerl import distributed
 from purerl.errors import InputError
 from purerl.prng import is_key, typed
 from purerl.types import Array, PyTree
@@ -53,6 +54,11 @@ def save(folder: Path, step: int, tree: PyTree, notes: dict[str, Any], keep: int
 def steps(folder: Path) -> list[int]:
     """Return the steps of the complete checkpoints in a folder, ascending."""
     return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit() and path.is_dir())
+
+
+def newest(folder: Path) -> int:
+    """Return the step of the newest complete checkpoint, the same on all processes; 0 without one."""
+    return int(distributed.first_does(lambda: str(max(steps(folder), default=0))))
 
 
 def remove_unfinished(folder: Path) -> None:

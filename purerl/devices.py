@@ -25,24 +25,42 @@ def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: in
       InputError: if there are too few devices, or the mesh does not divide what is to be split.
     """
     axes = parse(mesh)
-    together = jax.distributed.is_initialized()
-    if devices == "auto":
-        # At least two for several seeds, on a single core as well: for one device alone XLA compiles along other ways,
-        # with other last bits; from two on a seed's numbers are the same on any number of them.
-        wanted = math.prod(axes.values()) if axes else min(max(cores(), 2), num_seeds)
-        make_host_devices(1 if together else wanted)
-        wanted = len(jax.devices()) if together else wanted if axes else min(usable(), num_seeds)
-    elif isinstance(devices, int) and devices >= 1:
-        make_host_devices(devices)
-        wanted = devices * jax.process_count()
+    if devices == "auto" and axes and not jax.distributed.is_initialized():
+        wanted = math.prod(axes.values())
+        make_host_devices(wanted)
     else:
-        raise InputError(f"devices is {devices}; it must be auto or an integer, at least 1")
+        wanted = take(devices, num_seeds)
     found = make_mesh(wanted, axes or split(wanted, num_seeds))
     if num_envs % found.shape["data"]:
         raise InputError(f"num_envs {num_envs} is not a multiple of the mesh axis data={found.shape['data']}")
     if found.shape["trial"] > 1:
         raise InputError("the mesh axis trial is for sweeps; a run has seed and data")
     return found
+
+
+def take(devices: int | str, agents: int) -> int:
+    """Return how many devices agents are spread over; on a CPU that was not used yet, make as many as it takes.
+
+    Args:
+      devices: how many, of each process where there are several; "auto": one per agent as far as there are devices or,
+        on a CPU, cores; several processes give all they have.
+      agents: how many there are.
+
+    Raises:
+      InputError: if `devices` is no such thing.
+    """
+    if devices == "auto" and jax.distributed.is_initialized():
+        make_host_devices(1)
+        return len(jax.devices())
+    if devices == "auto":
+        # At least two for several agents, on a single core as well: for one device alone XLA compiles along other ways,
+        # with other last bits; from two on an agent's numbers are the same on any number of them.
+        make_host_devices(min(max(cores(), 2), agents))
+        return min(usable(), agents)
+    if isinstance(devices, int) and devices >= 1:
+        make_host_devices(devices)
+        return devices * jax.process_count()
+    raise InputError(f"devices is {devices}; it must be auto or an integer, at least 1")
 
 
 def usable() -> int:

@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import jax
@@ -184,6 +184,13 @@ class Watch:
         if not word and not self._over:
             self._when_lost("its connection was closed")
 
+    def drop(self) -> None:
+        """Let the others find out that this process fails, now: at its end it would wait for them."""
+        self._over = True
+        for link in self._links:
+            with contextlib.suppress(OSError):
+                link.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Tell the others that this process ends as it should."""
         self._over = True
@@ -192,17 +199,40 @@ class Watch:
                 link.sendall(b".")
 
 
+@contextlib.contextmanager
+def watched(when_lost: Callable[[str], None]) -> Iterator[None]:
+    """Call `when_lost` with the reason if another process is lost meanwhile, however that is noticed."""
+    watch = Watch(when_lost)
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, RuntimeError | ValueError | TimeoutError) and is_loss(error):
+            when_lost((str(error) or type(error).__name__).strip().splitlines()[0][:160])
+        watch.drop()
+        raise
+    watch.close()
+
+
 def is_loss(error: Exception) -> bool:
     """Return whether an error says that another process is gone; collectives tell it by errors of several kinds."""
     told_by_us = isinstance(error, InputError)
     return not told_by_us and jax.distributed.is_initialized() and any(word in str(error) for word in _LOST_WORDS)
 
 
-def give_up(why: str, resume: str) -> NoReturn:
-    """End this process because another one is gone: nobody is left to say goodbye to."""
+def give_up(why: str, resume: str | None) -> NoReturn:
+    """End this process because another one is gone: nobody is left to say goodbye to.
+
+    Args:
+      why: the reason.
+      resume: the command that goes on; None: nothing was kept.
+    """
     _ENDING.acquire()  # for good: several threads may notice
-    print(f"another process of this run stopped ({why})", file=sys.stderr)
+    kept = f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}"
     print(
-        f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}", file=sys.stderr, flush=True
+        f"another process of this run stopped ({why})",
+        kept if resume else "nothing was kept",
+        sep="\n",
+        file=sys.stderr,
     )
+    sys.stderr.flush()
     os._exit(LOST)

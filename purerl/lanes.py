@@ -104,7 +104,8 @@ def place(state: TrainState, mesh: Mesh) -> TrainState:
 def compile_in_place(function: Callable[..., Any], state: PyTree, *arguments: Any) -> Any:
     """Compile a function of (state, ...) that returns (the next state, more), which takes the place of the old one."""
     where = jax.tree.map(lambda x: x.sharding, state)
-    return jax.jit(function, donate_argnums=0, out_shardings=(where, None)).lower(state, *arguments).compile()
+    everywhere = sharding.sharding(jax.tree.leaves(where)[0].mesh)  # so that every process can read it
+    return jax.jit(function, donate_argnums=0, out_shardings=(where, everywhere)).lower(state, *arguments).compile()
 
 
 def _trainer(factory: AlgorithmFactory, values: Values, config: Config, env: Environment) -> Trainer:

@@ -1,5 +1,6 @@
 """How much memory a program takes, and how much there is."""
 
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import jax
 
 from purerl.errors import InputError
+from purerl.types import PyTree
 
 SHARE = 0.8  # of the free memory that a program may take: the allocator, and others, need some too
 
@@ -20,10 +22,18 @@ def needed(compiled: Any) -> int:
 
 def free() -> int:
     """Return the bytes that programs may take on the first device: a part of what is free now."""
-    known = jax.devices()[0].memory_stats()
+    known = jax.local_devices()[0].memory_stats()
     if known and "bytes_limit" in known:
         return int(SHARE * (known["bytes_limit"] - known["bytes_in_use"]))
     return int(SHARE * _host_free())
+
+
+def total() -> int:
+    """Return the bytes that the first device has, used or not."""
+    known = jax.local_devices()[0].memory_stats()
+    if known and "bytes_limit" in known:
+        return int(known["bytes_limit"])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _host_free() -> int:
@@ -34,13 +44,18 @@ def _host_free() -> int:
         lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
         limits.append(int(lines["MemAvailable"].split()[0]) * 1024)
     else:
-        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
+        limits.append(total() // 2)
     group = Path("/sys/fs/cgroup")
     if (group / "memory.max").exists() and (group / "memory.current").exists():
         limit = (group / "memory.max").read_text().strip()
         if limit.isdigit():
             limits.append(int(limit) - int((group / "memory.current").read_text()))
     return max(0, min(limits))
+
+
+def nbytes(tree: PyTree) -> int:
+    """Return the bytes of a tree of arrays, or of their shapes."""
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def too_little(what: str, needed: int, free: int) -> InputError:

@@ -140,6 +140,28 @@ def saved_progress(plan: Plan, folder: Path, step: int) -> tuple[Progress, dict[
     return program.resized(found, plan.settings.options.seeds), notes
 
 
+def check_same(file: Path, text: str, what: str) -> None:
+    """Hold the file of a folder, such as sweep.toml, to what it is to say, whatever devices it ran on.
+
+    Args:
+      file: of the folder.
+      text: what it is to say.
+      what: "sweep" or "evolution".
+
+    Raises:
+      InputError: if it is not there, or says something else.
+    """
+    if not file.is_file():
+        raise InputError(f"there is no {what} in {file.parent}: it has no {file.name}")
+    texts = (file.read_text(encoding="utf-8"), text)
+    written, wanted = ([line for line in text.splitlines() if not line.startswith("devices = ")] for text in texts)
+    for here, there in zip(wanted, written, strict=False):
+        if here != there:
+            raise InputError(f"{file.parent} holds another {what}: it has {there!r} where this one has {here!r}")
+    if len(written) != len(wanted):
+        raise InputError(f"{file.parent} holds another {what}: it searches other fields")
+
+
 def lock(folder: Path, file_name: str = "config.toml") -> Any:
     """Hold the folder that a file is in, so that no second process writes there; the lock ends with the process.
 

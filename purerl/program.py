@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from purerl import memory
 from purerl.evaluate import Evaluation, evaluate
 from purerl.interval import Interval
 from purerl.prng import is_key
-from purerl.sharding import lanes, pad, place, sharding
+from purerl.sharding import lanes, pad, place, resize, sharding
 from purerl.train import PER_ENVIRONMENT, Trainer, TrainState, make_trainer
 from purerl.types import AlgorithmFactory, Array, Config, Environment, Metrics, PyTree
 
@@ -54,6 +55,7 @@ class Program(NamedTuple):
     evaluate: Callable[[PyTree, int, int], Evaluation]
     # (agent, number of updates, part) -> NumPy arrays [seeds, EVALUATION_BATCH]
     close: Callable[[], None] = lambda: None  # release what host environments hold
+    needed: int = 0  # bytes that the greediest of them takes; 0: not known
 
 
 class Functions(NamedTuple):
@@ -84,13 +86,8 @@ def shardings(mesh: Mesh) -> Progress:
 
 def resized(progress: Any, count: int) -> Any:
     """Return a `Progress`, or its shapes, with `count` lanes: the first ones, and the last one repeated."""
-
-    def resize(progress: Any) -> Any:
-        cut = lambda x: x[np.minimum(np.arange(count), x.shape[0] - 1)]
-        fit = lambda axis, part: part if axis is None else jax.tree.map(cut, part)
-        return jax.tree.map(fit, SEED_AXES, progress, is_leaf=lambda axis: axis is None)
-
-    return resize(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(resize, progress)
+    to_count = partial(resize, axes=SEED_AXES, count=count)
+    return to_count(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(to_count, progress)
 
 
 def functions(
@@ -191,7 +188,7 @@ def compile_program(
         return _on_host(played, parts.num_seeds)
 
     init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
-    return Program(init, advance, evaluate)
+    return Program(init, advance, evaluate, needed=max(map(memory.needed, compiled.values())))
 
 
 def _on_host(tree: PyTree, count: int) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import checkpoint, distributed, program, replay_memory, summary
+from purerl import checkpoint, distributed, program, replay_memory, sizing, summary
 from purerl.config import Settings, dump
 from purerl.display import Silent, Snapshot, duration, open_display
 from purerl.host_environment import EnvironmentFailure
@@ -30,18 +30,23 @@ from purerl.vector import where
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
 
 
-def start(run: Settings, out: Path | None = None, plain: bool = False) -> int:
+def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_as_fit: bool = False) -> int:
     """Train from the beginning.
 
     Args:
       run: the settings.
       out: the folder to make.
       plain: print lines instead of a live panel.
+      as_many_as_fit: choose the number of environments by the memory there is.
 
     Returns:
       The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
     """
+    if as_many_as_fit:
+        run, line = sizing.largest(run)
+        print(line)
     planned = make_plan(run)
+    sizing.check(planned)
     told = replay_memory.line(planned.shapes.state.agent, run.config, run.options.seeds)
     if told:
         print(told)
@@ -95,7 +100,7 @@ class Run:
         return ""
 
     def _load(self) -> None:
-        newest = int(distributed.first_does(lambda: str(max(checkpoint.steps(self.checkpoints), default=0))))
+        newest = checkpoint.newest(self.checkpoints)
         if not newest:
             return
         found, self.notes = saved_progress(self.plan, self.checkpoints, newest)
@@ -115,15 +120,12 @@ class Run:
         if self.first:
             self.display = open_display(title, self.plain)
         try:
-            with Stop() as self.stop:
-                watch = distributed.Watch(self._lost)
+            with Stop() as self.stop, distributed.watched(self._lost):
                 self._compile()
                 self._prepare_imports()
                 self.sinks = self._open_sinks() if self.first else []
                 self._train()
-                code = self._finish()
-                watch.close()
-                return code
+                return self._finish()
         except KeyboardInterrupt:
             self.display.close()
             print(f"interrupted; the last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}")
@@ -134,10 +136,6 @@ class Run:
                 f"{error}\nthe last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}"
             )
             return 1
-        except (RuntimeError, ValueError, TimeoutError) as error:
-            if distributed.is_loss(error):
-                self._lost(_first_line(error))
-            raise
         finally:
             self.display.close()
             self._release()
@@ -359,7 +357,3 @@ def _title(planned: Plan) -> str:
     used = planned.parts.mesh.devices
     on = used.flat[0].platform + (f" x {used.size}" if used.size > 1 else "")
     return f"{run.algorithm} on {run.environment}, {seeds}, {int(run.config.total_timesteps):,} steps, {on}"
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error) or type(error).__name__).strip().splitlines()[0][:160]

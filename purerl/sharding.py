@@ -55,6 +55,19 @@ def pad(count: int, mesh: Mesh, axis: str) -> int:
     return -(-count // mesh.shape[axis]) * mesh.shape[axis]
 
 
+def resize(tree: PyTree, axes: PyTree, count: int) -> PyTree:
+    """Return a tree with `count` lanes: the first ones, and the last one repeated.
+
+    Args:
+      tree: arrays on the host, or tracers.
+      axes: a prefix of it with leaves 0 (one per lane) or None (shared).
+      count: how many.
+    """
+    cut = lambda x: x[np.minimum(np.arange(count), x.shape[0] - 1)]
+    fit = lambda axis, part: part if axis is None else jax.tree.map(cut, part)
+    return jax.tree.map(fit, axes, tree, is_leaf=_is_none)
+
+
 def sharding(mesh: Mesh, *axis_names: str | None) -> NamedSharding:
     """Return the sharding of arrays whose leading axes are on these mesh axes; without names, a copy everywhere."""
     return NamedSharding(mesh, PartitionSpec(*axis_names))

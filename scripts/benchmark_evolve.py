@@ -1,11 +1,9 @@
-"""What evolving costs, and what it finds in ten minutes. `python scripts/benchmark_evolve.py --help`.
+"""What evolving costs, and what it finds in ten minutes; kept in results/benchmark-MACHINE.json.
 
 python scripts/benchmark_evolve.py overhead      evolve against the bare vmapped training of the same members
 python scripts/benchmark_evolve.py discover      LPO from nothing on short CartPole lifetimes, then on unseen tasks
 """
 
-import functools
-import json
 import logging
 import time
 from collections.abc import Callable
@@ -17,19 +15,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from rich.console import Console
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.devices import make_host_devices, usable
+from purerl.benchmark import report, tables
+from purerl.benchmark.tables import Table
+from purerl.devices import make_host_devices
 from purerl.drifts import LPO
 from purerl.evolution.evolve import Evolved, Life
 from purerl.evolution.generations import flatten
 from purerl.evolution.lifetimes import Plug, Task, in_chunks, lifetimes, score
 from purerl.evolution.meta_evaluate import improvement
-from purerl.evolution.plan import EvolveOptions, EvolvePlan
-from purerl.evolution.strategies import OpenES
+from purerl.evolution.plan import EvolveOptions, EvolvePlan, python_plan
 from purerl.objectives import Clip, Drifting
-from purerl.sharding import make_mesh
 from purerl.train import make_train
 
 # Settings under which nothing but the drift holds a policy back: without one it falls to chance within a few updates.
@@ -54,10 +53,10 @@ def task(name: str, steps: int) -> Task:
 
 def plan(population: int, generations: int, steps: int, minutes: float = 0.0) -> EvolvePlan:
     """Return the evolution of LPO from nothing on CartPole."""
+    make_host_devices(2)
     start = Drifting(drift=LPO.from_nothing(jax.random.key(0)))
     options = EvolveOptions(population=population, generations=generations, minutes=minutes)
-    strategy = OpenES(population=population, start_sigma=0.04, learning_rate=0.01)
-    return EvolvePlan("lpo-zero", options, start, Plug(ppo, "objective"), (task("CartPole-v1", steps),), strategy, "")
+    return python_plan(options, start, Plug(ppo, "objective"), [task("CartPole-v1", steps)])
 
 
 @click.group()
@@ -65,15 +64,20 @@ def cli() -> None:
     """Measure."""
 
 
+FIGURES = click.option(
+    "--figures", type=click.Path(path_type=Path), default=Path("results"), metavar="DIR", help="Where figures go."
+)
+
+
 @cli.command()
 @click.option("--population", default=64)
 @click.option("--steps", default=16_384)
 @click.option("--repeats", default=5)
-def overhead(population: int, steps: int, repeats: int) -> None:
+@FIGURES
+def overhead(population: int, steps: int, repeats: int, figures: Path) -> None:
     """Time a generation, and the trainings of its members alone, in turn; count compilations and bytes."""
-    mesh = _mesh()
     whole = plan(population, 1, steps)
-    evolution = whole.evolution(None, mesh)
+    mesh, evolution = whole.mesh, whole.evolution(None, whole.mesh)
     compilations = _count_compilations()
     state = jax.jit(evolution.init)(jax.random.key(0))
     step = jax.jit(evolution.step).lower(state).compile()
@@ -97,18 +101,19 @@ def overhead(population: int, steps: int, repeats: int) -> None:
     small = Life(plan(4, 5, 1024), None, plain=True)
     before = compilations()
     small.complete()
-    _show(
-        {
-            "population": population,
-            "steps": steps,
-            "generation_seconds": generation,
-            "bare_seconds": alone,
-            "overhead_percent": 100 * (generation / alone - 1),
-            "steps_per_second": population * steps / generation,
-            "extra_megabytes_per_member": extra / 1e6,
-            "compilations_of_an_evolution": compilations() - before,
-        }
+    rows = [
+        ["seconds of a generation", generation],
+        ["seconds of its trainings alone", alone],
+        ["a generation against its trainings", generation / alone],
+        ["environment steps per second", population * steps / generation],
+        ["megabytes per member beyond its training", extra / 1e6],
+        ["programs compiled in an evolution", compilations() - before],
+    ]
+    title = (
+        f"Evolving LPO from nothing: {population} trainings of {steps:,} steps of CartPole-v1 on {mesh.size} devices"
     )
+    table = Table(title, [("what", "text"), ("figure", "number")], rows)
+    _keep(figures, "evolve-overhead", table, {"repeats": repeats})
 
 
 @cli.command()
@@ -117,55 +122,47 @@ def overhead(population: int, steps: int, repeats: int) -> None:
 @click.option("--generations", default=100, help="At most.")
 @click.option("--steps", default=16_384)
 @click.option("--out", type=click.Path(path_type=Path), help="Where to write the report.")
-def discover(minutes: float, population: int, generations: int, steps: int, out: Path | None) -> None:
-    """Evolve LPO from nothing, then compare it with generation 0, PPO's clip, on fresh seeds and unseen tasks."""
+@FIGURES
+def discover(minutes: float, population: int, generations: int, steps: int, out: Path | None, figures: Path) -> None:
+    """Evolve LPO from nothing, then compare it with generation 0 and PPO's clip, on fresh seeds and unseen tasks."""
     began = time.perf_counter()
-    mesh = _mesh()
     whole = plan(population, generations, steps, minutes)
-    found = _run(whole)
-    seconds = time.perf_counter() - began
-    result: dict = {"minutes": seconds / 60, "generations": found.generation, "population": population, "steps": steps}
-    for name in ("CartPole-v1", "Acrobot-v1", "Catch"):
-        result[name] = _compare(found, task(name, steps), mesh)
-    _show(result)
+    life = Life(whole, None, plain=True)
+    life.complete()
+    found = life.evolved()
+    about = f"{found.generation} generations of {population} in {(time.perf_counter() - began) / 60:.1f} minutes"
+    columns = [("task", "text"), ("learnt", "text"), ("generation 0", "text"), ("PPO", "text")]
+    columns += [(f"P(learnt > {rival}), 95% interval", "text") for rival in ("generation 0", "PPO")]
+    rows = [_compare(found, task(name, steps), whole.mesh) for name in ("CartPole-v1", "Acrobot-v1", "Catch")]
+    title = f"LPO evolved on CartPole-v1, {about}: mean return of lifetimes of {steps:,} steps, {SEEDS} fresh seeds"
+    settings = {"minutes": minutes, "generations": found.generation, "population": population, "steps": steps}
+    _keep(figures, "evolve-discover", Table(title, columns, rows), settings)
     if out is not None:
         from purerl.evolution.report import write_report
 
         print(write_report(whole, found.columns, found.frames, out))
 
 
-def _compare(found: Evolved, where: Task, mesh: Mesh) -> dict:
-    """Return means, and how probably the learnt objective is better than generation 0 and than PPO's clip."""
-    first, tree = flatten(found.first)
-    rows = jnp.stack([flatten(found.candidate)[0], first])
-    keys = jnp.broadcast_to(jax.random.split(jax.random.key(2**31 - 1), SEEDS), (2, SEEDS))
+def _compare(found: Evolved, where: Task, mesh: Mesh) -> list[str]:
+    """Return a row: means, and how probably the learnt objective is better than generation 0 and than PPO's clip."""
+    learnt, zero = _lives(found, [found.candidate, found.first], where, mesh)
+    (clip,) = _lives(found, [Clip(epsilon=jnp.float32(0.2))], where, mesh)
+    better = (improvement([learnt], [rival]) for rival in (zero, clip))
+    told = [f"{chance:.2f} ({low:.2f} .. {high:.2f})" for chance, (low, high) in better]
+    return [where.name, *(_told(scores) for scores in (learnt, zero, clip)), *told]
+
+
+def _lives(found: Evolved, candidates: list[Any], where: Task, mesh: Mesh) -> np.ndarray:
+    """Return f32[candidates, SEEDS]; the candidates differ in numbers only."""
+    rows, tree = jnp.stack([flatten(candidate)[0] for candidate in candidates]), flatten(candidates[0])[1]
+    keys = jnp.broadcast_to(jax.random.split(jax.random.key(2**31 - 1), SEEDS), (len(candidates), SEEDS))
     learner = found.plan.learner
-    learnt, zero = np.asarray(jax.jit(lambda: lifetimes(learner, where, tree, rows, keys, "auc", None, mesh))())
-    clip, clip_tree = flatten(Clip(epsilon=jnp.float32(0.2)))
-    ppos = np.asarray(jax.jit(lambda: lifetimes(learner, where, clip_tree, clip[None], keys[:1], "auc", None, mesh))())[
-        0
-    ]
-    return {
-        "learnt": _told(learnt), "generation_0": _told(zero), "ppo": _told(ppos),
-        "better_than_generation_0": improvement([learnt], [zero]),
-        "better_than_ppo": improvement([learnt], [ppos]),
-    }  # fmt: skip
+    return np.asarray(jax.jit(lambda rows: lifetimes(learner, where, tree, rows, keys, "auc", None, mesh))(rows))
 
 
 def _told(scores: np.ndarray) -> str:
     known = scores[np.isfinite(scores)]
     return f"{known.mean():.1f} +- {known.std():.1f}, {len(scores) - len(known)} failed"
-
-
-def _run(whole: EvolvePlan) -> Evolved:
-    life = Life(whole, None, plain=True)
-    life.complete()
-    return life.evolved()
-
-
-def _mesh() -> Mesh:
-    make_host_devices(2)
-    return make_mesh(usable())
 
 
 def _bytes(compiled: Any) -> int:
@@ -192,8 +189,10 @@ class _Counter(logging.Handler):
         self.count += record.getMessage().startswith("Finished XLA compilation")
 
 
-def _show(result: dict) -> None:
-    print(json.dumps(result, indent=2, default=functools.partial(round, ndigits=4)))
+def _keep(folder: Path, name: str, table: Table, settings: dict[str, Any]) -> None:
+    console = Console()
+    console.print(tables.show(table))
+    console.print(f"kept in {report.keep(folder, {name: [table]}, settings)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,9 @@
-"""Figures of many agents at once: `python scripts/benchmark.py scale`."""
+"""Figures of many agents at once, about six minutes in all; they are kept in results/benchmark-MACHINE.json.
+
+python scripts/benchmark_scale.py                          all of them
+python scripts/benchmark_scale.py seeds halving            some
+python scripts/benchmark_scale.py --size 0.05 --out /tmp   to try it out
+"""
 
 import dataclasses
 import json
@@ -10,30 +15,34 @@ import time
 from pathlib import Path
 from typing import Any
 
+import click
 import jax
 import numpy as np
-from benchmark import CONSOLE, table
+from rich.console import Console
 
 import purerl
 from purerl import LogUniform, Uniform, memory, sharding
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.benchmark import report, tables
+from purerl.benchmark.tables import Table
 from purerl.config import settings
 from purerl.lanes import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes, with_values
 from purerl.program import as_leaf
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
-from purerl.sweeps.sweep import Sweep
+from purerl.sweeps.sweep import Sweep, SweepResult
 
 RATES = LogUniform(1e-4, 1e-2)
-COMPILED: list[tuple[str, float]] = []  # name and seconds
+COMPILED: list[str] = []  # names of programs
+ROLLOUT = 512  # environment steps of PPO's update
 
 
 class Agents:
     """PPO agents on CartPole in one compiled program on one device, as a sweep trains them."""
 
-    def __init__(self, count: int, config: PPOConfig | None = None):
+    def __init__(self, count: int):
         """Compile for so many, which differ in their seed."""
         mesh = sharding.make_mesh(1, {AXIS: 1})
-        self.config = config or PPOConfig()
+        self.config = PPOConfig()
         self.numbers = jax.tree.map(as_leaf, (self.config, purerl.make("CartPole-v1")))
         self.state = place(blank(ppo, count, {}, *self.numbers, axes=TOGETHER), mesh)
         self.seeds = sharding.place(np.arange(count, dtype=np.uint32), mesh, AXIS)
@@ -51,42 +60,54 @@ class Agents:
         return time.perf_counter() - began
 
 
-def seeds() -> None:
+def seeds(size: float) -> Table:
     """Speed of many seeds in one program, all together, against one; and what a seed takes of the memory."""
-    made = table(
-        "PPO CartPole-v1, 4 x 128, seeds in one program, one device",
-        *("seeds", "steps/s, all", "against one", "compile", "memory per seed", "agent and environments"),
-    )
+    rows: list[list[Any]] = []
     alone, one = 0.0, 0
     for count, updates in ((1, 400), (16, 100), (256, 10)):
-        agents = Agents(count)
+        agents, updates = Agents(count), max(1, int(updates * size))
         needed = memory.needed(agents.compiled)
         own = sum(leaf.nbytes for leaf in jax.tree.leaves(agents.state)) / count
         agents.train(updates)
         seconds = statistics.median(agents.train(updates) for _ in range(3))
         rate = count * updates * agents.config.steps_per_update / seconds
         alone, one = alone or rate, one or needed
-        extra = f"{(needed - one) / (count - 1) / 1e6:.2f} MB" if count > 1 else ""
-        cells = (
-            f"{rate:,.0f}",
-            f"{rate / alone:.2f}x",
-            f"{agents.compile_seconds:.1f} s",
-            extra,
-            f"{own / 1e6:.2f} MB",
-        )
-        made.add_row(str(count), *cells)
-    CONSOLE.print(made)
+        extra = (needed - one) / (count - 1) if count > 1 else None
+        rows.append([count, rate, rate / alone, agents.compile_seconds, extra, own])
+    columns = [("seeds", "count"), ("steps/s, all", "rate"), ("against one", "ratio"), ("compile", "seconds")]
+    columns += [("memory per seed", "bytes"), ("agent and environments", "bytes")]
+    return Table("PPO CartPole-v1, 4 x 128, seeds in one program, one device", columns, rows)
 
 
-def machinery(num_trials: int = 64, num_seeds: int = 8, steps: int = 20_480) -> None:
+def devices(size: float) -> Table:
+    """Seeds on two host devices against one: `purerl train` in processes of its own, in turn."""
+    num_seeds, steps = 4, max(5 * ROLLOUT, int(300_000 * size))
+    rates: dict[int, list[float]] = {1: [], 2: []}
+    with tempfile.TemporaryDirectory() as folder:
+        for run in range(3):
+            for count, found in rates.items():
+                out = Path(folder) / f"{count}-{run}"
+                command = f"train ppo CartPole-v1 --seeds {num_seeds} --total-timesteps {steps} --evaluations 0 --plain"
+                arguments = [*command.split(), "--devices", str(count), "--out", str(out)]
+                subprocess.run([sys.executable, "-m", "purerl", *arguments], check=True, stdout=subprocess.DEVNULL)
+                found.append(json.loads((out / "summary.json").read_text())["env_steps_per_second"])
+    middle = {count: statistics.median(found) for count, found in rates.items()}
+    rows = [[count, rate, rate / middle[1]] for count, rate in middle.items()]
+    columns = [("devices", "count"), ("steps/s, all", "rate"), ("against one", "ratio")]
+    return Table(f"PPO CartPole-v1, {num_seeds} seeds over host devices", columns, rows)
+
+
+def machinery(size: float) -> Table:
     """What a sweep costs beyond the bare program of the same work."""
+    num_trials, num_seeds, steps = 64, 8, max(2 * ROLLOUT, int(10_240 * size))
     over = {"learning_rate": RATES, "env.gravity": Uniform(8, 12)}
     run = settings("ppo", "CartPole-v1", {"seeds": num_seeds, "devices": 1, "total_timesteps": steps})
     env, config = purerl.make("CartPole-v1"), run.config
     life = Sweep(make_sweep_plan(run, SearchOptions(trials=num_trials), over), None, plain=True)
     began = time.perf_counter()
     life.complete()
-    whole, compiling, plan = time.perf_counter() - began, life.method.compile_seconds, life.plan
+    plan = life.plan
+    swept = time.perf_counter() - began - life.method.compile_seconds
     values = {name: np.array([trial[name] for trial in plan.trials], np.float32) for name in over}
 
     def one(values: dict[str, Any], key: Any) -> Any:
@@ -94,10 +115,7 @@ def machinery(num_trials: int = 64, num_seeds: int = 8, steps: int = 20_480) -> 
         return purerl.make_train(ppo, own_env, own_config, steps, num_points=plan.num_points)(key)[1]["episode_return"]
 
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds, dtype=np.uint32))
-    made = table(
-        f"{num_trials} trials x {num_seeds} seeds of {steps:,} steps, compilation left out", "what", "seconds", "sweep"
-    )
-    made.add_row("purerl.sweeps.sweep", f"{whole - compiling:.1f}", "")
+    rows: list[list[Any]] = [["purerl.sweep", swept, None]]
     in_turn = lambda values, keys: jax.lax.map(lambda v: jax.lax.map(lambda key: one(v, key), keys), values)
     side_by_side = jax.vmap(jax.vmap(one, (None, 0)), (0, None))
     for what, train in (("jit(vmap(train))", side_by_side), ("jit(lax.map(train))", in_turn)):
@@ -105,66 +123,70 @@ def machinery(num_trials: int = 64, num_seeds: int = 8, steps: int = 20_480) -> 
         began = time.perf_counter()
         jax.block_until_ready(compiled(values, keys))
         seconds = time.perf_counter() - began
-        made.add_row(what, f"{seconds:.1f}", f"{(whole - compiling) / seconds - 1:+.1%}")
-    CONSOLE.print(made)
+        rows.append([what, seconds, swept / seconds])
+    title = f"{num_trials} trials x {num_seeds} seeds of {steps:,} steps on one device, compilation left out"
+    return Table(title, [("what", "text"), ("time", "seconds"), ("the sweep against it", "ratio")], rows)
+
+
+def compilations(size: float) -> Table:
+    """How many programs a sweep of 64 trials over 3 numbers and 2 shapes compiles; small whatever the size."""
+    over = {"learning_rate": RATES, "num_envs": [2, 4], "env.gravity": Uniform(8, 12), "discount": Uniform(0.9, 0.99)}
+    config = PPOConfig(rollout_length=16, hidden_sizes=(16,))
+    COMPILED.clear()
+    purerl.sweep(ppo, purerl.make("CartPole-v1"), config, over=over, num_seeds=2, total_timesteps=640, plain=True)
+    columns = [("trials", "count"), ("numbers", "count"), ("shapes", "count"), ("programs compiled", "count")]
+    return Table("Compilations of a sweep", columns, [[64, 3, 2, COMPILED.count("jit(train_lanes)")]])
+
+
+def halving(size: float) -> Table:
+    """The learning rate that successive halving finds, against that of the full grid, and the steps that both take."""
+    num_trials, num_seeds, steps = 27, 4, max(9 * ROLLOUT, int(20_480 * size))
+    env, config = purerl.make("CartPole-v1"), dataclasses.replace(PPOConfig(), hidden_sizes=(16, 16))
+    search = {"over": {"learning_rate": LogUniform(1e-5, 1.0)}, "num_trials": num_trials, "num_seeds": num_seeds}
+    rows: list[list[Any]] = []
+    for method in ("grid", "halving"):
+        result = purerl.sweep(ppo, env, config, method=method, total_timesteps=steps, plain=True, **search)
+        rows.append([method, result.best["learning_rate"], result.best_return, _steps(result)])
+    grid, halved = rows
+    rows.append(["halving against grid", halved[1] / grid[1], halved[2] / grid[2], halved[3] / grid[3]])
+    title = f"PPO CartPole-v1, {num_trials} learning rates x {num_seeds} seeds of {steps:,} steps"
+    columns = [("method", "text"), ("best rate", "number"), ("its return", "number"), ("steps taken", "number")]
+    return Table(title, columns, rows)
+
+
+def _steps(result: SweepResult) -> int:
+    return sum(row["env_steps"] for row in result.rows())
+
+
+FIGURES = {"seeds": seeds, "devices": devices, "machinery": machinery, "compilations": compilations, "halving": halving}
 
 
 def note(event: str, duration_secs: float, **about: str | int) -> None:
     """Note what is compiled; JAX calls it."""
     if event == "/jax/core/compile/backend_compile_duration":
-        COMPILED.append((str(about["fun_name"]), duration_secs))
+        COMPILED.append(str(about["fun_name"]))
 
 
-def halving(num_trials: int = 27, num_seeds: int = 4, steps: int = 20_480) -> None:
-    """The learning rate that successive halving finds, against that of the full grid, and the steps that both take."""
-    env, config = purerl.make("CartPole-v1"), dataclasses.replace(PPOConfig(), hidden_sizes=(16, 16))
-    search = {"over": {"learning_rate": LogUniform(1e-5, 1.0)}, "num_trials": num_trials, "num_seeds": num_seeds}
-    title = f"PPO CartPole-v1, {num_trials} learning rates x {num_seeds} seeds"
-    made = table(title, "method", "best rate", "return", "steps")
-    found = {}
-    for method in ("grid", "halving"):
-        result = purerl.sweep(ppo, env, config, method=method, total_timesteps=steps, plain=True, **search)
-        taken = sum(row["env_steps"] for row in result.rows())
-        found[method] = result.best["learning_rate"], taken
-        made.add_row(method, f"{found[method][0]:.2e}", f"{result.best_return:.0f}", f"{taken:,}")
-    rates, taken = zip(*found.values(), strict=True)
-    made.add_row("halving / grid", f"{rates[1] / rates[0]:.2f}x", "", f"{taken[1] / taken[0]:.0%}")
-    CONSOLE.print(made)
-
-
-def compilations() -> None:
-    """How many programs a sweep of 64 trials over 3 numbers and 2 shapes compiles."""
-    over = {"learning_rate": RATES, "num_envs": [2, 4], "env.gravity": Uniform(8, 12), "discount": Uniform(0.9, 0.99)}
-    config = PPOConfig(rollout_length=16, hidden_sizes=(16,))
-    COMPILED.clear()
-    purerl.sweep(ppo, purerl.make("CartPole-v1"), config, over=over, num_seeds=2, total_timesteps=640, plain=True)
-    programs = sum(name == "jit(train_lanes)" for name, _ in COMPILED)
-    CONSOLE.print(f"64 trials over 3 numbers and 2 shapes: {programs} compilations of training")
-
-
-def devices(num_seeds: int = 4, steps: int = 300_000, runs: int = 3) -> None:
-    """Seeds on two host devices against one: `purerl train` in processes of its own, in turn."""
-    rates: dict[int, list[float]] = {1: [], 2: []}
-    with tempfile.TemporaryDirectory() as folder:
-        for run in range(runs):
-            for count, found in rates.items():
-                out = Path(folder) / f"{count}-{run}"
-                command = f"train ppo CartPole-v1 --seeds {num_seeds} --total-timesteps {steps} --evaluations 0 --plain"
-                arguments = [*command.split(), "--devices", str(count), "--out", str(out)]
-                subprocess.run([sys.executable, "-m", "purerl", *arguments], check=True, stdout=subprocess.DEVNULL)
-                found.append(json.loads((out / "summary.json").read_text())["env_steps_per_second"])
-    made = table(f"PPO CartPole-v1, {num_seeds} seeds over host devices", "devices", "steps/s, all", "against one")
-    for count, found in rates.items():
-        ratio = statistics.median(found) / statistics.median(rates[1])
-        made.add_row(str(count), f"{statistics.median(found):,.0f}", f"{ratio:.2f}x")
-    CONSOLE.print(made)
-
-
-def main() -> None:
-    """All of them."""
+def measure(names: tuple[str, ...], size: float, out: Path) -> None:
+    """Measure figures by name, show them, and keep them in the machine's file in `out`."""
     jax.monitoring.register_event_duration_secs_listener(note)
-    seeds()
-    devices()
-    machinery()
-    compilations()
-    halving()
+    console = Console()
+    for name in names:
+        began = time.perf_counter()
+        table = FIGURES[name](size)
+        console.print(tables.show(table))
+        path = report.keep(out, {f"scale-{name}": [table]}, {"size": size})
+        console.print(f"{time.perf_counter() - began:.0f} s; kept in {path}\n")
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1, type=click.Choice(list(FIGURES)), metavar="[FIGURE ...]")
+@click.option("--size", default=1.0, metavar="X", help="A factor on the steps; below 1 to try it out.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("results"), metavar="DIR", help="Default results.")
+def main(names: tuple[str, ...], size: float, out: Path) -> None:
+    """Measure."""
+    measure(names or tuple(FIGURES), size, out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,7 @@
-"""Several processes on this machine, over the CPU's collectives: one run, written once, resumed on another number."""
+"""Several processes on this machine, over the CPU's collectives: one run, written once, resumed on another number.
+
+As a script, `python test_distributed.py PORT INDEX FOLDER`, it is one of two processes that sweep and evolve together.
+"""
 
 import os
 import signal
@@ -7,11 +10,19 @@ import subprocess
 import sys
 import time
 
+import jax
 import numpy as np
 import pytest
 
+import purerl
 from purerl import checkpoint, distributed
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.drifts import KLPenalty
 from purerl.errors import InputError
+from purerl.evolution.evolve import load
+from purerl.evolution.lifetimes import Plug, Task
+from purerl.objectives import Drifting
+from purerl.sweeps.result import load_curves
 
 FLAGS = [
     "ppo", "CartPole-v1", "--seeds", "3", "--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2",
@@ -19,6 +30,25 @@ FLAGS = [
     "--checkpoint-interval", "0.0", "--plain",
 ]  # fmt: skip
 STEPS = 32 * 20
+
+
+CONFIG = PPOConfig(
+    num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=1, hidden_sizes=(8,), learning_rate=0.05
+)
+
+
+def halve(folder, **more):
+    """Three trials on the ladder: on two devices one of the bank's lanes is none."""
+    settings = {"method": "halving", "num_trials": 3, "num_seeds": 1, "rungs": 2, "points": 6, "plain": True}
+    over = {"learning_rate": purerl.LogUniform(1e-3, 1e-1)}
+    return purerl.sweep("ppo", "CartPole-v1", CONFIG, over=over, total_timesteps=STEPS, out=folder, **settings, **more)
+
+
+def evolve(folder):
+    start = Drifting(drift=KLPenalty(coefficient=np.float32(1.0)))
+    task = Task("CartPole-v1", purerl.make("CartPole-v1"), CONFIG, 128)
+    settings = {"population": 4, "sigma": 1.0, "generations": 2, "frames": 2, "plain": True}
+    return purerl.evolve(start, Plug(ppo, "objective"), [task], out=folder, **settings)
 
 
 def free_port():
@@ -32,14 +62,17 @@ def environment(cache):
     return {"JAX_COMPILATION_CACHE_DIR": str(cache)} | kept
 
 
+def launch(cache, command):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *command], env=environment(cache), **pipes)
+
+
 def start(cache, count, *arguments):
     """Start `count` processes of `purerl train`; one alone is not told of any others."""
     port, processes = free_port(), []
     for index in range(count):
         others = f"--distributed --coordinator localhost:{port} --num-processes {count} --process-index {index}".split()
-        command = [sys.executable, "-m", "purerl", "train", *arguments, *(others if count > 1 else [])]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        processes.append(subprocess.Popen(command, env=environment(cache), **pipes))
+        processes.append(launch(cache, ["-m", "purerl", "train", *arguments, *(others if count > 1 else [])]))
     return processes
 
 
@@ -111,6 +144,29 @@ def test_a_lost_process_stops_the_others_and_the_run_goes_on(cache, alone, tmp_p
     assert "done: final return" in out
 
 
+def test_processes_sweep_and_evolve_together(cache, tmp_path):
+    """Equal to the bit to one process with as many devices; one process reads what they saved."""
+    port, (one, two) = free_port(), (tmp_path / "one", tmp_path / "two")
+    processes = [launch(cache, [__file__, str(port), str(index), str(two)]) for index in (0, 1)]
+    alone = halve(one / "sweep", devices=2)
+    evolved = evolve(one / "evolution")
+    results = finish(processes)
+    assert [code for code, _, _ in results] == [0, 0], results
+    assert "best: return" in results[0][1] and "done: mean" in results[0][1]
+    assert [line for line in results[1][1].splitlines() if not line.startswith("[Gloo]")] == []
+
+    assert (two / "sweep" / "trials.csv").read_text() == (one / "sweep" / "trials.csv").read_text()
+    assert {path.name for path in (two / "sweep").iterdir()} == {path.name for path in (one / "sweep").iterdir()}
+    again = halve(two / "sweep", devices=1, resume=True)
+    np.testing.assert_array_equal(again.curves.episode_return, alone.curves.episode_return)
+    np.testing.assert_array_equal(load_curves(two / "sweep")[0].trained, alone.curves.trained)
+
+    found = load(two / "evolution")
+    for mine, theirs in zip(jax.tree.leaves(found.candidate), jax.tree.leaves(evolved.candidate), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert checkpoint.steps(two / "evolution" / "checkpoints") == [2]
+
+
 def test_a_coordinator_that_does_not_answer():
     began = time.monotonic()
     with pytest.raises(InputError, match=r"the coordinator localhost:\d+ did not answer within 1 s"):
@@ -139,3 +195,9 @@ def test_one_process_agrees_with_itself():
     np.testing.assert_array_equal(distributed.agree(3, True, 0), [[3, 1, 0]])
     assert distributed.first_does(lambda: "done") == "done"
     assert distributed.is_first()
+
+
+if __name__ == "__main__":
+    distributed.initialize(f"localhost:{sys.argv[1]}", 2, int(sys.argv[2]))
+    halve(f"{sys.argv[3]}/sweep")
+    evolve(f"{sys.argv[3]}/evolution")

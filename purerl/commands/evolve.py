@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, typed
+from purerl.commands.options import PATH, AlgorithmCommand, Place, new_devices, place_options, typed
 from purerl.errors import InputError
 from purerl.registry import OBJECTIVES
 from purerl.registry import objective as find_objective
@@ -49,7 +49,9 @@ class EvolveCommand(AlgorithmCommand):
 @click.option("--fresh", is_flag=True, default=None, help="Random numbers of its own for each candidate.")
 @click.option("--minutes", metavar="X", help="Stop after so many minutes; default: after all generations.")
 @click.option("--chunk", metavar="N", help="Trainings side by side on a device; default: as many as serve.")
-@click.option("--devices", metavar="N", help="Devices that share the trainings; default: all, on a CPU one per core.")
+@click.option(
+    "--devices", metavar="N", help="Devices that share the trainings; default auto: all, on a CPU one per core."
+)
 @click.option("--checkpoint-generations", metavar="K", help="Generations between two checkpoints; default 10.")
 @click.option("--keep-checkpoints", metavar="K", help="How many are kept; default 3.")
 @click.option("--frames", metavar="N", help="Generations whose centre is kept for the animation; default 40.")
@@ -57,7 +59,7 @@ class EvolveCommand(AlgorithmCommand):
 @click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/evolve-OBJECTIVE-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Go on with an evolution that was stopped.")
 @click.option("--plain", is_flag=True, help="Lines of text instead of the live display.")
-@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
+@place_options
 def command(
     objective: str | None,
     tasks: str | None,
@@ -65,7 +67,6 @@ def command(
     out: Path | None,
     resume_folder: Path | None,
     plain: bool,
-    no_cache: bool,
     **flags: Any,
 ) -> int:
     """Evolve OBJECTIVE: how fit a candidate is, whole trainings with it say.
@@ -75,23 +76,23 @@ def command(
     purerl evolve lpo-zero --tasks CartPole-v1 --total-timesteps 16384 --env.gravity 5:15
     purerl evolve --resume runs/evolve-lpo-1
     """
+    place = Place.take(flags)
     parameters, given = typed(flags)
     if resume_folder is not None:
+        devices = new_devices(given, "devices")
         if any(value is not None for value in (objective, tasks, out, *parameters, *given)):
             raise InputError("--resume goes on with an evolution as it is: it takes no settings or --out beside it")
-    elif objective is None:
+        place.enter()
+        from purerl.evolution.evolve import resume
+
+        return resume(resume_folder, plain, **devices)
+    if objective is None:
         raise InputError("no objective given: purerl evolve OBJECTIVE, such as: purerl evolve lpo --tasks CartPole-v1")
-    if not no_cache:
-        from purerl import cache
-
-        cache.enable()
+    place.enter()
     from purerl.evolution import plan as evolve_plan
-    from purerl.evolution.evolve import resume, start
+    from purerl.evolution.evolve import start
 
-    if resume_folder is not None:
-        return resume(resume_folder, plain)
-    assert objective is not None
     names = [name.strip() for name in (tasks or "CartPole-v1").split(",") if name.strip()]
-    options, config = evolve_plan.sort_options(given)
-    plan = evolve_plan.make_plan(objective, names, options, config, parameters)
+    options, settings = evolve_plan.sort_options(given)
+    plan = evolve_plan.make_plan(objective, names, options, settings, parameters)
     return start(plan, out, plain)

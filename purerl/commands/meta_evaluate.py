@@ -36,11 +36,9 @@ def command(run_dirs: tuple[Path, ...], tasks: str, seeds: int, tuning: float, k
         cache.enable()
     from purerl.evolution import meta_evaluate
     from purerl.evolution.evolve import load
-    from purerl.evolution.program import choose_mesh
 
     runs = [load(folder) for folder in run_dirs]
     held_out = [name.strip() for name in tasks.split(",") if name.strip()]
-    mesh = choose_mesh(runs[0].plan.options)
-    found = meta_evaluate.meta_evaluate(runs, held_out, seeds, tuning, kind, mesh)
+    found = meta_evaluate.meta_evaluate(runs, held_out, seeds, tuning, kind, runs[0].plan.mesh)
     click.echo(found.text())
     click.echo(meta_evaluate.save(found, run_dirs[0]))

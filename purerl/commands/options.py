@@ -1,8 +1,9 @@
 """What commands share: paths, the flags made of a config's fields, and the environment's parameters."""
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -10,6 +11,54 @@ from purerl.errors import InputError, unknown
 from purerl.registry import ALGORITHMS
 
 PATH = click.Path(path_type=Path)
+
+
+class Place(NamedTuple):
+    """Where a command runs."""
+
+    cached: bool  # whether compiled programs are kept
+    together: bool  # with other processes
+    coordinator: str | None
+    num_processes: int | None
+    process_index: int | None
+
+    @staticmethod
+    def take(flags: dict[str, Any]) -> "Place":
+        """Take the flags of `place_options` out of a call's.
+
+        Raises:
+          InputError: for other processes that are described, but not to be joined.
+        """
+        others = [flags.pop(name) for name in ("coordinator", "num_processes", "process_index")]
+        place = Place(not flags.pop("no_cache"), flags.pop("together"), *others)
+        if not place.together and any(value is not None for value in others):
+            raise InputError("--coordinator, --num-processes and --process-index need --distributed")
+        return place
+
+    def enter(self) -> None:
+        """Set up the cache of compiled programs, and join the other processes if there are any."""
+        from purerl import cache, distributed
+
+        if self.cached:
+            cache.enable()
+        if self.together:
+            distributed.initialize(*self[2:])
+
+
+def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that `Place.take` reads."""
+    options = [
+        click.option(
+            "--distributed", "together", is_flag=True, help="Join other processes: by the next three, or SLURM."
+        ),
+        click.option("--coordinator", metavar="HOST:PORT", help="Where the first process listens."),
+        click.option("--num-processes", type=int, metavar="N", help="How many processes there are."),
+        click.option("--process-index", type=int, metavar="I", help="Which one this is, from 0."),
+        click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs."),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
 
 
 def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -36,6 +85,13 @@ def typed(flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     parameters = {name: from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
     given = {name: value for name, value in flags.items() if value is not None}
     return parameters, {name: from_text(value) if isinstance(value, str) else value for name, value in given.items()}
+
+
+def new_devices(given: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Take what may be other than before when a run goes on, `devices` and `mesh`, out of the flags that were given."""
+    from purerl.config import option_value
+
+    return {name: option_value(name, given.pop(name)) for name in names if name in given}
 
 
 def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:

@@ -5,10 +5,20 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, typed
+from purerl.commands.options import PATH, AlgorithmCommand, Place, new_devices, place_options, typed
 from purerl.errors import InputError
 
-SEARCH = ("method", "trials", "points", "chunk", "eta", "rungs", "slots", "generations")  # of SearchOptions
+SEARCH = (
+    "method",
+    "trials",
+    "points",
+    "chunk",
+    "eta",
+    "rungs",
+    "slots",
+    "generations",
+    "checkpoint_interval",
+)  # of SearchOptions
 SEEDS = 8
 
 
@@ -36,12 +46,13 @@ SEEDS = 8
 @click.option("--rungs", metavar="N", help="halving: lengths at which trials are compared; default 3.")
 @click.option("--slots", metavar="N", help="halving: trials at once; default: as many as reach the last rung.")
 @click.option("--generations", metavar="N", help="pbt: how often the best replace the worst; default 20.")
+@click.option("--checkpoint-interval", metavar="SECONDS", help="halving, pbt: between two checkpoints; default 60.")
 @click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/sweep-ALGORITHM-ENVIRONMENT-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Go on with a sweep that was stopped.")
 @click.option("--plain", is_flag=True, help="Lines of text instead of the live display.")
-@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
+@place_options
 def command(
     algorithm: str | None,
     environment: str | None,
@@ -51,7 +62,6 @@ def command(
     out: Path | None,
     resume_folder: Path | None,
     plain: bool,
-    no_cache: bool,
     **flags: Any,
 ) -> int:
     """Train ALGORITHM on ENVIRONMENT with many settings, each with several seeds.
@@ -63,21 +73,22 @@ def command(
     """
     from purerl import config
 
+    place = Place.take(flags)
     parameters, given = typed(flags)
     if resume_folder is not None:
+        devices = new_devices(given, "devices")
         also = [algorithm, environment, config_file, out, *over, *parameters, *given]
         if any(value is not None for value in also):
             raise InputError("--resume goes on with a sweep as it is: it takes no settings or --out beside it")
-    if not no_cache:
-        from purerl import cache
+        place.enter()
+        from purerl.sweeps.sweep import resume
 
-        cache.enable()
+        return resume(resume_folder, plain, **devices)
+    place.enter()
     from purerl.sweeps import plan as sweep_plan
     from purerl.sweeps import search
-    from purerl.sweeps.sweep import resume, start
+    from purerl.sweeps.sweep import start
 
-    if resume_folder is not None:
-        return resume(resume_folder, plain)
     options = sweep_plan.search_options({name: given.pop(name) for name in SEARCH if name in given})
     run = config.settings(algorithm, environment, {"seeds": SEEDS} | given, parameters, config_file)
     wanted = dict(search.parse(text) for text in over)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, group_settings, typed
+from purerl.commands.options import PATH, AlgorithmCommand, Place, group_settings, new_devices, place_options, typed
 from purerl.errors import InputError
 
 
@@ -41,12 +41,8 @@ from purerl.errors import InputError
 @click.option("--step-time-limit", metavar="SECONDS", help="For a step of a host environment; default 60.")
 @click.option("--devices", metavar="N", help="Devices it takes; default auto: one per seed, as far as there are any.")
 @click.option("--mesh", metavar="SIZES", help="How they are used, such as seed=4,data=2; default: seeds first.")
-@click.option("--distributed", "together", is_flag=True, help="Join other processes: by the next three, or SLURM.")
-@click.option("--coordinator", metavar="HOST:PORT", help="Where the first process listens.")
-@click.option("--num-processes", type=int, metavar="N", help="How many processes there are.")
-@click.option("--process-index", type=int, metavar="I", help="Which one this is, from 0.")
 @click.option("--plain", is_flag=True, help="Lines of text instead of the live display.")
-@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
+@place_options
 def command(
     algorithm: str | None,
     environment: str | None,
@@ -55,12 +51,7 @@ def command(
     assignments: tuple[str, ...],
     out: Path | None,
     resume_folder: Path | None,
-    together: bool,
-    coordinator: str | None,
-    num_processes: int | None,
-    process_index: int | None,
     plain: bool,
-    no_cache: bool,
     **flags: Any,
 ) -> int:
     """Train ALGORITHM on ENVIRONMENT.
@@ -68,38 +59,28 @@ def command(
     \b
     purerl train ppo CartPole-v1
     purerl train ppo CartPole-v1 --seeds 8 --total-timesteps 1e6 --learning-rate 1e-3 --env.gravity 12
+    purerl train ppo TagContinuous --num-envs auto       # as many as the memory holds
     purerl train --config runs/ppo-CartPole-v1-1/config.toml
     purerl train --resume runs/ppo-CartPole-v1-1
     """
     from purerl import config
 
+    place = Place.take(flags)
     parameters, given = typed(flags)
-    place = (coordinator, num_processes, process_index)
-    if not together and any(value is not None for value in place):
-        raise InputError("--coordinator, --num-processes and --process-index need --distributed")
     if resume_folder is not None:
-        devices = {name: config.option_value(name, given.pop(name)) for name in ("devices", "mesh") if name in given}
+        devices = new_devices(given, "devices", "mesh")
         also = [algorithm, environment, config_file, out, *parameters, *assignments, *given]
         if any(value is not None for value in also):
             raise InputError(
                 "--resume goes on with a run as it is: it takes no settings, environment or --out beside it"
             )
-        _prepare(not no_cache, place if together else None)
+        place.enter()
         from purerl import run
 
         return run.resume(resume_folder, plain, **devices)
+    as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
     settings = config.settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
-    _prepare(not no_cache, place if together else None)
+    place.enter()
     from purerl import run
 
-    return run.start(settings, out, plain)
-
-
-def _prepare(cached: bool, place: tuple[str | None, int | None, int | None] | None) -> None:
-    """Set up the compilation cache, and join the other processes if there are any."""
-    from purerl import cache, distributed
-
-    if cached:
-        cache.enable()
-    if place is not None:
-        distributed.initialize(*place)
+    return run.start(settings, out, plain, as_many_as_fit)

@@ -4,7 +4,6 @@ Everything that decides a number happens on the device and depends on the genera
 killed and resumed gives the same bits as one that was not.
 """
 
-import dataclasses
 import math
 import time
 from collections.abc import Sequence
@@ -15,18 +14,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import checkpoint, summary
+from purerl import checkpoint, distributed, named, sharding, summary
 from purerl.config import FORMAT
-from purerl.display import duration, number, open_display
+from purerl.display import Silent, duration, number, open_display
 from purerl.errors import InputError
 from purerl.evolution.generations import Generation, flatten
 from purerl.evolution.lifetimes import Learner, Task
-from purerl.evolution.plan import FILE, EvolveOptions, EvolvePlan, make_strategy, saved_plan
-from purerl.evolution.program import Kept, choose_mesh, compile_generation, nothing, template
+from purerl.evolution.plan import FILE, EvolveOptions, EvolvePlan, python_plan, saved_plan
+from purerl.evolution.program import Kept, compile_generation, nothing, template
 from purerl.evolution.rows import COLUMNS, Shown, row_of
 from purerl.interrupt import Stop
 from purerl.log import Log, read
-from purerl.plan import lock
+from purerl.plan import check_same, lock
 from purerl.types import PyTree
 
 
@@ -67,15 +66,19 @@ def evolve(
     Raises:
       InputError: for what cannot be, before anything is compiled.
     """
-    chosen = EvolveOptions(**options)
-    strategy = make_strategy(chosen, candidate) if strategy is None else strategy
-    chosen = dataclasses.replace(chosen, population=strategy.population)
-    plan = EvolvePlan(type(candidate).__name__, chosen, candidate, learner, tuple(tasks), strategy, "")
-    plan.evolution(1, None, checked=False)  # refuses what cannot be
+    plan = python_plan(EvolveOptions(**options), candidate, learner, tasks, strategy)
     folder = Path(out) if out is not None else None
-    go_on = resume and folder is not None and folder.exists()
-    if folder is not None and not go_on:
-        _make(folder)
+
+    def take(folder: Path) -> str:
+        if resume and folder.exists():
+            check_same(folder / FILE, plan.text, "evolution")
+            return "go on"
+        _make(folder, plan)
+        parts = {"candidate": candidate, "learner": learner, "tasks": tuple(tasks), "strategy": strategy}
+        named.write(folder / named.FILE, **parts)
+        return ""
+
+    go_on = folder is not None and bool(distributed.first_does(lambda: take(folder)))
     life = Life(plan, folder, plain, go_on)
     if life.complete():
         raise KeyboardInterrupt
@@ -84,17 +87,26 @@ def evolve(
 
 def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int:
     """Evolve from the beginning, into `out` or runs/evolve-OBJECTIVE-N; return the exit code."""
-    folder, n = out, 1
-    while folder is None or (out is None and folder.exists()):
-        folder, n = Path("runs") / f"evolve-{plan.name.replace(':', '-')}-{n}", n + 1
-    _make(folder)
-    (folder / FILE).write_text(plan.text, encoding="utf-8")
-    return Life(plan, folder, plain).complete()
+
+    def make_folder() -> str:
+        folder, n = out, 1
+        while folder is None or (out is None and folder.exists()):
+            folder, n = Path("runs") / f"evolve-{plan.name.replace(':', '-')}-{n}", n + 1
+        _make(folder, plan)
+        return str(folder)
+
+    return Life(plan, Path(distributed.first_does(make_folder)), plain).complete()
 
 
-def resume(folder: Path, plain: bool = False) -> int:
-    """Go on with an evolution that was stopped, to the same bits as if it had never been; as `start`."""
-    return Life(saved_plan(folder), folder, plain, go_on=True).complete()
+def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
+    """Go on with an evolution that was stopped, to the same bits as if it had never been; as `start`.
+
+    Args:
+      folder: of the evolution.
+      plain: print lines instead of a live panel.
+      devices: `devices` in place of its own.
+    """
+    return Life(saved_plan(folder, **devices), folder, plain, go_on=True).complete()
 
 
 def load(folder: str | Path) -> Evolved:
@@ -110,9 +122,10 @@ def load(folder: str | Path) -> Evolved:
     return life.evolved()
 
 
-def _make(folder: Path) -> None:
+def _make(folder: Path, plan: EvolvePlan) -> None:
     try:
         folder.mkdir(parents=True)
+        (folder / FILE).write_text(plan.text, encoding="utf-8")
     except FileExistsError:
         raise InputError(f"{folder} exists; name another --out, or go on there with --resume {folder}") from None
     except OSError as error:
@@ -120,7 +133,7 @@ def _make(folder: Path) -> None:
 
 
 class Life:
-    """One evolution in one process."""
+    """One evolution, in one process or several."""
 
     def __init__(self, plan: EvolvePlan, folder: Path | None, plain: bool, go_on: bool = False, held: bool = True):
         """Take a folder; with `go_on`, what its newest checkpoint says; `held`: let nobody else write there."""
@@ -132,26 +145,34 @@ class Life:
         self.kept: Kept | None = None
         self.log: Log | None = None
         self.rows: list[dict[str, Any]] = []
-        self._lock = lock(folder, FILE) if folder is not None and held and (folder / FILE).exists() else None
+        self._lock = None
+        if held:
+            distributed.first_does(self._take_folder)
         self.shapes = template(plan, self.options.frames)
-        if go_on and folder is not None:
-            checkpoint.remove_unfinished(folder / "checkpoints")
-            found = checkpoint.steps(folder / "checkpoints")
-            if found:
-                self.kept, self.notes = checkpoint.load(folder / "checkpoints", found[-1], self.shapes)
-                self.generation = found[-1]
+        newest = checkpoint.newest(folder / "checkpoints") if go_on and folder is not None else 0
+        if newest and folder is not None:
+            self.kept, self.notes = checkpoint.load(folder / "checkpoints", newest, self.shapes)
+            self.generation = newest
+
+    def _take_folder(self) -> str:
+        if self.folder is not None:
+            self._lock = lock(self.folder, FILE)
+            checkpoint.remove_unfinished(self.folder / "checkpoints")
+        return ""
 
     def complete(self) -> int:
         """Evolve to the end, or until a signal, and write the results; return the exit code."""
         folder, total = self.folder, self.options.generations
+        first = distributed.is_first()
         if folder is not None and self.generation >= total and (folder / "summary.json").exists():
-            print(f"{folder} is complete: {total:,} generations, see {folder}/report/index.html")
+            if first:
+                print(f"{folder} is complete: {total:,} generations, see {folder}/report/index.html")
             return 0
-        self.display = open_display(self._title(), self.plain)
+        self.display: Any = open_display(self._title(), self.plain) if first else Silent()
         try:
-            with Stop() as self.stop:
+            with Stop() as self.stop, distributed.watched(self._lost):
                 self._compile()
-                if folder is not None:
+                if folder is not None and first:
                     self.log = Log(folder / "generations.csv", self.generation, COLUMNS, "generation")
                 self._advance()
                 return self._finish()
@@ -162,28 +183,39 @@ class Life:
             if self._lock is not None:
                 self._lock.close()
 
+    def _lost(self, why: str) -> None:
+        self.display.close()
+        distributed.give_up(why, f"purerl evolve --resume {self.folder}" if self.folder else None)
+
     def _title(self) -> str:
         o, tasks = self.options, ", ".join(task.name for task in self.plan.tasks)
-        return f"evolving {self.plan.name} on {tasks}: {o.population} candidates x {o.generations} generations"
+        mesh = self.plan.mesh
+        on = f"{mesh.size} x {mesh.devices.flat[0].platform}"
+        return f"evolving {self.plan.name} on {tasks}: {o.population} candidates x {o.generations} generations, {on}"
 
     def _compile(self) -> None:
         """Compile the generation: one program, whose first call also starts the search."""
         self.display.stage("compiling")
         began = time.perf_counter()
         self._until = began + 60 * self.options.minutes if self.options.minutes else math.inf
-        self.program = compile_generation(self.plan, choose_mesh(self.options))
+        self.program = compile_generation(self.plan)
         self.notes["compile_seconds"] += time.perf_counter() - began
         self.display.line(
             f"compiled in {duration(time.perf_counter() - began)}" + (f"; writing {self.folder}" if self.folder else "")
         )
         self._began = time.perf_counter() - self.notes["wall_seconds"]
-        if self.kept is None:
-            self.kept = nothing(self.shapes)
+        kept = self.kept or nothing(self.shapes)
+        self.kept = kept._replace(state=sharding.place(kept.state, self.plan.mesh))
 
     def _advance(self) -> None:
         saved_at = began_at = self.generation
         since = time.perf_counter()
-        while self.generation < self.options.generations and not self.stop.signal and time.perf_counter() < self._until:
+        while self.generation < self.options.generations:
+            over = time.perf_counter() >= self._until
+            said = distributed.agree(over, self.stop.signal)  # what the clock decides, the first process's clock does
+            self.stop.signal = int(said[:, 1].max())
+            if said[0, 0] or self.stop.signal:
+                break
             assert self.kept is not None
             state, report = self.program(self.kept.state, np.uint32(self.options.seed))
             report = jax.device_get(report)
@@ -237,15 +269,15 @@ class Life:
             if self.folder is not None:
                 self.display.line(f"go on with:\n  purerl evolve --resume {self.folder}")
             return 128 + self.stop.signal
-        if self.folder is not None:
+        found = self.evolved()
+        if self.folder is not None and distributed.is_first():
             from purerl.evolution.report import write_report
 
             self.display.stage("drawing the report")
-            found = self.evolved()
             summary.write(self.folder / "summary.json", self._summary(found.columns))
             write_report(self.plan, found.columns, found.frames, self.folder / "report")
         self.display.close()
-        first, last = self.rows[0]["mean"], self.rows[-1]["mean"]
+        first, last = (float(found.columns["mean"][at]) for at in (0, -1))
         self.display.line(f"done: mean {self.options.fitness} of a population {number(first)} -> {number(last)}")
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
@@ -275,7 +307,7 @@ class Life:
         assert self.kept is not None
         plan, kept = self.plan, self.kept
         first, tree = flatten(plan.candidate)
-        center = plan.strategy.mean(kept.state.strategy)
+        center = jnp.asarray(plan.strategy.mean(jax.device_get(kept.state.strategy)))
         known = [
             (int(at), tree(jnp.asarray(frame))) for at, frame in zip(kept.frame_at, kept.frames, strict=True) if at >= 0
         ]

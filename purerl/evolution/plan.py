@@ -1,6 +1,7 @@
 """An evolution before it runs: everything that can be refused is refused here, before anything is compiled or written.
 
-Its file, evolve.toml, holds what was asked for and, per task, the complete config and environment.
+Its file, evolve.toml, holds what was asked for and, per task, the complete config and environment. Of an evolution that
+was called from Python it holds the options, and python.json the rest.
 """
 
 import dataclasses
@@ -13,14 +14,16 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from purerl import __version__, registry
+from purerl import __version__, named, registry
 from purerl.config import FORMAT, check_format, checked, coerce, environment_class, fields, hints, option, read_toml
 from purerl.config import settings as make_settings
+from purerl.devices import take
 from purerl.errors import InputError, unknown
 from purerl.evolution.generations import FITNESS, SHAPING, Evolution, flatten, make_evolution
 from purerl.evolution.lifetimes import Learner, Plug, Task
 from purerl.evolution.strategies import SNES, Evosax, OpenES
 from purerl.plan import make_environment
+from purerl.sharding import make_mesh
 from purerl.sweeps import search
 from purerl.sweeps.search import Range
 from purerl.types import Key, PyTree
@@ -47,7 +50,7 @@ class EvolveOptions:
     fresh: bool = option(False, "random numbers of its own for each candidate, instead of common ones")
     minutes: float = option(0.0, "stop after so many minutes, compilation included; 0: after all generations")
     chunk: int = option(0, "trainings side by side on a device; 0: as many as serve speed and memory")
-    devices: int = option(0, "devices that share the trainings; 0: all there are, on a CPU one per core")
+    devices: int | str = option("auto", "devices that share the trainings; auto: all, on a CPU one per core", None)
     checkpoint_generations: int = option(10, "generations between two checkpoints", at_least=1)
     keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
     frames: int = option(40, "generations whose centre is kept, to draw how it changed", at_least=2)
@@ -82,9 +85,10 @@ class EvolvePlan(NamedTuple):
     tasks: tuple[Task, ...]
     strategy: Any
     text: str  # of its file
+    mesh: Mesh  # of the devices that share the trainings
     algorithm: str = "ppo"  # that it is a part of
 
-    def evolution(self, chunk: int | None, mesh: Mesh | None, checked: bool = True) -> Evolution:
+    def evolution(self, chunk: int | None, mesh: Mesh | None = None, checked: bool = True) -> Evolution:
         """Return it as pure functions; arguments as for `make_evolution`."""
         o = self.options
         settings = {
@@ -180,8 +184,45 @@ def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: M
     return Task(name, env, run.config, int(run.config.total_timesteps), redraw)
 
 
-def saved_plan(folder: Path) -> EvolvePlan:
+def python_plan(
+    options: EvolveOptions, candidate: PyTree, learner: Learner, tasks: Sequence[Task], strategy: Any = None
+) -> EvolvePlan:
+    """Return the plan of an evolution by its parts, which are those of `purerl.evolve`.
+
+    Raises:
+      InputError: if it is not possible.
+    """
+    checked(options)
+    mesh = choose_mesh(options)
+    strategy = make_strategy(options, candidate) if strategy is None else strategy
+    options = dataclasses.replace(options, population=strategy.population)
+    name, configs = type(candidate).__name__, {entry.config: name for name, entry in registry.ALGORITHMS.items()}
+    algorithm = configs.get(_path(type(tasks[0].config)), "") if tasks else ""
+    text = _head(name, options)
+    plan = EvolvePlan(name, options, candidate, learner, tuple(tasks), strategy, text, mesh, algorithm)
+    plan.evolution(1, checked=False)  # refuses what cannot be
+    return plan
+
+
+def _path(cls: type) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def choose_mesh(options: EvolveOptions) -> Mesh:
+    """Return the devices that the options ask for; to be called before JAX is used.
+
+    Raises:
+      InputError: if there are too few.
+    """
+    return make_mesh(take(options.devices, options.population * options.seeds))
+
+
+def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     """Return the plan of an evolution's folder.
+
+    Args:
+      folder: of the evolution.
+      replaced: fields of `EvolveOptions` to have other values.
 
     Raises:
       InputError: if it is no such folder.
@@ -190,11 +231,14 @@ def saved_plan(folder: Path) -> EvolvePlan:
         raise InputError(f"there is no evolution in {folder}: it has no {FILE}")
     table = read_toml(folder / FILE)
     check_format(table, str(folder / FILE))
-    if not {"objective", "evolution", "task"} <= table.keys():
-        raise InputError(f"{folder / FILE} is not complete: it has no objective, evolution or task")
+    if not {"objective", "evolution"} <= table.keys():
+        raise InputError(f"{folder / FILE} is not complete: it has no objective or evolution")
     options, left = sort_options(table["evolution"])
     for name in left:
         raise unknown(f"setting in {folder / FILE}", name, hints(EvolveOptions))
+    options = dataclasses.replace(options, **replaced)
+    if "task" not in table:
+        return python_plan(options, **named.read(folder / named.FILE))
     runs = {
         name: ({k: v for k, v in own.items() if k != "env"}, own.get("env", {})) for name, own in table["task"].items()
     }
@@ -208,16 +252,16 @@ def _plan(
     options: EvolveOptions,
 ) -> EvolvePlan:
     checked(options)
+    mesh = choose_mesh(options)
     tasks = tuple(make_task(entry.algorithm, name, flags, parameters) for name, (flags, parameters) in runs.items())
     start = registry.load(entry.start)
     candidate = start(jax.random.key(options.seed))
     factory, _ = registry.algorithm(entry.algorithm)
     learner = Plug(factory, entry.argument)
     text = _dump(objective, options, tasks, {name: parameters for name, (_, parameters) in runs.items()})
-    plan = EvolvePlan(
-        objective, options, candidate, learner, tasks, make_strategy(options, candidate), text, entry.algorithm
-    )
-    plan.evolution(1, None, checked=False)  # refuses what cannot be
+    strategy = make_strategy(options, candidate)
+    plan = EvolvePlan(objective, options, candidate, learner, tasks, strategy, text, mesh, entry.algorithm)
+    plan.evolution(1, checked=False)  # refuses what cannot be
     return plan
 
 
@@ -254,7 +298,7 @@ def make_strategy(options: EvolveOptions, candidate: PyTree) -> Any:
     )
 
 
-def _dump(objective: str, options: EvolveOptions, tasks: Sequence[Task], parameters: Mapping[str, Any]) -> str:
+def _head(objective: str, options: EvolveOptions) -> str:
     lines = [
         "# purerl evolve --resume THIS_FOLDER goes on with it",
         *fields({"format": FORMAT, "version": __version__, "objective": objective}),
@@ -262,6 +306,11 @@ def _dump(objective: str, options: EvolveOptions, tasks: Sequence[Task], paramet
         "[evolution]",
         *fields(options),
     ]
+    return "\n".join(lines) + "\n"
+
+
+def _dump(objective: str, options: EvolveOptions, tasks: Sequence[Task], parameters: Mapping[str, Any]) -> str:
+    lines = []
     for task in tasks:
         lines += ["", f'[task."{task.name}"]', *fields(task.config), f'[task."{task.name}".env]']
         own = fields(task.env) if dataclasses.is_dataclass(task.env) else []
@@ -271,4 +320,4 @@ def _dump(objective: str, options: EvolveOptions, tasks: Sequence[Task], paramet
         kept = [line for line in own if line.split(" ")[0] not in ranges]
         lines += kept or fields({k: v for k, v in parameters[task.name].items() if k not in ranges})
         lines += fields(ranges)
-    return "\n".join(lines) + "\n"
+    return _head(objective, options) + "\n".join(lines) + "\n"

@@ -7,12 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import memory
-from purerl.devices import cores, make_host_devices, usable
+from purerl import distributed, memory
 from purerl.evolution.generations import Evolution, EvolutionState, Generation
-from purerl.evolution.plan import EvolveOptions, EvolvePlan
+from purerl.evolution.plan import EvolvePlan
 from purerl.prng import is_key, typed
-from purerl.sharding import make_mesh
+from purerl.sharding import sharding
 from purerl.types import Array
 
 
@@ -24,44 +23,39 @@ class Kept(NamedTuple):
     frame_at: np.ndarray  # i32[frames], which generation each is of; -1: none yet
 
 
-def choose_mesh(options: EvolveOptions) -> Mesh:
-    """Return the devices that the options ask for; on a CPU that was not used yet, one per core."""
-    make_host_devices(options.devices or min(cores(), options.population * options.seeds))
-    return make_mesh(options.devices or usable())
-
-
-def compile_generation(plan: EvolvePlan, mesh: Mesh | None) -> Any:
+def compile_generation(plan: EvolvePlan) -> Any:
     """Return the compiled program of a generation: (state, seed u32[]) -> (state, Generation).
 
     In its first call, which the state's generation tells, it also starts the search. Where no chunk is asked for it
     halves the trainings that run side by side until they fit in memory.
     """
-    devices = 1 if mesh is None else mesh.size
-    everything = -(-plan.options.population * plan.options.seeds // devices)
+    everything = -(-plan.options.population * plan.options.seeds // plan.mesh.size)
     chunk = plan.options.chunk or (1 if jax.default_backend() == "cpu" else everything)
     while True:
-        evolution = plan.evolution(chunk, mesh)
+        evolution = plan.evolution(chunk, plan.mesh)
         state = jax.eval_shape(evolution.init, jax.random.key(0))
-        compiled = jitted(evolution).lower(state, np.uint32(0)).compile()
-        if plan.options.chunk or chunk == 1 or memory.needed(compiled) <= memory.free():
+        compiled = jitted(evolution, plan.mesh).lower(state, np.uint32(0)).compile()
+        fits = plan.options.chunk or chunk == 1 or memory.needed(compiled) <= memory.free()
+        if distributed.agree(bool(fits)).all():
             return compiled
         chunk = -(-chunk // 2)
 
 
-def jitted(evolution: Evolution) -> Any:
-    """Return the jitted function behind `compile_generation`."""
+def jitted(evolution: Evolution, mesh: Mesh) -> Any:
+    """Return the jitted function behind `compile_generation`; what it takes and returns, every device has."""
 
     def advance(state: EvolutionState, seed: Array) -> tuple[EvolutionState, Generation]:
         first = evolution.init(jax.random.key(seed))
         begins = state.generation == 0
         return evolution.step(jax.tree.map(lambda new, old: jnp.where(begins, new, old), first, state))
 
-    return jax.jit(advance)
+    everywhere = sharding(mesh)
+    return jax.jit(advance, in_shardings=everywhere, out_shardings=everywhere)
 
 
 def template(plan: EvolvePlan, frames: int) -> Kept:
     """Return the shapes and dtypes of what a checkpoint holds."""
-    evolution = plan.evolution(1, None)
+    evolution = plan.evolution(1)
     state = jax.eval_shape(evolution.init, jax.random.key(0))
     struct = jax.ShapeDtypeStruct
     return Kept(state, struct((frames, evolution.size), np.float32), struct((frames,), np.int32))  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import memory, sharding
+from purerl import distributed, memory, sharding
+from purerl.errors import InputError
 from purerl.lanes import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes
 from purerl.sweeps.plan import Group, SweepPlan
 from purerl.sweeps.result import Curves, load_curves
@@ -107,11 +108,13 @@ class Chunks:
             compiled = compile_in_place(train_lanes(self.plan.factory, self._mesh), *arguments)
             needed, free = memory.needed(compiled), memory.free()
             del arguments
-            if needed <= free:
+            fits = size if needed <= free else min(size - 1, int(size * free / needed))
+            fits = int(distributed.agree(fits).min())
+            if fits == size:
                 break
             if size == 1:
                 raise memory.too_little(f"one trial x {len(self.plan.seeds)} seeds", needed, free)
-            size = max(1, min(size - 1, int(size * free / needed)))
+            size = max(1, fits)
         self.sizes[number], self._compiled = size, (number, compiled)
         self.compile_seconds += time.perf_counter() - began
 
@@ -126,6 +129,10 @@ class Chunks:
         """Begin the chunk again with half the trials, where there was not enough memory."""
         if not memory.exhausted(error) or self.sizes[number] <= 1:
             raise error
+        if jax.process_count() > 1:  # the others are in the middle of it
+            raise InputError(
+                f"there is no memory for {self.sizes[number]} trials at once: give a smaller chunk"
+            ) from None
         assert self._chunk is not None
         self.curves.forget(self.plan.groups[number].members[self._chunk])
         self.sizes[number] //= 2

@@ -79,6 +79,7 @@ class Halving:
         self.slots = np.full(min(num_slots, trials), IDLE)
         self._mesh = plan.mesh
         self._lanes = sharding.pad(len(self.slots) * seeds, self._mesh, AXIS)
+        self._bank_lanes = sharding.pad(trials * seeds, self._mesh, AXIS)
         self._bank: TrainState | None = None
         self._compiled: Any = None
         self._saved = time.monotonic()
@@ -144,16 +145,14 @@ class Halving:
 
     def _arguments(self, trial: np.ndarray, seed: np.ndarray, busy: np.ndarray, begin: np.ndarray) -> tuple:
         num_seeds = len(self.plan.seeds)
-        bank_lanes = sharding.pad(len(self.plan.trials) * num_seeds, self._mesh, AXIS)
-        which = np.where(busy, trial * num_seeds + seed, bank_lanes).astype(np.int32)
+        which = np.where(busy, trial * num_seeds + seed, self._bank_lanes).astype(np.int32)
         values = {name: column[trial] for name, column in self.group.values.items()}
         num = np.where(busy, self.span, 0).astype(np.int32)
         return sharding.place((which, self.plan.seeds[seed], values, num, begin), self._mesh, AXIS)
 
-    def _blank(self) -> TrainState:
+    def _blank(self, lanes: int | None = None) -> TrainState:
         one = {name: column[0] for name, column in self.group.values.items()}
-        lanes = sharding.pad(len(self.plan.trials) * len(self.plan.seeds), self._mesh, AXIS)
-        return blank(self.plan.factory, lanes, one, *self.group.numbers(), APART)
+        return blank(self.plan.factory, lanes or self._bank_lanes, one, *self.group.numbers(), APART)
 
     def _compile(self) -> None:
         began = time.perf_counter()
@@ -178,13 +177,14 @@ class Halving:
         self.curves.save(folder)
         if self._bank is not None:
             step = int(self.curves.trained.sum())
-            checkpoint.save(folder / "checkpoints", step, self._tree(self._bank), {}, keep=1)
+            checkpoint.save(folder / "checkpoints", step, self._tree(self._bank), {"lanes": self._bank_lanes}, keep=1)
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
         """Go on from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder / "checkpoints", self._tree(self._blank()))
+        tree = load_latest(folder / "checkpoints", lambda lanes: self._tree(self._blank(lanes)))
         if tree is None:
             return
-        self._bank, self.curves = place(tree["bank"], self._mesh), tree["curves"]
+        self._bank = place(sharding.resize(tree["bank"], APART, self._bank_lanes), self._mesh)
+        self.curves = tree["curves"]
         self.reached, self.target, self.slots = (tree["places"][name] for name in ("reached", "target", "slots"))

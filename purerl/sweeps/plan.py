@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import devices, policies
+from purerl import devices, named, policies
 from purerl.config import Settings, coerce, dump, hints, option, read_toml, settings
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static
@@ -137,7 +137,7 @@ def make_sweep_plan(
         value, least = getattr(options, field.name), field.metadata["at_least"]
         if field.name != "method" and not value >= least:
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
-    mesh = _mesh(run)
+    mesh = _mesh(run, options)
     env = make_environment(run.environment, run.parameters) if env is None else env
     chosen, config = (factory, run.config) if factory else policies.assemble(run, env)
     if config is not run.config:
@@ -158,15 +158,10 @@ def make_sweep_plan(
     return plan
 
 
-def _mesh(run: Settings) -> Mesh:
-    """Return the devices; on a CPU that was not used yet, as many as there are cores."""
-    count = run.options.devices
+def _mesh(run: Settings, options: SearchOptions) -> Mesh:
     if run.options.mesh:
         raise InputError(f"mesh is {','.join(run.options.mesh)}; a sweep spreads its agents over all of its --devices")
-    if count != "auto" and not (isinstance(count, int) and count >= 1):
-        raise InputError(f"devices is {count}; it must be auto or an integer, at least 1")
-    devices.make_host_devices(devices.cores() if count == "auto" else int(count))
-    count = devices.usable() if count == "auto" else int(count)
+    count = devices.take(run.options.devices, options.trials * run.options.seeds)
     return make_mesh(count, {AXIS: count})
 
 
@@ -235,7 +230,7 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def named(algorithm: Any, env: Any) -> tuple[str, str]:
+def names(algorithm: Any, env: Any) -> tuple[str, str]:
     """Return the names of an algorithm's factory and an environment: those of the registry, else module:Name."""
     path = _path(algorithm) if callable(algorithm) else algorithm
     by_factory = {entry.factory: name for name, entry in ALGORITHMS.items()}
@@ -259,8 +254,12 @@ def dump_sweep(plan: SweepPlan) -> str:
     return "# purerl sweep --resume THIS_FOLDER goes on with it\n" + runs + "\n".join(lines) + "\n"
 
 
-def saved_plan(folder: Path) -> SweepPlan:
+def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
     """Return the plan of a sweep's folder.
+
+    Args:
+      folder: of the sweep.
+      replaced: fields of `RunOptions` to have other values.
 
     Raises:
       InputError: if it is no such folder.
@@ -274,7 +273,13 @@ def saved_plan(folder: Path) -> SweepPlan:
     if "search" not in table or "over" not in table:
         raise InputError(f"{file} is not complete: it has no tables search and over")
     over = dict(search.parse(f"{name}={what}") for name, what in table["over"].items())
-    return make_sweep_plan(settings(None, None, {}, {}, file), search_options(table["search"], f"{file}: "), over)
+    options = search_options(table["search"], f"{file}: ")
+    if not (folder / named.FILE).exists():
+        return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)
+    parts = named.read(folder / named.FILE)
+    run = parts.pop("run")
+    run = dataclasses.replace(run, options=dataclasses.replace(run.options, **replaced))
+    return make_sweep_plan(run, options, over, **parts)
 
 
 def search_options(values: Mapping[str, Any], where: str = "") -> SearchOptions:

@@ -71,6 +71,9 @@ class Members(NamedTuple):
     scores: Array  # f32[lanes], the return of the last generation in which an episode ended
 
 
+LANES = Members(TOGETHER, 0, 0)  # type: ignore[arg-type]  # axes of `Members`
+
+
 def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Range]) -> tuple[Array, dict[str, Array]]:
     """Return (parents i32[population], values [population] of the next generation)."""
     key_exploit, key_explore = jax.random.split(key)
@@ -88,7 +91,8 @@ def program(factory: AlgorithmFactory, mesh: Mesh, dimensions: Mapping[str, Rang
     """Return the function of one generation of (population, seeds) agents.
 
     (members, seeds u32[lanes], updates i32[], generation i32[], last bool[], config, env)
-      -> (members, (parents i32[population, seeds], Point[lanes])); after the last generation nobody is replaced.
+      -> (members, (parents i32[population, seeds], values [lanes], Point[lanes])); after the last generation nobody is
+    replaced.
     """
     train = train_lanes(factory, mesh)
     size, num_seeds = shape
@@ -111,7 +115,7 @@ def program(factory: AlgorithmFactory, mesh: Mesh, dimensions: Mapping[str, Rang
         lanes = jnp.concatenate([lanes, jnp.arange(real, seeds.shape[0], dtype=jnp.int32)])
         take = lambda x: x if is_key(x) else x[lanes]  # a copy keeps its own randomness
         new_state = jax.tree.map(take, state._replace(num_updates=()))._replace(num_updates=state.num_updates)
-        return Members(new_state, values, scores[lanes]), (parents, point)
+        return Members(new_state, values, scores[lanes]), (parents, values, point)
 
     return generation
 
@@ -174,9 +178,8 @@ class Population:
         """Train one generation; return whether the last checkpoint is old."""
         if self.compiles():
             self._compile()
-        members, more = self._compiled(self._members, *self._arguments(self.generation))
-        values, (parents, point) = jax.device_get((members.values, more))
-        self._members = members
+        self._members, more = self._compiled(self._members, *self._arguments(self.generation))
+        parents, values, point = jax.device_get(more)
         table = lambda x: x[: self._last + 1].reshape(self.shape)
         self.returns[self.generation], self.parents[self.generation] = table(point.episode_return), parents
         self.curves.episode_return[:, :, self.generation] = table(point.episode_return)
@@ -194,11 +197,12 @@ class Population:
         num = np.int32(self.plan.spans(self.group)[generation])
         return seeds, num, np.int32(generation), np.bool_(generation == self.plan.num_points - 1), *self.group.numbers()
 
-    def _blank(self) -> Members:
+    def _blank(self, lanes: int | None = None) -> Members:
         one = {name: column[0] for name, column in self.group.values.items()}
         state = blank(self.plan.factory, len(self._lane), one, *self.group.numbers(), TOGETHER)
         values = {name: column[self._lane // self.shape[1]] for name, column in self.group.values.items()}
-        return Members(state, values, np.full(len(self._lane), -np.inf, np.float32))  # type: ignore[arg-type]
+        members = Members(state, values, np.full(len(self._lane), -np.inf, np.float32))  # type: ignore[arg-type]
+        return sharding.resize(members, LANES, lanes or len(self._lane))
 
     def _place(self, members: Members) -> Members:
         state = place(members.state, self._mesh)
@@ -224,14 +228,16 @@ class Population:
         self.curves.save(folder)
         write_rows(folder / "lineage.csv", self.lineage)
         if self._members is not None:
-            checkpoint.save(folder / "checkpoints", self.generation, self._tree(self._members), {}, keep=1)
+            notes = {"lanes": len(self._lane)}
+            checkpoint.save(folder / "checkpoints", self.generation, self._tree(self._members), notes, keep=1)
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
         """Go on from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder / "checkpoints", self._tree(self._blank()))
+        tree = load_latest(folder / "checkpoints", lambda lanes: self._tree(self._blank(lanes)))
         if tree is None:
             return
-        self._members, self.curves = self._place(tree["members"]), tree["curves"]
+        self._members = self._place(sharding.resize(tree["members"], LANES, len(self._lane)))
+        self.curves = tree["curves"]
         self.parents, self.returns, self.history = (tree["past"][name] for name in ("parents", "returns", "history"))
         self.generation = int(self.curves.trained[0])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl import checkpoint
+from purerl import checkpoint, distributed
 from purerl.config import dump
 from purerl.errors import InputError
 from purerl.lanes import with_values
@@ -174,18 +174,25 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
     write_whole(path, lambda part: part.write_text(table_text(rows), encoding="utf-8"))
 
 
-def load_latest(folder: Path, template: Any) -> Any:
-    """Return the tree of the newest checkpoint in a folder, its arrays on the host; None if there is none."""
-    checkpoint.remove_unfinished(folder)
-    found = checkpoint.steps(folder)
-    if not found:
+def load_latest(folder: Path, template: Callable[[int | None], Any]) -> Any:
+    """Return the tree of the newest checkpoint in a folder, its arrays on the host; None if there is none.
+
+    Args:
+      folder: of the checkpoints.
+      template: number of lanes that are stored, if that is known -> the tree that is expected.
+    """
+    newest = checkpoint.newest(folder)
+    if not newest:
         return None
-    tree, _ = checkpoint.load(folder, found[-1], template)
+    lanes = checkpoint.read_notes(folder, newest).get("lanes")
+    tree, _ = checkpoint.load(folder, newest, template(lanes))
     return jax.tree.map(lambda x: x if is_key(x) else np.array(x), tree)
 
 
 def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file so that it appears under its name only when it is complete."""
+    """Write a file so that it appears under its name only when it is complete; of several processes the first does."""
+    if not distributed.is_first():
+        return
     part = path.with_name(f"{path.stem}.part{path.suffix}")
     write(part)
     os.replace(part, path)

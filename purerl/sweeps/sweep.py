@@ -7,13 +7,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from purerl import checkpoint, distributed, named
 from purerl.config import RunOptions, Settings, settings
-from purerl.display import duration, number, open_display
-from purerl.errors import InputError
+from purerl.display import Silent, duration, number, open_display
 from purerl.interrupt import Stop
-from purerl.plan import lock, new_folder
+from purerl.plan import check_same, lock, new_folder
+from purerl.registry import ALGORITHMS, ENVIRONMENTS
 from purerl.sweeps.chunks import Chunks
-from purerl.sweeps.plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, named, saved_plan, told
+from purerl.sweeps.plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, names, saved_plan, told
 from purerl.sweeps.result import Curves, SweepResult
 from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform, text
 
@@ -102,11 +103,17 @@ def sweep(
     options = SearchOptions(method=method, trials=num_trials, **search)
     plan = make_sweep_plan(run, options, over, task, factory)
     folder = Path(out) if out is not None else None
-    go_on = resume and folder is not None and folder.exists()
-    if folder is not None and go_on:
-        _same_sweep(folder, dump_sweep(plan))
-    elif folder is not None:
-        _new_folder(plan, folder)
+
+    def take(folder: Path) -> str:
+        if not (resume and folder.exists()):
+            _new_folder(plan, folder)
+            if run.algorithm not in ALGORITHMS or (task is not None and run.environment not in ENVIRONMENTS):
+                named.write(folder / named.FILE, run=run, env=task, factory=factory)
+            return ""
+        check_same(folder / "sweep.toml", dump_sweep(plan), "sweep")
+        return "go on"
+
+    go_on = folder is not None and bool(distributed.first_does(lambda: take(folder)))
     life = Sweep(plan, folder, plain, go_on)
     if life.complete():
         raise KeyboardInterrupt
@@ -115,17 +122,17 @@ def sweep(
 
 def start(plan: SweepPlan, out: Path | None = None, plain: bool = False) -> int:
     """Sweep from the beginning, into `out` or runs/sweep-ALGORITHM-ENVIRONMENT-N; return the exit code."""
-    return Sweep(plan, _new_folder(plan, out), plain).complete()
+    return Sweep(plan, Path(distributed.first_does(lambda: _new_folder(plan, out))), plain).complete()
 
 
-def resume(folder: Path, plain: bool = False) -> int:
-    """Go on with a sweep that was stopped; as `start`."""
-    return Sweep(saved_plan(folder), folder, plain, go_on=True).complete()
+def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
+    """Go on with a sweep that was stopped; as `start`. `devices`: in place of its own, to the same bits."""
+    return Sweep(saved_plan(folder, **devices), folder, plain, go_on=True).complete()
 
 
 def _settings(algorithm: Any, env: Any, config: Any, options: RunOptions) -> tuple[Settings, Any, Any]:
     """Return (settings, factory, environment) of a sweep that was called from Python; None: as the settings name it."""
-    name, task = named(algorithm, env)
+    name, task = names(algorithm, env)
     parameters: dict[str, Any] = {}
     if config is None:
         tuned = settings(name, task, {})
@@ -134,22 +141,10 @@ def _settings(algorithm: Any, env: Any, config: Any, options: RunOptions) -> tup
     return run, algorithm if callable(algorithm) else None, None if isinstance(env, str) else env
 
 
-def _new_folder(plan: SweepPlan, out: Path | None) -> Path:
+def _new_folder(plan: SweepPlan, out: Path | None) -> str:
     folder = new_folder(plan.settings, out, "sweep-")
     (folder / "sweep.toml").write_text(dump_sweep(plan), encoding="utf-8")
-    return folder
-
-
-def _same_sweep(folder: Path, text: str) -> None:
-    file = folder / "sweep.toml"
-    if not file.is_file():
-        raise InputError(f"there is no sweep in {folder}: it has no sweep.toml")
-    written, wanted = (lines.splitlines() for lines in (file.read_text(encoding="utf-8"), text))
-    for here, there in zip(wanted, written, strict=False):
-        if here != there:
-            raise InputError(f"{folder} holds another sweep: it has {there!r} where this one has {here!r}")
-    if len(written) != len(wanted):
-        raise InputError(f"{folder} holds another sweep: it searches other fields")
+    return str(folder)
 
 
 class SweepSnapshot(NamedTuple):
@@ -193,16 +188,23 @@ def values_told(values: dict[str, Any]) -> str:
 
 
 class Sweep:
-    """One sweep in one process."""
+    """One sweep, in one process or several."""
 
     def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
         """Take a folder; with `go_on`, what is complete there."""
         self.plan, self.folder, self.plain = plan, folder, plain
         self.method = make_method(plan)
-        self._lock = lock(folder, "sweep.toml") if folder is not None else None
+        self._lock = None
+        distributed.first_does(self._take_folder)
         if go_on and folder is not None:
             self.method.restore(folder)
         self._share_before, self._steps_before = self.method.share(), self._steps()
+
+    def _take_folder(self) -> str:
+        if self.folder is not None:
+            self._lock = lock(self.folder, "sweep.toml")
+            checkpoint.remove_unfinished(self.folder / "checkpoints")
+        return ""
 
     def result(self) -> SweepResult:
         """Return what is known so far."""
@@ -213,13 +215,14 @@ class Sweep:
         run, options = self.plan.settings, self.plan.options
         mesh = self.plan.mesh
         device = f"{mesh.size} x {mesh.devices.flat[0].platform}"
-        self.display = open_display(
-            f"sweep of {run.algorithm} on {run.environment}, {options.method}, {device}", self.plain
-        )
+        self.display: Any = Silent()
+        if distributed.is_first():
+            title = f"sweep of {run.algorithm} on {run.environment}, {options.method}, {device}"
+            self.display = open_display(title, self.plain)
         try:
             for line in told(self.plan):
                 self.display.line(line)
-            with Stop() as stop:
+            with Stop() as stop, distributed.watched(self._lost):
                 self._began = self._shown = time.perf_counter()
                 while self.method.share() < 1 and not stop.signal:
                     if self.method.compiles():
@@ -227,13 +230,19 @@ class Sweep:
                     worth = self.method.advance()
                     if time.perf_counter() - self._shown > SHOW_SECONDS or self.method.share() == 1:
                         self._show()
-                    if worth:
+                    said = distributed.agree(worth, stop.signal)
+                    if said[0, 0]:  # what the clock decides, the first process's clock does
                         self._save()
+                    stop.signal = int(said[:, 1].max())
                 return self._finish(stop.signal)
         finally:
             self.display.close()
             if self._lock is not None:
                 self._lock.close()
+
+    def _lost(self, why: str) -> None:
+        self.display.close()
+        distributed.give_up(why, f"purerl sweep --resume {self.folder}" if self.folder else None)
 
     def _save(self) -> None:
         if self.folder is not None:
@@ -281,7 +290,8 @@ class Sweep:
 
             self._save()
             self.display.stage("drawing")
-            plot_sweep(result)
+            if distributed.is_first():
+                plot_sweep(result)
         self.display.close()
         self.display.line(f"best: return {number(result.best_return)} with {values_told(result.best)}")
         if where is not None:

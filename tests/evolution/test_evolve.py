@@ -116,9 +116,20 @@ def test_from_python(tmp_path):
     tasks = [Task("CartPole-v1", make("CartPole-v1"), config, 128), Task("Catch", make("Catch"), config, 128)]
     start = Drifting(drift=KLPenalty(coefficient=np.float32(1.0)))
     strategy = SNES(population=4, start_sigma=0.5)
-    found = evolve(start, Plug(ppo, "objective"), tasks, strategy=strategy, generations=2, plain=True)
+    folder = tmp_path / "run"
+    settings = {"strategy": strategy, "generations": 2, "frames": 2, "out": folder, "plain": True}
+    found = evolve(start, Plug(ppo, "objective"), tasks, **settings)
     assert found.generation == 2 and {"mean/CartPole-v1", "mean/Catch"} < found.columns.keys()
     assert float(found.candidate.drift.coefficient) != 1.0
+
+    read = load(folder)  # as `purerl meta-evaluate` does
+    assert (read.plan.strategy, read.plan.learner, read.plan.algorithm) == (strategy, Plug(ppo, "objective"), "ppo")
+    assert jax.tree.structure(read.plan.tasks) == jax.tree.structure(tuple(tasks))
+    np.testing.assert_array_equal(read.candidate.drift.coefficient, found.candidate.drift.coefficient)
+    again = CliRunner().invoke(cli, ["evolve", "--resume", str(folder)])
+    assert again.exit_code == 0 and "is complete: 2 generations" in again.output
+    with pytest.raises(InputError, match="holds another evolution: it has 'generations = 2' where this one has"):
+        evolve(start, Plug(ppo, "objective"), tasks, **settings | {"generations": 3, "resume": True})
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 
 import jax
 import numpy as np
@@ -13,14 +14,16 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import purerl
-from purerl import LogUniform, Uniform, config, make_train, memory
+from purerl import LogUniform, Uniform, config, make_train, memory, named
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
+from purerl.objectives import Clip
 from purerl.sweeps import chunks, halving, population
 from purerl.sweeps import plan as sweep_plan
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves, load_curves
+from purerl.sweeps.sweep import resume
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
 OVER = {
@@ -137,6 +140,23 @@ def test_another_sweep_in_the_folder(swept):
         sweep(out=swept[0].folder, resume=True, num_seeds=3)
     with pytest.raises(InputError, match="holds another sweep"):
         sweep(over=NUMBERS, out=swept[0].folder, resume=True)
+
+
+def test_what_has_no_name_in_the_registry(tmp_path):
+    """A command goes on with an algorithm that was made in Python, where it can find its parts."""
+    clipped = partial(ppo, objective=Clip(epsilon=0.3))
+    settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "num_trials": 2, "num_seeds": 1, "plain": True}
+    run = {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
+    result = purerl.sweep(clipped, CartPole(), CONFIG, **settings, **run)
+    plan = saved_plan(tmp_path / "run", devices=1)
+    assert (plan.factory.func, plan.factory.keywords) == (ppo, {"objective": Clip(epsilon=0.3)})
+    assert (plan.trials, plan.settings.config, plan.mesh.size) == (result.plan.trials, CONFIG, 1)
+    assert resume(tmp_path / "run", plain=True) == 0
+
+    own = partial(ppo, objective=lambda log_ratio, advantage, context: -log_ratio * advantage)
+    with pytest.raises(InputError, match=r"which alone can go on there \(resume=True\): <lambda> has no name"):
+        named.write(tmp_path / "run" / named.FILE, factory=own)
+        saved_plan(tmp_path / "run")
 
 
 def test_no_pandas(swept, monkeypatch):
