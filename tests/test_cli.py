@@ -161,9 +161,10 @@ def wait_for_checkpoint(process, folder):
 @pytest.mark.parametrize(
     ("algorithm", "seeds", "strikes"),
     [
-        ("PPO", 1, (signal.SIGKILL,)),
         ("PPO", 3, (signal.SIGKILL, signal.SIGINT)),
-        ("DQN", 2, (signal.SIGKILL, signal.SIGKILL)),
+        ("DQN", 2, (signal.SIGKILL,)),
+        pytest.param("PPO", 1, (signal.SIGKILL,), marks=pytest.mark.slow),
+        pytest.param("DQN", 1, (signal.SIGKILL, signal.SIGKILL), marks=pytest.mark.slow),
     ],
 )
 def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strikes):

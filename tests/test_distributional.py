@@ -145,6 +145,7 @@ def test_expectation_is_the_mean():
     assert float(expectation(jnp.log(jnp.array([0.2, 0.3, 0.5])), support)) == pytest.approx(1.6)
 
 
+@pytest.mark.slow
 def test_vmapped_rainbow_equals_solo_runs():
     config = small(RainbowConfig, rollout_length=2, num_atoms=5, v_min=0.0, v_max=50.0)
     train = make_train(rainbow, make("CartPole-v1"), config, total_timesteps=8 * 12)
