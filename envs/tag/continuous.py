@@ -154,14 +154,16 @@ class TagContinuous(Environment):
             state.acceleration / speed,
             state.direction / (2 * jnp.pi),
         )
-        flags = (jnp.asarray(self._is_tagger, jnp.float32), state.present.astype(jnp.float32))
         if self.full_observation:
             others, found = self._others, state.present[:, None]
+            flags = (others < self.num_taggers, state.present[others])
         else:
             others, found = nearest(state.x, state.y, state.present, self.num_neighbours, self.chunk)
             found = found & state.present[:, None]
-        features = [jnp.where(found, part[others] - part[:, None], 0.0) for part in own]
-        features += [part[others] if self.full_observation else jnp.where(found, part[others], 0.0) for part in flags]
+            flags = (found & (others < self.num_taggers), found)
+        of_others = lambda part: part.at[others].get(mode="promise_in_bounds")
+        features = [jnp.where(found, of_others(part) - part[:, None], 0.0) for part in own]
+        features += [jnp.asarray(flag, jnp.float32) for flag in flags]
         seen = jnp.concatenate([*features, jnp.where(state.present, time, 0.0)[:, None]], axis=1)
         taggers, runners = slice(None, self.num_taggers), slice(self.num_taggers, None)
         active = {"taggers": state.active[taggers], "runners": state.active[runners]}
