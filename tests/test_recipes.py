@@ -35,20 +35,20 @@ def test_slurm(tmp_path):
     check_flags(text)
 
 
-@pytest.mark.parametrize("exists", [False, True])
-def test_slurm_starts_or_goes_on(tmp_path, exists):
+@pytest.mark.parametrize(("exists", "name"), [(False, "train"), (True, "train"), (True, "sweep")])
+def test_slurm_starts_or_goes_on(tmp_path, exists, name):
     """With `srun` and `purerl` that only say what they were called with."""
     echo = tmp_path / "srun"
     echo.write_text('#!/bin/bash\necho "$@"\n')
     echo.chmod(0o755)
     if exists:
         (tmp_path / "many").mkdir()
-    called = ["bash", str(SCRIPTS / "slurm.sh"), "ppo", "CartPole-v1", "--out", str(tmp_path / "many")]
+    called = ["bash", str(SCRIPTS / "slurm.sh"), name, "ppo", "CartPole-v1", "--out", str(tmp_path / "many")]
     said = subprocess.run(
         called, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True, capture_output=True, text=True
     ).stdout
     wanted = f"--resume {tmp_path}/many" if exists else f"ppo CartPole-v1 --out {tmp_path}/many"
-    assert said.strip() == f"--kill-on-bad-exit=1 purerl train --distributed --plain {wanted}"
+    assert said.strip() == f"--kill-on-bad-exit=1 purerl {name} --distributed --plain {wanted}"
 
 
 def test_kubernetes(tmp_path):

@@ -39,6 +39,6 @@ def command(run_dirs: tuple[Path, ...], tasks: str, seeds: int, tuning: float, k
 
     runs = [load(folder) for folder in run_dirs]
     held_out = [name.strip() for name in tasks.split(",") if name.strip()]
-    found = meta_evaluate.meta_evaluate(runs, held_out, seeds, tuning, kind, runs[0].plan.mesh)
+    found = meta_evaluate.meta_evaluate(runs, held_out, seeds, tuning, kind)
     click.echo(found.text())
     click.echo(meta_evaluate.save(found, run_dirs[0]))

@@ -204,8 +204,9 @@ class Life:
             f"compiled in {duration(time.perf_counter() - began)}" + (f"; writing {self.folder}" if self.folder else "")
         )
         self._began = time.perf_counter() - self.notes["wall_seconds"]
-        kept = self.kept or nothing(self.shapes)
-        self.kept = kept._replace(state=sharding.place(kept.state, self.plan.mesh))
+        self.kept = self.kept or nothing(self.shapes)
+        if jax.process_count() > 1:
+            self.kept = self.kept._replace(state=sharding.place(self.kept.state, self.plan.mesh))
 
     def _advance(self) -> None:
         saved_at = began_at = self.generation

@@ -97,12 +97,13 @@ def meta_evaluate(
       seeds: agents per task and method (and meta-seed).
       tuning: the tuned PPO's trainings, as a share of the evolution's; 0: leave it out.
       kind: "final" or "auc": what is compared.
-      mesh: of `purerl.sharding`.
+      mesh: of `purerl.sharding`; None: the devices of the first run.
 
     Raises:
       InputError: if what was evolved is no part of PPO, or a task cannot be.
     """
     plan = runs[0].plan
+    mesh = plan.mesh if mesh is None else mesh
     if plan.algorithm != "ppo":
         raise InputError(f"{plan.name} is no part of ppo: there is nothing alike to compare it with")
     if any(run.plan.name != plan.name for run in runs):
