@@ -40,6 +40,7 @@ class RunOptions:
     eval_episodes: int = option(128, "episodes per seed of the final evaluation", at_least=1)
     checkpoint_interval: float = option(60.0, "seconds between two checkpoints")
     keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
+    self_play: int = option(0, "earlier selves to play against, in a symmetric game of two groups; 0: none")
     tensorboard: bool = option(False, "also write TensorBoard events")
     sampler: str = option("auto", "the loop: auto, or on the host: serial, batched, alternating, async", None)
     actors: int = option(2, "threads that collect, with sampler async", at_least=1)

@@ -21,6 +21,7 @@ from purerl import groups, registry
 from purerl.config import Settings, coerce, hints
 from purerl.errors import InputError, unknown
 from purerl.multi_agent import SHARED, Policy, multi_agent, policies_for
+from purerl.self_play import self_play, self_play_config
 from purerl.types import Algorithm, Environment, EnvironmentSpec
 
 WORDS = ("algorithm", "policy", "frozen", "start")
@@ -35,6 +36,10 @@ def assemble(run: Settings, env: Environment) -> tuple[Callable[..., Algorithm],
     """
     factory, _ = registry.algorithm(run.algorithm)
     names = groups.sizes(env)
+    if run.options.self_play:
+        if run.groups:
+            raise InputError("self-play has one policy for both groups: set it for the run, not by group")
+        return self_play, self_play_config(factory, run.config, run.options.self_play)
     for group in run.groups:
         if not names:
             raise InputError(f"{run.environment} has a single agent: there is no group '{group}' to set anything of")

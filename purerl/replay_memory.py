@@ -1,13 +1,9 @@
 """How much memory a replay takes, told and refused before a run starts."""
 
-import math
-import os
 from typing import Any
 
-import jax
-
 from purerl.errors import InputError
-from purerl.types import PyTree
+from purerl.memory import nbytes, total
 
 
 def check_sizes(capacity: int, num_envs: int, batch_size: int, n_step: int) -> None:
@@ -28,28 +24,13 @@ def check_memory(needed: int, capacity: int, seeds: int = 1) -> None:
     Raises:
       InputError: saying how many steps would fit.
     """
-    there = memory()
-    if there is not None and needed > there:
+    there = total()
+    if needed > there:
         each = f" for each of {seeds} seeds" if seeds > 1 else ""
         raise InputError(
             f"a replay of {capacity} steps{each} takes {needed / 1e6:,.0f} MB; there are {there / 1e6:,.0f} MB. "
             f"At most {int(capacity * there / needed):,} steps fit"
         )
-
-
-def memory() -> int | None:
-    """Return the bytes that the default device has, or None if it does not tell."""
-    stats = jax.local_devices()[0].memory_stats()
-    if stats and "bytes_limit" in stats:
-        return int(stats["bytes_limit"])
-    if jax.default_backend() == "cpu" and hasattr(os, "sysconf"):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
-
-
-def nbytes(tree: PyTree) -> int:
-    """Return the bytes of a tree of arrays, or of their shapes."""
-    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
 
 
 def line(agent: Any, config: Any, seeds: int) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import checkpoint, distributed, program, replay_memory, sizing, summary
+from purerl import checkpoint, distributed, policies, program, replay_memory, sizing, summary, tournament
 from purerl.config import Settings, dump
 from purerl.display import Silent, Snapshot, duration, open_display
 from purerl.host_environment import EnvironmentFailure
@@ -317,6 +317,7 @@ class Run:
             return 128 + self.stop.signal
         if not self.first:
             return int(self._all_failed())
+        rated = self._rate_selves() if self.options.self_play else []
         self.display.stage("writing the summary and the curve")
         failed = {str(self.options.seed + i): self._failure(i) for i in self.failed}
         rows = (self.folder / "metrics.csv").stat().st_size > 0
@@ -330,6 +331,8 @@ class Run:
             plot_run(self.folder)
             self.display.close()
             self.display.line(f"done: {summary.line(self.folder)}")
+            for line in rated:
+                self.display.line(line)
         self.display.line(f"see {self.folder}/: summary.json, metrics.csv, curve.png, checkpoints/" if rows else "")
         if not self._all_failed():
             return 0
@@ -337,6 +340,17 @@ class Run:
         told = f"the last good checkpoint is that of update {kept[-1]}" if kept else "no checkpoint had been saved yet"
         self.display.line(f"every seed failed; {told}")
         return 1
+
+    def _rate_selves(self) -> list[str]:
+        """Let all selves of a seed play one another and write elo.csv; return it as lines."""
+        self.display.stage("earlier selves play one another")
+        _, config = policies.assemble(self.plan.settings, self.plan.env)
+        agents, rows = jax.device_get(self.progress.state.agent), []
+        for i in range(self.options.seeds):
+            if i not in self.failed:
+                agent = jax.tree.map(lambda x, i=i: x[i], agents)
+                rows += tournament.table(self.plan.env, config, agent, self.options.seed + i)
+        return tournament.write(rows, self.folder / "elo.csv")
 
     def _timing(self) -> dict[str, Any]:
         device = jax.devices()[0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-CONTRACTS = {"branch", "errors", "fields", "host_environment", "spaces", "types"}
+CONTRACTS = {"errors", "fields", "host_environment", "spaces", "types"}
 LOOPS = {"evaluate", "host", "starts", "train", "vector", "wrappers"}
 TOOLS = {  # may import anything
     "__init__",
@@ -41,6 +41,7 @@ TOOLS = {  # may import anything
     "sweeps",
     "tensorboard",
     "testing",
+    "tournament",
     "trained",
 }
 HEAVY = {
