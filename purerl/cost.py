@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+from jax.interpreters import partial_eval
 
 MOVES = frozenset(
     {  # these move or rename numbers and compute none
@@ -47,14 +48,26 @@ def operations(function: Callable[..., Any], *args: Any) -> float:
       function: traceable by JAX.
       args: its arguments, or their shapes.
     """
-    return _count(jax.make_jaxpr(function)(*args).jaxpr)
+    return _count(_trace(function, args), 1.0)
 
 
-def _count(jaxpr: Any) -> float:
-    return sum(_equation(equation) for equation in jaxpr.eqns)
+def products(function: Callable[..., Any], *args: Any) -> float:
+    """Return as `operations`, but of products and convolutions alone."""
+    return _count(_trace(function, args), 0.0)
 
 
-def _equation(equation: Any) -> float:
+def _trace(function: Callable[..., Any], args: tuple) -> Any:
+    """Return the program of a call, without what nothing depends on, as a compiler leaves that out."""
+    jaxpr = jax.make_jaxpr(function)(*args).jaxpr
+    return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]
+
+
+def _count(jaxpr: Any, others: float) -> float:
+    """Count with this weight on operations other than products."""
+    return sum(_equation(equation, others) for equation in jaxpr.eqns)
+
+
+def _equation(equation: Any, others: float) -> float:
     name, params = equation.primitive.name, equation.params
     if name == "dot_general":
         (contracted, _), _ = params["dimension_numbers"]
@@ -66,10 +79,10 @@ def _equation(equation: Any) -> float:
         return 2.0 * _size(equation.outvars) * math.prod(kernel) / features
     inside = list(_inside(params))
     if name == "cond":
-        return max(map(_count, inside))
+        return max(_count(jaxpr, others) for jaxpr in inside)
     if inside:
-        return float(params.get("length", 1)) * sum(map(_count, inside))
-    if name in MOVES:
+        return float(params.get("length", 1)) * sum(_count(jaxpr, others) for jaxpr in inside)
+    if name in MOVES or not others:
         return 0.0
     if name == "sort":
         size = _size(equation.invars[:1])

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import jax
 
-from purerl import memory, policies
+from purerl import kernels, memory, policies
 from purerl.config import Settings
 from purerl.cost import operations
 from purerl.errors import InputError
+from purerl.memory import nbytes
 from purerl.plan import make_environment
 from purerl.prng import convert
-from purerl.replay_memory import nbytes
 from purerl.train import TrainState, collect, make_trainer
 from purerl.types import Config
 
@@ -50,6 +50,7 @@ class Explanation(NamedTuple):
     steps_per_second: float
     peak: float  # operations/s of a float32 matrix product on this machine
     options: tuple[Option, ...]  # the fastest first
+    gpu: kernels.GPUProgram | None  # an update of one agent on an H200; None without its compiler
 
 
 class Trial(NamedTuple):
@@ -108,7 +109,16 @@ def explain(run: Settings) -> Explanation:
         steps / trial.seconds,
         matmul_peak(),
         _options(factory, env, config, run.options.seeds),
+        None if kernels.unavailable() else _on_gpu(factory, env, config),
     )
+
+
+def _on_gpu(factory: Any, env: Any, config: Config) -> kernels.GPUProgram:
+    """Return what an update is on a GPU, where "auto" means that resets are computed always."""
+    if config.reset_policy == "auto":
+        config = dataclasses.replace(config, reset_policy="always")
+    trainer = make_trainer(factory, env, config)
+    return kernels.compile_for_gpu(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
 
 
 def matmul_peak() -> float:
@@ -210,12 +220,21 @@ def lines(run: Settings, found: Explanation) -> list[str]:
         f"{100 * share:.0f}% of this machine's float32 matrix products ({found.peak / 1e9:,.0f} G/s)",
         f"memory        {_size(found.program)} for the program; per agent: {names}, environments "
         f"{_size(found.environments)}, rollout {_size(found.rollout)}",
+        *([] if found.gpu is None else [_kernels(found.gpu, found.steps_per_update)]),
         "",
         "what would be faster, tried for a moment (all but --seeds change what is learnt):",
     ]
     width = max((len(option.flags) for option in found.options), default=0)
     out += [f"  {o.flags:{width}}  {o.steps_per_second / rate:5.2f}x" for o in found.options]
     return out
+
+
+def _kernels(program: kernels.GPUProgram, steps: int) -> str:
+    allowed = steps / (program.kernels * kernels.MICROSECONDS * 1e-6)
+    return (
+        f"on an H200    {program.kernels:,} kernels in {program.launches:,} launches per update, by its compiler: at "
+        f"{kernels.MICROSECONDS} us each {_count(allowed)} environment steps/s of one agent, at most"
+    )
 
 
 def _count(number: float) -> str:

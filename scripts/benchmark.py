@@ -2,12 +2,12 @@
 
 import sys
 
-from purerl.cli import main
-
 if __name__ == "__main__":
-    if sys.argv[1:] == ["scale"]:
-        import benchmark_scale
+    if sys.argv[1:2] == ["scale"]:
+        from benchmark_scale import main
 
-        benchmark_scale.main()
+        main(sys.argv[2:])
     else:
+        from purerl.cli import main
+
         main(["benchmark", *sys.argv[1:]])

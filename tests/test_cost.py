@@ -3,8 +3,8 @@
 import jax
 import jax.numpy as jnp
 
-from purerl.cost import operations
-from purerl.replay_memory import nbytes
+from purerl.cost import operations, products
+from purerl.memory import nbytes
 
 F32 = jnp.float32
 
@@ -17,6 +17,12 @@ def test_products_count_exactly():
     assert operations(lambda a, b: a @ b, shape(3, 5), shape(5, 7)) == 2 * 3 * 5 * 7
     batched = jax.vmap(lambda a, b: a @ b)
     assert operations(batched, shape(4, 3, 5), shape(4, 5, 7)) == 4 * 2 * 3 * 5 * 7
+
+
+def test_products_alone_and_nothing_that_is_not_used():
+    both = lambda a, b: (jnp.tanh(a @ b), b @ a)[0]
+    assert products(both, shape(3, 5), shape(5, 3)) == 2 * 3 * 5 * 3
+    assert operations(both, shape(3, 5), shape(5, 3)) == 2 * 3 * 5 * 3 + 9
 
 
 def test_convolutions_count_exactly():

@@ -10,11 +10,12 @@ import purerl
 from purerl import kernels, registry
 from purerl.kernels import GPUProgram, Loop
 
-# algorithm, environment, settings: kernels of a step of the rollout, of a minibatch or gradient step, launches
+# algorithm, environment, settings: kernels of a step of the rollout, of a minibatch, outside of loops, and launches.
+# Measured with jax 0.10.2; the aim is 12 or 25 for a step, 40 for a minibatch, and 1 launch for an update.
 TABLE = [
-    ("ppo", "CartPole-v1", {"num_envs": 2048, "rollout_length": 128}, 21, 60, 130),
-    ("ppo", "Breakout-MinAtar", {"num_envs": 2048, "rollout_length": 128, "network": "mlp"}, 25, 65, 130),
-    ("dqn", "CartPole-v1", {"num_envs": 512, "learning_starts": 10_000}, 60, 60, 60),
+    ("ppo", "CartPole-v1", {"num_envs": 2048, "rollout_length": 128}, 21, 60, 81, 130),
+    ("ppo", "Breakout-MinAtar", {"num_envs": 2048, "rollout_length": 128, "network": "mlp"}, 25, 67, 87, 130),
+    ("dqn", "CartPole-v1", {"num_envs": 512}, None, None, 37, 4),  # a rollout of one step: no loop
 ]
 
 PROGRAM = """HloModule jit_step
@@ -83,15 +84,12 @@ def compiled(algorithm, env, settings) -> GPUProgram:
 
 @pytest.mark.gpu_compile
 @pytest.mark.skipif(kernels.unavailable() is not None, reason=str(kernels.unavailable()))
-@pytest.mark.parametrize(("algorithm", "env", "settings", "step", "minibatch", "launches"), TABLE)
-def test_kernels_and_launches_do_not_grow(algorithm, env, settings, step, minibatch, launches):
+@pytest.mark.parametrize(("algorithm", "env", "settings", "step", "minibatch", "outside", "launches"), TABLE)
+def test_kernels_and_launches_do_not_grow(algorithm, env, settings, step, minibatch, outside, launches):
     found = compiled(algorithm, env, settings)
-    print(found)
-    if algorithm == "dqn":  # a rollout of one step: no loop but those of the random numbers
-        assert found.outside <= step
-    else:
+    assert found.outside <= outside and found.launches <= launches, found
+    assert bool(found.loops) == (step is not None)
+    if found.loops:
         rollout, *_, learning = (loop for loop in found.loops if loop.depth == 0)
         assert (rollout.trips, learning.trips) == (128, 16)
-        assert rollout.kernels <= step
-        assert learning.kernels <= minibatch
-    assert found.launches <= launches
+        assert rollout.kernels <= step and learning.kernels <= minibatch, found

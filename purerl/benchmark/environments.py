@@ -104,9 +104,10 @@ def gymnax_program(name: str, num_envs: int) -> Callable[[int], Program]:
         def step(carry: tuple, _: Any) -> tuple[tuple, None]:
             key, state, _, action, total = carry
             key, key_action, key_step = jax.random.split(key, 3)
-            observation, state, reward, *_ = jax.vmap(lambda k, s, a: env.step(k, s, a, params))(
-                jax.random.split(key_step, num_envs), state, action
-            )
+            with jax.numpy_dtype_promotion("standard"):  # it mixes types
+                observation, state, reward, *_ = jax.vmap(lambda k, s, a: env.step(k, s, a, params))(
+                    jax.random.split(key_step, num_envs), state, action
+                )
             return (key, state, observation, sample(key_action), total + jnp.sum(reward)), None
 
         carry, _ = jax.lax.scan(step, (key, state, observation, sample(key), jnp.float32(0)), None, length)

@@ -16,6 +16,7 @@ from purerl.benchmark import tables
 from purerl.benchmark.tables import Table
 from purerl.errors import InputError
 
+IN_README = ("training", "offpolicy", "seeds", "compile", "memory", "gpu")  # environments have a page of their own
 PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnax", "numpy")
 BEGIN, END = "<!-- benchmark: {name} -->", "<!-- end of benchmark -->"
 BLOCK = re.compile(r"<!-- benchmark: (\S*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
@@ -73,7 +74,7 @@ def keep(folder: Path, groups: dict[str, Sequence[Table]], settings: dict[str, A
 def page(kept: dict[str, Any]) -> str:
     """Return a machine's figures as Markdown, as they stand in the README."""
     parts = []
-    for name, group in kept["groups"].items():
+    for name, group in ((name, kept["groups"][name]) for name in IN_README if name in kept["groups"]):
         about = group["machine"]
         parts.append(
             f"`purerl benchmark {name}`, {group['date']}: {about['processor']}, {about['cores']} cores, "

@@ -14,7 +14,7 @@ from purerl.benchmark.contest import Score, Task, contest
 from purerl.benchmark.opponents import Opponent
 from purerl.benchmark.tables import Table
 from purerl.benchmark.timing import ratios, spread
-from purerl.cost import operations
+from purerl.cost import products
 from purerl.explain import matmul_peak
 from purerl.train import make_trainer
 
@@ -106,8 +106,8 @@ def row(label: str, who: str, score: Score, ours: Score, task: Task, seconds_at_
 
 
 def arithmetic(task: Task, config: Any) -> float:
-    """Return the arithmetic operations of an environment step, learning included, of the program as it is traced."""
+    """Return the operations of an environment step's matrix products, learning included, as the program is traced."""
     factory, _ = registry.algorithm(task.algorithm)
     trainer = make_trainer(factory, purerl.make(task.environment), config)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
-    return operations(trainer.step, state) / config.steps_per_update
+    return products(trainer.step, state) / config.steps_per_update

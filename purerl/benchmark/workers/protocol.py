@@ -1,7 +1,8 @@
 """How a framework that is measured talks with `purerl benchmark`: JSON, a line at a time.
 
 It reads a task, builds it and answers {"compile": seconds}. Then, for every line with a seed, it trains once and
-answers {"seconds": ..., "return": ...}. What libraries print goes to stderr. It runs in any Python.
+answers {"seconds": ..., "return": ...}. What libraries print goes to stderr. The scripts in this folder run in a Python
+of their own, each beside this file, and need none of purerl.
 """
 
 import json
