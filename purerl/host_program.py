@@ -38,6 +38,8 @@ def source_of(env: Any, name: str, options: Any, config: Config) -> HostSource |
         raise InputError(f"sampler is '{options.sampler}'; allowed: {', '.join((AUTO, *MODES))}")
     if options.sampler != "async" and (options.deterministic or options.actors != 2):
         raise InputError("actors and deterministic are for sampler async alone")
+    if options.step_time_limit <= 0:
+        raise InputError(f"step_time_limit is {options.step_time_limit:g}; it must be above 0 seconds")
     on_host = isinstance(env, HostSource)
     if not on_host and options.sampler == AUTO:
         return None

@@ -48,11 +48,13 @@ class EnvPoolSource(HostSource):
         self._atari = host_common.atari_settings(parameters, self.id) if is_atari else None
         self.parameters = dataclasses.asdict(self._atari) if self._atari else dict(parameters)
         spec = self._spec(self._options())
-        self._action_space = host_common.from_gymnasium(spec.gymnasium_action_space, self.id)
+        with _quiet():
+            action_space, observation_space = spec.gymnasium_action_space, spec.gymnasium_observation_space
+        self._action_space = host_common.from_gymnasium(action_space, self.id)
         self._observation_space = (
             host_common.atari_space(self._atari)
             if self._atari
-            else host_common.from_gymnasium(spec.gymnasium_observation_space, self.id)
+            else host_common.from_gymnasium(observation_space, self.id)
         )
 
     @property

@@ -14,6 +14,7 @@ from purerl import devices, named, policies
 from purerl.config import Settings, coerce, dump, hints, option, read_toml, settings
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static
+from purerl.host_environment import HostSource, not_inside_jit
 from purerl.lanes import AXIS, with_values
 from purerl.plan import make_environment
 from purerl.program import as_leaf
@@ -139,6 +140,8 @@ def make_sweep_plan(
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
     mesh = _mesh(run, options)
     env = make_environment(run.environment, run.parameters) if env is None else env
+    if isinstance(env, HostSource):
+        raise not_inside_jit(env, "a sweep")
     chosen, config = (factory, run.config) if factory else policies.assemble(run, env)
     if config is not run.config:
         raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
