@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import memory
 from purerl.evaluate import Evaluation, evaluate
 from purerl.interval import Interval
 from purerl.prng import is_key
@@ -55,7 +54,6 @@ class Program(NamedTuple):
     evaluate: Callable[[PyTree, int, int], Evaluation]
     # (agent, number of updates, part) -> NumPy arrays [seeds, EVALUATION_BATCH]
     close: Callable[[], None] = lambda: None  # release what host environments hold
-    needed: int = 0  # bytes that the greediest of them takes; 0: not known
 
 
 class Functions(NamedTuple):
@@ -166,8 +164,7 @@ def compile_program(
     jobs: dict[str, Future] = {}
     pool = ThreadPoolExecutor(3)
     if with_training:
-        lowered = parts.advance.lower(shapes, *numbers, zero, np.bool_(True))
-        jobs["advance"] = pool.submit(lowered.compile)
+        jobs["advance"] = pool.submit(lower_training(parts, shapes).compile)
     if with_training and with_init:
         lowered = parts.init.lower(seeds, *numbers)
         jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
@@ -188,7 +185,12 @@ def compile_program(
         return _on_host(played, parts.num_seeds)
 
     init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
-    return Program(init, advance, evaluate, needed=max(map(memory.needed, compiled.values())))
+    return Program(init, advance, evaluate)
+
+
+def lower_training(parts: Functions, shapes: Progress) -> Any:
+    """Return the program of the training, ready to compile."""
+    return parts.advance.lower(shapes, *parts.numbers, np.int32(0), np.bool_(True))
 
 
 def _on_host(tree: PyTree, count: int) -> Any:

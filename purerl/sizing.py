@@ -1,6 +1,7 @@
 """How many environments fit: `--num-envs auto`, and what a rollout holds, said before the run."""
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -11,7 +12,7 @@ from purerl.config import Settings
 from purerl.errors import InputError
 from purerl.host_program import HostParts
 from purerl.plan import Plan, make_plan
-from purerl.program import compile_program
+from purerl.program import compile_program, lower_training
 
 
 def check(planned: Plan) -> None:
@@ -32,8 +33,8 @@ def check(planned: Plan) -> None:
     if taken > there * devices:
         seeds = f" x {options.seeds} seeds" if options.seeds > 1 else ""
         raise InputError(
-            f"the observations of a rollout take {taken / 1e9:,.3g} GB: twice {each:,} bytes x {config.num_envs} "
-            f"environments x {config.rollout_length} steps{seeds}; there are {there * devices / 1e9:,.3g} GB. "
+            f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
+            f"environments x {config.rollout_length} steps{seeds}; there are {there * devices / 1e9:,.1f} GB. "
             f"--num-envs auto takes as many environments as fit{_smaller(planned.env)}"
         )
 
@@ -57,21 +58,19 @@ def largest(run: Settings) -> tuple[Settings, str]:
     most = int(run.config.total_timesteps) // run.config.rollout_length
     if jax.process_count() > 1:
         raise InputError("num_envs auto is for one process; give a number")
-    first = _need(run, least)
+    need = functools.cache(lambda num: _need(run, num))
+    first = need(least)
     free = memory.free()
     if first > free:
         raise memory.too_little(f"{run.environment} x {least} environments", first, free)
-    each = max(1, (_need(run, 2 * least) - first) // least) if 2 * least <= most else 1
+    each = max(1, (need(2 * least) - first) // least) if 2 * least <= most else 1
     doublings = int(np.log2(max(1, min(most, least + (free - first) // each) // least)))
-    found = first
-    while doublings:
-        found = _need(run, least << doublings, free)
-        if found <= free:
-            break
+    while doublings and (need(least << doublings) > free or not _runs(run, least << doublings)):
         doublings -= 1
     num = least << doublings
     beyond = "more would be less than one update" if 2 * num > most else "twice as many would not fit"
-    line = f"num_envs auto: {num} environments take {found / 1e9:.3g} GB of the {free / 1e9:.3g} GB free; {beyond}"
+    taken = f"{need(num) / 1e9:.3g} GB of the {free / 1e9:.3g} GB free"
+    line = f"num_envs auto: {num} environments take {taken}; {beyond}"
     return _with(run, num), line
 
 
@@ -79,21 +78,22 @@ def _with(run: Settings, num_envs: int) -> Settings:
     return dataclasses.replace(run, config=dataclasses.replace(run.config, num_envs=num_envs))
 
 
-def _need(run: Settings, num_envs: int, free: int = 0) -> int:
-    """Return the bytes that a run of so many environments takes.
-
-    With `free` a first update is tried where that is enough; if it is not after all, the answer is more than `free`.
-    """
+def _need(run: Settings, num_envs: int) -> int:
+    """Return the bytes that the training of so many environments takes, by its compiled program."""
     planned = make_plan(_with(run, num_envs))
     if isinstance(planned.parts, HostParts):
         raise InputError(f"num_envs auto is for environments in JAX; {run.environment} runs on the host: give a number")
+    return memory.needed(lower_training(planned.parts, planned.shapes).compile())
+
+
+def _runs(run: Settings, num_envs: int) -> bool:
+    """Return whether a first update has enough memory."""
+    planned = make_plan(_with(run, num_envs))
     program = compile_program(planned.parts, planned.shapes)
-    if program.needed > free:
-        return program.needed
     try:
-        jax.block_until_ready(program.advance(program.init(), 1, True)[1])
+        program.advance(program.init(), 1, True)
     except jax.errors.JaxRuntimeError as error:
         if not memory.exhausted(error):
             raise
-        return free + 1
-    return program.needed
+        return False
+    return True

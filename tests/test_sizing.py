@@ -25,7 +25,8 @@ def test_the_largest_number_that_fits_is_found(monkeypatch):
 
 def test_the_search_goes_down_again_and_stops_at_one_update(monkeypatch):
     """Programs of 1000 bytes and 10 per environment, but one of 32 turns out to take more."""
-    monkeypatch.setattr(sizing, "_need", lambda run, num, free=0: 1000 + 10 * num + 9000 * (num == 32))
+    monkeypatch.setattr(sizing, "_need", lambda run, num: 1000 + 10 * num + 9000 * (num == 32))
+    monkeypatch.setattr(sizing, "_runs", lambda run, num: True)
     monkeypatch.setattr(memory, "free", lambda: 1500)
     assert sizing.largest(RUN)[0].config.num_envs == 16
     monkeypatch.setattr(memory, "free", lambda: 10**9)
