@@ -88,7 +88,7 @@ def test_the_learner_learns_from_its_own_side_only(trained):
         state
     )
     first = plays_first(16, 4)
-    garble = lambda x, whose: jnp.where(whose.reshape(1, -1, *[1] * (x.ndim - 2)), x, jnp.asarray(1, x.dtype) - x)
+    garble = lambda x, where: jnp.where(where.reshape(1, -1, *[1] * (x.ndim - 2)), jnp.asarray(1, x.dtype) - x, x)
     sides = {"column": ~first, "row": first}  # of the others: the first side is that of the first name
     changed = rollout._replace(
         action={name: garble(part, sides[name]) for name, part in rollout.action.items()},
