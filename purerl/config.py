@@ -272,7 +272,7 @@ def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
 
 def environment_class(environment: str) -> type | None:
     """Return the class of an environment of ours or the user's; None for one of a suite."""
-    if "/" in environment and ":" not in environment:
+    if "/" in environment and not registry.is_own(environment):
         return None
     found = registry.load(ENVIRONMENTS.get(environment, environment))
     return found if isinstance(found, type) else None

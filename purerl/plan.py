@@ -77,7 +77,7 @@ def make_environment(name: str, parameters: dict[str, Any]) -> Any:
     Raises:
       InputError: if there is none, or it breaks the contract.
     """
-    if ":" not in name:
+    if not registry.is_own(name):
         return registry.make(name, **parameters)
     from purerl.testing.environments import check_contract
 

@@ -336,6 +336,11 @@ def make(env_id: str, **parameters: Any) -> Any:
     return cls(**parameters)
 
 
+def is_own(env_id: str) -> bool:
+    """Return whether an id is a class of the user's, "module:Class", rather than a name that a suite knows."""
+    return ":" in env_id and env_id.partition("/")[0] not in SUITES
+
+
 def names(suite: str | None = None) -> list[str]:
     """Return the ids of the native environments, or of a suite's.
 
