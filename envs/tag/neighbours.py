@@ -53,10 +53,11 @@ def by_insertion(x: Array, y: Array, active: Array, k: int, chunk: int) -> tuple
             for i in range(1, k)
         ]
         near, index = (list(part) for part in zip(first, *rest, strict=True))
-        return (near, index), None
+        return jax.lax.optimization_barrier((near, index)), None
 
     nobody = ([jnp.full(n, FAR)] * k, [jnp.zeros(n, jnp.int32)] * k)
-    (near, index), _ = jax.lax.scan(take_in, nobody, (x, y, active, numbers))
+    # Copies of the list are spared by turns of the loop in one, as long as the barrier keeps them from being merged.
+    (near, index), _ = jax.lax.scan(take_in, nobody, (x, y, active, numbers), unroll=3)
     return jnp.stack(index, axis=1), jnp.stack(near, axis=1) < FAR
 
 
