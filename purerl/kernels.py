@@ -112,7 +112,7 @@ def compile_for_gpu(function: Callable[..., Any], *args: Any) -> GPUProgram:
 def _uncached() -> Any:
     """Compile anew, as a program from the cache comes without its plan."""
     name = "jax_enable_compilation_cache"
-    before = jax.config.read(name)
+    before = getattr(jax.config, name)
     jax.config.update(name, False)
     try:
         yield
