@@ -182,4 +182,4 @@ def _excess(log_ratio: Array) -> Array:
     """Return r - 1 - log r, f32[N]: 0 at r = 1 and positive elsewhere, without cancellation near it."""
     beyond = jnp.expm1(jnp.minimum(log_ratio, 1.0)) - jnp.minimum(log_ratio, 1.0)
     near = jnp.where(jnp.abs(log_ratio) < 0.02, log_ratio**2 * (0.5 + log_ratio / 6.0), beyond)
-    return jnp.where(log_ratio > 1.0, ratio_of(log_ratio) - 1.0 - log_ratio, near)
+    return jnp.where(log_ratio >= 1.0, ratio_of(log_ratio) - 1.0 - log_ratio, near)  # `minimum` has half a slope at 1

@@ -102,12 +102,14 @@ def read(path: Path) -> dict[str, PyTree]:
     """
     try:
         described = json.loads(path.read_text(encoding="utf-8"))
-        if "why_not" in described:
-            why = described["why_not"]
-            raise InputError(f"{path.parent} was made in Python, which alone can go on there (resume=True): {why}")
-        return {name: build(entry) for name, entry in described.items()}
+        if "why_not" not in described:
+            return {name: build(entry) for name, entry in described.items()}
+    except InputError:
+        raise
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
+    why = described["why_not"]
+    raise InputError(f"{path.parent} was made in Python, which alone can go on there (resume=True): {why}")
 
 
 def _name(thing: Any) -> str:

@@ -99,7 +99,7 @@ def devices(size: float) -> Table:
 
 def machinery(size: float) -> Table:
     """What a sweep costs beyond the bare program of the same work."""
-    num_trials, num_seeds, steps = 64, 8, max(2 * ROLLOUT, int(10_240 * size))
+    num_trials, num_seeds, steps = 64, 8, max(2 * ROLLOUT, int(8_192 * size))
     over = {"learning_rate": RATES, "env.gravity": Uniform(8, 12)}
     run = settings("ppo", "CartPole-v1", {"seeds": num_seeds, "devices": 1, "total_timesteps": steps})
     env, config = purerl.make("CartPole-v1"), run.config

@@ -150,6 +150,13 @@ def test_the_first_antithetic_pair_differs():
     np.testing.assert_array_equal(moved(zero, 3, 0.05)(*POINTS, {}), moved(zero, 3, -0.05)(*POINTS, {}))
 
 
+@pytest.mark.parametrize("log_ratio", [-1.0, -0.02, 0.0, 0.02, 1.0, 3.0])
+def test_the_slope_of_the_kl_penalty_where_its_pieces_meet(log_ratio):
+    """D = r - 1 - log r, so dD / d log r = r - 1."""
+    drift = lambda x: KLPenalty()(x[None], jnp.ones(1), {})[0]
+    np.testing.assert_allclose(jax.grad(drift)(jnp.float32(log_ratio)), np.expm1(log_ratio), rtol=1e-3, atol=1e-7)
+
+
 def test_valid_has_a_live_first_gradient():
     """Where LPO's relu is shut at the start, `valid` learns from the first step."""
     shut, alive = (

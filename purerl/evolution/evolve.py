@@ -270,15 +270,16 @@ class Life:
             if self.folder is not None:
                 self.display.line(f"go on with:\n  purerl evolve --resume {self.folder}")
             return 128 + self.stop.signal
-        found = self.evolved()
         if self.folder is not None and distributed.is_first():
             from purerl.evolution.report import write_report
 
             self.display.stage("drawing the report")
+            found = self.evolved()
             summary.write(self.folder / "summary.json", self._summary(found.columns))
             write_report(self.plan, found.columns, found.frames, self.folder / "report")
         self.display.close()
-        first, last = (float(found.columns["mean"][at]) for at in (0, -1))
+        means = self._columns()["mean"]
+        first, last = float(means[0]), float(means[-1])
         self.display.line(f"done: mean {self.options.fitness} of a population {number(first)} -> {number(last)}")
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
@@ -312,10 +313,13 @@ class Life:
         known = [
             (int(at), tree(jnp.asarray(frame))) for at, frame in zip(kept.frame_at, kept.frames, strict=True) if at >= 0
         ]
+        frames = [*known, (self.generation, tree(center))]
+        return Evolved(tree(center), tree(first), frames, self._columns(), plan, self.generation)
+
+    def _columns(self) -> dict[str, np.ndarray]:
+        """Return generations.csv, or what would be in it."""
         if self.folder is not None and (self.folder / "generations.csv").exists():
             columns = read(self.folder / "generations.csv")
         else:
             columns = {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
-        columns = {name: values[columns["generation"] <= self.generation] for name, values in columns.items()}
-        frames = [*known, (self.generation, tree(center))]
-        return Evolved(tree(center), tree(first), frames, columns, plan, self.generation)
+        return {name: values[columns["generation"] <= self.generation] for name, values in columns.items()}

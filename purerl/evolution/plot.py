@@ -132,7 +132,9 @@ def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float 
 
 
 def draw_fitness(columns: Mapping[str, np.ndarray], path: Path, ylabel: str) -> Path:
-    """Write the curve of a population's fitness over generations, and of sigma."""
+    """Write the curve of a population's fitness over generations, and of each task's where there are several."""
+    from matplotlib.ticker import MaxNLocator
+
     figure, axes = _figure(1, 1, (8, 4.2))
     place, x = axes[0, 0], columns["generation"]
     place.plot(x, columns["mean"], color="C0", label="mean of the population")
@@ -144,9 +146,10 @@ def draw_fitness(columns: Mapping[str, np.ndarray], path: Path, ylabel: str) -> 
     for i, name in enumerate(tasks if len(tasks) > 1 else []):
         place.plot(x, columns[name], color=f"C{i + 3}", linewidth=0.9, label=name.removeprefix("mean/"))
     place.set_xlabel("generation")
+    place.xaxis.set_major_locator(MaxNLocator(integer=True))
     place.set_ylabel(ylabel)
     place.grid(alpha=0.25)
-    place.legend(frameon=False)
+    place.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     figure.savefig(path)
     return path
 

@@ -295,8 +295,9 @@ class Sweep:
         self.display.close()
         self.display.line(f"best: return {number(result.best_return)} with {values_told(result.best)}")
         if where is not None:
-            self.display.line(f"see {where}/: trials.csv, curves.npz, best.toml, and the plots; train the best with:")
-            self.display.line(f"  purerl train --config {where / 'best.toml'}")
+            self.display.line(f"see {where}/: trials.csv, curves.npz, best.toml, and the plots")
+            if self.plan.settings.algorithm in ALGORITHMS:
+                self.display.line(f"train the best with:\n  purerl train --config {where / 'best.toml'}")
         return 0
 
 

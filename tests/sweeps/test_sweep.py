@@ -150,11 +150,11 @@ def test_what_has_no_name_in_the_registry(tmp_path):
     result = purerl.sweep(clipped, CartPole(), CONFIG, **settings, **run)
     plan = saved_plan(tmp_path / "run", devices=1)
     assert (plan.factory.func, plan.factory.keywords) == (ppo, {"objective": Clip(epsilon=0.3)})
-    assert (plan.trials, plan.settings.config, plan.mesh.size) == (result.plan.trials, CONFIG, 1)
+    assert (plan.trials, plan.settings.config, plan.mesh.size) == (result.plan.trials, result.plan.settings.config, 1)
     assert resume(tmp_path / "run", plain=True) == 0
 
     own = partial(ppo, objective=lambda log_ratio, advantage, context: -log_ratio * advantage)
-    with pytest.raises(InputError, match=r"which alone can go on there \(resume=True\): <lambda> has no name"):
+    with pytest.raises(InputError, match=r"which alone can go on there \(resume=True\): .*<lambda> has no name"):
         named.write(tmp_path / "run" / named.FILE, factory=own)
         saved_plan(tmp_path / "run")
 
