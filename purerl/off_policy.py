@@ -9,6 +9,7 @@ import optax
 
 from purerl import replay
 from purerl.body import NetworkConfig
+from purerl.branch import any_lane
 from purerl.errors import InputError
 from purerl.replay import Replay
 from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -80,25 +81,31 @@ def learner(
 ) -> Callable[[OffPolicyAgent, Key, Rollout], tuple[OffPolicyAgent, Metrics]]:
     """Return an `Algorithm.update` that stores the rollout and, once learning has started, takes gradient steps."""
 
-    def once(agent: OffPolicyAgent, key: Key) -> tuple[OffPolicyAgent, Metrics]:
+    def once(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
         key_sample, key_step = jax.random.split(key)
-        transitions = memory.sample(agent.replay, key_sample)
-        agent, td_error, metrics = gradient_step(agent, transitions, key_step)
-        stored = memory.update(agent.replay, transitions, td_error)
-        return agent._replace(replay=stored, num_gradient_steps=agent.num_gradient_steps + 1), metrics
+        drawn = memory.sample(agent.replay, key_sample)
+        learned, td_error, metrics = gradient_step(agent, drawn, key_step)
+        counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))
+        stored = memory.update(agent.replay, counted, td_error)
+        learned = learned._replace(replay=(), num_gradient_steps=agent.num_gradient_steps + 1)
+        # The replay is no part of the choice: its copy would cost more than the rest of the update.
+        chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
+        return chosen._replace(replay=stored), jax.tree.map(lambda m: jnp.where(started, m, 0), metrics)
 
-    def learn(agent: OffPolicyAgent, key: Key) -> tuple[OffPolicyAgent, Metrics]:
+    def learn(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
         if config.num_gradient_steps == 1:
-            return once(agent, key)
-        agent, metrics = jax.lax.scan(once, agent, jax.random.split(key, config.num_gradient_steps))
+            return once(agent, key, started)
+        keys = jax.random.split(key, config.num_gradient_steps)
+        agent, metrics = jax.lax.scan(lambda agent, key: once(agent, key, started), agent, keys)
         return agent, jax.tree.map(jnp.mean, metrics)
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
         num_steps = agent.num_steps + config.steps_per_update
         agent = agent._replace(replay=memory.add(agent.replay, rollout), num_steps=num_steps)
-        zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key)[1])
         started = num_steps >= config.learning_starts
-        return jax.lax.cond(started, learn, lambda agent, key: (agent, zeros), agent, key)
+        zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
+        rest = lambda agent, key, started: (agent, zeros)
+        return jax.lax.cond(any_lane(started), learn, rest, agent, key, started)
 
     return update
 

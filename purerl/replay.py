@@ -53,8 +53,9 @@ class Replay(NamedTuple):
 
     init: Callable[[], Any]  # () -> state, empty
     add: Callable[[Any, Rollout], Any]  # (state, rollout[T, B]) -> state
-    sample: Callable[[Any, Key], Any]  # (state, key) -> `Transitions`, or what the algorithm learns from
+    sample: Callable[[Any, Key], Any]  # (state, key) -> `Transitions`, or what the algorithm learns from, with `weight`
     update: Callable[[Any, Any, Array], Any]  # (state, what was drawn, its |TD error| f32[N]) -> state
+    # in `update` a weight of 0 says that a draw does not count
 
 
 def num_rows(capacity: int, num_envs: int, depth: int = 1) -> int:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.custom_batching import custom_vmap
 
+from purerl.branch import any_lane
 from purerl.prng import renew
 from purerl.types import Array, Key, PyTree
 
@@ -78,17 +78,3 @@ def _start(reset: Reset, starts: Starts, episode: Array) -> PyTree:
     keys = jax.vmap(lambda key, number: renew(jax.random.fold_in(key, number)))(starts.key, episode)
     # The barrier keeps XLA from computing the keys anew for every number of a start.
     return jax.vmap(start)(jax.lax.optimization_barrier(keys))
-
-
-@custom_vmap
-def any_lane(condition: Array) -> Array:
-    """Return bool[]: whether any element is true, here or in any lane of the `vmap`s around.
-
-    A branch on it stays a branch when runs are vmapped, where one on `jnp.any` would compute both sides.
-    """
-    return jnp.any(condition)
-
-
-@any_lane.def_vmap
-def _any_lane(axis_size: int, batched: list[bool], condition: Array) -> tuple[Array, bool]:
-    return any_lane(condition), False

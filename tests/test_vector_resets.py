@@ -10,11 +10,11 @@ import pytest
 from scipy import stats
 
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.branch import any_lane
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.prng import GENERATORS, fast, renew
 from purerl.spaces import Box, Discrete
-from purerl.starts import any_lane
 from purerl.train import make_trainer
 from purerl.types import Environment, TimeStep, number, pytree
 from purerl.vector import VectorEnvironment, vectorize

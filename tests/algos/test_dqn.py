@@ -125,6 +125,22 @@ def test_does_nothing_before_learning_starts():
     assert counts == [(16, 0, False), (32, 0, False), (48, 0, False), (64, 20, True), (80, 40, True)]
 
 
+def test_mapped_runs_start_learning_each_in_its_own_time():
+    """One that has started beside one that has not: as alone, and without computing both sides where none has."""
+    algorithm = dqn(SPEC, small(priority_exponent=0.6), network=TABLE)
+    update, agents = jax.jit(algorithm.update), [algorithm.init(jax.random.key(0))]
+    for i in range(4):
+        agents.append(update(agents[-1], jax.random.key(i), loop(True))[0])
+    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), agents[2], agents[3])
+    mapped = jax.vmap(algorithm.update, (0, None, None))
+    together, metrics = jax.jit(mapped)(both, jax.random.key(9), loop(True))
+    assert together.num_gradient_steps.tolist() == [0, 20] and metrics["loss"][0] == 0 < metrics["loss"][1]
+    for i, alone in enumerate(agents[2:4]):
+        after, _ = update(alone, jax.random.key(9), loop(True))
+        jax.tree.map(lambda x, y: np.testing.assert_allclose(x[i], y, rtol=1e-5), together, after)
+    assert "cond[" in str(jax.make_jaxpr(mapped)(both, jax.random.key(9), loop(True)))
+
+
 def test_epsilon_falls_and_random_actions_are_uniform_over_the_legal_ones(key):
     explore = EpsilonGreedy(start=1.0, end=0.2, steps=100.0)
     assert [round(float(explore.epsilon(jnp.int32(t))), 3) for t in (0, 50, 100, 10_000)] == [1.0, 0.6, 0.2, 0.2]
