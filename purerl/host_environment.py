@@ -61,6 +61,9 @@ class HostEnvironment:
     def close(self) -> None:
         """Release what the environments hold."""
 
+    def abandon(self) -> None:
+        """Release what can be while a step hangs: `close` is not called then."""
+
 
 class HostSource:
     """A kind of host environment: what `purerl.make("envpool/Pong-v5")` returns."""

@@ -4,6 +4,7 @@ Serially they are stepped one after the other, otherwise in a process each.
 """
 
 import functools
+import warnings
 from typing import Any
 
 import gymnasium
@@ -64,7 +65,8 @@ class GymnasiumSource(HostSource):
         """Make a vector of them."""
         makers = [functools.partial(_numbered, self._name, self.parameters, i) for i in range(num_envs)]
         if parallel and num_envs > 1:
-            # Forking a process in which JAX's threads run may hang.
+            # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
+            warnings.filterwarnings("ignore", r"(?s).*(Worker-\d|Raising the last exception)", UserWarning)
             vector: Any = gymnasium.vector.AsyncVectorEnv(makers, context="forkserver")
         else:
             vector = gymnasium.vector.SyncVectorEnv(makers)
@@ -102,8 +104,19 @@ class _Batch(HostEnvironment):
         return observation
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        return host_common.step_of(self._vector.step(np.asarray(action)), self._resets)
+        try:
+            values = self._vector.step(np.asarray(action))
+        except Exception as error:  # that of a process comes wrapped in another of its kind
+            inner = error.args[0] if error.args else None
+            raise (inner if isinstance(inner, Exception) else error) from None
+        return host_common.step_of(values, self._resets)
 
     def close(self) -> None:
         processes = isinstance(self._vector, gymnasium.vector.AsyncVectorEnv)
         self._vector.close(**{"terminate": True} if processes else {})
+
+    def abandon(self) -> None:
+        if isinstance(self._vector, gymnasium.vector.AsyncVectorEnv):
+            self._vector.closed = True  # or it would wait for the step when it is collected
+            for process in self._vector.processes:
+                process.kill()

@@ -58,12 +58,11 @@ class Worker:
         return self._wait(f"step {self.steps}")
 
     def close(self) -> None:
-        """End the thread and close the environments; one that hangs is left to the end of the process."""
+        """End the thread and close the environments; a thread that hangs is left to the end of the process."""
         self._jobs.put(None)
         self._thread.join(timeout=2.0)
-        if not self._thread.is_alive():
-            with contextlib.suppress(Exception):
-                self.env.close()
+        with contextlib.suppress(Exception):
+            self.env.abandon() if self._thread.is_alive() else self.env.close()
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
