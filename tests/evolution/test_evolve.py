@@ -99,7 +99,8 @@ def test_one_compilation_serves_all_generations(caplog):
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         assert life.complete() == 0
     compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Finished XLA compilation")]
-    assert len(compiled) == 1 and "advance" in compiled[0]
+    assert sum("jit(advance)" in line for line in compiled) == 1
+    assert len(compiled) < 4, "a few single operations, whatever the number of generations"
 
 
 def test_from_python(tmp_path):
