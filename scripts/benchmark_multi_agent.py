@@ -6,15 +6,19 @@
     scale   TagGridWorld, partial observation: training steps per second over agents x environments
     learn   TagContinuous, 5 + 20: trained taggers against random runners, trained runners against those taggers
 
-Short by default; --long takes the sizes that results are quoted from, and `scale` then writes
-results/multi_agent_scaling.csv and its picture.
+Short by default; --long takes the sizes that results are quoted from and writes what it finds to
+results/multi_agent.csv (`scale`: results/multi_agent_scaling.csv and its picture), from which
+`python scripts/learning_curves.py --table` makes a section of results/README.md. `learn` takes minutes.
 """
 
 import argparse
 import csv
+import dataclasses
+import os
+import platform
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +31,22 @@ from purerl.config import settings
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
 from purerl.evaluate import evaluate
+from purerl.memory import needed
 from purerl.multi_agent import Policy, multi_agent, policies_for
 from purerl.policies import at_random
 from purerl.stats import bootstrap_interval
 from purerl.train import make_train, make_trainer
 
 RESULTS = Path(__file__).parent.parent / "results"
+COLUMNS = ("part", "what", "found", "goal", "machine")
+
+
+class Row(NamedTuple):
+    """A figure that was measured."""
+
+    what: str
+    found: str
+    goal: str = ""
 
 
 class NumpyTag:
@@ -149,7 +163,7 @@ def best_of(function: Any, repeats: int) -> float:
     return min(times)
 
 
-def step(long: bool) -> None:
+def step(long: bool) -> list[Row]:
     """Compare random stepping with NumPy's."""
     env = TagContinuous(num_taggers=5, num_runners=100, side=20.0, time_limit=500, num_neighbours=10)
     num_envs, steps, repeats = 60, 100 if long else 20, 7 if long else 3
@@ -157,10 +171,11 @@ def step(long: bool) -> None:
     ours = num_envs * steps / best_of(lambda: compiled(purerl_key(0)), repeats)
     slow = NumpyTag(env, num_envs)
     theirs = num_envs * 5 / best_of(lambda: [slow.step() for _ in range(5)], repeats)
-    print(f"step: {ours:,.0f} environment steps/s, NumPy {theirs:,.0f}: {ours / theirs:.1f} x")
+    what = "TagContinuous, 5 + 100 agents, 60 environments, random actions: environment steps/s"
+    return [Row(what, f"{ours:,.0f}, {ours / theirs:.1f} x vectorised NumPy's {theirs:,.0f}", "20 x")]
 
 
-def memory(long: bool) -> None:
+def memory(long: bool) -> list[Row]:
     """Compile one step of many agents; tell how long that took and what it needs."""
     env = TagContinuous(num_taggers=50, num_runners=950, side=20.0, num_neighbours=10)
     vector = purerl.vectorize(env, 100)
@@ -169,16 +184,19 @@ def memory(long: bool) -> None:
     action = jax.eval_shape(lambda k: jax.vmap(env.action_space.sample)(jax.random.split(k, 100)), key)
     began = time.perf_counter()
     compiled = jax.jit(vector.step).lower(key, state, action).compile()
-    seconds, size = time.perf_counter() - began, compiled.memory_analysis()
-    assert size is not None
-    total = (size.temp_size_in_bytes + size.argument_size_in_bytes + size.output_size_in_bytes) / 1e9
-    print(f"memory: 1000 agents x 100 environments compile in {seconds:.1f} s and take {total:.2f} GB")
+    seconds, what = time.perf_counter() - began, "TagContinuous, 1000 agents x 100 environments, K = 10"
+    rows = [
+        Row(f"{what}: compiling a step", f"{seconds:.1f} s", "20 s"),
+        Row(f"{what}: its memory", f"{needed(compiled) / 1e9:.2f} GB", "4 GB"),
+    ]
     if long:
         run = stepping(env, 100, 10)
-        print(f"        {100 * 10 / best_of(lambda: run(purerl_key(0)), 3):,.0f} environment steps/s")
+        speed = 100 * 10 / best_of(lambda: run(purerl_key(0)), 3)
+        rows.append(Row(f"{what}: environment steps/s", f"{speed:,.0f}"))
+    return rows
 
 
-def train(long: bool) -> None:
+def train(long: bool) -> list[Row]:
     """Train WarpDrive's shipped gridworld configuration."""
     settled = settings("a2c", "TagGridWorld", {})
     env, config = purerl.make("TagGridWorld", **settled.parameters), settled.config
@@ -192,10 +210,14 @@ def train(long: bool) -> None:
     returns = returns[~np.isnan(returns)]
     part = max(1, len(returns) // 5)
     first, last = returns[:part].mean(), returns[-part:].mean()
-    print(f"train: {speed:,.0f} environment steps/s; a tagger's return {first:.3f} -> {last:.3f}")
+    what = "TagGridWorld, A2C as WarpDrive ships it"
+    return [
+        Row(f"{what}: environment steps/s", f"{speed:,.0f}"),
+        Row(f"{what}: a tagger's return, first and last fifth of {updates} updates", f"{first:.3f}, {last:.3f}"),
+    ]
 
 
-def scale(long: bool) -> None:
+def scale(long: bool) -> list[Row]:
     """Measure training over agents x environments; write the table and its picture."""
     agents, envs = ((5, 50, 500), (20, 100, 400)) if long else ((5, 50), (20, 80))
     rows = []
@@ -209,11 +231,12 @@ def scale(long: bool) -> None:
             seconds = best_of(lambda one=one, state=state: one(state), 5)
             speed = config.steps_per_update / seconds
             rows.append((n, num_envs, round(speed), round(speed * n)))
-            print(
-                f"scale: {n:5} agents x {num_envs:4} environments: {speed:11,.0f} steps/s, {speed * n:13,.0f} of agents"
-            )
+            print(f"scale: {n:5} x {num_envs:4}: {speed:11,.0f} steps/s, {speed * n:13,.0f} of agents", flush=True)
     if long:
         _write(rows)
+    least, most = rows[0], rows[-1]
+    told = f"{least[3]:,} and {most[3]:,}"
+    return [Row(f"TagGridWorld, A2C: agent steps/s of {least[0]} x {least[1]} and of {most[0]} x {most[1]}", told)]
 
 
 def _write(rows: list[tuple[int, int, int, int]]) -> None:
@@ -234,7 +257,7 @@ def _write(rows: list[tuple[int, int, int, int]]) -> None:
     figure.savefig(RESULTS / "multi_agent_scaling.png", dpi=150)
 
 
-def learn(long: bool) -> None:
+def learn(long: bool) -> list[Row]:
     """Train taggers against random runners, then runners against those taggers, and count."""
     settled = settings("ppo", "TagContinuous", {})
     env, config = purerl.make("TagContinuous", **settled.parameters), settled.config
@@ -270,25 +293,40 @@ def learn(long: bool) -> None:
         }
 
     found = jax.device_get(jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(0), seeds)))
+    rows = []
     for name, values in found.items():
-        low, high = bootstrap_interval(values, statistic=np.mean)
-        print(f"learn: {name}: {values.mean():.2f} ({low:.2f} .. {high:.2f}), {seeds} seeds of {steps:,} steps")
+        low, high = bootstrap_interval(jax.random.key(0), values, statistic=jnp.mean)
+        told = f"{values.mean():.2f} ({low:.2f} .. {high:.2f})"
+        rows.append(Row(f"TagContinuous, 5 + 20 agents, {seeds} seeds of {steps:,} steps: {name}", told))
     pairs = (
-        ("tags of trained taggers", "tags of random taggers"),
-        ("steps of trained runners", "steps of random runners"),
+        ("tags of trained taggers", "tags of random taggers", "3 x"),
+        ("steps of trained runners", "steps of random runners", "2 x"),
     )
-    for better, worse in pairs:
-        print(f"learn: {better} / {worse}: {found[better].mean() / found[worse].mean():.2f} x")
+    for better, worse, goal in pairs:
+        ratio = found[better] / np.maximum(found[worse], 1e-9)
+        low, high = bootstrap_interval(jax.random.key(0), ratio, statistic=jnp.mean)
+        rows.append(Row(f"{better} / {worse}", f"{ratio.mean():.2f} x ({low:.2f} .. {high:.2f})", goal))
+    return rows
 
 
 def survival(env: TagContinuous) -> TagContinuous:
     """Return the game where a runner's return is the number of steps that it survives."""
-    import dataclasses
-
     return dataclasses.replace(env, step_reward=1.0, tag_penalty=0.0, end_of_game_reward=0.0)
 
 
 PARTS = {"step": step, "memory": memory, "train": train, "scale": scale, "learn": learn}
+
+
+def record(part: str, rows: list[Row]) -> None:
+    """Put a part's rows in place of those that results/multi_agent.csv has of it."""
+    path, machine = RESULTS / "multi_agent.csv", f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}"
+    machine = f"{machine}, jax {jax.__version__}, {jax.default_backend()}"
+    kept = []
+    if path.exists():
+        with path.open(newline="") as file:
+            kept = [tuple(row.values()) for row in csv.DictReader(file) if row["part"] != part]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *kept, *((part, *row, machine) for row in rows)])
 
 
 def main() -> None:
@@ -297,9 +335,12 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", choices=[*PARTS, "all"], default="all")
     parser.add_argument("--long", action="store_true", help="the sizes that results are quoted from")
     given = parser.parse_args()
-    wanted = list(PARTS) if "all" in given.parts else given.parts
-    for name in wanted:
-        PARTS[name](given.long)
+    for name in PARTS if "all" in given.parts else given.parts:
+        rows = PARTS[name](given.long)
+        for row in rows:
+            print(f"{name}: {row.what}: {row.found}{f' (goal: {row.goal})' if row.goal else ''}", flush=True)
+        if given.long:
+            record(name, rows)
 
 
 if __name__ == "__main__":

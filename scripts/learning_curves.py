@@ -9,6 +9,7 @@ A finished curve is kept unless --again is given; one that was stopped goes on w
 """
 
 import argparse
+import csv
 import dataclasses
 import json
 import shutil
@@ -143,7 +144,28 @@ def table(results: Path = FOLDER) -> str:
         lines += ["", f"## {task}", "", _conditions(task), "", f"![]({task.replace('/', '-')}.png)", ""]
         lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
         lines += ["|---|---|---|---|---|---|---|---|", *rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *_many_agents(results)]) + "\n"
+
+
+def _many_agents(results: Path) -> list[str]:
+    """Return the section of what `scripts/benchmark_multi_agent.py --long` has measured."""
+    lines, path = [], results / "multi_agent.csv"
+    if path.exists():
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = [
+                f"| {row['what']} | {row['found']} | {row['goal']} | {row['machine']} |" for row in csv.DictReader(file)
+            ]
+        lines += [
+            "",
+            "## Many agents",
+            "",
+            "By `python scripts/benchmark_multi_agent.py --long`; intervals are 95% over seeds.",
+        ]
+        lines += ["", "| what | found | goal | machine |", "|---|---|---|---|", *rows]
+    if lines and (results / "multi_agent_scaling.png").exists():
+        lines += ["", "Agents x environments, trained by A2C ([table](multi_agent_scaling.csv)):", ""]
+        lines += ["![](multi_agent_scaling.png)"]
+    return lines
 
 
 def _rows(task: str, results: Path) -> list[str]:
