@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+import re
 import subprocess
 import sys
 import tempfile
@@ -89,7 +90,8 @@ class Contender:
             self.process.communicate(timeout=60)
         self.errors.seek(0)
         lines = [line.strip() for line in self.errors.read().splitlines() if line.strip()]
-        self.last_words = lines[-1][:200] if lines else f"it ended with {self.process.returncode}"
+        named = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(Error|Exception)\b", line)]  # notes may follow
+        self.last_words = (named or lines or [f"it ended with {self.process.returncode}"])[-1][:200]
         self.errors.close()
 
     def __enter__(self) -> "Contender":

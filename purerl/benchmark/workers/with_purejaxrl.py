@@ -68,6 +68,9 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     settings = {NAMES[name]: value for name, value in task["settings"].items() if name in NAMES}
     settings |= {"ENV_NAME": task["environment"], "TOTAL_TIMESTEPS": task["steps"], "DEBUG": False}
     if task["algorithm"] == "dqn":
+        import wrappers  # pyright: ignore[reportMissingImports]
+
+        sys.modules["gymnax.wrappers.purerl"] = wrappers  # its own of five values: gymnax's have six now
         from dqn import make_train  # pyright: ignore[reportMissingImports]
 
         settings |= {
