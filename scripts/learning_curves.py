@@ -15,7 +15,8 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from purerl.types import Algorithm, Config, EnvironmentSpec
 RUNS = Path("runs") / "curves"
 ROWS = 100  # of a curve
 RANDOM_SEEDS = 5
+HOST_SUITES = ("ale", "envpool", "gymnasium")  # a check's seeds are vmapped, which these cannot be
 HOST_EPISODES = 32  # of the random policy and a seed, where environments run on the host
 CHECK_SEEDS = 4
 CHECK_STEPS = 60_000  # environment steps per seed of a check
@@ -94,7 +96,9 @@ def random_policy(spec: EnvironmentSpec, settings: Config) -> Algorithm:
     return Algorithm(lambda key: (), lambda num_envs: (), act, lambda agent, key, rollout: (agent, {}))
 
 
-def play_randomly(task: str, parameters: dict[str, Any], again: bool, results: Path = FOLDER) -> None:
+def play_randomly(
+    task: str, again: bool, results: Path = FOLDER, parameters: Mapping[str, Any] = types.MappingProxyType({})
+) -> None:
     """Write what the random policy reaches on a task, with the environment's parameters where they are not its own."""
     path = path_of(task, "random", results)
     if path.exists() and not again:
@@ -141,7 +145,7 @@ def table(results: Path = FOLDER) -> str:
         rows = _rows(task, results)
         if not rows:
             continue
-        lines += ["", f"## {task}", "", _conditions(task), "", f"![]({task.replace('/', '-')}.png)", ""]
+        lines += ["", f"## {task}", "", _conditions(task, results), "", f"![]({task.replace('/', '-')}.png)", ""]
         lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
         lines += ["|---|---|---|---|---|---|---|---|", *rows]
     return "\n".join([*lines, *_many_agents(results)]) + "\n"
@@ -191,8 +195,12 @@ def _short(value: Any) -> str:
     return f"{float(value):.1f}" if abs(value) >= 10 else f"{float(value):.2f}"
 
 
-def _conditions(task: str) -> str:
-    """Return what a number must be told with: time limit, sticky actions, action set."""
+def _conditions(task: str, results: Path) -> str:
+    """Return what a number must be told with: time limit, sticky actions, action set; of a suite's, all settings."""
+    if "/" in task:  # the suite may not be installed here
+        labels = [figure.label for figure in FIGURES if figure.task == task]
+        made = next(path for label in labels if (path := path_of(task, label, results)).exists())
+        return "; ".join(f"{name}: {value}" for name, value in read(made).head.get("env", {}).items()) + "."
     env = registry.make(task)
     limit = getattr(env, "time_limit", None)
     told = [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
@@ -245,7 +253,7 @@ def check_all(figures: Sequence[Figure]) -> int:
     """Compare everything that is published; return the exit code, 1 if something got worse."""
     worse = 0
     for figure in figures:
-        if not path_of(figure.task, figure.label).exists():
+        if not path_of(figure.task, figure.label).exists() or figure.task.partition("/")[0] in HOST_SUITES:
             continue
         found = check(figure)
         worse += found.worse
@@ -294,7 +302,7 @@ def main(args: Sequence[str] | None = None) -> int:
         code = train(figure, given.seeds, given.again)
         if code:
             return code
-        play_randomly(figure.task, settings_for(figure).parameters, given.again)
+        play_randomly(figure.task, given.again, parameters=settings_for(figure).parameters)
         make_pages([figure.task])
     return 0
 
