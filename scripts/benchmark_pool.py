@@ -214,7 +214,8 @@ def inside(task: str, num_envs: int, how: str) -> Callable[[], Callable[[], int]
 
         body = {"xla": by_xla, "io_callback": by_callback}.get(how)
         loop = jax.jit(lambda carry: jax.lax.scan(body, carry, None, STEPS)[0]) if body else None
-        chosen, carry = jax.jit(choose), [(handle, jax.numpy.asarray(first))]
+        chosen = jax.jit(choose)
+        carry: list[Any] = [(handle, jax.numpy.asarray(first))]
 
         def go() -> int:
             if loop:
