@@ -137,7 +137,8 @@ def test_mapped_runs_start_learning_each_in_its_own_time():
     assert together.num_gradient_steps.tolist() == [0, 20] and metrics["loss"][0] == 0 < metrics["loss"][1]
     for i, alone in enumerate(agents[2:4]):
         after, _ = update(alone, jax.random.key(9), loop(True))
-        jax.tree.map(lambda x, y: np.testing.assert_allclose(x[i], y, rtol=1e-5), together, after)
+        one = jax.tree.map(lambda x, i=i: x[i], together)
+        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), one, after)
     assert "cond[" in str(jax.make_jaxpr(mapped)(both, jax.random.key(9), loop(True)))
 
 
