@@ -140,7 +140,7 @@ def compilations(size: float) -> Table:
 
 def halving(size: float) -> Table:
     """The learning rate that successive halving finds, against that of the full grid, and the steps that both take."""
-    num_trials, num_seeds, steps = 27, 4, max(9 * ROLLOUT, int(20_480 * size))
+    num_trials, num_seeds, steps = 27, 8, max(9 * ROLLOUT, int(40_960 * size))
     env, config = purerl.make("CartPole-v1"), dataclasses.replace(PPOConfig(), hidden_sizes=(16, 16))
     search = {"over": {"learning_rate": LogUniform(1e-5, 1.0)}, "num_trials": num_trials, "num_seeds": num_seeds}
     rows: list[list[Any]] = []

@@ -13,7 +13,7 @@ from purerl.evolution.distill import distill
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.lifetimes import Plug, Task
 from purerl.evolution.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
-from purerl.evolution.plan import EvolveOptions, EvolvePlan
+from purerl.evolution.plan import EvolveOptions, EvolvePlan, choose_mesh
 from purerl.evolution.plot import ADVANTAGE, LOG_RATIO, objective_of, surface
 from purerl.evolution.strategies import OpenES
 from purerl.objectives import ActorCriticLoss, Clip, Drifting
@@ -28,7 +28,8 @@ def evolved(argument="objective", candidate=None):
     candidate = Drifting(drift=DPO()) if candidate is None else candidate
     task = Task("CartPole-v1", purerl.make("CartPole-v1"), CONFIG, 256)
     options = EvolveOptions(population=2, generations=2)
-    plan = EvolvePlan("dpo", options, candidate, Plug(ppo, argument), (task,), OpenES(population=2), "")
+    learner, strategy = Plug(ppo, argument), OpenES(population=2)
+    plan = EvolvePlan("dpo", options, candidate, learner, (task,), strategy, "", choose_mesh(options))
     return Evolved(candidate, candidate, [(0, candidate)], {}, plan, 2)
 
 
