@@ -91,14 +91,13 @@ def make_environment(name: str, parameters: dict[str, Any]) -> Any:
     return env
 
 
-def new_folder(run: Settings, out: Path | None, prefix: str = "") -> Path:
-    """Make the folder of a run, `runs/<prefix><algorithm>-<environment>-<n>` if none is named, and return it.
+def new_folder(out: Path | None, *words: str) -> Path:
+    """Make a folder, `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1` if none is named, and return it.
 
     Raises:
       InputError: if it exists or cannot be written.
     """
-    name = f"{prefix}{run.algorithm}-{run.environment.replace('/', '-').replace(':', '-')}"
-    n = 1
+    name, n = "-".join(words).replace("/", "-").replace(":", "-"), 1
     while True:
         folder = out or Path("runs") / f"{name}-{n}"
         try:

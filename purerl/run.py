@@ -52,7 +52,7 @@ def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_a
         print(told)
 
     def make_folder() -> str:
-        folder = new_folder(run, out)
+        folder = new_folder(out, run.algorithm, run.environment)
         (folder / "config.toml").write_text(dump(planned.settings, planned.env), encoding="utf-8")
         return str(folder)
 

@@ -25,7 +25,7 @@ from purerl.evolution.program import Kept, compile_generation, nothing, template
 from purerl.evolution.rows import COLUMNS, Shown, row_of
 from purerl.interrupt import Stop
 from purerl.log import Log, read
-from purerl.plan import check_same, lock
+from purerl.plan import check_same, lock, new_folder
 from purerl.types import PyTree
 
 
@@ -73,7 +73,7 @@ def evolve(
         if resume and folder.exists():
             check_same(folder / FILE, plan.text, "evolution")
             return "go on"
-        _make(folder, plan)
+        _new_folder(plan, folder)
         parts = {"candidate": candidate, "learner": learner, "tasks": tuple(tasks), "strategy": strategy}
         named.write(folder / named.FILE, **parts)
         return ""
@@ -87,15 +87,7 @@ def evolve(
 
 def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int:
     """Evolve from the beginning, into `out` or runs/evolve-OBJECTIVE-N; return the exit code."""
-
-    def make_folder() -> str:
-        folder, n = out, 1
-        while folder is None or (out is None and folder.exists()):
-            folder, n = Path("runs") / f"evolve-{plan.name.replace(':', '-')}-{n}", n + 1
-        _make(folder, plan)
-        return str(folder)
-
-    return Life(plan, Path(distributed.first_does(make_folder)), plain).complete()
+    return Life(plan, Path(distributed.first_does(lambda: _new_folder(plan, out))), plain).complete()
 
 
 def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
@@ -122,14 +114,10 @@ def load(folder: str | Path) -> Evolved:
     return life.evolved()
 
 
-def _make(folder: Path, plan: EvolvePlan) -> None:
-    try:
-        folder.mkdir(parents=True)
-        (folder / FILE).write_text(plan.text, encoding="utf-8")
-    except FileExistsError:
-        raise InputError(f"{folder} exists; name another --out, or go on there with --resume {folder}") from None
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror}") from None
+def _new_folder(plan: EvolvePlan, out: Path | None) -> str:
+    folder = new_folder(out, "evolve", plan.name)
+    (folder / FILE).write_text(plan.text, encoding="utf-8")
+    return str(folder)
 
 
 class Life:

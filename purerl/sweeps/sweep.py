@@ -142,7 +142,7 @@ def _settings(algorithm: Any, env: Any, config: Any, options: RunOptions) -> tup
 
 
 def _new_folder(plan: SweepPlan, out: Path | None) -> str:
-    folder = new_folder(plan.settings, out, "sweep-")
+    folder = new_folder(out, "sweep", plan.settings.algorithm, plan.settings.environment)
     (folder / "sweep.toml").write_text(dump_sweep(plan), encoding="utf-8")
     return str(folder)
 
