@@ -1,7 +1,8 @@
 """Trees as text: what a sweep or an evolution made in Python consists of, so that a command can go on with it.
 
 Classes and functions are written by their name, "module:name", everything in them by value. Reading imports the
-modules that are named, as `purerl evolve module:function` does, and runs nothing else.
+modules that are named, as `purerl evolve module:function` does, and runs nothing else. Functions of other packages
+come back with numbers and arrays as arguments, never with text: a file cannot prepare a call such as `os.system("...")`.
 """
 
 import dataclasses
@@ -71,6 +72,8 @@ def build(described: Any) -> PyTree:
             return registry.load(path)
         case {"partial": path, "of": parts}:
             function, arguments, keywords = (build(part) for part in parts)
+            if not _ours(function) and any(isinstance(leaf, str) for leaf in jax.tree.leaves((arguments, keywords))):
+                raise InputError(f"{_name(function)} is not purerl's: it takes numbers and arrays from a file, no text")
             kind = {"functools:partial": functools.partial}.get(path, jax.tree_util.Partial)
             return kind(function, *arguments, **keywords)
         case {"class": path, "fields": own}:
@@ -110,6 +113,10 @@ def read(path: Path) -> dict[str, PyTree]:
         raise InputError(f"cannot read {path}: {error}") from None
     why = described["why_not"]
     raise InputError(f"{path.parent} was made in Python, which alone can go on there (resume=True): {why}")
+
+
+def _ours(thing: Any) -> bool:
+    return (getattr(thing, "__module__", None) or "").partition(".")[0] == "purerl"
 
 
 def _name(thing: Any) -> str:

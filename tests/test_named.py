@@ -57,6 +57,12 @@ def test_nothing_is_made_but_what_was_written(tmp_path):
     (tmp_path / named.FILE).write_text('{"tree": {"class": "os:system", "fields": {"command": "true"}}}')
     with pytest.raises(InputError, match="os:system is no dataclass"):
         named.read(tmp_path / named.FILE)
+    call = (
+        '{"tree": {"partial": "functools:partial", "of": [{"name": "os:system"}, {"tuple": ["true"]}, {"dict": {}}]}}'
+    )
+    (tmp_path / named.FILE).write_text(call)
+    with pytest.raises(InputError, match="takes numbers and arrays from a file, no text"):
+        named.read(tmp_path / named.FILE)
     (tmp_path / named.FILE).write_text('{"tree": {"partial": "os:system", "of": [{"name": "os:getcwd"}, ')
     with pytest.raises(InputError, match="cannot read"):
         named.read(tmp_path / named.FILE)
