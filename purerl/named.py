@@ -2,7 +2,7 @@
 
 Classes and functions are written by their name, "module:name", everything in them by value. Reading imports the
 modules that are named, as `purerl evolve module:function` does, and runs nothing else. Functions of other packages
-come back with numbers and arrays as arguments, never with text: a file cannot prepare a call such as `os.system("...")`.
+come back with numbers and arrays as arguments, never with text: a file cannot prepare a call of `os.system`.
 """
 
 import dataclasses
