@@ -19,7 +19,9 @@ PONG = {  # 2M frames, for two cores and an evening
     "total_timesteps": 500_000,
     "num_envs": 16,
     "rollout_length": 64,
-    "learning_rate": 5e-4,
+    "learning_rate": 1e-3,
+    "anneal_learning_rate": False,
+    "entropy_coefficient": 0.004,
     "value_coefficient": 0.5,
     "network": "mnih2013",
     "hidden_sizes": [256],
@@ -72,6 +74,7 @@ FIGURES = (
     *(Figure(task, "ppo", variant="feedforward", changes={"core": "none"}) for task in MEMORY),
     *(Figure(task, "r2d2") for task in MEMORY),
     *(Figure(task, "dqn") for task in MEMORY),
+    Figure("envpool/CartPole-v1", "ppo"),
     Figure("envpool/Pong-v5", "ppo", variant="2M-frames", changes=PONG, seeds=1),
 )
 
