@@ -13,7 +13,7 @@ from purerl.config import Settings
 from purerl.cost import operations
 from purerl.errors import InputError
 from purerl.memory import nbytes
-from purerl.plan import make_environment
+from purerl.plan import environment_of
 from purerl.prng import convert
 from purerl.train import TrainState, collect, make_trainer
 from purerl.types import Config
@@ -68,7 +68,7 @@ def explain(run: Settings) -> Explanation:
     Raises:
       InputError: if the run is not possible.
     """
-    env = make_environment(run.environment, run.parameters)
+    env = environment_of(run)
     factory, config = policies.assemble(run, env)
     trainer = make_trainer(factory, env, config)
     config = _short_wait(config)
@@ -78,14 +78,14 @@ def explain(run: Settings) -> Explanation:
     key = convert(jax.random.key(0), config.prng)
 
     def rollout(state: TrainState) -> Any:
-        return collect(trainer.algorithm, trainer.environment, state, key, config.rollout_length)
+        return collect(*trainer.collecting, state, key, config.rollout_length)
 
     def environment_alone(state: TrainState) -> Any:
         action = jax.vmap(env.action_space.sample)(jax.random.split(key, config.num_envs))
 
         def step(carry: tuple, key: Any) -> tuple[tuple, Any]:
             vector, _ = carry
-            vector, observation, taken = trainer.environment.step(key, vector, action)
+            vector, observation, taken = trainer.collecting[1].step(key, vector, action)
             return (vector, observation), taken
 
         return jax.lax.scan(step, (state.vector, state.observation), jax.random.split(key, config.rollout_length))

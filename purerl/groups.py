@@ -9,7 +9,8 @@ from purerl.errors import InputError, unknown
 from purerl.spaces import Dict, Discrete, Space, Stacked
 from purerl.types import Array, Environment, EnvironmentSpec, Key, PyTree
 
-RESERVED = ("active", "global_state")  # in an observation, beside the groups
+FLAGS = ("active", "turn")  # in an observation, {group: bool[n]}: who is in the game, and whose action counts
+RESERVED = (*FLAGS, "global_state")  # likewise, beside the groups
 
 
 def sizes(env: Environment | EnvironmentSpec) -> dict[str, int]:
@@ -45,11 +46,11 @@ def check(name: str, env: Environment | EnvironmentSpec) -> None:
             raise InputError(
                 f"{name}.observation_space['{group}'] must be a Stacked space of {n} agents, as the actions"
             )
-    active = seen["active"].struct if "active" in seen else {}
-    for group, leaf in active.items():
-        if group not in agents or (leaf.shape, leaf.dtype) != ((agents[group],), jnp.bool_):
-            wanted = f"bool[{agents[group]}]" if group in agents else "of a group"
-            raise InputError(f"{name}.observation_space['active']['{group}'] must be {wanted}")
+    for flag in FLAGS:
+        for group, leaf in (seen[flag].struct if flag in seen else {}).items():
+            if group not in agents or (leaf.shape, leaf.dtype) != ((agents[group],), jnp.bool_):
+                wanted = f"bool[{agents[group]}]" if group in agents else "of a group"
+                raise InputError(f"{name}.observation_space['{flag}']['{group}'] must be {wanted}")
 
 
 def mean_reward(reward: PyTree) -> Array:

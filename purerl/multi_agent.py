@@ -2,7 +2,8 @@
 
 Each policy's algorithm sees its agents as a batch: B environments with n agents are B x n of its own. Observations,
 actions, rewards and memories are flattened on the way in and folded back on the way out, so that whatever trains one
-agent trains many. An agent's episode terminates when it leaves the game; steps after that do not count.
+agent trains many. An agent's episode terminates when it leaves the game; steps after that do not count. Where agents
+take turns, each learns from its own (`purerl.turns`) and remembers nothing of the others'.
 """
 
 import dataclasses
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 from purerl import groups
 from purerl.errors import InputError, unknown
 from purerl.spaces import Dict, Space, Stacked
+from purerl.turns import own_turns
 from purerl.types import (
     Algorithm,
     Array,
@@ -48,6 +50,11 @@ class MultiAgentConfig(Config):
     """Settings of several policies in one environment; steps are the environment's."""
 
     policies: Mapping[str, Policy] = number(default=None, doc="by name")
+
+    @property
+    def rebuild_observations(self) -> bool:
+        """Whether rollouts keep states, as the settings of the policies that learn say."""
+        return any(policy.config.rebuild_observations for policy in self.policies.values() if not policy.frozen)
 
 
 class Part(NamedTuple):
@@ -97,9 +104,10 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
         action, after, extras, keys = {}, {}, {}, keys_of(key)
         for name, part in parts.items():
             seen = _fold(_seen(part, observation, 1), part, 0)
-            chosen, kept, extra = part.algorithm.act(
-                agent[name], _fold(memory[name], part, 0), keys[name], seen, explore
-            )
+            before = _fold(memory[name], part, 0)
+            chosen, kept, extra = part.algorithm.act(agent[name], before, keys[name], seen, explore)
+            if "turn" in observation and not part.joint:
+                kept = _where(_together(part, observation["turn"], 1).reshape(-1), kept, before)
             action |= _by_group(part, _unfold(chosen, part), 1)
             after[name], extras[name] = _unfold(kept, part), _unfold(extra, part)
         return action, after, extras
@@ -143,6 +151,11 @@ def _check(spec: EnvironmentSpec, config: MultiAgentConfig) -> None:
                 raise InputError(f"group '{group}' has two policies, '{owner[group]}' and '{name}'; it must have one")
             owner[group] = name
         _same_spaces(spec, name, policy.groups)
+    for name, policy in config.policies.items():
+        if config.rebuild_observations and not policy.frozen and not policy.config.rebuild_observations:
+            raise InputError(
+                f"rebuild_observations: policy '{name}' needs observations; it is for all policies or none"
+            )
     if missing := [group for group in names if group not in owner]:
         raise InputError(f"no policy for the groups: {', '.join(missing)}; policies: {', '.join(config.policies)}")
 
@@ -165,6 +178,8 @@ def _part(spec: EnvironmentSpec, config: MultiAgentConfig, policy: Policy) -> Pa
         bool(getattr(policy.config, "centralised_critic", False)) and "global_state" in spec.observation_space.spaces
     )
     joint = bool(getattr(policy.config, "joint", False))
+    if joint and "turn" in spec.observation_space.spaces:
+        raise InputError("agents that take turns cannot be learned as a team, whose value is that of acting together")
     seen, done = (space.spaces[policy.groups[0]].space for space in (spec.observation_space, spec.action_space))
     if central:
         seen = _with_global(seen, spec.observation_space.spaces["global_state"])
@@ -172,7 +187,8 @@ def _part(spec: EnvironmentSpec, config: MultiAgentConfig, policy: Policy) -> Pa
         seen, done = Stacked(space=seen, n=sum(sizes)), Stacked(space=done, n=sum(sizes))
     agents = 1 if joint else sum(sizes)
     own = config_of(config, policy.config, agents)
-    algorithm = policy.algorithm(EnvironmentSpec(seen, done), own)
+    look = spec.view and (lambda seen, look=spec.view: look(seen, policy.groups))
+    algorithm = policy.algorithm(EnvironmentSpec(seen, done, look), own)
     return Part(algorithm, policy.groups, sizes, central, joint, policy.frozen, policy.agent)
 
 
@@ -213,8 +229,7 @@ def _begin_agent(name: str, part: Part, key: Key) -> PyTree:
 
 def _seen(part: Part, observation: PyTree, axis: int) -> PyTree:
     """Return what a policy's agents see, the agents of its groups side by side along `axis`."""
-    groups = [observation[group] for group in part.groups]
-    seen = groups[0] if len(groups) == 1 else jax.tree.map(lambda *xs: jnp.concatenate(xs, axis), *groups)
+    seen = _together(part, observation, axis)
     if not part.central:
         return seen
     many = lambda x: jnp.repeat(jnp.expand_dims(x, axis), part.num_agents, axis)
@@ -245,16 +260,24 @@ def _unfold(tree: PyTree, part: Part) -> PyTree:
     return jax.tree.map(lambda x: x.reshape(-1, part.num_agents, *x.shape[1:]), tree)
 
 
+def _together(part: Part, by_group: PyTree, axis: int) -> PyTree:
+    """Return what is of a policy's groups, side by side along the axis of agents."""
+    found = [by_group[group] for group in part.groups]
+    return found[0] if len(found) == 1 else jax.tree.map(lambda *xs: jnp.concatenate(xs, axis), *found)
+
+
+def _where(condition: Array, on_true: PyTree, on_false: PyTree) -> PyTree:
+    """Choose between two trees by agent, bool[B x n]."""
+    choose = lambda x, y: jnp.where(condition.reshape(-1, *[1] * (x.ndim - 1)), x, y)
+    return jax.tree.map(choose, on_true, on_false)
+
+
 def _own_rollout(name: str, part: Part, rollout: Rollout) -> Rollout:
     """Return what a policy's agents went through, [T, B x n]; a joint policy's rewards and endings are [T, B]."""
-    together = (
-        lambda tree: tree[part.groups[0]]
-        if len(part.groups) == 1
-        else jnp.concatenate([tree[group] for group in part.groups], axis=2)
-    )
+    together = lambda tree: _together(part, tree, 2)
     fold = lambda tree: _fold(tree, part, 1)
     observation, following = (_seen(part, seen, 2) for seen in (rollout.observation, rollout.next_observation))
-    action = _seen(part._replace(central=False), rollout.action, 2)
+    action = together(rollout.action)
     reward, mask = together(rollout.reward), None
     terminated, truncated = rollout.terminated, rollout.truncated
     if part.joint:
@@ -266,7 +289,7 @@ def _own_rollout(name: str, part: Part, rollout: Rollout) -> Rollout:
             left = mask & ~together(rollout.next_observation["active"])
             terminated, truncated, mask = terminated | left, truncated & ~left, fold(mask)
         reward, terminated, truncated = fold(reward), fold(terminated), fold(truncated)
-    return Rollout(
+    own = Rollout(
         fold(observation),
         fold(action),
         reward,
@@ -277,3 +300,7 @@ def _own_rollout(name: str, part: Part, rollout: Rollout) -> Rollout:
         _fold(rollout.memory[name], part, 0),
         mask,
     )
+    if "turn" not in rollout.observation:
+        return own
+    turns = (fold(together(seen["turn"])) for seen in (rollout.observation, rollout.next_observation))
+    return own_turns(own, *turns)

@@ -16,6 +16,7 @@ from purerl.host import HostTrainer, make_host_trainer
 from purerl.host_program import HostParts, source_of
 from purerl.program import Functions, Progress
 from purerl.train import Trainer, make_trainer
+from purerl.types import Environment
 
 ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
 
@@ -45,7 +46,7 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     """
     config, options = run.config, run.options
     mesh = mesh or devices.choose(options.devices, options.mesh, options.seeds, config.num_envs)  # before JAX is used
-    env = make_environment(run.environment, run.parameters)
+    env = environment_of(run)
     factory, config = policies.assemble(run, env)
     source = source_of(env, run.environment, options, config)
     if source is not None:
@@ -69,6 +70,16 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
     return Plan(run, env, trainer, parts, program.template(parts), num_updates, log_interval, eval_interval)
+
+
+def environment_of(run: Settings) -> Any:
+    """Return a run's environment, with self-play the game as both sides play it.
+
+    Raises:
+      InputError: as `make_environment`.
+    """
+    env = make_environment(run.environment, run.parameters)
+    return env.for_self_play() if run.options.self_play and isinstance(env, Environment) else env
 
 
 def make_environment(name: str, parameters: dict[str, Any]) -> Any:

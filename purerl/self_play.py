@@ -43,6 +43,11 @@ class SelfPlayConfig(Config):
     policy: Any = number(default=None, doc="its settings")
     num_selves: int = static(default=8, doc="earlier selves that are kept, P", at_least=1)
 
+    @property
+    def rebuild_observations(self) -> bool:
+        """Whether rollouts keep states, as the policy's settings say."""
+        return self.policy.rebuild_observations
+
 
 class SelfPlayAgent(NamedTuple):
     """What is learned, and who it was before."""
@@ -96,7 +101,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
     def side(tree: PyTree, first: Array | np.ndarray, axis: int = 0) -> PyTree:
         """Return what the side of the learner (`first`), or of the others, sees, does or gets."""
         one = {SELF: choose(first, tree[sides[0]], tree[sides[1]], axis)}
-        return one | ({"active": side(tree["active"], first, axis)} if "active" in tree else {})
+        return one | {flag: side(tree[flag], first, axis) for flag in groups.FLAGS if flag in tree}
 
     def update(agent: SelfPlayAgent, key: Key, rollout: Rollout) -> tuple[SelfPlayAgent, Metrics]:
         first = plays_first(config.num_envs, num)
@@ -184,7 +189,8 @@ def _sides(spec: EnvironmentSpec) -> tuple[str, str]:
 def _of_one_side(spec: EnvironmentSpec, sides: tuple[str, str]) -> EnvironmentSpec:
     assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
     seen = {SELF: spec.observation_space.spaces[sides[0]]}
-    active = spec.observation_space.spaces.get("active")
-    if isinstance(active, Dict):
-        seen["active"] = Dict(spaces={SELF: active.spaces[sides[0]]})
-    return EnvironmentSpec(Dict(spaces=seen), Dict(spaces={SELF: spec.action_space.spaces[sides[0]]}))
+    for flag in groups.FLAGS:
+        if isinstance(flags := spec.observation_space.spaces.get(flag), Dict):
+            seen[flag] = Dict(spaces={SELF: flags.spaces[sides[0]]})
+    look = spec.view and (lambda seen, names, look=spec.view: look(seen, sides))
+    return EnvironmentSpec(Dict(spaces=seen), Dict(spaces={SELF: spec.action_space.spaces[sides[0]]}), look)

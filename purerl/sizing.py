@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,7 +13,9 @@ from purerl.config import Settings
 from purerl.errors import InputError
 from purerl.host_program import HostParts
 from purerl.plan import Plan, make_plan
+from purerl.policy_agent import PolicyConfig
 from purerl.program import compile_program, lower_training
+from purerl.types import Environment
 
 
 def check(planned: Plan) -> None:
@@ -35,21 +38,31 @@ def check(planned: Plan) -> None:
         raise InputError(
             f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
             f"environments x {config.rollout_length} steps{seeds}; there are {there * devices / 1e9:,.1f} GB. "
-            f"--num-envs auto takes as many environments as fit{_smaller(planned.env)}"
+            f"--num-envs auto takes as many environments as fit{_smaller(planned.env, config, each)}"
         )
 
 
-def _smaller(env: Any) -> str:
-    """Return what makes an environment's observations smaller, where it has that."""
-    return "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
+def _smaller(env: Any, config: Any, each: int) -> str:
+    """Return what makes a rollout smaller than with `each` bytes per observation, where there is something."""
+    told = "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
+    rebuilds = isinstance(config, PolicyConfig) and not config.rebuild_observations
+    if rebuilds and not config.normalize_observation and type(env).observe is not Environment.observe:
+        state = memory.nbytes(jax.eval_shape(env.reset, jax.random.key(0))[0])
+        if state < each:
+            told += f"; --rebuild-observations true keeps {state:,} bytes of state in their place"
+    return told
 
 
-def largest(run: Settings) -> tuple[Settings, str]:
+def largest(run: Settings, tell: Callable[[str], None] = print) -> tuple[Settings, str]:
     """Return a run with as many environments as fit, and what was chosen, in one line.
 
-    The number is the configured one times a power of two, so that whatever divided it still does. Two small programs
-    say what an environment takes, the program of the number that this gives says whether it fits, and a first update
-    confirms it. At most, the run is a single update.
+    The number is the configured one times a power of two, so that whatever divided it still does. The program of the
+    configured number says what an environment takes at most, the program of the number that this gives whether it fits
+    and whether twice as many would, and a first update confirms it. At most, the run is a single update.
+
+    Args:
+      run: the settings.
+      tell: takes lines about what is tried, as it takes a while.
 
     Raises:
       InputError: if not even the configured number fits, or the environments are not JAX's.
@@ -58,19 +71,31 @@ def largest(run: Settings) -> tuple[Settings, str]:
     most = int(run.config.total_timesteps) // run.config.rollout_length
     if jax.process_count() > 1:
         raise InputError("num_envs auto is for one process; give a number")
-    need = functools.cache(lambda num: _need(run, num))
+
+    @functools.cache
+    def need(num: int) -> int:
+        tell(f"num_envs auto: compiling for {num} environments")
+        return _need(run, num)
+
+    def runs(num: int) -> bool:
+        tell(f"num_envs auto: trying an update of {num} environments")
+        return _runs(run, num)
+
     first = need(least)
     free = memory.free()
     if first > free:
         raise memory.too_little(f"{run.environment} x {least} environments", first, free)
-    each = max(1, (need(2 * least) - first) // least) if 2 * least <= most else 1
-    doublings = int(np.log2(max(1, min(most, least + (free - first) // each) // least)))
-    while doublings and (need(least << doublings) > free or not _runs(run, least << doublings)):
-        doublings -= 1
-    num = least << doublings
+    num = least << int(np.log2(max(1, min(most // least, free // first))))
+    twice = lambda num: need(num) + (need(num) - first) * num // (num - least)  # what twice as many should take
+    while 2 * num <= most and (num == least or twice(num) <= free):
+        num *= 2
+    while num > least and (need(num) > free or not runs(num)):
+        num //= 2
     beyond = "more would be less than one update" if 2 * num > most else "twice as many would not fit"
     taken = f"{need(num) / 1e9:.3g} GB of the {free / 1e9:.3g} GB free"
-    line = f"num_envs auto: {num} environments take {taken}; {beyond}"
+    count = most // num
+    updates = "a single update" if count == 1 else f"{count:,} updates"
+    line = f"num_envs auto: {num} environments take {taken}; {beyond}; the run is {updates}"
     return _with(run, num), line
 
 

@@ -12,6 +12,7 @@ from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.interval import Interval
 from purerl.prng import convert
+from purerl.rebuild import StatesOnly, from_states
 from purerl.sharding import split_data, whole
 from purerl.starts import Starts
 from purerl.types import (
@@ -55,6 +56,7 @@ class Trainer(NamedTuple):
     step: Callable[[TrainState], tuple[TrainState, Metrics]]  # one rollout and one update
     algorithm: Algorithm
     environment: VectorEnvironment
+    collecting: tuple[Algorithm, VectorEnvironment]  # what rollouts are made by: the same, or those that keep states
 
 
 def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
@@ -70,11 +72,16 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
       the episodes' statistics (NaN where none ended) and the algorithm's own, float32 scalars.
     """
     if isinstance(env, HostSource):
+        if config.rebuild_observations:
+            raise InputError(f"rebuild_observations: {env.id} runs on the host and shows no states")
         from purerl.host import make_host_trainer
 
         return make_host_trainer(algorithm, env, config)  # type: ignore[return-value]
-    vector = vectorize(env, config.num_envs, config.reset_policy, config.pool_size)
-    algo = algorithm(EnvironmentSpec(env.observation_space, env.action_space), config)
+    spec = EnvironmentSpec(env.observation_space, env.action_space)
+    many = lambda env: vectorize(env, config.num_envs, config.reset_policy, config.pool_size)
+    algo, vector = plain = algorithm(spec, config), many(env)
+    if config.rebuild_observations:
+        algo, vector = from_states(algorithm, env, spec, config), many(StatesOnly(env))
 
     def init(key: Key) -> TrainState:
         key_agent, key_env, key_run = jax.random.split(key, 3)
@@ -96,7 +103,7 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
         place = lambda split, part: split_data(part) if split else whole(part)
         return jax.tree.map(place, PER_ENVIRONMENT, state), metrics
 
-    return Trainer(init, step, algo, vector)
+    return Trainer(init, step, *plain, collecting=(algo, vector))
 
 
 def collect(

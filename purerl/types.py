@@ -32,9 +32,10 @@ class Environment:
     A number field may be traced, so that one compiled program serves every value, and `jax.vmap` trains on many.
 
     An environment of many agents has few groups of them: action, reward and observation are dicts from a group's name
-    to arrays with a leading axis of its agents, the spaces `Dict`s of `Stacked`. Two further names in the observation
-    are not for policies: "active", {group: bool[n]}, says who is still in the game (everyone where it is missing), and
-    "global_state" is what a centralised critic sees. An episode ends for all agents at once.
+    to arrays with a leading axis of its agents, the spaces `Dict`s of `Stacked`. Three further names in the observation
+    are not for policies: "active", {group: bool[n]}, says who is still in the game (everyone where it is missing),
+    "turn", likewise, whose action counts where agents take turns, and "global_state" is what a centralised critic sees.
+    An episode ends for all agents at once.
     """
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
@@ -56,10 +57,27 @@ class Environment:
     def observe(self, state: PyTree) -> PyTree:
         """Return the observation of a state, where it is a function of the state alone. Optional.
 
-        `vectorize` then looks at the states to act on, instead of choosing between a start's observation and a step's:
-        cheaper where an observation is larger than a state. It equals what `reset` and `step` return.
+        It equals what `reset` and `step` return, so that a rollout may keep states in place of observations
+        (`rebuild_observations`). Unless `observing_is_cheap` is False, `vectorize` looks at the states to act on,
+        instead of choosing between a start's observation and a step's.
         """
         raise NotImplementedError
+
+    observing_is_cheap = True  # cheaper than choosing between two observations
+
+    def observe_agent(self, state: PyTree, group: str, index: Array) -> PyTree:
+        """Return what one agent of a group sees, `observe(state)[group][index]`. Optional, where that is less work.
+
+        Args:
+          state: of one environment.
+          group: the group's name.
+          index: i32[], the agent's place in it.
+        """
+        return jax.tree.map(lambda x: x[index], self.observe(state)[group])
+
+    def for_self_play(self) -> "Environment":
+        """Return the game as both sides play it; another environment where this one plays the other side itself."""
+        return self
 
     def render(self, state: PyTree) -> np.ndarray:
         """Draw a state, on the host: u8[height, width, 3]. Optional.
@@ -94,6 +112,7 @@ class EnvironmentSpec(NamedTuple):
 
     observation_space: Space
     action_space: Space
+    view: Callable[..., PyTree] | None = None  # where rollouts hold `rebuild.Reference`s: what they stand for
 
 
 class Rollout(NamedTuple):
@@ -149,6 +168,10 @@ class Config:
         choices=("auto", "spare", "always", "pool"),
     )
     pool_size: int = static(default=1024, doc="starts that a pool has", at_least=1)
+
+    rebuild_observations = (
+        False  # whether rollouts keep states in place of observations; a field where it can be chosen
+    )
 
     @property
     def steps_per_update(self) -> int:

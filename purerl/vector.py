@@ -107,7 +107,7 @@ class VectorEnvironment:
 
     @property
     def _observes(self) -> bool:
-        return type(self.env).observe is not Environment.observe
+        return type(self.env).observe is not Environment.observe and self.env.observing_is_cheap
 
     def _one_step(self, key: Key, env_state: PyTree) -> tuple[PyTree, TimeStep]:
         first = jax.tree.map(lambda x: x[0], env_state)

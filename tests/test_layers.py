@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 CONTRACTS = {"errors", "fields", "host_environment", "spaces", "types"}
-LOOPS = {"evaluate", "host", "starts", "train", "vector", "wrappers"}
+LOOPS = {"evaluate", "host", "rebuild", "starts", "train", "vector", "wrappers"}
 TOOLS = {  # may import anything
     "__init__",
     "__main__",

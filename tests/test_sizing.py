@@ -20,7 +20,7 @@ def test_the_largest_number_that_fits_is_found(monkeypatch):
     monkeypatch.setattr(memory, "free", lambda: enough + 100)
     run, line = sizing.largest(RUN)
     assert run.config.num_envs == 16 and line.startswith("num_envs auto: 16 environments take")
-    assert line.endswith("twice as many would not fit")
+    assert line.endswith("twice as many would not fit; the run is 4 updates")
 
 
 def test_the_search_goes_down_again_and_stops_at_one_update(monkeypatch):
@@ -31,7 +31,7 @@ def test_the_search_goes_down_again_and_stops_at_one_update(monkeypatch):
     assert sizing.largest(RUN)[0].config.num_envs == 16
     monkeypatch.setattr(memory, "free", lambda: 10**9)
     run, line = sizing.largest(RUN)
-    assert run.config.num_envs == 64 and line.endswith("more would be less than one update")
+    assert run.config.num_envs == 64 and line.endswith("more would be less than one update; the run is a single update")
     monkeypatch.setattr(memory, "free", lambda: 1039)
     with pytest.raises(InputError, match="CartPole-v1 x 4 environments need"):
         sizing.largest(RUN)

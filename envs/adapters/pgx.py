@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from purerl.envs.adapters import common
 from purerl.errors import InputError, unknown
 from purerl.fields import validate
-from purerl.spaces import Dict, Discrete, Space
+from purerl.spaces import Box, Dict, Discrete, Space, Stacked
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 
 Opponent = Callable[[PyTree, Key, dict[str, Array]], Array]  # (parameters, key, observation) -> action, int32[]
@@ -59,6 +59,12 @@ class PgxEnvironment(Environment):
             observation = self._observe(after, AGENT)
         return common.Timed(after, time), _time_step(self, observation, rewards[AGENT], after, time)
 
+    def for_self_play(self) -> "PgxSelfPlay":
+        """Return the game turn by turn, without an opponent."""
+        if _build(self.name, self.options).env.num_players == 1:
+            raise InputError(f"pgx/{self.name} is played alone: there is no side for self-play")
+        return PgxSelfPlay(name=self.name, options=self.options, time_limit=self.time_limit)
+
     def _others_move(self, key: Key, state: Any, rewards: Array) -> tuple[Any, Array]:
         """Return (state, rewards) after the others' moves."""
         env = _build(self.name, self.options).env
@@ -99,9 +105,9 @@ class PgxEnvironment(Environment):
 class PgxSelfPlay(Environment):
     """A game of pgx turn by turn: every step is a move of whoever's turn it is.
 
-    Observation: {"observation": as the player to move sees it, "action_mask": bool[n], "current_player": whose turn it
-    is}. The reward is that of the player who has just moved; `info["reward_0"]`, `info["reward_1"]`, ... are all.
-    Where "current_player" changes in a game of two, what follows is worth to the one what it costs the other.
+    Every seat is a group of one agent, "player_0", "player_1", ...: {"observation": what pgx shows to that seat,
+    "action_mask": bool[n], what is legal in its turn, and all when it waits}. "turn" says whose action counts; those of
+    others are not looked at. Rewards are pgx's, at every move for all.
 
     Source: Koyamada et al. (2023), arXiv:2303.17503.
     """
@@ -114,31 +120,46 @@ class PgxSelfPlay(Environment):
         """Start a game."""
         with common.standard_promotion():
             state = common.settle(_build(self.name, self.options).env.init(key))
-        return common.Timed(state, jnp.int32(0)), self._observe(state)
+            return common.Timed(state, jnp.int32(0)), self._observe(state)
 
-    def step(self, key: Key, state: common.Timed, action: Array) -> tuple[common.Timed, TimeStep]:
-        """Make one move."""
-        time, mover = state.time + 1, state.suite.current_player
+    def step(self, key: Key, state: common.Timed, action: dict[str, Array]) -> tuple[common.Timed, TimeStep]:
+        """Make the move of the player whose turn it is."""
+        time, actions = state.time + 1, jnp.concatenate([action[seat] for seat in self._seats])
         with common.standard_promotion():
-            after = common.settle(_build(self.name, self.options).env.step(state.suite, action, key))
-        step = _time_step(self, self._observe(after), after.rewards[mover], after, time)
-        info = {f"reward_{i}": after.rewards[i].astype(jnp.float32) for i in range(after.rewards.shape[0])}
-        return common.Timed(after, time), step._replace(info=info)
+            move = actions[state.suite.current_player]
+            after = common.settle(_build(self.name, self.options).env.step(state.suite, move, key))
+            observation = self._observe(after)
+        rewards = {seat: common.scalar(after.rewards[i])[None] for i, seat in enumerate(self._seats)}
+        step = _time_step(self, observation, after.rewards[0], after, time)
+        return common.Timed(after, time), step._replace(reward=rewards)
 
     def _observe(self, state: Any) -> PyTree:
-        mask, player = state.legal_action_mask, state.current_player.astype(jnp.int32)
-        return {"observation": state.observation, "action_mask": mask, "current_player": player}
+        env, seen, turn = _build(self.name, self.options).env, {}, {}
+        for i, seat in enumerate(self._seats):
+            turn[seat] = common.flag(state.current_player == i)[None]
+            mask = jnp.where(turn[seat], state.legal_action_mask, True)
+            seen[seat] = {
+                "observation": common.settle(env._observe(state, jnp.int32(i)))[None],
+                "action_mask": mask[None],
+            }
+        return seen | {"turn": turn}
+
+    @property
+    def _seats(self) -> list[str]:
+        return [f"player_{i}" for i in range(_build(self.name, self.options).env.num_players)]
 
     @property
     def observation_space(self) -> Dict:
-        """A dict of pgx's array, the mask and the player to move."""
-        built = _build(self.name, self.options)
-        return Dict(spaces=built.spaces | {"current_player": Discrete(n=built.env.num_players)})
+        """What each seat sees, and whose turn it is."""
+        part = Dict(spaces=_build(self.name, self.options).spaces)
+        turn = Dict(spaces={seat: Box(low=0, high=1, shape=(1,), dtype=jnp.bool_) for seat in self._seats})
+        return Dict(spaces={seat: Stacked(space=part, n=1) for seat in self._seats} | {"turn": turn})
 
     @property
-    def action_space(self) -> Discrete:
+    def action_space(self) -> Dict:
         """All moves, legal or not."""
-        return Discrete(n=_build(self.name, self.options).num_actions)
+        part = Discrete(n=_build(self.name, self.options).num_actions)
+        return Dict(spaces={seat: Stacked(space=part, n=1) for seat in self._seats})
 
 
 def _time_step(env: Any, observation: PyTree, reward: Array, state: Any, time: Array) -> TimeStep:

@@ -92,7 +92,7 @@ class TagContinuous(Environment):
         state = TagState(
             place[0], place[1], zeros, zeros, quarter * (jnp.pi / 2), everyone, everyone, jnp.int32(0), jnp.int32(0)
         )
-        return state, self._observe(state)
+        return state, self.observe(state)
 
     def step(self, key: Key, state: TagState, action: dict[str, Array]) -> tuple[TagState, TimeStep]:
         """Move everyone, then tag."""
@@ -117,7 +117,7 @@ class TagContinuous(Environment):
             "tags": tags.astype(jnp.float32),
             "runners_left": jnp.sum(runners, dtype=jnp.float32),
         }
-        return state, TimeStep(self._observe(state), reward, terminated, late & ~terminated, info)
+        return state, TimeStep(self.observe(state), reward, terminated, late & ~terminated, info)
 
     def _move(self, state: TagState, action: Array) -> tuple[TagState, Array]:
         """Return (state, who left the square bool[N]) for actions i32[N, 2]."""
@@ -142,12 +142,25 @@ class TagContinuous(Environment):
         near = jnp.min(square, axis=1) < (self.tagging_distance * self.side) ** 2
         return near & state.present[runners], jnp.argmin(square, axis=1).astype(jnp.int32)
 
-    # Not `observe`: the search for neighbours costs more than choosing between two observations where one starts anew.
-    def _observe(self, state: TagState) -> dict:
+    observing_is_cheap = False  # neighbours are searched
+
+    def observe(self, state: TagState) -> dict:
         """Return what each group's agents see, and who is in the game."""
+        seen = self._seen_by(state, None)
+        taggers, runners = slice(None, self.num_taggers), slice(self.num_taggers, None)
+        active = {"taggers": state.active[taggers], "runners": state.active[runners]}
+        return {"taggers": seen[taggers], "runners": seen[runners], "active": active}
+
+    def observe_agent(self, state: TagState, group: str, index: Array) -> Array:
+        """Return what one agent sees: the search for its neighbours alone."""
+        return self._seen_by(state, (index + (0 if group == "taggers" else self.num_taggers))[None])[0]
+
+    def _seen_by(self, state: TagState, rows: Array | None) -> Array:
+        """Return what agents see, f32[m, 7 K + 1] or f32[m, 7 (N - 1) + 1]: all, or those of the numbers i32[m]."""
+        own = lambda part: part if rows is None else part[rows]
         time = state.time.astype(jnp.float32) / self.time_limit
         scale, speed = math.sqrt(2.0) * self.side, self.max_speed + 1e-10
-        own = (
+        known = (
             state.x / scale,
             state.y / scale,
             state.speed / speed,
@@ -155,30 +168,27 @@ class TagContinuous(Environment):
             state.direction / (2 * jnp.pi),
         )
         if self.full_observation:
-            others, found = self._others, state.present[:, None]
+            others, found = own(self._others), own(state.present)[:, None]
             flags = (others < self.num_taggers, state.present[others])
         else:
-            others, found = nearest(state.x, state.y, state.present, self.num_neighbours, self.chunk)
-            found = found & state.present[:, None]
+            others, found = nearest(state.x, state.y, state.present, rows, self.num_neighbours, self.chunk)
+            found = found & own(state.present)[:, None]
             flags = (found & (others < self.num_taggers), found)
         of_others = lambda part: part.at[others].get(mode="promise_in_bounds")
-        features = [jnp.where(found, of_others(part) - part[:, None], 0.0) for part in own]
+        features = [jnp.where(found, of_others(part) - own(part)[:, None], 0.0) for part in known]
         features += [jnp.asarray(flag, jnp.float32) for flag in flags]
-        seen = jnp.concatenate([*features, jnp.where(state.present, time, 0.0)[:, None]], axis=1)
-        taggers, runners = slice(None, self.num_taggers), slice(self.num_taggers, None)
-        active = {"taggers": state.active[taggers], "runners": state.active[runners]}
-        return {"taggers": seen[taggers], "runners": seen[runners], "active": active}
+        return jnp.concatenate([*features, jnp.where(own(state.present), time, 0.0)[:, None]], axis=1)
 
     @property
     def _is_tagger(self) -> np.ndarray:
         return np.arange(self.num_taggers + self.num_runners) < self.num_taggers
 
     @property
-    def _others(self) -> np.ndarray:
+    def _others(self) -> Array:
         """Return i32[N, N - 1], for every agent the numbers of all others in order."""
         n = self.num_taggers + self.num_runners
         column = np.arange(n - 1)[None, :]
-        return (column + (column >= np.arange(n)[:, None])).astype(np.int32)
+        return jnp.asarray((column + (column >= np.arange(n)[:, None])).astype(np.int32))
 
     def render(self, state: TagState) -> np.ndarray:
         """Draw the square: orange taggers, blue runners, grey where a runner was tagged; u8[H, W, 3]."""

@@ -59,27 +59,37 @@ def test_a_step_lasts_until_it_is_the_agents_turn(name):
 
 
 def test_self_play_is_pgx_turn_by_turn(side_by_side):
-    game = pgx.make("connect_four")
-
-    def observed(state):
-        mask, player = state.legal_action_mask, state.current_player
-        return {"observation": state.observation, "action_mask": mask, "current_player": player}
-
-    def reset(key):
-        state = game.init(key)
-        return state, observed(state)
-
-    def step(key, state, action):
-        mover = state.current_player
-        state = game.step(state, action, key)
-        return state, (observed(state), state.rewards[mover], state.terminated, False)
-
+    """pgx shows its `observation` to whoever moves; that seat's part of ours is the same, the other's mask is open."""
     env = purerl.make("pgx/connect_four", opponent="self")
-    out = side_by_side(env, reset, step, num_envs=16, steps=42)
-    ended = out.ours.terminated & out.running
-    assert ended.sum() == 16
-    assert (out.ours.reward[ended] >= 0).all() and (out.ours.reward[ended] == 1).any(), "who moves last never loses"
-    assert len(np.unique(out.first["current_player"])) == 2
+    assert env == purerl.make("pgx/connect_four").for_self_play()
+    with jax.numpy_dtype_promotion("standard"):
+        game = pgx.make("connect_four")
+        init, move = jax.jit(game.init), jax.jit(game.step)
+    reset, step = jax.jit(env.reset), jax.jit(env.step)
+    random, began, outcomes = np.random.default_rng(0), set(), set()
+    for key in jax.random.split(fast(jax.random.key(0)), 6):
+        state, seen = reset(key)
+        with jax.numpy_dtype_promotion("standard"):
+            theirs = init(key)
+        began.add(int(theirs.current_player))
+        for _ in range(42):
+            mover, other = (f"player_{(int(theirs.current_player) + i) % 2}" for i in range(2))
+            np.testing.assert_array_equal(seen[mover]["observation"][0], theirs.observation)
+            np.testing.assert_array_equal(seen[mover]["action_mask"][0], theirs.legal_action_mask)
+            np.testing.assert_array_equal(seen[other]["observation"][0], np.asarray(theirs.observation)[..., ::-1])
+            assert seen["turn"][mover].all() and not seen["turn"][other].any() and seen[other]["action_mask"].all()
+            action = jnp.int32(random.choice(np.flatnonzero(theirs.legal_action_mask)))
+            state, taken = step(key, state, {mover: action[None], other: jnp.full(1, 6, jnp.int32)})
+            with jax.numpy_dtype_promotion("standard"):
+                theirs = move(theirs, action)
+            assert [float(taken.reward[f"player_{i}"][0]) for i in range(2)] == np.asarray(theirs.rewards).tolist()
+            assert bool(taken.terminated) == bool(theirs.terminated)
+            seen = taken.observation
+            if taken.terminated:
+                outcomes.add(float(taken.reward[mover][0]))
+                break
+        assert taken.terminated
+    assert began == {0, 1} and outcomes <= {0.0, 1.0} and 1.0 in outcomes, "who moves last never loses"
 
 
 def test_minatar_alone_has_a_time_limit_and_no_mask(side_by_side):

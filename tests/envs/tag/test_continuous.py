@@ -120,7 +120,7 @@ def test_other_order_of_agents_same_game():
 def test_chunks_change_nothing():
     small = TagContinuous(num_taggers=4, num_runners=15, num_neighbours=6, chunk=7)
     state, observation = small.reset(jax.random.key(0))
-    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbours=6)._observe(state)
+    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbours=6).observe(state)
     jax.tree.map(np.testing.assert_array_equal, observation, whole)
 
 

@@ -39,10 +39,14 @@ def places():
 def test_neighbours_are_those_of_a_stable_sort(search, k, chunk):
     x, y = places()
     active = np.random.default_rng(1).random(x.shape) < 0.9
-    one = jax.jit(lambda x, y, active: search(x, y, active, k, chunk))
+    one = jax.jit(lambda x, y, active: search(x, y, active, None, k, chunk))
     for case in range(len(x)):
         index, found = (np.asarray(part) for part in one(x[case], y[case], active[case]))
         expected, there = by_sorting(x[case], y[case], active[case], k)
         np.testing.assert_array_equal(found[:, :N], there, f"case {case}")
         np.testing.assert_array_equal(np.where(found, index, -1)[:, :N], expected, f"case {case}")
         assert not found[:, N:].any()
+        some = np.array([7, 0, 33], np.int32)
+        few, there = (np.asarray(part) for part in search(x[case], y[case], active[case], some, k, chunk))
+        np.testing.assert_array_equal(few, index[some])
+        np.testing.assert_array_equal(there, found[some])
