@@ -42,7 +42,7 @@ class RunOptions:
     keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
     self_play: int = option(0, "earlier selves to play against, in a symmetric game of two groups; 0: none")
     tensorboard: bool = option(False, "also write TensorBoard events")
-    sampler: str = option("auto", "the loop: auto, or on the host: serial, batched, alternating, async", None)
+    sampler: str = option("auto", "the loop: auto, or on the host: serial, batched, alternating, async, inside", None)
     actors: int = option(2, "threads that collect, with sampler async", at_least=1)
     deterministic: bool = option(False, "with sampler async: act with the policy of exactly one update before")
     step_time_limit: float = option(60.0, "seconds that a step of a host environment may take")

@@ -4,6 +4,7 @@ What `purerl.make` returns for such an id is a `HostSource`: spaces, settings, a
 environments. An algorithm never sees the difference; the loop of `purerl.host` does the rest.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,13 @@ class HostStep(NamedTuple):
     over: np.ndarray  # bool[B], whether an episode that is reported ended: a lost life may end one for learning alone
 
 
+class TracedSteps(NamedTuple):
+    """Steps of host environments as a function that jit can hold, by their library's XLA interface."""
+
+    carry: PyTree  # arrays; one that a step returned goes into the next one
+    step: Callable[[PyTree, PyTree], tuple[PyTree, HostStep]]  # (carry, action [B, ...]) -> (carry, step)
+
+
 class HostEnvironment:
     """B environments that step together."""
 
@@ -45,10 +53,14 @@ class HostEnvironment:
 
         Args:
           action: [B, ...].
-          keys: [T, 2], of the rollout; an environment that draws from JAX uses keys[t, 1].
+          keys: [T, 2], of the rollout; an environment that draws from JAX uses keys[t, 1]. None inside jit.
           t: which step of the rollout this is.
         """
         raise NotImplementedError
+
+    def traced(self) -> TracedSteps | None:
+        """Return the steps from now on for use inside jit; None where only `step` itself can be called back."""
+        return None
 
     def snapshot(self) -> PyTree:
         """Return arrays from which `restore` goes on to the same bits; () where the environments cannot be saved."""
@@ -99,19 +111,6 @@ class HostSource:
     def snapshot_struct(self, num_envs: int) -> PyTree:
         """Return the shapes and dtypes of `HostEnvironment.snapshot`; () where there is none."""
         return ()
-
-
-class NextStep:
-    """Knows which steps only begin an episode, for environments that reset on the step after an ending."""
-
-    def __init__(self, num_envs: int):
-        """Begin where every environment has been reset."""
-        self.over = np.zeros(num_envs, np.bool_)
-
-    def mask(self, ended: np.ndarray) -> np.ndarray:
-        """Return bool[B], False where the step that gave `ended` began an episode."""
-        began, self.over = self.over, ended.copy()
-        return ~began
 
 
 class EnvironmentFailure(RuntimeError):

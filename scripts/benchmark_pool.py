@@ -1,14 +1,16 @@
 """Pools and the host runtime against EnvPool and against one another. `python scripts/benchmark_pool.py [PART ...]`.
 
-Parts: pool, inside, alternating, async, modes, train, atari; all of them without an argument. What is compared is
-measured in turns within one run; figures are medians. --json writes them with the machine. All but pool and inside
-want two idle cores.
+Parts: pool, inside, alternating, async, modes, train, atari; without an argument all that --json does not hold yet.
+What is compared is measured in turns within one run; figures are medians. Each part is written as soon as it is
+measured, with the machine and how busy that was. All but pool and inside want two idle cores. --readme writes the modes
+as bars into a page.
 """
 
 import argparse
 import dataclasses
 import importlib.util
 import json
+import re
 import statistics
 import time
 from collections.abc import Callable
@@ -18,41 +20,37 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.experimental import io_callback
+from pool_contests import (
+    CalledBack,
+    Entrant,
+    Maker,
+    Sleeper,
+    bare,
+    contest,
+    only_acting,
+    seconds_of,
+    speeds,
+    updates,
+)
 
 import purerl
+from purerl import config as configuration
 from purerl import pool
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.benchmark.report import machine, versions
 from purerl.host import MODES, HostSettings, make_host_trainer
-from purerl.host_environment import HostEnvironment, HostSource, HostStep
-from purerl.spaces import Box, Discrete, Space
 
 SIZE = 1024
-STEPS = 64  # of a loop inside jit
-HIDDEN = (512, 512)  # acting with it takes milliseconds
+CLEANRL = 4500  # steps per second of CleanRL's PPO on CartPole-v1 with EnvPool, one core of an Intel Xeon
+LARGE = PPOConfig(num_envs=512, rollout_length=32, num_epochs=1, num_minibatches=1, hidden_sizes=(512, 512))
+BARS = re.compile(r"(<!-- modes: .*? -->\n).*?(<!-- end of modes -->)", re.DOTALL)
 
 
-def rates(makers: dict[str, Callable[[], Callable[[], int]]], seconds: float, rounds: int = 5) -> dict[str, float]:
-    """Return steps per second of each, measured in turns; a maker returns a function that says how many it took."""
-    runs = {name: make() for name, make in makers.items()}
-    for run in runs.values():
-        run()
-    found: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            began, steps = time.perf_counter(), 0
-            while time.perf_counter() - began < seconds:
-                steps += run()
-            found[name].append(steps / (time.perf_counter() - began))
-    return {name: statistics.median(values) for name, values in found.items()}
+def stepping(task: str, **options: Any) -> Maker:
+    """Return a maker of one that steps a pool with random actions, NumPy in and out."""
 
-
-def stepping(make: Callable[[], Any]) -> Callable[[], Callable[[], int]]:
-    """Return a maker of a function that steps a pool with random actions, NumPy in and out."""
-
-    def maker() -> Callable[[], int]:
-        env = make()
+    def make() -> Entrant:
+        env = pool.make(task, num_envs=SIZE, **options)
         env.reset()
         action = np.random.default_rng(0).integers(0, 2, SIZE).astype(np.int32)
 
@@ -61,206 +59,94 @@ def stepping(make: Callable[[], Any]) -> Callable[[], Callable[[], int]]:
                 env.step(action)
             return 20 * SIZE
 
-        return step
+        return Entrant(step)
 
-    return maker
+    return make
 
 
 def bench_pool(seconds: float) -> dict[str, float]:
     """CartPole, NumPy in and out."""
-    makers = {"ours": stepping(lambda: pool.make("CartPole-v1", num_envs=SIZE))}
-    makers["ours, outputs on the device"] = stepping(lambda: pool.make("CartPole-v1", num_envs=SIZE, output="jax"))
-    if importlib.util.find_spec("envpool"):
-        makers["envpool"] = stepping(lambda: pool.make("envpool/CartPole-v1", num_envs=SIZE))
-    return rates(makers, seconds)
+    makers = {
+        "ours": stepping("CartPole-v1"),
+        "ours, outputs on the device": stepping("CartPole-v1", output="jax"),
+        "envpool": stepping("envpool/CartPole-v1"),
+    }
+    rates = contest(makers, seconds)
+    ours, theirs = rates["ours"], rates["envpool"]
+    found = {name: rate.steps_per_second for name, rate in rates.items()}
+    found["ours / envpool"] = ours.steps_per_second / theirs.steps_per_second
+    return found | {"the same by CPU time": theirs.cpu_seconds_per_step / ours.cpu_seconds_per_step}
 
 
-class Sleeper(HostSource):
-    """Environments whose step takes so many seconds for all `num_envs`, and no CPU: a simulator apart."""
-
-    def __init__(self, seconds: float, num_envs: int):
-        """Take the time of a step of all environments."""
-        self.id, self.parameters, self.per_env = "benchmark/Sleeper", {}, seconds / num_envs
-
-    @property
-    def observation_space(self) -> Space:
-        """64 numbers."""
-        return Box(low=-1.0, high=1.0, shape=(64,))
-
-    @property
-    def action_space(self) -> Space:
-        """One of four."""
-        return Discrete(n=4)
-
-    def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
-        """Make them."""
-        return _Sleeping(num_envs, self.per_env * num_envs)
+def bench_inside(seconds: float) -> dict[str, float]:
+    """A loop of acting and stepping without learning: inside jit, by XLA interfaces or callbacks, and of Python."""
+    found = {}
+    tasks = (("envpool/CartPole-v1", 8), ("envpool/CartPole-v1", 256), ("envpool/Pong-v5", 8), ("ale/Pong-v5", 8))
+    for task, num_envs in tasks:
+        source, config = purerl.make(task), PPOConfig(num_envs=num_envs, rollout_length=64, hidden_sizes=(16,))
+        loop = lambda source, mode, config=config: updates(only_acting(ppo), source, config, HostSettings(mode=mode))
+        makers = {
+            f"{task} x {num_envs}, XLA interface": loop(source, "inside"),
+            f"{task} x {num_envs}, io_callback": loop(CalledBack(source), "inside"),
+            f"{task} x {num_envs}, Python": loop(source, "batched"),
+        }
+        found |= speeds(makers, seconds, rounds=3)
+    return found
 
 
-class _Sleeping(HostEnvironment):
-    def __init__(self, num_envs: int, seconds: float):
-        self._seconds, self._seen = seconds, np.zeros((num_envs, 64), np.float32)
-        self._flags, self._reward = np.zeros(num_envs, np.bool_), np.ones(num_envs, np.float32)
-
-    def reset(self, key: Any) -> np.ndarray:
-        return self._seen
-
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        time.sleep(self._seconds)
-        flags = self._flags
-        return HostStep(self._seen, self._reward, flags, flags, None, None, self._reward, flags)
-
-
-def update_of(
-    source: HostSource, config: PPOConfig, settings: HostSettings, idle: list[float] | None = None
-) -> Callable[[], Callable[[], int]]:
-    """Return a maker of a function that takes one update; it notes in `idle` for how long environments waited."""
-
-    def maker() -> Callable[[], int]:
-        trainer = make_host_trainer(ppo, source, config, settings)
-        state = [trainer.init(jax.random.key(0))]
-
-        def update() -> int:
-            state[0], metrics = trainer.step(state[0])
-            jax.block_until_ready(state[0].agent)
-            if idle is not None:
-                idle.append(float(metrics["environment_idle"]))
-            return config.steps_per_update
-
-        return update
-
-    return maker
-
-
-def seconds_of(maker: Callable[[], Callable[[], int]], rounds: int = 5) -> float:
-    """Return the median time of one update."""
-    update, found = maker(), []
-    update()
-    for _ in range(rounds):
-        began = time.perf_counter()
-        update()
-        found.append(time.perf_counter() - began)
-    return statistics.median(found)
+def acting_time() -> float:
+    """Return the seconds that one action for all environments takes."""
+    return seconds_of(updates(only_acting(ppo), Sleeper(0.0, 512), LARGE, HostSettings())) / LARGE.rollout_length
 
 
 def bench_alternating(seconds: float) -> dict[str, float]:
-    """Alternating against batched, where a step of the environments takes as long as acting."""
-    config = PPOConfig(num_envs=512, rollout_length=32, num_epochs=1, num_minibatches=1, hidden_sizes=HIDDEN)
-    cheap = dataclasses.replace(config, num_epochs=1)
-    idle = seconds_of(update_of(Sleeper(0.0, 512), cheap, HostSettings(mode="batched")))
-    acting = idle / (config.rollout_length + 3)  # an update learns from each step about as long as three actions take
+    """Alternating against batched, where a step of the environments takes as long as acting, without learning."""
+    acting = acting_time()
     source = Sleeper(acting, 512)
-    modes = {mode: update_of(source, cheap, HostSettings(mode=mode)) for mode in ("batched", "alternating")}
-    found = rates(modes, seconds)
+    modes = ("batched", "alternating")
+    found = speeds({mode: updates(only_acting(ppo), source, LARGE, HostSettings(mode=mode)) for mode in modes}, seconds)
     return found | {"seconds of a step": acting, "alternating / batched": found["alternating"] / found["batched"]}
 
 
 def bench_async(seconds: float) -> dict[str, float]:
-    """Async against serial, where learning takes as long as sampling."""
+    """Async against serial where learning takes as long as sampling, and how idle environments are where half."""
     config = PPOConfig(num_envs=64, rollout_length=32, num_epochs=4, num_minibatches=4, hidden_sizes=(256, 256))
-    learning = seconds_of(update_of(Sleeper(0.0, 64), config, HostSettings(mode="serial")))
+    learning = seconds_of(updates(ppo, Sleeper(0.0, 64), config, HostSettings(mode="serial")))
     source = Sleeper(learning / config.rollout_length, 64)
-    modes = {"serial": update_of(source, config, HostSettings(mode="serial"))}
-    modes["async"] = update_of(source, config, HostSettings(mode="async", num_actors=1))
-    found = rates(modes, seconds)
+    modes = {"serial": HostSettings(mode="serial"), "async": HostSettings(mode="async", num_actors=1)}
+    found = speeds({name: updates(ppo, source, config, settings) for name, settings in modes.items()}, seconds)
     found |= {"seconds of an update": learning, "async / serial": found["async"] / found["serial"]}
-    slower, idle = Sleeper(2 * learning / config.rollout_length, 64), []
-    rates({"async": update_of(slower, config, HostSettings(mode="async", num_actors=1), idle)}, seconds)
-    return found | {"idle share where learning takes half": statistics.median(idle)}
+    for actors in (1, 2):
+        slower, idle = Sleeper(2 * actors * learning / config.rollout_length, 64), []  # actors' simulators are apart
+        settings = HostSettings(mode="async", num_actors=actors)
+        speeds({"async": updates(ppo, slower, config, settings, idle)}, seconds)
+        found[f"idle share where learning takes half, {actors} actors"] = statistics.median(idle[2:])
+    return found
 
 
 def bench_modes(seconds: float) -> dict[str, float]:
-    """All modes where a step takes as long as acting, and learning as long as both: steps per second, as bars."""
-    config = PPOConfig(num_envs=512, rollout_length=32, num_epochs=1, num_minibatches=1, hidden_sizes=HIDDEN)
-    acting = seconds_of(update_of(Sleeper(0.0, 512), config, HostSettings())) / (config.rollout_length + 3)
-    source = Sleeper(acting, 512)
-    found = rates({mode: update_of(source, config, HostSettings(mode=mode, num_actors=1)) for mode in MODES}, seconds)
-    for mode, rate in found.items():
-        print(f"    {mode:13} {'#' * round(20 * rate / found['serial'])} {rate / found['serial']:.2f}x")
-    return found
-
-
-def inside(task: str, num_envs: int, how: str) -> Callable[[], Callable[[], int]]:
-    """Return a maker of a function that takes 64 steps of EnvPool's `task` with a small policy.
-
-    Args:
-      task: EnvPool's id.
-      num_envs: environments.
-      how: "xla" and "io_callback" keep all steps inside one compiled loop; "host" is a loop of Python.
-    """
-
-    def maker() -> Callable[[], int]:
-        env = pool.make(f"envpool/{task}", num_envs=num_envs, seed=0)
-        first, _ = env.reset()
-        weights = jax.random.normal(jax.random.key(0), (first[0].size, 8)) * 0.01
-        struct = jax.ShapeDtypeStruct(first.shape, first.dtype)
-
-        def choose(observation: Any) -> Any:
-            features = observation.reshape(num_envs, -1).astype(np.float32)
-            return jax.numpy.argmax(features @ weights, axis=1).astype(np.int32) % 2
-
-        def called(action: Any) -> np.ndarray:
-            return env.step(np.asarray(action))[0]
-
-        handle, _, _, step = env.xla()
-
-        def by_xla(carry: Any, _: Any) -> tuple[Any, None]:
-            handle, results = step(carry[0], choose(carry[1]))
-            return (handle, results[0]), None
-
-        def by_callback(carry: Any, _: Any) -> tuple[Any, None]:
-            action = choose(carry[1])
-            return (carry[0], io_callback(called, struct, action, ordered=True)), None
-
-        body = {"xla": by_xla, "io_callback": by_callback}.get(how)
-        loop = jax.jit(lambda carry: jax.lax.scan(body, carry, None, STEPS)[0]) if body else None
-        chosen = jax.jit(choose)
-        carry: list[Any] = [(handle, jax.numpy.asarray(first))]
-
-        def go() -> int:
-            if loop:
-                carry[0] = jax.block_until_ready(loop(carry[0]))
-            else:
-                observation = carry[0][1]
-                for _ in range(STEPS):
-                    observation = called(chosen(observation))
-                carry[0] = (handle, observation)
-            return STEPS * num_envs
-
-        return go
-
-    return maker
-
-
-def bench_inside(seconds: float) -> dict[str, float]:
-    """A loop of acting and stepping: compiled, by EnvPool's XLA interface or by io_callback, against one of Python."""
-    found = {}
-    for task, num_envs in (("CartPole-v1", 8), ("CartPole-v1", 256), ("Pong-v5", 8)):
-        makers = {f"{task} x {num_envs}, {how}": inside(task, num_envs, how) for how in ("xla", "io_callback", "host")}
-        found |= rates(makers, seconds, rounds=3)
-    return found
+    """All modes where a step takes as long as acting; one after the other, it would take twice as long."""
+    source = Sleeper(acting_time(), 512, threads=2)
+    return speeds({mode: updates(ppo, source, LARGE, HostSettings(mode=mode)) for mode in MODES}, seconds)
 
 
 def bench_train(seconds: float) -> dict[str, float]:
-    """PPO on EnvPool's CartPole: steps per second; CleanRL reaches 4,500 with 4 environments."""
-    source = purerl.make("envpool/CartPole-v1")
-    few = PPOConfig(num_envs=4, rollout_length=128)
-    many = PPOConfig(num_envs=16, rollout_length=64)
-    sizes = {"4 x 128": few, "16 x 64": many}
-    return rates({name: update_of(source, config, HostSettings()) for name, config in sizes.items()}, seconds)
-
-
-def bare(source: HostSource, num_envs: int) -> Callable[[], int]:
-    """Return a function that steps environments and does nothing else."""
-    env = source.open(num_envs, 0, True)
-    env.reset(None)
-    action = np.zeros(num_envs, np.int32)
-
-    def step() -> int:
-        env.step(action, None, 0)
-        return num_envs
-
-    return step
+    """PPO on EnvPool's CartPole with its settings: whole runs, from the first compilation to the last step."""
+    run, source = configuration.settings("ppo", "envpool/CartPole-v1", {}), purerl.make("envpool/CartPole-v1")
+    rates, returns = [], []
+    for seed in range(3):
+        trainer = make_host_trainer(ppo, source, run.config, HostSettings(mode=run.options.sampler))
+        began, state = time.perf_counter(), trainer.init(jax.random.key(seed))
+        num = run.config.total_timesteps // run.config.steps_per_update
+        for _ in range(num):
+            state, _ = trainer.step(state)
+        jax.block_until_ready(state.agent)
+        rates.append(num * run.config.steps_per_update / (time.perf_counter() - began))
+        returns.append(float(np.mean(trainer.play(state.agent, jax.random.key(100), 32)[0])))
+        trainer.close()
+    rate = statistics.median(rates)
+    found = {"steps per second": rate, "against CleanRL's 4,500": rate / CLEANRL}
+    return found | {"mean return of three seeds": statistics.mean(returns)}
 
 
 def bench_atari(seconds: float) -> dict[str, float]:
@@ -271,15 +157,17 @@ def bench_atari(seconds: float) -> dict[str, float]:
     found = {}
     for name in ("envpool/Pong-v5", "ale/Pong-v5"):
         source = purerl.make(name, preprocessing="2015")
-        makers: dict[str, Callable[[], Callable[[], int]]] = {
-            f"{name}, bare": lambda source=source: bare(source, config.num_envs)
-        }
-        idle: dict[str, list[float]] = {mode: [] for mode in ("batched", "alternating", "async")}
-        for mode in idle:
-            makers[f"{name}, PPO {mode}"] = update_of(source, config, HostSettings(mode=mode), idle[mode])
-        found |= rates(makers, seconds, rounds=2)
-        found |= {f"{name}, idle {mode}": statistics.median(shares) for mode, shares in idle.items()}
-    return found
+        idle: dict[str, list[float]] = {mode: [] for mode in MODES if mode not in ("serial", "inside")}
+        makers = {f"{name}, bare": bare(source, config.num_envs)}
+        for mode in (*idle, "inside"):
+            makers[f"{name}, PPO {mode}"] = updates(ppo, source, config, HostSettings(mode=mode), idle.get(mode))
+        rates = speeds(makers, seconds, rounds=2)
+        share = {f"{of}, share left": rate / rates[f"{name}, bare"] for of, rate in rates.items() if "PPO" in of}
+        found |= rates | share | {f"{name}, idle {mode}": statistics.median(v[1:]) for mode, v in idle.items()}
+    light = dataclasses.replace(config, network="mlp", hidden_sizes=(32,), num_epochs=1, num_minibatches=1)
+    quick: list[float] = []
+    speeds({"": updates(ppo, source, light, HostSettings(mode="async"), quick)}, seconds, rounds=2)
+    return found | {f"{name}, idle async where learning is quick": statistics.median(quick[2:])}
 
 
 PARTS: dict[str, Callable[[float], dict[str, float]]] = {
@@ -293,6 +181,23 @@ PARTS: dict[str, Callable[[float], dict[str, float]]] = {
 }
 
 
+def bars(modes: dict[str, float]) -> str:
+    """Return modes as bars, relative to serial."""
+    best = max(modes.values())
+    lines = [
+        f"    {mode:12} {'█' * round(40 * rate / best):40} {rate / modes['serial']:.2f}x"
+        for mode, rate in modes.items()
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write_bars(page: Path, modes: dict[str, float]) -> None:
+    """Put the modes between the markers of a page."""
+    text = page.read_text(encoding="utf-8")
+    assert BARS.search(text), f"{page} has no lines '<!-- modes: -->' and '<!-- end of modes -->'"
+    page.write_text(BARS.sub(lambda found: f"{found[1]}\n{bars(modes)}\n{found[2]}", text), encoding="utf-8")
+
+
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
 
@@ -300,20 +205,27 @@ def _short(value: float) -> str:
 def main() -> None:
     """Print a table, and write it as JSON if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; default all")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--json", type=Path, help="where to write the figures; those of other parts stay")
+    parser.add_argument("--readme", type=Path, help="also write the modes, as bars, into this page")
     args = parser.parse_args()
-    own = {name: version(name) for name in ("envpool", "ale-py") if importlib.util.find_spec(name.replace("-", "_"))}
-    figures: dict[str, Any] = {"machine": machine(), "versions": versions() | own, "seconds": args.seconds}
-    for part in args.parts or PARTS:
+    for part in args.parts:
         if part not in PARTS:
             parser.error(f"unknown part '{part}'; allowed: {', '.join(PARTS)}")
-        figures[part] = PARTS[part](args.seconds)
-        for name, value in figures[part].items():
-            print(f"{part:12} {name:32} {_short(value):>14}", flush=True)
-    if args.json:
-        args.json.write_text(json.dumps(figures, indent=2) + "\n")
+    own = {name: version(name) for name in ("envpool", "ale-py") if importlib.util.find_spec(name.replace("-", "_"))}
+    figures = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    for part in args.parts or [part for part in PARTS if part not in figures]:
+        about = {"machine": machine(), "versions": versions() | own, "seconds of each": args.seconds}
+        began = time.perf_counter()
+        figures[part] = about | {"figures": PARTS[part](args.seconds), "seconds": round(time.perf_counter() - began)}
+        for name, value in figures[part]["figures"].items():
+            print(f"{part:12} {name:52} {_short(value):>14}", flush=True)
+        if args.json:
+            args.json.parent.mkdir(parents=True, exist_ok=True)
+            args.json.write_text(json.dumps(figures, indent=1) + "\n")
+    if args.readme:
+        write_bars(args.readme, figures["modes"]["figures"])
 
 
 if __name__ == "__main__":

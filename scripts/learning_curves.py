@@ -16,7 +16,7 @@ import shutil
 import sys
 import time
 import types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from figures import FIGURES, Figure, select
-from result_file import FOLDER, Result, path_of, read, same, write
+from result_file import COLUMNS, FOLDER, Result, path_of, read, same, write
 
 from purerl import cache, config, log, plan, plot, registry, run, stats
 from purerl.config import Settings
@@ -37,7 +37,7 @@ from purerl.types import Algorithm, Config, EnvironmentSpec
 RUNS = Path("runs") / "curves"
 ROWS = 100  # of a curve
 RANDOM_SEEDS = 5
-HOST_SUITES = ("ale", "envpool", "gymnasium")  # a check's seeds are vmapped, which these cannot be
+HOST_SUITES = ("ale", "envpool", "gymnasium")  # their seeds cannot be vmapped
 HOST_EPISODES = 32  # of the random policy and a seed, where environments run on the host
 CHECK_SEEDS = 4
 CHECK_STEPS = 60_000  # environment steps per seed of a check
@@ -64,18 +64,33 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
         )
         return 0
     folder = RUNS / figure.task.replace("/", "-") / figure.label
-    if folder.exists() and (again or not _goes_on(folder, wanted)):
-        shutil.rmtree(folder)
-    began = time.time()
-    code = run.resume(folder, plain=True) if folder.exists() else run.start(wanted, folder, plain=True)
-    if code:
-        return code
-    text = (folder / "config.toml").read_text(encoding="utf-8")
-    columns = log.read(folder / "metrics.csv")
-    made = {"figure": figure.label, "frames": int(columns["env_steps"].max()), "seconds": round(time.time() - began)}
-    write(path, text, columns, made)
+    began, parts = time.time(), dict(_parts(wanted, folder))
+    for part, settings in parts.items():
+        if part.exists() and (again or not _goes_on(part, settings)):
+            shutil.rmtree(part)
+        code = run.resume(part, plain=True) if part.exists() else run.start(settings, part, plain=True)
+        if code:
+            return code
+    first = plan.saved_settings(next(iter(parts)))
+    whole = dataclasses.replace(first, options=dataclasses.replace(first.options, seeds=wanted.options.seeds))
+    text = config.dump(whole, registry.make(whole.environment, **whole.parameters))
+    columns = [log.read(part / "metrics.csv") for part in parts]
+    joined = {name: np.concatenate([part[name] for part in columns]) for name in COLUMNS}
+    frames = int(joined["env_steps"].max())
+    write(path, text, joined, {"figure": figure.label, "frames": frames, "seconds": round(time.time() - began)})
     print(f"wrote {path}")
     return 0
+
+
+def _parts(wanted: Settings, folder: Path) -> Iterator[tuple[Path, Settings]]:
+    """Return a figure's runs: all seeds in one program, but on the host one after the other."""
+    options = wanted.options
+    if options.seeds == 1 or wanted.environment.partition("/")[0] not in HOST_SUITES:
+        yield folder, wanted
+        return
+    for seed in range(options.seed, options.seed + options.seeds):
+        alone = dataclasses.replace(options, seeds=1, seed=seed)
+        yield folder / f"seed-{seed}", dataclasses.replace(wanted, options=alone)
 
 
 def _goes_on(folder: Path, wanted: Settings) -> bool:

@@ -9,11 +9,13 @@ import importlib
 import re
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostEnvironment, HostSource, HostStep
+from purerl.host_environment import HostEnvironment, HostSource, HostStep, TracedSteps
 from purerl.spaces import Discrete, Space
 
 VERSION = "-v5"
@@ -80,7 +82,7 @@ class ALESource(HostSource):
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of games; one thread if not parallel."""
         env = self._make(num_envs, 0 if parallel else 1)
-        return _Batch(env, seed, host_common.AtariSteps(num_envs, self._settings, evaluation))
+        return _Batch(env, seed, host_common.AtariRules.of(self._settings, evaluation))
 
     def _make(self, num_envs: int, num_threads: int) -> Any:
         settings = self._settings
@@ -103,18 +105,37 @@ class ALESource(HostSource):
 
 
 class _Batch(HostEnvironment):
-    def __init__(self, env: Any, seed: int, steps: host_common.AtariSteps):
-        self._env, self._steps = env, steps
+    def __init__(self, env: Any, seed: int, rules: host_common.AtariRules):
+        self._env, self._rules, self._games = env, rules, host_common.Games.begin(env.num_envs)
         self._seed: int | None = seed
 
     def reset(self, key: Any) -> Any:
         observation, _ = self._env.reset(seed=self._seed)
         self._seed = None  # a second reset goes on with the same random numbers
-        return self._steps.begin(observation)
+        self._games = host_common.Games.begin(self._env.num_envs)
+        return host_common.filled(observation, self._games.age)
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        observation, reward, game_over, truncated, info = self._env.step(np.asarray(action))
-        return self._steps.step(observation, reward, game_over, truncated, info["lives"])
+        told = _told(self._env.step(np.asarray(action)))
+        self._games, step = self._rules.step(np, self._games, *told)
+        return step
+
+    def traced(self) -> TracedSteps | None:
+        if jax.default_backend() != "cpu":
+            return None
+        handle, _, move = self._env.xla()
+
+        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
+            handle, values = move(carry[0], action)
+            games, step = self._rules.step(jnp, carry[1], *_told(values))
+            return (handle, games), step
+
+        return TracedSteps((handle, self._games), step)
 
     def close(self) -> None:
         self._env.close()
+
+
+def _told(values: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any, Any, Any]]:
+    observation, reward, game_over, truncated, info = values
+    return observation, (reward, game_over, truncated, info["lives"])

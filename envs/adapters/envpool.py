@@ -10,11 +10,12 @@ import warnings
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostEnvironment, HostSource, HostStep, NextStep
+from purerl.host_environment import HostEnvironment, HostSource, HostStep, TracedSteps
 from purerl.spaces import Space
 
 
@@ -86,7 +87,7 @@ class EnvPoolSource(HostSource):
             assert pool.observation_space is not None  # kept from now on: asking for it warns
         if self._atari is None:
             return _Batch(pool, num_envs)
-        return _Atari(pool, num_envs, host_common.AtariSteps(num_envs, self._atari, evaluation))
+        return _Atari(pool, num_envs, host_common.AtariRules.of(self._atari, evaluation))
 
     def _options(self) -> dict[str, Any]:
         settings = self._atari
@@ -113,31 +114,77 @@ class EnvPoolSource(HostSource):
 
 class _Batch(HostEnvironment):
     def __init__(self, pool: Any, num_envs: int):
-        self._pool, self._resets = pool, NextStep(num_envs)
+        self._pool, self._over = pool, np.zeros(num_envs, np.bool_)
 
     def reset(self, key: Any) -> Any:
-        self._resets.over[:] = False
+        self._over = np.zeros_like(self._over)
         return self._pool.reset()[0]
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        return host_common.step_of(self._pool.step(np.asarray(action)), self._resets)
+        step = host_common.step_of(np, self._pool.step(np.asarray(action)), self._over)
+        self._over = step.over
+        return step
+
+    def traced(self) -> TracedSteps | None:
+        inside = self._xla()
+        if inside is None:
+            return None
+        handle, move = inside
+
+        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
+            handle, values = move(carry[0], action)
+            step = host_common.step_of(jnp, values, carry[1])
+            return (handle, step.over), step
+
+        return TracedSteps((handle, self._over), step)
 
     def close(self) -> None:
         self._pool.close()
 
+    def _xla(self) -> tuple[Any, Any] | None:
+        """Return (handle, step); None for 64-bit numbers, which EnvPool would write into JAX's 32, and off the CPU."""
+        spec = self._pool.spec
+        specs = [*spec.state_array_spec.values(), *spec.action_array_spec.values()]
+        wide = any(np.dtype(part.dtype).itemsize == 8 for part in specs)
+        if wide or jax.default_backend() != "cpu":
+            return None
+        handle, _, _, step = self._pool.xla()
+        return handle, step
+
 
 class _Atari(_Batch):
-    def __init__(self, pool: Any, num_envs: int, steps: host_common.AtariSteps):
+    def __init__(self, pool: Any, num_envs: int, rules: host_common.AtariRules):
         super().__init__(pool, num_envs)
-        self._steps = steps
+        self._rules, self._games = rules, host_common.Games.begin(num_envs)
 
     def reset(self, key: Any) -> Any:
-        return self._steps.begin(super().reset(key))
+        observation = super().reset(key)
+        self._games = host_common.Games.begin(len(observation))
+        return host_common.filled(observation, self._games.age)
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        observation, reward, _, truncated, info = self._pool.step(np.asarray(action))
-        game_over = info["terminated"].astype(np.bool_)  # told right on the step of the limit, too
-        return self._steps.step(observation, reward, game_over, truncated, info["lives"])
+        told = _told(self._pool.step(np.asarray(action)))
+        self._games, step = self._rules.step(np, self._games, *told)
+        return step
+
+    def traced(self) -> TracedSteps | None:
+        inside = self._xla()
+        if inside is None:
+            return None
+        handle, move = inside
+
+        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
+            handle, values = move(carry[0], action)
+            games, step = self._rules.step(jnp, carry[1], *_told(values))
+            return (handle, games), step
+
+        return TracedSteps((handle, self._games), step)
+
+
+def _told(values: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any, Any, Any]]:
+    observation, reward, _, truncated, info = values
+    game_over = info["terminated"].astype(np.bool_)  # told right on the step of the limit, too
+    return observation, (reward, game_over, truncated, info["lives"])
 
 
 def _envpool() -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostEnvironment, HostSource, HostStep, NextStep
+from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Space
 
 
@@ -94,13 +94,13 @@ def _numbered(name: str, parameters: dict[str, Any], env_id: int) -> Any:
 
 class _Batch(HostEnvironment):
     def __init__(self, vector: Any, num_envs: int, seed: int):
-        self._vector, self._resets = vector, NextStep(num_envs)
+        self._vector, self._over = vector, np.zeros(num_envs, np.bool_)
         self._seed: int | None = seed
 
     def reset(self, key: Any) -> Any:
         observation, _ = self._vector.reset(seed=self._seed)
         self._seed = None  # a second reset goes on with the same random numbers
-        self._resets.over[:] = False
+        self._over = np.zeros_like(self._over)
         return observation
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
@@ -109,7 +109,9 @@ class _Batch(HostEnvironment):
         except Exception as error:  # that of a process comes wrapped in another of its kind
             inner = error.args[0] if error.args else None
             raise (inner if isinstance(inner, Exception) else error) from None
-        return host_common.step_of(values, self._resets)
+        step = host_common.step_of(np, values, self._over)
+        self._over = step.over
+        return step
 
     def close(self) -> None:
         processes = isinstance(self._vector, gymnasium.vector.AsyncVectorEnv)

@@ -1,13 +1,14 @@
 """What the adapters of host environments share: spaces, Atari's settings, and steps from Gymnasium's five values."""
 
 import dataclasses
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostStep, NextStep
+from purerl.host_environment import HostStep
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
 PyTree = Any
@@ -35,20 +36,19 @@ def from_gymnasium(space: Any, what: str) -> Space:
     raise InputError(f"{what} has the space {space}; allowed: Discrete from 0, MultiDiscrete, MultiBinary, Box, Dict")
 
 
-def step_of(values: tuple[Any, ...], resets: NextStep) -> HostStep:
+def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:
     """Return a step from (observation, reward, terminated, truncated, info) of environments that reset a step later.
 
     Args:
+      xp: NumPy, or JAX's NumPy inside jit.
       values: those.
-      resets: remembers which environments are over.
+      began: bool[B], whether the step only began an episode: whether the one before was over.
     """
     observation, reward, terminated, truncated, _ = values
-    terminated = np.array(terminated, np.bool_)
-    truncated = np.asarray(truncated, np.bool_) & ~terminated
-    over = terminated | truncated
-    mask = resets.mask(over)
-    reward = np.where(mask, np.asarray(reward, np.float32), np.float32(0))
-    return HostStep(observation, reward, terminated, truncated, mask, None, reward, over)
+    terminated = xp.array(terminated, xp.bool_)
+    truncated = xp.asarray(truncated, xp.bool_) & ~terminated
+    reward = xp.where(began, xp.float32(0), xp.asarray(reward, xp.float32))
+    return HostStep(observation, reward, terminated, truncated, ~began, None, reward, terminated | truncated)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,44 +113,65 @@ def frames_last(observation: Any) -> Any:
     return jnp.moveaxis(observation, -3, -1)
 
 
-class AtariSteps:
-    """Follows lives, and how many frames an episode has: what the two libraries do differently is done here."""
+class Games(NamedTuple):
+    """What is followed of B games."""
 
-    def __init__(self, num_envs: int, settings: AtariSettings, evaluation: bool):
-        """Begin; in evaluation an episode is a whole game."""
-        self._resets, self._clip = NextStep(num_envs), settings.reward_clip
-        self._episodic = settings.episodic_life and not evaluation
-        self._lives, self._age = np.zeros(num_envs, np.int64), np.zeros(num_envs, np.int64)
+    over: Any  # bool[B], whether the next step begins one
+    lives: Any  # i32[B]
+    age: Any  # i32[B], steps since the episode began, or a life was lost that ends one
 
-    def begin(self, observation: np.ndarray) -> np.ndarray:
-        """Return the first observations after a reset everywhere."""
-        self._resets.over[:] = False
-        self._lives[:], self._age[:] = 0, 0
-        return self._filled(observation)
+    @staticmethod
+    def begin(num_envs: int) -> "Games":
+        """Return that of games which have all just begun."""
+        return Games(np.zeros(num_envs, np.bool_), np.zeros(num_envs, np.int32), np.zeros(num_envs, np.int32))
 
-    def step(
-        self,
-        observation: np.ndarray,
-        reward: np.ndarray,
-        game_over: np.ndarray,
-        truncated: np.ndarray,
-        lives: np.ndarray,
-    ) -> HostStep:
-        """Return a step; with a lost life the game goes on, but for learning an episode ends and another begins."""
+
+@dataclasses.dataclass(frozen=True)
+class AtariRules:
+    """Lives, scores and first frames, on the host and inside jit: what the two libraries do not do alike."""
+
+    clip: bool
+    episodic: bool  # with a lost life the game goes on, but for learning an episode ends and another begins
+
+    @staticmethod
+    def of(settings: AtariSettings, evaluation: bool) -> "AtariRules":
+        """Return the settings' rules; in evaluation an episode is a whole game."""
+        return AtariRules(settings.reward_clip, settings.episodic_life and not evaluation)
+
+    def step(self, xp: Any, games: Games, observation: Any, told: tuple[Any, Any, Any, Any]) -> tuple[Games, HostStep]:
+        """Return what is followed from now on, and the step.
+
+        Args:
+          xp: NumPy, or JAX's NumPy inside jit.
+          games: what was followed before.
+          observation: u8[B, frames, 84, 84].
+          told: (reward, game over, truncated, lives), [B] each.
+        """
+        reward, game_over, truncated, lives = told
         truncated = truncated & ~game_over
-        over = game_over | truncated
-        mask = self._resets.mask(over)
-        lost = mask & (lives < self._lives) & ~over if self._episodic else np.zeros_like(over)
-        self._lives = np.array(lives, np.int64)
-        self._age = np.where(lost | ~mask, 0, self._age + 1)
-        score = np.where(mask, np.asarray(reward, np.float32), np.float32(0))
-        learned = np.sign(score) if self._clip else score
-        return HostStep(self._filled(observation), learned, game_over | lost, truncated, mask, None, score, over)
+        over, mask = game_over | truncated, ~games.over
+        lives = xp.asarray(lives, xp.int32)
+        lost = mask & (lives < games.lives) & ~over & self.episodic
+        age = xp.where(lost | ~mask, xp.int32(0), games.age + xp.int32(1))
+        score = xp.where(mask, xp.asarray(reward, xp.float32), xp.float32(0))
+        learned = xp.sign(score) if self.clip else score
+        seen = filled(observation, age) if xp is np else filled_inside(observation, age)
+        return Games(over, lives, age), HostStep(seen, learned, game_over | lost, truncated, mask, None, score, over)
 
-    def _filled(self, observation: np.ndarray) -> np.ndarray:
-        """Return a copy in which an episode's first frame stands for the frames before it."""
-        filled, last = observation.copy(), observation.shape[1] - 1
-        for i in np.flatnonzero(self._age < last):
-            first = last - self._age[i]
-            filled[i, :first] = filled[i, first]
-        return filled
+
+def filled(observation: np.ndarray, age: np.ndarray) -> np.ndarray:
+    """Return a copy of u8[B, frames, ...] in which an episode's first frame stands for the frames before it."""
+    copy, last = observation.copy(), observation.shape[1] - 1
+    for i in np.flatnonzero(age < last):
+        first = last - age[i]
+        copy[i, :first] = copy[i, first]
+    return copy
+
+
+def filled_inside(observation: jax.Array, age: jax.Array) -> jax.Array:
+    """Return the same inside jit, where it costs something only in steps that need it."""
+    frames = observation.shape[1]
+    first = jnp.maximum(frames - 1 - age, 0)[:, None]
+    frame = jnp.maximum(jnp.arange(frames, dtype=jnp.int32)[None], first)[:, :, None, None]
+    take = lambda seen: jnp.take_along_axis(seen, frame, axis=1)
+    return jax.lax.cond(jnp.any(first > 0), take, lambda seen: seen, observation)

@@ -36,7 +36,7 @@ from purerl.errors import InputError
 @click.option("--keep-checkpoints", metavar="K", help="How many are kept; default 3.")
 @click.option("--self-play", metavar="P", help="Against P earlier selves, in a symmetric game; makes elo.csv.")
 @click.option("--tensorboard", is_flag=True, default=None, help="Also write TensorBoard events.")
-@click.option("--sampler", metavar="MODE", help="auto, or on the host: serial, batched, alternating, async.")
+@click.option("--sampler", metavar="MODE", help="auto, or on the host: serial, batched, alternating, async, inside.")
 @click.option("--actors", metavar="N", help="Threads that collect, with --sampler async; default 2.")
 @click.option("--deterministic", is_flag=True, default=None, help="async: act with the policy of one update before.")
 @click.option("--step-time-limit", metavar="SECONDS", help="For a step of a host environment; default 60.")

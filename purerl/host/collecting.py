@@ -7,15 +7,19 @@ import numpy as np
 
 from purerl.host.acting import Acting, Part
 from purerl.host.worker import Worker
+from purerl.host_environment import HostStep
 from purerl.types import Array, Key, PyTree
 
 
 class GroupRollout(NamedTuple):
-    """T steps of one group's B environments: lists of T on-device arrays where the device has them, else NumPy."""
+    """T steps of one group's B environments: lists of T on-device arrays where the device has them, else NumPy.
 
-    observation: list[PyTree]  # T x [B, ...], as the agent saw them
-    action: list[PyTree]  # T x [B, ...]
-    extras: list[PyTree]  # T x [B, ...]
+    Inside jit these lists are arrays [T, B, ...] already.
+    """
+
+    observation: list[PyTree] | PyTree  # T x [B, ...], as the agent saw them
+    action: list[PyTree] | PyTree  # T x [B, ...]
+    extras: list[PyTree] | PyTree  # T x [B, ...]
     last: PyTree  # [B, ...], the observation after the last step, as it comes
     successor: list[PyTree] | None  # T x [B, ...], as they come; None: the next observation is the true successor
     reward: np.ndarray  # f32[T, B]
@@ -55,6 +59,11 @@ class Group:
             self._memory = memory
 
     @property
+    def observation(self) -> PyTree:
+        """[B, ...], as it comes, to act on next."""
+        return self._observation
+
+    @property
     def memory(self) -> PyTree:
         """[B, ...], before the next step, but for the episodes that begin with it."""
         return self._memory
@@ -77,8 +86,7 @@ class Group:
         step = self.worker.recv()
         self._steps.append(step)
         self._observation = step.observation
-        ended = np.asarray(step.terminated | step.truncated)
-        self._restart = ended if step.mask is None else ended | ~step.mask
+        self._restart = np.asarray(restart_after(step))
 
     def rollout(self) -> GroupRollout:
         """Return what was collected since the last call."""
@@ -86,7 +94,7 @@ class Group:
         self._acted, self._steps = [], []
         stack = lambda name: np.stack([getattr(step, name) for step in steps])
         masked = steps[0].mask is not None
-        mask, truncated = (stack("mask") if masked else None), stack("truncated")
+        mask = stack("mask") if masked else None
         return GroupRollout(
             [a[0] for a in acted],
             [a[1] for a in acted],
@@ -95,13 +103,23 @@ class Group:
             None if steps[0].successor is None else [step.successor for step in steps],
             stack("reward"),
             stack("terminated"),
-            # A step that only began an episode ends what came before it: memory that is unrolled begins anew after it.
-            truncated if mask is None else truncated | ~mask,
+            cut_at_starts(stack("truncated"), mask),
             mask,
             stack("score"),
             stack("over"),
             acted[0][3],
         )
+
+
+def restart_after(step: HostStep) -> Any:
+    """Return bool[B]: after which environments' step memory begins anew."""
+    ended = step.terminated | step.truncated
+    return ended if step.mask is None else ended | ~step.mask
+
+
+def cut_at_starts(truncated: Any, mask: Any) -> Any:
+    """Return `truncated`, True also where a step only began an episode: memory that is unrolled begins anew there."""
+    return truncated if mask is None else truncated | ~mask
 
 
 def collect(groups: list[Group], part: Part, keys: Array, length: int) -> tuple[GroupRollout, ...]:

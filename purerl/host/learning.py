@@ -70,7 +70,7 @@ def metrics_struct(algo: Algorithm, source: HostSource, config: Config, agent: P
 
 def _joined(source: HostSource, group: GroupRollout) -> Rollout:
     """Return one group's rollout, [T, B]."""
-    stack = lambda trees: jax.tree.map(lambda *xs: jnp.stack(xs), *trees)
+    stack = lambda trees: jax.tree.map(lambda *xs: jnp.stack(xs), *trees) if isinstance(trees, list) else trees
     observation = stack(group.observation)
     if group.successor is None:
         last = source.prepare(group.last)
@@ -114,18 +114,18 @@ def _count(episodes: Episodes, score: Array, over: Array, mask: Array) -> Episod
     return jax.lax.scan(step, episodes._replace(statistics=none), (score, over, mask))[0]
 
 
-def own_metrics(config: Config, idle: float, lag: float, ahead: float) -> dict[str, Any]:
+def own_metrics(config: Config, idle: float | None, lag: float, ahead: float) -> dict[str, Any]:
     """Return the runtime's own metrics.
 
     Args:
       config: the settings.
-      idle: share of the time in which environments waited.
+      idle: share of the time in which environments waited; None where that cannot be seen.
       lag: updates that the acting policy was behind the learning one.
       ahead: steps that environments have taken per step that has gone to an update, at least 1.
 
     Returns:
       environment_idle and policy_lag; with a replay also its replay_ratio as it is, steps trained on per step taken.
     """
-    found = {"environment_idle": np.float32(idle), "policy_lag": np.float32(lag)}
+    found = {"policy_lag": np.float32(lag)} | ({} if idle is None else {"environment_idle": np.float32(idle)})
     planned = getattr(config, "replay_ratio", None)
     return found if planned is None else found | {"replay_ratio": np.float32(planned / ahead)}

@@ -1,4 +1,4 @@
-"""The trainer for host environments: `Trainer(init, step)` as for compiled ones, in four modes."""
+"""The trainer for host environments: `Trainer(init, step)` as for compiled ones, in five modes."""
 
 import time
 from collections.abc import Callable
@@ -14,14 +14,16 @@ from purerl.errors import InputError, unknown
 from purerl.host.acting import Acting, make_acting
 from purerl.host.actors import Actors
 from purerl.host.collecting import Group, collect
+from purerl.host.dressed import Dressed
+from purerl.host.inside import Inside
 from purerl.host.learning import begin_episodes, make_learn, metrics_struct, own_metrics
-from purerl.host.worker import Worker
+from purerl.host.worker import Busy, Worker
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.train import TrainState
 from purerl.types import Algorithm, AlgorithmFactory, Config, EnvironmentSpec, Key, Metrics, PyTree
 from purerl.vector import where
 
-MODES = ("serial", "batched", "alternating", "async")
+MODES = ("serial", "batched", "alternating", "async", "inside")
 
 
 class HostSettings(NamedTuple):
@@ -78,6 +80,8 @@ def make_host_trainer(
             f"num_envs {config.num_envs} cannot be shared by the {settings.num_groups} groups of sampler "
             f"{settings.mode}: make it a multiple"
         )
+    if settings.mode == "inside" and isinstance(source, Dressed):
+        raise InputError(f"{source.id} is a JAX environment: inside jit its loop is the compiled one, sampler auto")
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(config)):
         raise not_inside_jit(source, "jit or vmap")
     spec = EnvironmentSpec(source.observation_space, source.action_space)
@@ -98,10 +102,11 @@ class _Loop:
         self._init_agent = jax.jit(algo.init)
         self._groups: list[Group] = []
         self._actors: Actors | None = None
+        self._inside: Inside | None = None
         self._stage: Any = None  # the environments for evaluation
-        self._since = (time.perf_counter(), 0.0)
+        self._busy, self._since = Busy(), (time.perf_counter(), 0.0)
         self._updates = 0  # since the environments were opened
-        self._saves = settings.mode != "async" and source.snapshot_struct(self._group_size) != ()
+        self._saves = settings.mode not in ("async", "inside") and source.snapshot_struct(self._group_size) != ()
 
     def init(self, key: Key) -> TrainState:
         """Start a run."""
@@ -127,7 +132,7 @@ class _Loop:
         metrics = metrics_struct(self._algo, self._source, self._config, agent)
         saved = (memory,) * many if self._saves else ()
         state = TrainState(agent, episodes._replace(env_state=env_state), (), saved, run, number)  # type: ignore[arg-type]
-        return state, metrics | own_metrics(self._config, 0.0, 0.0, 1.0)
+        return state, metrics | own_metrics(self._config, None if self._settings.mode == "inside" else 0.0, 0.0, 1.0)
 
     def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
         """Take one rollout and one update."""
@@ -135,20 +140,18 @@ class _Loop:
             raise not_inside_jit(self._source, "jit or vmap")
         if not self._groups:
             self._go_on(state)
-        if self._settings.mode == "async":
-            rollouts, lag = self._rollouts_of_actors(state)
+        args, lag = (state.vector._replace(env_state=()), state.key, state.num_updates), 0.0
+        if self._settings.mode == "inside":
+            agent, episodes, metrics = self._compiled().update(state.agent, *args)
         else:
-            keys = self._acting.keys(state.key, state.num_updates)
-            part = self._acting.part(state.agent)
-            rollouts, lag = collect(self._groups, part, keys, self._config.rollout_length), 0.0
-        episodes = state.vector._replace(env_state=())
-        agent, episodes, metrics = self._learn(state.agent, episodes, state.key, state.num_updates, rollouts)
+            rollouts, lag = self._rollouts(state)
+            agent, episodes, metrics = self._learn(state.agent, *args, rollouts)
         if self._actors is not None:
             self._actors.publish(int(state.num_updates) + 1, self._acting.copy(self._acting.part(agent)))
         episodes = episodes._replace(env_state=self._snapshots())
         state = TrainState(agent, episodes, (), self._memories(), state.key, state.num_updates + 1)  # type: ignore[arg-type]
         self._updates += 1
-        return state, metrics | own_metrics(self._config, self._idle(), lag, self._ahead())
+        return state, metrics | self._own_metrics(lag)
 
     def play(self, agent: PyTree, key: Key, num_episodes: int, max_steps: int = 27_000) -> tuple[np.ndarray, ...]:
         """Play greedy episodes side by side, one each, in environments apart from those of training."""
@@ -157,7 +160,7 @@ class _Loop:
             env = self._source.open(num_episodes, _seed(key), self._settings.mode != "serial", evaluation=True)
             shapes = jax.eval_shape(lambda: agent)
             acting = make_acting(self._algo, self._source, self._config, shapes, num_episodes)
-            self._stage = self._worker(env, "evaluation", _seed(key)), num_episodes, acting
+            self._stage = self._worker(env, "evaluation", _seed(key), Busy()), num_episodes, acting
         worker, _, acting = self._stage
         key_reset, key_run = jax.random.split(key)
         observation, memory = worker.reset(key_reset), self._algo.begin(num_episodes)
@@ -180,7 +183,7 @@ class _Loop:
             self._actors.stop()
         for group in self._groups:
             group.worker.close()
-        self._groups, self._actors = [], None
+        self._groups, self._actors, self._inside = [], None, None
         self._close_stage()
 
     def _close_stage(self) -> None:
@@ -190,18 +193,18 @@ class _Loop:
 
     def _open(self, key: Key) -> None:
         self.close()
-        self._updates, self._since = 0, (time.perf_counter(), 0.0)
+        self._updates, self._busy, self._since = 0, Busy(), (time.perf_counter(), 0.0)
         many, mode = self._settings.num_groups, self._settings.mode
         seed = _seed(key)
         for i in range(many):
             own = seed + i * self._group_size
             env = self._source.open(self._group_size, own, mode != "serial")
-            worker = self._worker(env, str(i), own)
+            worker = self._worker(env, str(i), own, self._busy)
             memory = self._algo.begin(self._group_size)
             index = None if many == 1 else i
             self._groups.append(Group(worker, self._acting, index, memory, self._group_size))
 
-    def _worker(self, env: Any, group: str, seed: int) -> Worker:
+    def _worker(self, env: Any, group: str, seed: int, busy: Busy) -> Worker:
         about = {
             "environment": self._source.id,
             "parameters": self._source.parameters,
@@ -209,7 +212,7 @@ class _Loop:
             "group": group,
             "num_envs": self._group_size,
         }
-        return Worker(env, about, self._settings.time_limit, self._settings.failures)
+        return Worker(env, about, self._settings.time_limit, self._settings.failures, busy)
 
     def _go_on(self, state: TrainState) -> None:
         """Go on from a state that was saved."""
@@ -224,7 +227,17 @@ class _Loop:
         if saved == ():
             self._settings.say(f"the environments of {self._source.id} cannot be saved: their episodes start anew")
 
-    def _rollouts_of_actors(self, state: TrainState) -> tuple[Any, float]:
+    def _compiled(self) -> Inside:
+        if self._inside is None:
+            begin, length = self._algo.begin(self._group_size), self._config.rollout_length
+            self._inside = Inside(self._groups[0], self._acting, self._learn, begin, length)
+        return self._inside
+
+    def _rollouts(self, state: TrainState) -> tuple[Any, float]:
+        """Return (a rollout of each group, how many updates their policies are behind on average)."""
+        if self._settings.mode != "async":
+            keys, part = self._acting.keys(state.key, state.num_updates), self._acting.part(state.agent)
+            return collect(self._groups, part, keys, self._config.rollout_length), 0.0
         version = int(state.num_updates)
         if self._actors is None:
             length, deterministic = self._config.rollout_length, self._settings.deterministic
@@ -242,12 +255,17 @@ class _Loop:
         fresh = self._algo.begin(self._group_size)
         return tuple(_restarted(group.restart, fresh, group.memory) for group in self._groups)
 
+    def _own_metrics(self, lag: float) -> dict[str, Any]:
+        if self._settings.mode == "inside":
+            return own_metrics(self._config, None, lag, 1.0)
+        return own_metrics(self._config, self._idle(), lag, self._ahead())
+
     def _idle(self) -> float:
-        """Return the share of the time since the last call in which environments did not step."""
-        now, busy = time.perf_counter(), sum(group.worker.busy_seconds for group in self._groups)
+        """Return the share of the time since the last call in which no environment stepped."""
+        now, busy = time.perf_counter(), self._busy.seconds
         elapsed, worked = now - self._since[0], busy - self._since[1]
         self._since = now, busy
-        return max(0.0, 1.0 - worked / max(elapsed * len(self._groups), 1e-9))
+        return max(0.0, 1.0 - worked / max(elapsed, 1e-9))
 
     def _ahead(self) -> float:
         """Return how many steps the environments have taken per step that went to an update."""

@@ -17,10 +17,37 @@ from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostSte
 HISTORY = 100_000  # steps of which the actions are kept
 
 
+class Busy:
+    """Knows for how long at least one of several workers has been at work."""
+
+    def __init__(self) -> None:
+        self._lock, self._working, self._since, self._seconds = threading.Lock(), 0, 0.0, 0.0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._working == 0:
+                self._since = time.perf_counter()
+            self._working += 1
+
+    def __exit__(self, *_: Any) -> None:
+        with self._lock:
+            self._working -= 1
+            if self._working == 0:
+                self._seconds += time.perf_counter() - self._since
+
+    @property
+    def seconds(self) -> float:
+        """Until now."""
+        with self._lock:
+            return self._seconds + (time.perf_counter() - self._since if self._working else 0.0)
+
+
 class Worker:
     """Steps one batch of environments, and remembers what it was told to."""
 
-    def __init__(self, env: HostEnvironment, about: dict[str, Any], time_limit: float, failures: Path | None):
+    def __init__(
+        self, env: HostEnvironment, about: dict[str, Any], time_limit: float, failures: Path | None, busy: Busy
+    ):
         """Take charge of an environment.
 
         Args:
@@ -28,13 +55,13 @@ class Worker:
           about: what to write down if they fail: their id, seed, settings.
           time_limit: seconds that a step may take.
           failures: the folder to write to; None: nothing is written.
+          busy: counts the time in which environments step.
         """
-        self.env, self._about, self._limit, self._failures = env, about, time_limit, failures
+        self.env, self._about, self._limit, self._failures, self._busy = env, about, time_limit, failures, busy
         self._jobs: queue.SimpleQueue = queue.SimpleQueue()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._actions: deque[np.ndarray] = deque(maxlen=HISTORY)
         self.steps = 0
-        self.busy_seconds = 0.0
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl {about['environment']}")
         self._thread.start()
 
@@ -57,6 +84,12 @@ class Worker:
         """
         return self._wait(f"step {self.steps}")
 
+    def call(self, function: Callable[[], Any], what: str, steps: int) -> Any:
+        """Run something of so many steps in the thread; as `recv`, with the time limit of all of them."""
+        self.steps += steps
+        self._jobs.put((function, ()))
+        return self._wait(what, steps * self._limit)
+
     def close(self) -> None:
         """End the thread and close the environments; a thread that hangs is left to the end of the process."""
         self._jobs.put(None)
@@ -66,27 +99,28 @@ class Worker:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            began = time.perf_counter()
-            result = _call(*job)
-            self.busy_seconds += time.perf_counter() - began
+            with self._busy:
+                result = _call(*job)
             self._results.put(result)
 
-    def _wait(self, what: str) -> Any:
+    def _wait(self, what: str, limit: float | None = None) -> Any:
+        limit = limit or self._limit
         try:
-            result = self._results.get(timeout=self._limit)
+            result = self._results.get(timeout=limit)
         except queue.Empty:
-            raise self._failure(what, None) from None
+            raise self._failure(what, None, limit) from None
         if isinstance(result, Exception):
-            raise self._failure(what, result) from result
+            raise self._failure(what, result, limit) from result
         return result
 
-    def _failure(self, what: str, error: Exception | None) -> EnvironmentFailure:
-        told = f"{type(error).__name__}: {error}" if error else f"no answer within {self._limit:g} s"
+    def _failure(self, what: str, error: Exception | None, limit: float) -> EnvironmentFailure:
+        told = f"{type(error).__name__}: {error}" if error else f"no answer within {limit:g} s"
         where = getattr(error, "env_id", None)
         which = (
             f"environment {where} of {self._about['environment']}" if where is not None else self._about["environment"]
         )
-        saved = f"; the actions are in {self._save(told, where)}" if self._failures is not None else ""
+        kept = self._failures is not None and self._actions  # there are none of steps inside jit
+        saved = f"; the actions are in {self._save(told, where)}" if kept else ""
         return EnvironmentFailure(
             f"{which} (seed {self._about['seed']}) {'raised' if error else 'hangs'} in {what}: {told}{saved}"
         )
@@ -95,7 +129,7 @@ class Worker:
         assert self._failures is not None
         self._failures.mkdir(parents=True, exist_ok=True)
         path = self._failures / f"failure-{self._about['group']}.npz"
-        actions = np.stack(self._actions) if self._actions else np.zeros(0)
+        actions = np.stack(self._actions)
         np.savez_compressed(path, actions=actions)
         notes = self._about | {
             "error": told,

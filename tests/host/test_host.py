@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from ledger import Ledger
 
 import purerl
 from purerl.algos.dqn import DQNConfig, dqn
@@ -17,9 +18,9 @@ from purerl.errors import InputError
 from purerl.host import Dressed, HostSettings, make_host_trainer
 from purerl.host.acting import make_acting
 from purerl.host.collecting import Group, collect
-from purerl.host.worker import Worker
-from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostSource, HostStep, NextStep
-from purerl.spaces import Box, Discrete
+from purerl.host.worker import Busy, Worker
+from purerl.host_environment import EnvironmentFailure
+from purerl.spaces import Discrete
 from purerl.types import Algorithm
 
 PPO = PPOConfig(
@@ -28,50 +29,6 @@ PPO = PPOConfig(
 DQN = DQNConfig(
     num_envs=4, rollout_length=4, hidden_sizes=(8,), batch_size=8, learning_starts=32, replay_capacity=256, n_step=2
 )
-
-
-class Ledger(HostSource):
-    """Environment i lasts i + 2 steps and observes (its number, the step of the episode, the sum of its actions)."""
-
-    id, parameters = "test/Ledger", {"answer": 42}
-    observation_space = Box(low=0.0, high=1e6, shape=(3,))
-    action_space = Discrete(n=1000)
-
-    def __init__(self, delay=0.0, trouble=None):
-        self.delay, self.trouble, self.opened = delay, trouble, []
-
-    def open(self, num_envs, seed, parallel, evaluation=False):
-        self.opened.append(_LedgerEnvironment(self, num_envs, seed))
-        return self.opened[-1]
-
-
-class _LedgerEnvironment(HostEnvironment):
-    def __init__(self, source, num_envs, seed):
-        self.source, self.seed, self.closed, self.steps = source, seed, False, 0
-        self.state = np.zeros((num_envs, 3), np.float32)
-        self.state[:, 0] = np.arange(num_envs)
-        self.resets = NextStep(num_envs)
-
-    def reset(self, key):
-        self.state[:, 1:] = 0
-        self.resets.over[:] = False
-        return self.state.copy()
-
-    def step(self, action, keys, t):
-        time.sleep(self.source.delay)
-        self.steps += 1
-        if self.source.trouble and self.steps == 5:
-            self.source.trouble()
-        starting = self.resets.over.copy()
-        self.state[:, 1] = np.where(starting, 0, self.state[:, 1] + 1)
-        self.state[:, 2] = np.where(starting, 0, self.state[:, 2] + action)
-        ended = self.state[:, 1] >= self.state[:, 0] + 2
-        mask = self.resets.mask(ended)
-        reward = np.where(mask, action, 0).astype(np.float32)
-        return HostStep(self.state.copy(), reward, ended, np.zeros_like(ended), mask, None, reward, ended)
-
-    def close(self):
-        self.closed = True
 
 
 def counting():
@@ -93,7 +50,7 @@ def gathered(num_groups, size, length, rollouts):
     groups = []
     for i in range(num_groups):
         about = {"environment": source.id, "seed": 0, "group": str(i)}
-        worker = Worker(source.open(size, 0, True), about, 10.0, None)
+        worker = Worker(source.open(size, 0, True), about, 10.0, None, Busy())
         groups.append(Group(worker, acting, i, algo.begin(size), size))
         groups[-1].begin(worker.reset(None))
     keys = acting.keys(jax.random.key(0), 0)
@@ -263,6 +220,15 @@ def test_an_environment_that_hangs():
         trainer.step(state)
     assert time.monotonic() - began < 4.0
     trainer.close()
+
+
+def test_busy_is_the_time_in_which_any_works():
+    busy, began = Busy(), time.perf_counter()
+    with busy, busy:  # two at once
+        time.sleep(0.05)
+    worked = busy.seconds
+    time.sleep(0.2)
+    assert busy.seconds == worked and 0.05 <= worked <= time.perf_counter() - began - 0.2
 
 
 def test_greedy_episodes_are_whole_ones():
