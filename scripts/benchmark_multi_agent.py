@@ -1,7 +1,8 @@
 """Figures of many agents: `python scripts/benchmark_multi_agent.py [step|memory|train|scale|learn|all] [--long]`.
 
-    step    TagContinuous, 5 + 100 agents, 60 environments, random actions: this project against vectorised NumPy
-    memory  1000 agents x 100 environments, K = 10: seconds to compile a step, bytes that it takes
+    step    TagContinuous, 5 + 100 agents, 60 environments, random actions: this project against vectorised NumPy; on
+            two cores with XLA_FLAGS=--xla_force_host_platform_device_count=2
+    memory  1000 agents x 100 environments, K = 10: seconds to compile a step, bytes that it takes; bytes of an update
     train   TagGridWorld as WarpDrive ships it, A2C: steps per second, and the taggers' return at first and at last
     scale   TagGridWorld, partial observation: training steps per second over agents x environments
     learn   TagContinuous, 5 + 20: trained taggers against random runners, trained runners against those taggers
@@ -14,6 +15,7 @@ results/multi_agent.csv (`scale`: results/multi_agent_scaling.csv and its pictur
 import argparse
 import csv
 import dataclasses
+import math
 import os
 import platform
 import time
@@ -34,6 +36,7 @@ from purerl.evaluate import evaluate
 from purerl.memory import needed
 from purerl.multi_agent import Policy, multi_agent, policies_for
 from purerl.policies import at_random
+from purerl.sharding import lanes, make_mesh
 from purerl.stats import bootstrap_interval
 from purerl.train import make_train, make_trainer
 
@@ -130,7 +133,9 @@ class NumpyTag:
 
 
 def stepping(env: Any, num_envs: int, steps: int) -> Any:
-    """Return a compiled program of random play: key -> sums of all that comes out."""
+    """Return a compiled program of random play: key -> sums of all that comes out; on all devices that divide it."""
+    mesh = make_mesh(math.gcd(num_envs, len(jax.devices())))
+    num_envs //= mesh.size
     vector = purerl.vectorize(env, num_envs)
 
     def body(state: Any, key: Any) -> tuple[Any, Any]:
@@ -143,7 +148,8 @@ def stepping(env: Any, num_envs: int, steps: int) -> Any:
         state, _ = vector.reset(key)
         return jax.lax.scan(body, state, jax.random.split(key, steps))[1]
 
-    return jax.jit(run).lower(purerl_key(0)).compile()
+    split = lambda key: lanes(run, mesh)(jax.random.split(key, mesh.size))
+    return jax.jit(split).lower(purerl_key(0)).compile()
 
 
 def purerl_key(seed: int) -> Any:
@@ -172,6 +178,8 @@ def step(long: bool) -> list[Row]:
     slow = NumpyTag(env, num_envs)
     theirs = num_envs * 5 / best_of(lambda: [slow.step() for _ in range(5)], repeats)
     what = "TagContinuous, 5 + 100 agents, 60 environments, random actions: environment steps/s"
+    if (count := len(jax.devices())) > 1:
+        what += f", {count} devices (NumPy has one core)"
     return [Row(what, f"{ours:,.0f}, {ours / theirs:.1f} x vectorised NumPy's {theirs:,.0f}", "20 x")]
 
 
@@ -189,6 +197,16 @@ def memory(long: bool) -> list[Row]:
         Row(f"{what}: compiling a step", f"{seconds:.1f} s", "20 s"),
         Row(f"{what}: its memory", f"{needed(compiled) / 1e9:.2f} GB", "4 GB"),
     ]
+    config = A2CConfig(num_envs=100, rollout_length=20 if long else 5, hidden_sizes=(64, 64))
+    for rebuild in (False, True):
+        mine = dataclasses.replace(config, rebuild_observations=rebuild)
+        trainer = make_trainer(multi_agent, env, policies_for(env, a2c, mine))
+        shapes = jax.eval_shape(trainer.init, jax.random.key(0))
+        taken = needed(jax.jit(trainer.step, donate_argnums=0).lower(shapes).compile())
+        how = "rebuilt" if rebuild else "kept"
+        rows.append(
+            Row(f"{what}: an update of {config.rollout_length} steps, observations {how}", f"{taken / 1e9:.2f} GB")
+        )
     if long:
         run = stepping(env, 100, 10)
         speed = 100 * 10 / best_of(lambda: run(purerl_key(0)), 3)

@@ -9,13 +9,13 @@ from purerl.config import settings
 from purerl.plan import make_plan, saved_progress
 from purerl.sharding import make_mesh
 
-FLAGS = {"num_envs": 4, "rollout_length": 8, "num_minibatches": 2, "num_epochs": 1, "hidden_sizes": (8,)}
+FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_reward": True, "devices": 1}
 RUN = settings(
-    "ppo",
+    "a2c",
     "TagContinuous",
-    FLAGS | {"total_timesteps": 32 * 6, "normalize_reward": True, "devices": 1},
-    {"num_runners": 4, "side": 2.0, "tagging_distance": 0.15, "time_limit": 20},
-    groups={"taggers": {"learning_rate": 1e-2}, "runners": {"algorithm": "a2c"}},
+    FLAGS | {"total_timesteps": 32 * 6},
+    {"num_runners": 4, "side": 2.0, "tagging_distance": 0.15, "time_limit": 20, "num_neighbours": 1},
+    groups={"taggers": {"learning_rate": 1e-2}},
 )
 
 

@@ -4,13 +4,15 @@ import csv
 import dataclasses
 import math
 import shutil
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl import elo, run, tournament, train
+import purerl
+from purerl import elo, policies, run, tournament, train
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
@@ -20,8 +22,56 @@ from purerl.envs.games.coin_game import CoinGame
 from purerl.envs.games.matrix_game import DILEMMA, MatrixGame
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
+from purerl.evaluate import evaluate
+from purerl.multi_agent import Policy, multi_agent, policies_for
 from purerl.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
+from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.train import make_trainer
+from purerl.types import Environment, TimeStep, pytree
+
+
+class Pile(NamedTuple):
+    """What is left, and whose turn it is."""
+
+    left: jax.Array
+    second: jax.Array
+
+
+@pytree
+class Nim(Environment):
+    """Two players in turn take one or two of seven; who takes the last one wins. Who leaves a multiple of 3 wins."""
+
+    def reset(self, key):
+        state = Pile(jnp.int32(7), jax.random.bernoulli(key))
+        return state, self.observe(state)
+
+    def step(self, key, state, action):
+        taken = 1 + jnp.where(state.second, action["second"][0], action["first"][0])
+        after = Pile(jnp.maximum(state.left - taken, 0), ~state.second)
+        over = after.left == 0
+        won = jnp.where(over, jnp.where(state.second, -1.0, 1.0), 0.0)[None]
+        return after, TimeStep(self.observe(after), {"first": won, "second": -won}, over, jnp.bool_(False), {})
+
+    def observe(self, state):
+        seen = jax.nn.one_hot(state.left, 8)[None]
+        mask = lambda waits: jnp.stack([jnp.bool_(True), waits | (state.left > 1)])[None]
+        return {
+            "first": {"observation": seen, "action_mask": mask(state.second)},
+            "second": {"observation": seen, "action_mask": mask(~state.second)},
+            "turn": {"first": ~state.second[None], "second": state.second[None]},
+        }
+
+    @property
+    def observation_space(self):
+        flag = lambda n: Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
+        part = Dict(spaces={"observation": Box(low=0, high=1, shape=(8,)), "action_mask": flag(2)})
+        turn = Dict(spaces={name: flag(1) for name in ("first", "second")})
+        return Dict(spaces={name: Stacked(space=part, n=1) for name in ("first", "second")} | {"turn": turn})
+
+    action_space = property(
+        lambda self: Dict(spaces={name: Stacked(space=Discrete(n=2), n=1) for name in ("first", "second")})
+    )
+
 
 SMALL = A2CConfig(num_envs=16, rollout_length=4, hidden_sizes=(8,), learning_rate=2e-2, total_timesteps=64 * 24)
 
@@ -116,6 +166,37 @@ def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, cap
     (folder / "elo.csv").unlink()
     assert run.resume(folder, plain=True) == 0
     assert (folder / "elo.csv").read_text() == table
+
+
+def test_a_game_in_turns_is_learned_to_its_theory():
+    """In every pile that can be won, self-play leaves a multiple of 3."""
+    config = PPOConfig(num_envs=32, rollout_length=16, hidden_sizes=(32,), learning_rate=1e-2, discount=1.0)
+    config = dataclasses.replace(config, total_timesteps=512 * 40, num_minibatches=2, rebuild_observations=True)
+    game = self_play_config(ppo, config, 2)
+    state, metrics = jax.jit(train.make_train(self_play, Nim(), game))(jax.random.key(0))
+    trainer = make_trainer(self_play, Nim(), game)
+    piles = jax.vmap(Nim().observe)(Pile(jnp.array([7, 5, 4, 2, 1] * 4), jnp.arange(20) >= 10))
+    chosen, _, _ = trainer.algorithm.act(state.agent, trainer.algorithm.begin(20), jax.random.key(0), piles, False)
+    mine = plays_first(20, 2)
+    moves = np.where(mine, chosen["first"][:, 0], chosen["second"][:, 0]) + 1
+    np.testing.assert_array_equal(moves, [1, 2, 1, 2, 1] * 4)
+    assert float(metrics["reward_of_learner"][-8:].mean()) > 0, "it wins against its earlier selves"
+
+
+@pytest.mark.slow
+def test_tic_tac_toe_beats_random_play():
+    """500 greedy games from either seat; it began with about a third."""
+    pytest.importorskip("pgx", reason="pgx is not installed: pip install 'purerl[pgx]'")
+    env = purerl.make("pgx/tic_tac_toe").for_self_play()
+    config = PPOConfig(num_envs=64, rollout_length=32, learning_rate=2e-3, entropy_coefficient=0.02, discount=1.0)
+    config = dataclasses.replace(config, total_timesteps=64 * 32 * 60)
+    state, _ = jax.jit(train.make_train(self_play, env, self_play_config(ppo, config, 4)))(jax.random.key(0))
+    for mine, other in (("player_0", "player_1"), ("player_1", "player_0")):
+        at_random = Policy(algorithm=policies.at_random, config=config, groups=(other,), frozen=True)
+        trainer = make_trainer(multi_agent, env, policies_for(env, ppo, config, **{other: at_random}))
+        agents = {mine: state.agent.learner[SELF], other: ()}
+        won = jax.jit(lambda a, t=trainer: evaluate(t, a, jax.random.key(1), 500).group_return)(agents)[mine]
+        assert (won > 0).mean() > 0.8 and (won < 0).mean() < 0.15
 
 
 @pytest.mark.parametrize(

@@ -49,5 +49,8 @@ def test_observations_beyond_the_memory_are_refused_with_what_avoids_it(monkeypa
         sizing.check(planned)
     part = make_plan(dataclasses.replace(run, parameters={**parameters, "full_observation": False}))
     monkeypatch.setattr(memory, "total", lambda: 0)
-    with pytest.raises(InputError, match=r"--num-envs auto takes as many environments as fit$"):
+    with pytest.raises(InputError, match=r"environments as fit; --rebuild-observations true keeps 52 bytes of state"):
         sizing.check(part)
+    states = dataclasses.replace(part.settings, config=dataclasses.replace(run.config, rebuild_observations=True))
+    with pytest.raises(InputError, match=r"twice 52 bytes .* --num-envs auto takes as many environments as fit$"):
+        sizing.check(make_plan(states))
