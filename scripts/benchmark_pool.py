@@ -13,7 +13,7 @@ import json
 import re
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,13 +37,15 @@ import purerl
 from purerl import config as configuration
 from purerl import pool
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.benchmark.report import machine, versions
+from purerl.benchmark.report import machine
+from purerl.errors import InputError
 from purerl.host import MODES, HostSettings, make_host_trainer
+from purerl.summary import versions
 
 SIZE = 1024
 CLEANRL = 4500  # steps per second of CleanRL's PPO on CartPole-v1 with EnvPool, one core of an Intel Xeon
 LARGE = PPOConfig(num_envs=512, rollout_length=32, num_epochs=1, num_minibatches=1, hidden_sizes=(512, 512))
-BARS = re.compile(r"(<!-- modes: .*? -->\n).*?(<!-- end of modes -->)", re.DOTALL)
+BARS = re.compile(r"(<!-- modes -->\n).*?(<!-- end of modes -->)", re.DOTALL)
 
 
 def stepping(task: str, **options: Any) -> Maker:
@@ -165,9 +167,10 @@ def bench_atari(seconds: float) -> dict[str, float]:
         share = {f"{of}, share left": rate / rates[f"{name}, bare"] for of, rate in rates.items() if "PPO" in of}
         found |= rates | share | {f"{name}, idle {mode}": statistics.median(v[1:]) for mode, v in idle.items()}
     light = dataclasses.replace(config, network="mlp", hidden_sizes=(32,), num_epochs=1, num_minibatches=1)
+    source = purerl.make("envpool/Pong-v5", preprocessing="2015")
     quick: list[float] = []
     speeds({"": updates(ppo, source, light, HostSettings(mode="async"), quick)}, seconds, rounds=2)
-    return found | {f"{name}, idle async where learning is quick": statistics.median(quick[2:])}
+    return found | {"envpool/Pong-v5, idle async where learning is quick": statistics.median(quick[2:])}
 
 
 PARTS: dict[str, Callable[[float], dict[str, float]]] = {
@@ -181,35 +184,34 @@ PARTS: dict[str, Callable[[float], dict[str, float]]] = {
 }
 
 
-def bars(modes: dict[str, float]) -> str:
-    """Return modes as bars, relative to serial."""
-    best = max(modes.values())
-    lines = [
-        f"    {mode:12} {'█' * round(40 * rate / best):40} {rate / modes['serial']:.2f}x"
-        for mode, rate in modes.items()
-    ]
-    return "\n".join(lines) + "\n"
+def bars(part: dict[str, Any]) -> str:
+    """Return the modes' steps per second as bars, and what they were measured on."""
+    rates, here = part["figures"], part["machine"]
+    most, base = max(rates.values()), rates["serial"]
+    lines = [f"    {mode:12} {'#' * round(50 * x / most):51}{x / base:.2f}x serial" for mode, x in rates.items()]
+    return "\n".join([*lines, "", f"({here['cores']} cores of an {here['processor']}, load {here['load']})", ""])
 
 
-def write_bars(page: Path, modes: dict[str, float]) -> None:
+def write_bars(page: Path, part: dict[str, Any]) -> None:
     """Put the modes between the markers of a page."""
     text = page.read_text(encoding="utf-8")
-    assert BARS.search(text), f"{page} has no lines '<!-- modes: -->' and '<!-- end of modes -->'"
-    page.write_text(BARS.sub(lambda found: f"{found[1]}\n{bars(modes)}\n{found[2]}", text), encoding="utf-8")
+    if not BARS.search(text):
+        raise InputError(f"{page} has no lines '<!-- modes -->' and '<!-- end of modes -->' to write between")
+    page.write_text(BARS.sub(lambda found: f"{found[1]}\n{bars(part)}\n{found[2]}", text), encoding="utf-8")
 
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Print a table, and write it as JSON if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
     parser.add_argument("--json", type=Path, help="where to write the figures; those of other parts stay")
     parser.add_argument("--readme", type=Path, help="also write the modes, as bars, into this page")
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     for part in args.parts:
         if part not in PARTS:
             parser.error(f"unknown part '{part}'; allowed: {', '.join(PARTS)}")
@@ -225,7 +227,7 @@ def main() -> None:
             args.json.parent.mkdir(parents=True, exist_ok=True)
             args.json.write_text(json.dumps(figures, indent=1) + "\n")
     if args.readme:
-        write_bars(args.readme, figures["modes"]["figures"])
+        write_bars(args.readme, figures["modes"])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from purerl.host import HostSettings, make_host_trainer
-from purerl.host_environment import HostEnvironment, HostSource, HostStep, TracedSteps
+from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Box, Discrete, Space
 from purerl.types import Algorithm, AlgorithmFactory, Config
 
@@ -155,15 +155,11 @@ class CalledBack(HostSource):
         """The source's."""
         return self._source.action_space
 
-    def open(self, *args: Any) -> HostEnvironment:
+    def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make them."""
-        env = self._source.open(*args)
-        env.traced = _nothing  # type: ignore[method-assign]
+        env = self._source.open(num_envs, seed, parallel, evaluation)
+        env.traced = lambda: None  # type: ignore[method-assign]
         return env
-
-
-def _nothing() -> TracedSteps | None:
-    return None
 
 
 def bare(source: HostSource, num_envs: int) -> Maker:
