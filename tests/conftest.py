@@ -1,8 +1,9 @@
-"""Every test runs under strict dtype promotion, on two forced CPU devices."""
+"""Every test runs under strict dtype promotion, on two forced CPU devices, and compiles a fifth faster than users do."""
 
 import os
 
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=2"
+FLAGS = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=1"
+os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
 
 import jax
 import pytest

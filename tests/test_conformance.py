@@ -84,7 +84,7 @@ def test_learning(name):
 OTHER_ACTIONS = [f"{name} {kind}" for name, row in ALGORITHMS.items() for kind in row.actions[1:]]
 
 
-@pytest.mark.parametrize("name_and_kind", rows(OTHER_ACTIONS, {"ppo continuous", "ppo multi-discrete", "ppo dict"}))
+@pytest.mark.parametrize("name_and_kind", rows(OTHER_ACTIONS, {"ppo continuous", "ppo multi-discrete"}))
 def test_other_actions(name_and_kind):
     name, kind = name_and_kind.split()
     factory, config = small(name)

@@ -144,6 +144,7 @@ def test_a_lost_process_stops_the_others_and_the_run_goes_on(cache, alone, tmp_p
     assert "done: final return" in out
 
 
+@pytest.mark.slow
 def test_processes_sweep_and_evolve_together(cache, tmp_path):
     """Equal to the bit to one process with as many devices; one process reads what they saved."""
     port, (one, two) = free_port(), (tmp_path / "one", tmp_path / "two")

@@ -1,5 +1,7 @@
 """R2D2: targets, burn-in and sequences against independent NumPy."""
 
+import functools
+
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
@@ -110,24 +112,44 @@ def rollout(length=4, num_envs=2, start=0, ends=None):
     )
 
 
-def learn(batch, config=None, seed=0):
-    """One gradient step on given sequences: (agent before, agent after, metrics, priorities)."""
-    config = config or R2D2Config(**{**SMALL, "batch_size": batch.weight.shape[0]}, discount=0.9, core="lstm")
-    held = Replay(lambda: jnp.zeros(batch.weight.shape), lambda s, _: s, lambda s, _: batch, lambda s, b, p: s + p)
-    algorithm = r2d2(SPEC, config, replay=held)
-    agent = algorithm.init(jax.random.key(seed))
-    other = algorithm.init(jax.random.key(seed + 1))
-    agent = agent._replace(target_params=other.params, num_steps=jnp.int32(10**6))
-    after, metrics = algorithm.update(agent, jax.random.key(0), rollout())
-    return algorithm, agent, after, metrics
+@functools.cache
+def learning(batch_size, burn_in):
+    """A compiled (batch, params, target_params) -> (agent before, agent after, metrics)."""
+    config = R2D2Config(**{**SMALL, "batch_size": batch_size, "burn_in": burn_in}, discount=0.9)
+
+    @jax.jit
+    def program(batch, params, target_params):
+        held = Replay(lambda: jnp.zeros(batch_size), lambda s, _: s, lambda s, _: batch, lambda s, b, p: s + p)
+        algorithm = r2d2(SPEC, config, replay=held)
+        agent = algorithm.init(jax.random.key(0))
+        agent = agent._replace(params=params, target_params=target_params, num_steps=jnp.int32(10**6))
+        return agent, *algorithm.update(agent, jax.random.key(0), rollout())
+
+    return program
+
+
+@functools.cache
+def params(seed):
+    """A network's parameters."""
+    return jax.jit(network(SPEC, R2D2Config(**SMALL), 3).init)(jax.random.key(seed))
+
+
+def learn(batch, burn_in=4, target=1):
+    """One gradient step on given sequences: (agent before, agent after, metrics)."""
+    return learning(batch.weight.shape[0], burn_in)(batch, params(0), params(target))
+
+
+@functools.cache
+def stepping():
+    """A compiled step of the network."""
+    return jax.jit(network(SPEC, R2D2Config(**SMALL), 3).step)
 
 
 def q_along(params, memory, observations):
     """Q values and memory, one step at a time."""
-    step = network(SPEC, R2D2Config(**SMALL), 3).step
     values = []
     for observation in observations:
-        q, memory = step(params, memory, observation)
+        q, memory = stepping()(params, memory, observation)
         values.append(np.asarray(q))
     return np.stack(values), memory
 
@@ -144,14 +166,14 @@ def q_along(params, memory, observations):
 def test_loss_and_priority_equal_numpy(burned, trained):
     ends = np.array(burned + trained)[:, None]
     batch = drawn(3, ends)
-    algorithm, agent, after, metrics = learn(batch)
-    states = {}
+    agent, after, metrics = learn(batch)
+    begin, states = network(SPEC, R2D2Config(**SMALL), 3).begin, {}
     for name, params in (("online", agent.params), ("target", agent.target_params)):
         memory = batch.memory
         for t in range(4):
             _, memory = q_along(params, memory, [batch.observation[t]])
             if burned[t]:
-                memory = algorithm.begin(1)
+                memory = begin(1)
         first = next((t for t in range(8) if trained[t]), 7)
         observations = [batch.observation[4 + t] for t in range(first + 1)] + [batch.successor[1 + first // 4]]
         states[name] = q_along(params, memory, observations)[0][:, 0]
@@ -169,15 +191,12 @@ def test_no_gradient_through_the_burn_in():
     gradient must be that of training from the burned-in state."""
     ends = np.zeros((12, 1), int)
     batch = drawn(5, ends)
-    config = R2D2Config(**{**SMALL, "batch_size": 1}, discount=0.9)
-    _, agent, after, _ = learn(batch, config)
+    agent, after, _ = learn(batch)
     _, memory = q_along(agent.params, batch.memory, batch.observation[:4])
     _, target_memory = q_along(agent.target_params, batch.memory, batch.observation[:4])
     assert not np.allclose(memory[0], target_memory[0])
-    # The same training steps from the burned-in memory, without a burn-in; targets from the same target memory.
-    short = R2D2Config(**{**SMALL, "batch_size": 1, "burn_in": 0}, discount=0.9)
+    # The same training steps from the burned-in memory, without a burn-in; the target's memory is the same.
     tail = lambda x: x[4:]
-    same = agent.params, agent.params
     steps = ("observation", "action", "reward", "terminated", "truncated", "mask")
     plain = batch._replace(
         **{name: tail(getattr(batch, name)) for name in steps},
@@ -185,16 +204,7 @@ def test_no_gradient_through_the_burn_in():
         memory=memory,
     )
 
-    def moved(config, batch):
-        held = Replay(lambda: (), lambda s, _: s, lambda s, _: batch, lambda s, *_: s)
-        algorithm = r2d2(SPEC, config, replay=held)
-        start = algorithm.init(jax.random.key(0))._replace(
-            params=same[0], target_params=same[1], num_steps=jnp.int32(10**6)
-        )
-        done, _ = algorithm.update(start, jax.random.key(0), rollout())
-        return done.params
-
-    with_burn_in, without = moved(config, batch), moved(short, plain)
+    with_burn_in, without = learn(batch, 4, target=0)[1].params, learn(plain, 0, target=0)[1].params
     for one, other in zip(jax.tree.leaves(with_burn_in), jax.tree.leaves(without), strict=True):
         assert np.allclose(one, other, atol=1e-6)
     pairs = zip(jax.tree.leaves(after.params), jax.tree.leaves(agent.params), strict=True)
