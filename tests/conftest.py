@@ -1,9 +1,14 @@
-"""Every test runs under strict dtype promotion, on two forced CPU devices, and compiles a fifth faster than users do."""
+"""Every test runs under strict dtype promotion, on two forced CPU devices, compiled a fifth faster than for users."""
 
 import os
 
-FLAGS = "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=1"
-os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS}"
+os.environ["XLA_FLAGS"] = " ".join(
+    (
+        os.environ.get("XLA_FLAGS", ""),
+        "--xla_force_host_platform_device_count=2",
+        "--xla_backend_optimization_level=1",
+    )
+)
 
 import jax
 import pytest
