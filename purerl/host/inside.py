@@ -43,10 +43,11 @@ class Inside:
           begin: [B, ...], memory at the start of an episode.
           length: steps of a rollout.
         """
-        self._group, self._length = group, length
+        self._group, self._length, self._caller = group, length, None
         steps = group.worker.env.traced()
-        self._caller = _Caller(group) if steps is None else None
-        steps = steps or self._caller.steps()  # type: ignore[union-attr]
+        if steps is None:
+            self._caller = _Caller(group)
+            steps = self._caller.steps()
         self._carry = Carry(steps.carry, group.observation, group.memory, jnp.asarray(group.restart))
         self._program = jax.jit(functools.partial(_update, acting, learn, steps.step, begin, length), donate_argnums=0)
         self._compiled: Any = None

@@ -115,6 +115,17 @@ def test_pictures_and_tables_of_one_task(script, small):
     assert "4,096 | 2 |" in rows[0] and "490.0 +- 6.1 (CleanRL)" in rows[0]
 
 
+def test_seeds_on_the_host_are_trained_one_after_the_other(script, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(script, "RUNS", tmp_path / "runs")
+    changes = {"total_timesteps": 64, "num_envs": 2, "rollout_length": 16, "hidden_sizes": [8], "sampler": "serial"}
+    changes |= {"evaluations": 0, "eval_episodes": 4}
+    figure = script.Figure("gymnasium/CartPole-v1", "ppo", changes=changes, seeds=2)
+    assert script.train(figure, None, False, tmp_path) == 0
+    result = files.read(files.path_of(figure.task, figure.label, tmp_path))
+    assert sorted(set(result.columns["seed"])) == [0, 1] and len(result.final()) == result.head["seeds"] == 2
+    assert len(set(result.columns["episode_return"])) > 2 and files.same(result.head, script.settings_for(figure))
+
+
 def test_worse_means_more_than_chance(script):
     old = np.array([100.0, 110.0, 90.0, 105.0, 95.0])
     compare = lambda new: script.Comparison(None, 0, np.array(new), old)
