@@ -67,7 +67,7 @@ class ALESource(HostSource):
 
     @property
     def observation_space(self) -> Space:
-        """u8[84, 84, frames]."""
+        """u8[screen_size, screen_size, frames]."""
         return host_common.atari_space(self._settings)
 
     @property
@@ -97,6 +97,8 @@ class ALESource(HostSource):
                 use_fire_reset=settings.use_fire_reset,
                 frameskip=settings.frame_skip,
                 stack_num=settings.stack_num,
+                img_height=settings.screen_size,
+                img_width=settings.screen_size,
                 max_num_frames_per_episode=settings.max_frames,
                 reward_clipping=False,  # ours, so that the score is known
             )

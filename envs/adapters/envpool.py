@@ -60,7 +60,7 @@ class EnvPoolSource(HostSource):
 
     @property
     def observation_space(self) -> Space:
-        """That of EnvPool; of Atari u8[84, 84, frames]."""
+        """That of EnvPool; of Atari u8[screen_size, screen_size, frames]."""
         return self._observation_space
 
     @property
@@ -100,6 +100,8 @@ class EnvPoolSource(HostSource):
             "use_fire_reset": settings.use_fire_reset,
             "frame_skip": settings.frame_skip,
             "stack_num": settings.stack_num,
+            "img_height": settings.screen_size,
+            "img_width": settings.screen_size,
             "max_episode_steps": -(-settings.max_frames // settings.frame_skip),
             "reward_clip": False,  # ours, so that the score is known
         }

@@ -53,7 +53,7 @@ def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AtariSettings:
-    """How a game becomes a task. Every frame is 84 x 84, grey, the larger of the last two."""
+    """How a game becomes a task. A frame is square, grey, the larger of the last two."""
 
     preprocessing: str = "2018"
     repeat_action_probability: float = 0.25  # "sticky" actions
@@ -63,6 +63,7 @@ class AtariSettings:
     use_fire_reset: bool = False  # press fire at the start of an episode
     frame_skip: int = 5
     stack_num: int = 4
+    screen_size: int = 84  # pixels of a frame's side
     reward_clip: bool = True  # learn from the reward's sign; scores are reported unclipped
     max_frames: int = 108_000  # of an episode: half an hour
 
@@ -96,16 +97,18 @@ def atari_settings(given: dict[str, Any], what: str) -> AtariSettings:
         if name not in known:
             raise unknown(f"parameter of {what}", name, known)
     settings = dataclasses.replace(PRESETS[preset], **given | {"preprocessing": preset})
-    if settings.frame_skip < 1 or settings.stack_num < 1 or settings.noop_max < 0 or settings.max_frames < 1:
-        raise InputError(f"{what}: frame_skip, stack_num and max_frames must be at least 1, and noop_max at least 0")
+    for name, least in {"frame_skip": 1, "stack_num": 1, "screen_size": 1, "max_frames": 1, "noop_max": 0}.items():
+        if getattr(settings, name) < least:
+            raise InputError(f"{what}: {name} is {getattr(settings, name)}; it must be at least {least}")
     if not 0 <= settings.repeat_action_probability <= 1:
         raise InputError(f"{what}: repeat_action_probability is {settings.repeat_action_probability}; allowed: 0 to 1")
     return settings
 
 
 def atari_space(settings: AtariSettings) -> Box:
-    """Return the space of stacked frames, u8[84, 84, stack_num]."""
-    return Box(low=0, high=255, shape=(84, 84, settings.stack_num), dtype=jnp.uint8, stack=settings.stack_num)
+    """Return the space of stacked frames, u8[screen_size, screen_size, stack_num]."""
+    shape = (settings.screen_size, settings.screen_size, settings.stack_num)
+    return Box(low=0, high=255, shape=shape, dtype=jnp.uint8, stack=settings.stack_num)
 
 
 def frames_last(observation: Any) -> Any:

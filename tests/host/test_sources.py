@@ -108,8 +108,9 @@ def test_atari(name):
         games += int(step.over.sum())
     env.close()
     assert games >= 1 and 4 * games <= lost_a_life <= 4 * games + 8  # five lives: four end one for learning alone
-    whole = source.open(1, seed=0, parallel=False, evaluation=True)
-    whole.reset(None)
+    small = purerl.make(name, screen_size=42)
+    whole = small.open(1, seed=0, parallel=False, evaluation=True)
+    assert small.prepare(jnp.asarray(whole.reset(None))).shape[1:] == small.observation_space.shape == (42, 42, 4)
     assert not any(
         s.terminated[0] and not s.over[0] for s in (whole.step(np.array([1], np.int32), None, 0) for _ in range(100))
     )
