@@ -107,9 +107,9 @@ def ppo(
         mask = None if batch.mask is None else batch.mask.reshape(-1)
         total, metrics = mean_loss(loss, samples, {"config": config}, mask)
         ratio = jnp.exp(samples.log_ratio)
-        metrics["approx_kl"] = masked.mean(ratio - 1.0 - samples.log_ratio, mask)
         beyond = (jnp.abs(ratio - 1.0) > config.clip_epsilon).astype(jnp.float32)
-        return total, metrics | {"clip_fraction": masked.mean(beyond, mask)}
+        told = {"approx_kl": ratio - 1.0 - samples.log_ratio, "clip_fraction": beyond}
+        return total, metrics | masked.means(told, mask)
 
     def samples_of(params: PyTree, rollout: Rollout) -> Batch:
         _, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)

@@ -38,7 +38,7 @@ _HOMES = {
     "sweep": "purerl.sweeps.sweep",
     "vectorize": "purerl.vector",
 }
-_MODULES = ("distributed", "pool", "stats", "testing")
+_MODULES = ("backend", "distributed", "pool", "stats", "testing")
 
 __all__ = [
     "Choices",

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from purerl import backend
 from purerl.types import Array
 
 _NUMBERS = ("NHWC", "HWIO", "NHWC")
@@ -27,7 +28,7 @@ def convolve(inputs: Array, kernel: Array, strides: Any, padding: Any, *_: Any, 
     if isinstance(padding, str):
         padding = jax.lax.padtype_to_pads(inputs.shape[1:3], kernel.shape[:2], strides, padding)
     padded = jnp.pad(inputs, ((0, 0), *padding, (0, 0)))
-    if jax.default_backend() != "cpu":
+    if backend.name() != "cpu":
         return _convolved(padded, kernel, tuple(strides))
     return _with_fast_gradient(padded, kernel, tuple(strides))
 

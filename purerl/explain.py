@@ -109,16 +109,8 @@ def explain(run: Settings) -> Explanation:
         steps / trial.seconds,
         matmul_peak(),
         _options(factory, env, config, run.options.seeds),
-        None if kernels.unavailable() else _on_gpu(factory, env, config),
+        None if kernels.unavailable() else kernels.compile_update(factory, env, config),
     )
-
-
-def _on_gpu(factory: Any, env: Any, config: Config) -> kernels.GPUProgram:
-    """Return what an update is on a GPU, where "auto" means that resets are computed always."""
-    if config.reset_policy == "auto":
-        config = dataclasses.replace(config, reset_policy="always")
-    trainer = make_trainer(factory, env, config)
-    return kernels.compile_for_gpu(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
 
 
 def matmul_peak() -> float:

@@ -1,6 +1,6 @@
 """What a program is on a GPU, told by the compiler without one: kernels per turn of a loop, and graph launches.
 
-With JAX's CUDA plugin installed (`purerl[cuda]`) JAX compiles for a GPU that is only described. An NVIDIA H200 is
+With JAX's CUDA plugin (`purerl[gpu-compile]`) JAX compiles for a GPU that is only described. An NVIDIA H200 is
 described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip there is no autotuning, and sorts
 are of a slower form. Kernels are the cost of small programs: a dependent one takes two to three microseconds.
 """
@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 
 import jax
 
+from purerl import backend
+from purerl.train import make_trainer
+from purerl.types import AlgorithmFactory, Config, Environment
+
 MICROSECONDS = 2.5  # of a dependent kernel
 NO_KERNEL = {  # operations that are none
     "parameter",
@@ -27,8 +31,8 @@ NO_KERNEL = {  # operations that are none
     "replica-id",
 }
 OPTIONS = {
+    **backend.GRAPHS,
     "xla_gpu_autotune_level": 0,
-    "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,WHILE",
     "xla_dump_hlo_as_text": True,
 }
 # Of each number type, by its code in XLA: clock in GHz, units per core, operations per clock.
@@ -77,9 +81,20 @@ class GPUProgram(NamedTuple):
 
 def unavailable() -> str | None:
     """Return why there is no compiler for a GPU here, or None if there is one."""
-    if any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (13, 12)):
-        return None
-    return "JAX's CUDA plugin is not installed (pip install 'purerl[cuda]')"
+    if not any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (13, 12)):
+        return "JAX's CUDA plugin is not installed (pip install 'purerl[gpu-compile]')"
+    try:
+        _chip()
+    except NotImplementedError:
+        return "JAX's CUDA plugin did not start, as happens where there is no GPU: set JAX_PLATFORMS=cpu"
+    return None
+
+
+def compile_update(factory: AlgorithmFactory, env: Environment, config: Config) -> GPUProgram:
+    """Compile an update of one agent, its rollout included, for one H200."""
+    with backend.traced_for("gpu"):
+        trainer = make_trainer(factory, env, config)
+        return compile_for_gpu(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
 
 
 def compile_for_gpu(function: Callable[..., Any], *args: Any) -> GPUProgram:
@@ -91,6 +106,19 @@ def compile_for_gpu(function: Callable[..., Any], *args: Any) -> GPUProgram:
     """
     from jax.experimental import topologies
 
+    mesh = topologies.make_mesh(_chip(), (1,), ("chip",))
+    there = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there), args)
+    with tempfile.TemporaryDirectory() as folder, _uncached(), backend.traced_for("gpu"):
+        compiled = jax.jit(function).lower(*shapes).compile(compiler_options=OPTIONS | {"xla_dump_to": folder})
+        plans = sorted(Path(folder).glob("*thunk_sequence*.txt"), key=lambda path: ("after_thunk" in path.name, path))
+        return read(compiled.as_text() or "", plans[-1].read_text())
+
+
+def _chip() -> Any:
+    """Return the described H200."""
+    from jax.experimental import topologies
+
     rates = [
         " ".join(
             f"rate_infos {{ key: {k} value {{ clock_rate_ghz: {c} units_per_core: {u} ops_per_clock: {o} }} }}"
@@ -98,14 +126,7 @@ def compile_for_gpu(function: Callable[..., Any], *args: Any) -> GPUProgram:
         )
         for units in (SCALAR, MATRIX)
     ]
-    chip = topologies.get_topology_desc(platform="cuda", target_config=H200 % tuple(rates), topology="1x1x1")
-    mesh = topologies.make_mesh(chip, (1,), ("chip",))
-    there = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
-    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there), args)
-    with tempfile.TemporaryDirectory() as folder, _uncached():
-        compiled = jax.jit(function).lower(*shapes).compile(compiler_options=OPTIONS | {"xla_dump_to": folder})
-        plans = sorted(Path(folder).glob("*thunk_sequence*.txt"), key=lambda path: ("after_thunk" in path.name, path))
-        return read(compiled.as_text() or "", plans[-1].read_text())
+    return topologies.get_topology_desc(platform="cuda", target_config=H200 % tuple(rates), topology="1x1x1")
 
 
 @contextlib.contextmanager

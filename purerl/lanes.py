@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import sharding
+from purerl import backend, sharding
 from purerl.prng import is_key, typed
 from purerl.train import Trainer, TrainState, advance, make_trainer
 from purerl.types import AlgorithmFactory, Array, Config, Environment, PyTree
@@ -105,7 +105,10 @@ def compile_in_place(function: Callable[..., Any], state: PyTree, *arguments: An
     """Compile a function of (state, ...) that returns (the next state, more), which takes the place of the old one."""
     where = jax.tree.map(lambda x: x.sharding, state)
     everywhere = sharding.sharding(jax.tree.leaves(where)[0].mesh)  # so that every process can read it
-    return jax.jit(function, donate_argnums=0, out_shardings=(where, everywhere)).lower(state, *arguments).compile()
+    jitted = jax.jit(
+        function, donate_argnums=0, out_shardings=(where, everywhere), compiler_options=backend.compiler_options()
+    )
+    return jitted.lower(state, *arguments).compile()
 
 
 def _trainer(factory: AlgorithmFactory, values: Values, config: Config, env: Environment) -> Trainer:

@@ -1,7 +1,10 @@
 """Means and spreads over the samples that count."""
 
+from collections.abc import Mapping
+
 import jax.numpy as jnp
 
+from purerl import backend
 from purerl.types import Array
 
 
@@ -18,6 +21,14 @@ def mean(x: Array, mask: Array | None = None, axes: tuple[int, ...] | None = Non
     chosen = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
     number = jnp.maximum(jnp.sum(jnp.broadcast_to(chosen, x.shape), axes, dtype=jnp.float32), 1.0)
     return jnp.sum(jnp.where(chosen, x, 0.0), axes) / number
+
+
+def means(columns: Mapping[str, Array], mask: Array | None = None) -> dict[str, Array]:
+    """Return the `mean` of each column, f32[N]; on a GPU in one reduction, where each would be two kernels."""
+    if backend.name() == "cpu":
+        return {name: mean(x, mask) for name, x in columns.items()}
+    together = mean(jnp.stack(list(columns.values()), axis=-1), mask, (0,))
+    return {name: together[place] for place, name in enumerate(columns)}
 
 
 def variance(x: Array, mask: Array | None = None, axes: tuple[int, ...] | None = None) -> Array:

@@ -157,7 +157,7 @@ def mean_loss(
       mask: bool[N], which samples count; None for all.
     """
     if isinstance(loss, ActorCriticLoss):
-        means = {name: masked.mean(term, mask) for name, term in loss.terms(samples, context).items()}
+        means = masked.means(loss.terms(samples, context), mask)
         return loss.combine(means), means
     total = masked.mean(_hold(loss, loss(samples, context), samples.log_ratio.shape), mask)
     return total, {"loss": total, "entropy": masked.mean(samples.entropy, mask)}

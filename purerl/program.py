@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from purerl import backend
 from purerl.evaluate import Evaluation, evaluate
 from purerl.interval import Interval
 from purerl.prng import is_key
@@ -113,10 +114,17 @@ def functions(
     axes = (SEED_AXES, None, None, None, None)
     go_on = lanes(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
     play = lanes(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
+    options = backend.compiler_options()
     shared, mine, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return Functions(
         jax.jit(start, in_shardings=(mine, shared, shared), out_shardings=progress),
-        jax.jit(go_on, in_shardings=(progress, *[shared] * 4), out_shardings=(progress, shared), donate_argnums=0),
+        jax.jit(
+            go_on,
+            in_shardings=(progress, *[shared] * 4),
+            out_shardings=(progress, shared),
+            donate_argnums=0,
+            compiler_options=options,
+        ),
         jax.jit(play, in_shardings=(mine, mine, *[shared] * 4), out_shardings=shared),
         np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
         num_seeds,

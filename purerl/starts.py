@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import backend
 from purerl.branch import any_lane
 from purerl.prng import renew
 from purerl.types import Array, Key, PyTree
@@ -38,7 +39,7 @@ class Starts(NamedTuple):
 def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -> tuple[Starts, PyTree]:
     """Return (starts, what `reset` returns [B], of the first episodes)."""
     if policy == "auto":
-        policy = "spare" if jax.default_backend() == "cpu" else "always"
+        policy = "spare" if backend.name() == "cpu" else "always"
     pool = None
     if policy == "pool":
         key, key_pool = jax.random.split(key)

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl import records
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.interval import Interval
@@ -115,6 +116,7 @@ def collect(
       (state with the environments advanced, rollout [T, B]).
     """
     begin = algo.begin(vector.num_envs)
+    layout = []  # how a step's record is read, told when the step is traced
 
     def step(carry: tuple[VectorState, PyTree, PyTree], keys: Key):
         vector_state, observation, memory = carry
@@ -123,12 +125,13 @@ def collect(
         memory = where(taken.terminated | taken.truncated, begin, memory)
         # The observation to act on next is stacked, not the carried one: a carry that a step only passes on would
         # become a copy that depends on the loop.
-        return (vector_state, observation, memory), (observation, action, taken, extras)
+        record, unpack = records.pack((observation, action, taken, extras))
+        layout.append(unpack)
+        return (vector_state, observation, memory), record
 
     carry = (state.vector, state.observation, state.memory)
-    (vector_state, last, memory), (following, action, taken, extras) = jax.lax.scan(
-        step, carry, jax.random.split(key, (length, 2))
-    )
+    (vector_state, last, memory), stacked = jax.lax.scan(step, carry, jax.random.split(key, (length, 2)))
+    following, action, taken, extras = layout[-1](stacked)
     observation = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs[:-1]]), state.observation, following)
     rollout = Rollout(
         observation, action, taken.reward, taken.terminated, taken.truncated, taken.observation, extras, state.memory
@@ -145,7 +148,8 @@ def make_train(
 ) -> Callable[[Key], tuple[TrainState, Metrics]]:
     """Return a whole run as one pure function: key -> (state, metrics[num_updates]).
 
-    `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys.
+    `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys. On a GPU
+    `jax.jit(train, compiler_options=purerl.backend.compiler_options())` makes each update one launch.
 
     Args:
       algorithm, env, config: as for `make_trainer`.

@@ -78,6 +78,9 @@ class VectorEnvironment:
         """
         keys = jax.random.split(key, self.num_envs)
         env_state, step = jax.vmap(self.env.step)(keys, state.env_state, action)
+        if self._observes:  # from the state in memory: XLA would else compute the step anew for what is observed
+            env_state = jax.lax.optimization_barrier(env_state)
+            step = step._replace(observation=jax.vmap(self.env.observe)(env_state))
         ended = step.terminated | step.truncated
         coming, fresh = starts.take(self._start, state.starts, ended)
         env_state, observation = self._seen(where(ended, fresh, (env_state, step.observation)[: len(fresh)]))

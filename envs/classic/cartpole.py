@@ -67,9 +67,10 @@ class CartPole(Environment):
         )
         terminated = (jnp.abs(state.position) > self.position_limit) | (jnp.abs(state.angle) > self.angle_limit)
         truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self._observe(state), jnp.float32(1), terminated, truncated, {})
+        return state, TimeStep(self.observe(state), jnp.float32(1), terminated, truncated, {})
 
-    def _observe(self, state: CartPoleState) -> Array:
+    def observe(self, state: CartPoleState) -> Array:
+        """Return position, velocity, angle and angular velocity, f32[4]."""
         return jnp.stack([state.position, state.velocity, state.angle, state.angular_velocity])
 
     def render(self, state: CartPoleState) -> np.ndarray:

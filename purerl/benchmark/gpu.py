@@ -1,7 +1,6 @@
 """What is particular to a GPU: kernels and graphs, by its compiler; and where there is one, its speed."""
 
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from typing import Any
 import jax
 
 import purerl
-from purerl import kernels, registry
+from purerl import backend, kernels, registry
 from purerl.benchmark.tables import Table
 from purerl.benchmark.timing import spread
 
@@ -29,14 +28,14 @@ COUNTS = [
     ("steps/s that kernels allow", "rate"),
 ]
 SPEEDS = [("what", "text"), ("steps/s", "rate"), ("seconds", "seconds"), ("compile", "seconds")]
-# A process of its own: whether loops become graphs is decided when JAX starts.
+# Processes of their own, each of which has the GPU's memory to itself.
 CHAIN = """
 import json, sys, time
 import jax, jax.numpy as jnp
-length = 4096
+length, options = 4096, json.loads(sys.argv[1])
 def step(_, x):  # a sum over the rows, then back: two kernels that depend on one another
     return x * 0.5 + jnp.sum(x, axis=0, keepdims=True) * 1e-3
-run = jax.jit(lambda x: jax.lax.fori_loop(0, length, step, x))
+run = jax.jit(lambda x: jax.lax.fori_loop(0, length, step, x), compiler_options=options)
 x = jnp.ones((256, 256))
 jax.block_until_ready(run(x))
 seconds = []
@@ -50,11 +49,11 @@ TRAIN = """
 import json, sys, time
 import jax, purerl
 from purerl.algos.ppo import PPOConfig, ppo
-seeds, steps, runs, settings = json.loads(sys.argv[1])
+options, seeds, steps, runs, settings = json.loads(sys.argv[1])
 train = purerl.make_train(ppo, purerl.make("CartPole-v1"), PPOConfig(**settings), steps, num_points=1)
 keys = jax.random.split(jax.random.key(0), seeds)
 began = time.perf_counter()
-compiled = jax.jit(jax.vmap(train)).lower(keys).compile()
+compiled = jax.jit(jax.vmap(train), compiler_options=options).lower(keys).compile()
 compile_seconds, seconds = time.perf_counter() - began, []
 for _ in range(runs + 1):
     began = time.perf_counter()
@@ -62,7 +61,6 @@ for _ in range(runs + 1):
     seconds.append(time.perf_counter() - began)
 print(json.dumps([compile_seconds, seconds[1:]]))
 """
-GRAPHS = "--xla_gpu_enable_command_buffer=+WHILE"
 
 
 def measure(runs: int, size: float) -> list[Table]:
@@ -79,9 +77,8 @@ def counts() -> Table:
     rows = []
     for algorithm, environment, given in TASKS:
         factory, cls = registry.algorithm(algorithm)
-        config = cls(**given, reset_policy="always")
-        trainer = purerl.make_trainer(factory, purerl.make(environment), config)
-        found = kernels.compile_for_gpu(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
+        config = cls(**given)
+        found = kernels.compile_update(factory, purerl.make(environment), config)
         loops = ", ".join(f"{loop.trips or '?'} x {loop.kernels}" for loop in found.loops)
         allowed = config.steps_per_update / (found.kernels * kernels.MICROSECONDS * 1e-6)
         name = f"{algorithm}, {environment}, {config.num_envs} x {config.rollout_length}"
@@ -96,21 +93,20 @@ def speeds(runs: int, size: float) -> Table:
         return Table(title, [("not measured", "text")], [["there is no GPU here"]])
     rows: list[list[Any]] = []
     updates = max(int(100 * size), 2)
-    for graphs in ("", GRAPHS):
-        how = "loops as graphs" if graphs else "as JAX does it"
-        rows.append([f"a dependent kernel, {how}", None, statistics.median(_process(CHAIN, None, graphs)), None])
+    for options in (None, backend.GRAPHS):
+        how = "loops as graphs" if options else "as JAX does it"
+        rows.append([f"a dependent kernel, {how}", None, statistics.median(_process(CHAIN, options)), None])
         for what, seeds, steps, settings in (
             ("PPO, 2048 x 128", 1, updates * 2048 * 128, {"num_envs": 2048}),
             ("PPO, 4 x 128, 2048 agents", 2048, max(int(500_000 * size), 512), {}),
         ):
-            compile_seconds, seconds = _process(TRAIN, [seeds, steps, runs if seeds == 1 else 1, settings], graphs)
+            compile_seconds, seconds = _process(TRAIN, [options, seeds, steps, runs if seeds == 1 else 1, settings])
             rates = spread([seeds * steps / s for s in seconds])
             rows.append([f"{what}, {how}", rates, statistics.median(seconds), compile_seconds])
     return Table(title, SPEEDS, rows)
 
 
-def _process(code: str, argument: Any, flags: str) -> Any:
-    environment = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}".strip()}
+def _process(code: str, argument: Any) -> Any:
     line = [sys.executable, "-c", code, json.dumps(argument)]
-    done = subprocess.run(line, check=True, capture_output=True, text=True, env=environment)
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
     return json.loads(done.stdout.splitlines()[-1])

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import distributed, memory
+from purerl import backend, distributed, memory
 from purerl.evolution.generations import Evolution, EvolutionState, Generation
 from purerl.evolution.plan import EvolvePlan
 from purerl.prng import is_key, typed
@@ -50,7 +50,8 @@ def jitted(evolution: Evolution, mesh: Mesh) -> Any:
         return evolution.step(jax.tree.map(lambda new, old: jnp.where(begins, new, old), first, state))
 
     everywhere = sharding(mesh)
-    return jax.jit(advance, in_shardings=everywhere, out_shardings=everywhere)
+    options = backend.compiler_options()
+    return jax.jit(advance, in_shardings=everywhere, out_shardings=everywhere, compiler_options=options)
 
 
 def template(plan: EvolvePlan, frames: int) -> Kept:
