@@ -1,5 +1,6 @@
 """A run's result in numbers: summary.json, computed from its metrics."""
 
+import contextlib
 import importlib.metadata
 import json
 import math
@@ -57,14 +58,14 @@ def over_seeds(values: list[float]) -> dict[str, Any]:
     }
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what the numbers depend on."""
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of what the numbers depend on, and of `more` packages that are installed."""
     packages = ("jax", "jaxlib", "flax", "optax", "numpy")
-    return {
-        "purerl": __version__,
-        "python": platform.python_version(),
-        **{package: importlib.metadata.version(package) for package in packages},
-    }
+    found = {package: importlib.metadata.version(package) for package in packages}
+    for package in more:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return {"purerl": __version__, "python": platform.python_version(), **found}
 
 
 def write(path: Path, summary: dict[str, Any]) -> None:

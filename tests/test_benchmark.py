@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from purerl.benchmark import environments, report, tables, training
 from purerl.benchmark.contest import Failed, Score, Task, contest
-from purerl.benchmark.opponents import TRAINERS, Opponent, chosen, command
+from purerl.benchmark.opponents import HOSTS, TRAINERS, Opponent, chosen, command
 from purerl.benchmark.timing import ratios, spread
 from purerl.cli import cli
 from purerl.errors import InputError
@@ -92,7 +92,7 @@ def test_opponents():
     assert {"uv", "run", "--with=rejax==0.1.3"} <= {
         Path(word).name if "uv" in word else word for word in command(fresh, Path())
     }
-    for opponent in TRAINERS.values():
+    for opponent in (*TRAINERS.values(), *HOSTS.values()):
         assert (Path(training.__file__).parent / "workers" / opponent.worker).is_file()
 
 
@@ -129,10 +129,13 @@ def test_tasks_are_of_settings_that_exist():
 
 @pytest.mark.slow
 def test_environments_take_turns_with_gymnax():
-    row = environments.measure_one("CartPole-v1", 16, True, 1, 0.005)
-    assert row[:2] == ["CartPole-v1", 16] and row[2]["median"] > 0
-    assert row[4]["median"] == pytest.approx(row[2]["median"] / row[3]["median"])
-    assert len(row) == len(environments.COLUMNS)
+    host = HOSTS["gymnasium"]._replace(python=sys.executable)
+    rows = environments.measure_one("CartPole-v1", 16, True, [host], 1, 0.005)
+    assert [row[:3] for row in rows] == [["CartPole-v1", 16, by] for by in ("purerl", "gymnax", "gymnasium")]
+    ours, gymnax, hosted = rows
+    assert gymnax[4]["median"] == pytest.approx(ours[3]["median"] / gymnax[3]["median"])
+    assert hosted[3]["median"] > 0 and hosted[4]["median"] > 1
+    assert all(len(row) == len(environments.COLUMNS) for row in rows)
 
 
 def test_figures_are_kept_by_group(tmp_path):

@@ -1,4 +1,4 @@
-"""How fast environments are alone, under random actions, beside gymnax's own.
+"""How fast environments are alone, under random actions, beside gymnax's own and those that step on the host.
 
 jit over scan over vmap, each program with its own default generator. The programs of a row run in turn and the median
 of each is shown. Nothing is dead code: rewards are summed, observations and states are carried. The share of the reset
@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 
 import purerl
+from purerl.benchmark.contest import Contender, Failed, Task
+from purerl.benchmark.opponents import Opponent
 from purerl.benchmark.tables import Table
 from purerl.benchmark.timing import in_turn, ratios, spread
 from purerl.fields import number, pytree
@@ -36,11 +38,12 @@ GYMNAX = {  # where the name there is another one
     "Reacher": "Reacher-misc",
     "PointMass": "PointRobot-misc",
 }
+HOSTED = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
 COLUMNS = [
     ("environment", "text"),
     ("environments", "count"),
+    ("by", "text"),
     ("steps/s", "rate"),
-    ("gymnax", "rate"),
     ("purerl against it", "ratio"),
     ("share of resets", "share"),
     ("compile", "seconds"),
@@ -135,33 +138,64 @@ def opponent_of(env_id: str) -> str | None:
     return name if name in gymnax.registered_envs else None
 
 
-def measure(env_ids: Sequence[str], sizes: Sequence[int], against: bool, runs: int, seconds: float = 0.1) -> Table:
+def measure(
+    env_ids: Sequence[str],
+    sizes: Sequence[int],
+    gymnax: bool,
+    hosts: Sequence[Opponent],
+    runs: int,
+    seconds: float = 0.1,
+) -> Table:
     """Return the speed of environments.
 
     Args:
       env_ids: which.
       sizes: how many instances, such as 64 and 2048.
-      against: whether gymnax's are measured, too.
+      gymnax: whether gymnax's are measured, too.
+      hosts: who else steps environments, on the host; of those in `HOSTED`.
       runs: timed calls per program.
       seconds: about how long a call takes.
     """
-    rows = [measure_one(env_id, size, against, runs, seconds) for env_id in env_ids for size in sizes]
+    cases = [(env_id, size) for env_id in env_ids for size in sizes]
+    rows = [row for env_id, size in cases for row in measure_one(env_id, size, gymnax, hosts, runs, seconds)]
     return Table("Environments under random actions", COLUMNS, rows)
 
 
-def measure_one(env_id: str, num_envs: int, against: bool, runs: int, seconds: float) -> list[Any]:
-    """Return the row of one environment."""
+def measure_one(
+    env_id: str, num_envs: int, gymnax: bool, hosts: Sequence[Opponent], runs: int, seconds: float
+) -> list[list[Any]]:
+    """Return the rows of one environment: purerl's, and one per opponent that has it."""
     env = purerl.make(env_id)
     state, observation = jax.jit(env.reset)(convert(jax.random.key(0), "fast"))
     makers = [ours(env, num_envs), ours(FreeStart(env, state=state, observation=observation), num_envs)]
-    opponent = opponent_of(env_id) if against else None
+    opponent = opponent_of(env_id) if gymnax else None
     if opponent is not None:
         makers.append(gymnax_program(opponent, num_envs))
     programs = [build(maker, num_envs, seconds) for maker in makers]
     key = jax.random.key(1)
     timed = in_turn([lambda program=program: program.call(key) for program in programs], runs)
-    per_step = [[s / program.steps for s in times] for times, program in zip(timed, programs, strict=True)]
-    rates = [spread([1 / s for s in times]) for times in per_step]
-    share = max(1 - min(per_step[1]) / min(per_step[0]), 0.0)
-    theirs, ratio = (rates[2], ratios(per_step[2], per_step[0])) if opponent else (None, None)
-    return [env_id, num_envs, rates[0], theirs, ratio, share, programs[0].compile_seconds]
+    rates = [[program.steps / s for s in times] for times, program in zip(timed, programs, strict=True)]
+    share = max(1 - max(rates[0]) / max(rates[1]), 0.0)
+    begin = [env_id, num_envs]
+    rows = [[*begin, "purerl", spread(rates[0]), None, share, programs[0].compile_seconds]]
+    if opponent is not None:
+        rows.append([*begin, "gymnax", spread(rates[2]), ratios(rates[0], rates[2]), None, programs[2].compile_seconds])
+    call = lambda: programs[0].call(key)
+    for host in hosts if env_id in HOSTED else ():
+        task = Task(env_id, host.name, env_id, 0, {"num_envs": num_envs, "seconds": seconds})
+        rows.append([*begin, host.name, *against_host(host, task, call, programs[0].steps, runs), None, None])
+    return rows
+
+
+def against_host(host: Opponent, task: Task, ours: Callable[[], Any], steps: int, runs: int) -> tuple[Any, Any]:
+    """Return (its steps/s, or why there are none; ours against it), `ours` of so many steps in turn with it."""
+    mine, theirs = [], []
+    try:
+        with Contender(task, host) as contender:
+            for _ in range(runs):
+                mine.append(steps / in_turn([ours], 1)[0][0])
+                spent, made = contender.train(0)
+                theirs.append(made / spent)
+    except Failed as failure:
+        return f"did not start: {failure}", None
+    return spread(theirs), ratios(mine, theirs)

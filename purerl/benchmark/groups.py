@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from purerl.benchmark.opponents import Opponent
+from purerl.benchmark.opponents import HOSTS, Opponent
 from purerl.benchmark.tables import Table
 from purerl.registry import ENVIRONMENTS
 
@@ -39,7 +39,9 @@ def _environments(wish: Wish) -> list[Table]:
     from purerl.benchmark import environments
 
     sizes = (2048,) if wish.size < 1 else (64, 2048)
-    return [environments.measure(wish.envs, sizes, "gymnax" in wish.suites, wish.runs, 0.1 * min(wish.size, 1.0))]
+    hosts = [opponent for opponent in wish.opponents if opponent.name in HOSTS]
+    seconds = 0.1 * min(wish.size, 1.0)
+    return [environments.measure(wish.envs, sizes, "gymnax" in wish.suites, hosts, wish.runs, seconds)]
 
 
 def _seeds(wish: Wish) -> list[Table]:
@@ -57,7 +59,7 @@ def _compile(wish: Wish) -> list[Table]:
 def _memory(wish: Wish) -> list[Table]:
     from purerl.benchmark import seeds
 
-    return [seeds.measure_memory(wish.size)]
+    return [seeds.measure_memory()]
 
 
 def _gpu(wish: Wish) -> list[Table]:

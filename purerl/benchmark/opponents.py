@@ -18,6 +18,7 @@ class Opponent(NamedTuple):
     needs_checkout: bool = False  # it is no package
     slow: bool = False  # minutes for what others do in seconds: measured once
     checkout: str | None = None
+    uses_jax: bool = True
     python: str | None = None  # an interpreter that has it, in place of a throw-away environment
 
 
@@ -32,17 +33,31 @@ TRAINERS = {
             ("ppo", "dqn"),
             needs_checkout=True,
         ),
-        Opponent("sb3", "with_sb3.py", ("stable-baselines3", "torch"), ("ppo", "dqn", "sac"), slow=True),
+        Opponent(
+            "purejaxql",
+            "with_purejaxql.py",
+            ("gymnax<1", "setuptools<81", "chex", "optax", "flax"),
+            ("pqn",),
+            needs_checkout=True,
+        ),
+        Opponent(
+            "sb3", "with_sb3.py", ("stable-baselines3", "torch"), ("ppo", "dqn", "sac"), slow=True, uses_jax=False
+        ),
     )
 }
-ENVIRONMENTS = ("gymnax",)  # whose environments are measured, in this process: it is one of our own dependencies
+HOSTS = {  # whose environments are stepped on the host, by the names that Gymnasium gave them
+    name: Opponent(name, "with_vector_environments.py", packages, (name,), uses_jax=False)
+    for name, packages in (("gymnasium", ("gymnasium>=1.2,<1.4",)), ("envpool", ("envpool>=1.2.5", "gymnasium<1.4")))
+}
+ENVIRONMENTS = ("gymnax", *HOSTS)  # gymnax's are measured in this process: it is one of our own dependencies
 
 
 def chosen(names: Sequence[str]) -> tuple[list[Opponent], list[str]]:
     """Return (trainers, suites of environments) that `--against` names.
 
     Args:
-      names: such as "sb3"; "sb3=PYTHON" for an interpreter that has it; "purejaxrl=FOLDER" for a checkout.
+      names: such as "sb3"; "sb3=PYTHON" for an interpreter that has it; "purejaxrl=FOLDER" for a checkout. What steps
+        environments on the host counts as a trainer, of an algorithm by its own name.
 
     Raises:
       InputError: if one is unknown, or is no package and its checkout is not there.
@@ -52,10 +67,10 @@ def chosen(names: Sequence[str]) -> tuple[list[Opponent], list[str]]:
         name, _, place = text.partition("=")
         if name not in TRAINERS and name not in ENVIRONMENTS:
             raise unknown("opponent", name, (*TRAINERS, *ENVIRONMENTS))
-        opponent = TRAINERS.get(name)
-        if opponent is None:
+        if name == "gymnax":
             suites.append(name)
             continue
+        opponent = TRAINERS.get(name) or HOSTS[name]
         if opponent.needs_checkout and not (place and Path(place).is_dir()):
             raise InputError(f"{name} is not a package: --against {name}=FOLDER names a checkout of it")
         if place and not opponent.needs_checkout and shutil.which(place) is None:
@@ -72,7 +87,7 @@ def command(opponent: Opponent, workers: Path) -> list[str]:
         return [opponent.python, str(workers / opponent.worker)]
 
     packages = list(opponent.packages)
-    if "torch" not in packages:
+    if opponent.uses_jax:
         packages.append(f"jax=={jax.__version__}")
     uv = shutil.which("uv") or "uv"
     line = [uv, "run", "--quiet", "--no-project", "--isolated"]

@@ -6,18 +6,18 @@ import os
 import platform
 import re
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import jax
 
+from purerl import summary
 from purerl.benchmark import tables
 from purerl.benchmark.tables import Table
 from purerl.errors import InputError
 
 IN_README = ("training", "offpolicy", "seeds", "compile", "memory", "gpu")  # environments have a page of their own
-PACKAGES = ("purerl", "jax", "jaxlib", "flax", "optax", "gymnax", "numpy")
+OPPONENT = "gymnax"  # its environments are measured in this process
 BEGIN, END = "<!-- benchmark: {name} -->", "<!-- end of benchmark -->"
 BLOCK = re.compile(r"<!-- benchmark: (\S*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
 
@@ -34,20 +34,8 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "devices": f"{jax.device_count()} x {device.device_kind}",
         "system": platform.system(),
-        "python": platform.python_version(),
         "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
     }
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what figures depend on."""
-    found = {}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def file_name(found: dict[str, Any]) -> str:
@@ -63,7 +51,8 @@ def keep(folder: Path, groups: dict[str, Sequence[Table]], settings: dict[str, A
     here = machine()
     path = folder / file_name(here)
     held = json.loads(path.read_text())["groups"] if path.exists() else {}
-    about = {"date": datetime.date.today().isoformat(), "machine": here, "versions": versions(), "settings": settings}
+    versions = summary.versions(OPPONENT)
+    about = {"date": datetime.date.today().isoformat(), "machine": here, "versions": versions, "settings": settings}
     for name, measured in groups.items():
         held[name] = about | {"tables": [table._asdict() for table in measured]}
     folder.mkdir(parents=True, exist_ok=True)

@@ -81,7 +81,7 @@ def measure(title: str, rows: Sequence[tuple], opponents: Sequence[Opponent], ru
         steps = max(int(steps * size), 2 * cls(**given).steps_per_update)
         settings = dataclasses.asdict(cls(**given, total_timesteps=steps))
         task = Task(name, algorithm, environment, steps, settings, seeds)
-        against = [opponent for opponent in opponents if algorithm in opponent.algorithms]
+        against = [o for o in opponents if algorithm in o.algorithms and (seeds == 1 or not o.slow)]
         before = matmul_peak()
         scores = contest(task, against, runs)
         share = arithmetic(task, cls(**given)) / max(before, matmul_peak())

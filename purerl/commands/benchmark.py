@@ -10,7 +10,12 @@ from purerl.errors import InputError, unknown
 
 @click.command(name="benchmark")
 @click.argument("groups", nargs=-1, metavar="[GROUP ...]")
-@click.option("--against", metavar="NAME,...", default="", help="gymnax, rejax, sb3 or sb3=PYTHON, purejaxrl=FOLDER.")
+@click.option(
+    "--against",
+    metavar="NAME,...",
+    default="",
+    help="gymnax, gymnasium, envpool, rejax, sb3 or sb3=PYTHON, purejaxrl=FOLDER, purejaxql=FOLDER.",
+)
 @click.option("--envs", metavar="ID,...", default="", help="For environments: which; default: all native ones.")
 @click.option("--runs", default=5, metavar="N", help="Timed runs of each program; default 5.")
 @click.option("--size", default=1.0, metavar="X", help="A factor on the steps of a run; below 1 to try it out.")
@@ -28,9 +33,9 @@ def command(
 
     \b
     purerl benchmark training --against rejax,sb3,purejaxrl=../purejaxrl
-    purerl benchmark environments --against gymnax --envs CartPole-v1,Breakout-MinAtar
+    purerl benchmark environments --against gymnax,envpool --envs CartPole-v1,Breakout-MinAtar
     """
-    from purerl import registry
+    from purerl import registry, summary
     from purerl.benchmark import groups as known
     from purerl.benchmark import opponents
 
@@ -49,7 +54,7 @@ def command(
     from purerl.benchmark import report, tables
 
     console, measured = Console(), {}
-    console.print(", ".join(f"{name} {value}" for name, value in (report.machine() | report.versions()).items()))
+    console.print(", ".join(f"{name} {value}" for name, value in (report.machine() | summary.versions()).items()))
     path = out / report.file_name(report.machine())
     for name in groups or known.GROUPS:
         measured[name] = known.GROUPS[name](wish)

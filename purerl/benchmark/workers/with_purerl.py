@@ -10,14 +10,14 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     import jax
 
     import purerl
-    from purerl import registry
+    from purerl import backend, registry
 
     factory, cls = registry.algorithm(task["algorithm"])
     settings = {name: tuple(x) if isinstance(x, list) else x for name, x in task["settings"].items()}
     train = purerl.make_train(factory, purerl.make(task["environment"]), cls(**settings), task["steps"])
     several = jax.vmap(train) if task["seeds"] > 1 else lambda keys: train(keys[0])
     keys = lambda seed: jax.random.split(jax.random.key(seed), task["seeds"])
-    seconds, program = compiled(several, keys(0))
+    seconds, program = compiled(several, keys(0), backend.compiler_options())
     return seconds, lambda seed: program(keys(seed))
 
 

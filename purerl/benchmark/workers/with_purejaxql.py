@@ -1,0 +1,66 @@
+"""purejaxql's PQN from a checkout of it, without the packages of its command line, which training does not need."""
+
+import sys
+import types
+from typing import Any
+from unittest.mock import MagicMock
+
+from protocol import compiled, last_tenth, serve
+
+NAMES = {  # ours -> theirs
+    "num_envs": "NUM_ENVS",
+    "rollout_length": "NUM_STEPS",
+    "num_epochs": "NUM_EPOCHS",
+    "num_minibatches": "NUM_MINIBATCHES",
+    "learning_rate": "LR",
+    "anneal_learning_rate": "LR_LINEAR_DECAY",
+    "discount": "GAMMA",
+    "q_lambda": "LAMBDA",
+    "max_grad_norm": "MAX_GRAD_NORM",
+    "epsilon_start": "EPS_START",
+    "epsilon_end": "EPS_FINISH",
+    "epsilon_fraction": "EPS_DECAY",
+}
+
+
+def build(task: dict[str, Any]) -> tuple[float, Any]:
+    """Compile its training with the same settings."""
+    import jax
+
+    for name in ("hydra", "omegaconf", "wandb", "safetensors"):
+        sys.modules[name] = MagicMock()
+    sys.modules["safetensors.flax"] = types.ModuleType("safetensors.flax")
+    sys.modules["safetensors.flax"].__dict__.update(load_file=None, save_file=None)
+    sys.path.insert(0, task["checkout"])
+    from purejaxql.pqn_gymnax import make_train  # pyright: ignore[reportMissingImports]
+
+    settings = {NAMES[name]: value for name, value in task["settings"].items() if name in NAMES}
+    sizes = task["settings"]["hidden_sizes"]
+    train = make_train(
+        settings
+        | {
+            "ENV_NAME": task["environment"],
+            "TOTAL_TIMESTEPS": task["steps"],
+            "TOTAL_TIMESTEPS_DECAY": task["steps"],
+            "HIDDEN_SIZE": sizes[0],
+            "NUM_LAYERS": len(sizes),
+            "NORM_TYPE": "layer_norm" if task["settings"]["layer_norm"] else "none",
+            "WANDB_MODE": "disabled",
+        }
+    )
+    several = jax.vmap(train) if task["seeds"] > 1 else lambda keys: train(keys[0])
+    keys = lambda seed: jax.random.split(jax.random.PRNGKey(seed), task["seeds"])
+    seconds, program = compiled(several, keys(0))
+    return seconds, lambda seed: program(keys(seed))
+
+
+def read(done: Any) -> float:
+    """Return the mean return over the end of the run, of each environment's last episode."""
+    import numpy as np
+
+    returns = np.moveaxis(np.asarray(done["metrics"]["returned_episode_returns"]), -1, 0)
+    return last_tenth(returns, np.ones(returns.shape, bool))
+
+
+if __name__ == "__main__":
+    serve(build, read)
