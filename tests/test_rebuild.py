@@ -12,7 +12,7 @@ from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.bsuite.catch import Catch
-from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.classic.mountain_car import MountainCar
 from purerl.envs.particle.spread import Spread
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
@@ -78,8 +78,8 @@ def test_what_is_refused():
         config = PPOConfig(**SMALL, rebuild_observations=True)
         return make_trainer(factory, env, dataclasses.replace(config, **changed))
 
-    with pytest.raises(InputError, match="CartPole does not say how an observation follows from a state"):
-        trainer(CartPole(), ppo)
+    with pytest.raises(InputError, match="MountainCar does not say how an observation follows from a state"):
+        trainer(MountainCar(), ppo)
     with pytest.raises(InputError, match="goes without normalize_observation"):
         trainer(Catch(), ppo, normalize_observation=True)
     config = PPOConfig(**SMALL, rebuild_observations=True)
