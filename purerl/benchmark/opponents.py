@@ -36,7 +36,7 @@ TRAINERS = {
         Opponent(
             "purejaxql",
             "with_purejaxql.py",
-            ("gymnax<1", "setuptools<81", "chex", "optax", "flax"),
+            ("gymnax<1", "setuptools<81", "chex", "optax", "flax", "six"),
             ("pqn",),
             needs_checkout=True,
         ),
