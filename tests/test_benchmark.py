@@ -1,5 +1,6 @@
 """What `purerl benchmark` measures, keeps and shows."""
 
+import io
 import json
 import math
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from purerl.benchmark import environments, report, tables, training
 from purerl.benchmark.contest import Failed, Score, Task, contest
@@ -37,6 +39,12 @@ CELLS = [
 def test_cells(value, kind, text):
     assert tables.cell(value, kind) == text
     assert kind in tables.KINDS
+
+
+def test_brackets_are_shown():
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(tables.show(tables.Table("Missing", [("why", "text")], [["pip install 'purerl[gpu-compile]'"]])))
+    assert "purerl[gpu-compile]" in console.export_text()
 
 
 def test_spread_and_ratios():

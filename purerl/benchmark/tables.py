@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 KINDS = ("text", "count", "rate", "ratio", "share", "seconds", "bytes", "number")
@@ -26,7 +27,7 @@ def show(table: Table) -> RichTable:
     for place, (name, kind) in enumerate(table.columns):
         made.add_column(name, justify="left" if kind == "text" else "right", overflow="fold", ratio=1 - min(place, 1))
     for row in table.rows:
-        made.add_row(*_cells(table, row))
+        made.add_row(*(escape(text) for text in _cells(table, row)))  # brackets are no markup
     return made
 
 
