@@ -25,8 +25,8 @@ def pack(tree: PyTree) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
     groups = sorted(set(widths))
 
     def record(width: int) -> Array:
-        mine = [_bits(x, width).reshape(x.shape[0], -1) for x, w in zip(leaves, widths, strict=True) if w == width]
-        return jnp.concatenate(mine, axis=-1)
+        mine = (_bits(x, width) for x, w in zip(leaves, widths, strict=True) if w == width)
+        return jnp.concatenate([x.reshape(x.shape[0], math.prod(x.shape[1:])) for x in mine], axis=-1)
 
     def unpack(stacked: list[Array]) -> PyTree:
         of_width, begin, parts = dict(zip(groups, stacked, strict=True)), dict.fromkeys(groups, 0), []

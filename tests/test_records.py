@@ -17,6 +17,7 @@ def test_all_types_come_back():
         "action": jnp.array([-1, 5, 2**31 - 1], jnp.int32),
         "small": jnp.array([-7, 0, 127], jnp.int8),
         "number": jnp.array([[1.5, -0.0], [jnp.nan, jnp.inf], [1e-40, 3.0]]),
+        "nothing": jnp.zeros((3, 0)),
         "half": jnp.array([[1.5, -0.0, 2.0]] * 3, jnp.bfloat16),
         "half_scalar": jnp.array([1.5, jnp.nan, 2.0], jnp.bfloat16),
     }
