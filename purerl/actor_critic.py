@@ -9,9 +9,10 @@ import jax.numpy as jnp
 
 from purerl.body import NetworkConfig, body
 from purerl.distributions import ActionHead
+from purerl.errors import InputError
 from purerl.networks import apply, dense, init, mask_illegal, private, split_mask
 from purerl.spaces import Space
-from purerl.types import Array, Key, PyTree
+from purerl.types import Array, Key, PyTree, pytree, static
 
 
 class ActorCritic(NamedTuple):
@@ -27,14 +28,29 @@ class ActorCritic(NamedTuple):
     #   (distribution[T, B], value f32[T, B], memory [T, B] after each step, before an ending clears it)
 
 
-def actor_critic(space: Space, head: ActionHead, config: NetworkConfig) -> ActorCritic:
+@pytree
+class ActorCriticConfig(NetworkConfig):
+    """Settings of the two networks."""
+
+    share_body: bool = static(
+        default=False, doc="policy and value function share all below their heads, as is usual for images"
+    )
+
+
+def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> ActorCritic:
     """Return the policy and the value function for an observation space and an action head.
 
-    Without memory each has a body of its own, so that acting does not pay for the critic; with memory they share one.
-    Where the observation holds a global state, a critic of its own, without memory, sees it, and the policy does not.
+    Without memory each has a body of its own, so that acting does not pay for the critic, unless they are to share it;
+    with memory they always share one. Where the observation holds a global state, a critic of its own, without memory,
+    sees it, and the policy does not.
+
+    Raises:
+      InputError: if a critic of its own is to share its body.
     """
     central = private(space) is not space
-    shared = config.core != "none" and not central
+    if central and config.share_body:
+        raise InputError("share_body goes without centralised_critic: that critic sees what the policy does not")
+    shared = (config.core != "none" or config.share_body) and not central
     base = body(private(space), config)
     critic_base = body(space, dataclasses.replace(config, core="none")) if central else base
     actor_head, critic_head = dense(head.num_outputs, 0.01), dense(1, 1.0)
@@ -66,8 +82,6 @@ def actor_critic(space: Space, head: ActionHead, config: NetworkConfig) -> Actor
         return apply(critic_head, params["critic"], features)[..., 0]
 
     def unroll(params: PyTree, memory: PyTree, observation: PyTree, ended: Array) -> tuple[Any, Array, PyTree]:
-        if config.core == "none":
-            return policy(params, (), observation)[0], value(params, (), observation), ()
         features, after = base.unroll(params["body"], memory, private(observation), ended)
         if not shared:
             return distribution(params, features, private(observation)), value(params, (), observation), after

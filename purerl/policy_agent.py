@@ -6,8 +6,7 @@ from typing import NamedTuple
 import optax
 
 from purerl import masked, normalize
-from purerl.actor_critic import ActorCritic, actor_critic
-from purerl.body import NetworkConfig
+from purerl.actor_critic import ActorCritic, ActorCriticConfig, actor_critic
 from purerl.distributions import ActionHead, action_head
 from purerl.errors import InputError
 from purerl.normalize import RewardScale, RunningStatistics
@@ -17,7 +16,7 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, p
 
 
 @pytree
-class PolicyConfig(NetworkConfig):
+class PolicyConfig(ActorCriticConfig):
     """What the configs of policy-gradient algorithms share."""
 
     learning_rate: float = number(default=2.5e-4, doc="the optimiser's step size", above=0)
@@ -46,7 +45,7 @@ class PolicyAgent(NamedTuple):
     reward_scale: RewardScale | None
 
 
-NetworkFactory = Callable[[Space, ActionHead, NetworkConfig], ActorCritic]
+NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
 
 
 class PolicyAgency(NamedTuple):

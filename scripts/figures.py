@@ -19,7 +19,7 @@ PONG = {  # 6M small frames, for two cores and half an hour
     "total_timesteps": 1_500_000,
     "num_envs": 16,
     "rollout_length": 64,
-    "learning_rate": 7e-4,
+    "learning_rate": 5e-4,
     "value_coefficient": 0.5,
     "network": "mnih2013",
     "hidden_sizes": [256],
