@@ -28,6 +28,11 @@ def newest(depth: PyTree, observation: PyTree) -> PyTree:
     return jax.tree.map(lambda k, x: x if k == 1 else x[..., x.shape[-1] - x.shape[-1] // k :], depth, observation)
 
 
+def older(depth: PyTree, observation: PyTree) -> PyTree:
+    """Return what `newest` leaves out of stacks (any leading axes); () of what is none."""
+    return jax.tree.map(lambda k, x: () if k == 1 else x[..., : x.shape[-1] - x.shape[-1] // k], depth, observation)
+
+
 def stored(space: Space) -> PyTree:
     """Return the shapes and dtypes of what is kept of an observation."""
     return jax.eval_shape(lambda tree: newest(depths(space), tree), space.struct)
@@ -60,6 +65,37 @@ def assemble(depth: PyTree, frames: PyTree, age: PyTree, place: Array, num_envs:
         return jnp.concatenate([rows(frames, jnp.where(at < 0, at + size, at)) for at in places], axis=-1)
 
     return jax.tree.map(show, depth, frames)
+
+
+def unroll(depth: PyTree, frames: PyTree, before: PyTree, ended: Array) -> PyTree:
+    """Return the observations of N runs of T steps.
+
+    Args:
+      depth: from `depths`.
+      frames: [N, T, ...], the newest frame of each observation.
+      before: [N, ...], the `older` ones of each run's first observation.
+      ended: bool[N, T]; an episode begins after an ending.
+
+    Returns:
+      [N, T, ...].
+    """
+    num, length = ended.shape
+    here = jnp.arange(length, dtype=jnp.int32)
+    began = jnp.where(jnp.concatenate([jnp.zeros_like(ended[:, :1]), ended[:, :-1]], axis=1), here, 0)
+    began = jax.lax.cummax(began, axis=1)  # the first step of each one's episode; 0: the run's first, or before it
+
+    def show(k: int, frames: Array, before: PyTree) -> Array:
+        if k == 1:
+            return frames
+        parts = jnp.moveaxis(before.reshape(*before.shape[:-1], k - 1, -1), -2, 1)
+        line = jnp.concatenate([parts, frames], axis=1)  # [N, k - 1 + T, ...]: the run's first frame has number k - 1
+        earliest = jnp.where(began > 0, began + (k - 1), 0)
+        first = jnp.arange(num, dtype=jnp.int32)[:, None] * line.shape[1]
+        rows = line.reshape(-1, *line.shape[2:])
+        places = [first + jnp.maximum(here + i, earliest) for i in range(k)]
+        return jnp.concatenate([jnp.take(rows, place, axis=0, mode="clip") for place in places], axis=-1)
+
+    return jax.tree.map(show, depth, frames, before)
 
 
 def ages(running: Array, ended: Array, counts: Array) -> tuple[Array, Array]:

@@ -3,6 +3,7 @@
 Each rollout is kept as one chunk per environment. The memory is stored where a chunk begins, so sequences begin there.
 An observation is stored once: the successor of a chunk's last step is the next chunk's first, and one more observation
 per chunk holds the true successor of the first step at which an episode ended in it (of the last step if none did).
+Of stacked frames a step keeps the newest; the others of a chunk's first observation are kept with the chunk.
 """
 
 import math
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import frames
 from purerl.errors import InputError
 from purerl.priority import NOWHERE, SumTree
 from purerl.replay import Replay
@@ -21,7 +23,8 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
 class Chunks(NamedTuple):
     """K chunks of T steps of B environments. Place p, i32, means the sequence that begins at chunk p // B of p % B."""
 
-    observation: PyTree  # [K, B, T, ...]
+    observation: PyTree  # [K, B, T, ...], the newest frame of a stack
+    before: PyTree  # [K, B, ...], the other frames of stacks in the chunk's first observation
     action: PyTree  # [K, B, T, ...]
     reward: Array  # f32[K, B, T]
     terminated: Array  # bool[K, B, T]
@@ -83,8 +86,12 @@ def create(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree) -> Chunk
     zeros = lambda tree, *lead: jax.tree.map(lambda leaf: jnp.zeros((*shape, *lead, *leaf.shape), leaf.dtype), tree)
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), memory)
     number, flag = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.bool_)
+    older = jax.eval_shape(
+        lambda x: frames.older(frames.depths(spec.observation_space), x), spec.observation_space.struct
+    )
     return Chunks(
-        zeros(spec.observation_space.struct, sizes.chunk),
+        zeros(frames.stored(spec.observation_space), sizes.chunk),
+        zeros(older),
         zeros(spec.action_space.struct, sizes.chunk),
         zeros(number, sizes.chunk),
         zeros(flag, sizes.chunk),
@@ -136,7 +143,7 @@ def sequences(
     _check(spec, sizes, memory, batch_size)
     kept, num_envs, length = sizes.num_chunks, sizes.num_envs, sizes.length
     burned = sizes.burn_in // sizes.chunk
-    env = jnp.arange(num_envs, dtype=jnp.int32)
+    env, depth = jnp.arange(num_envs, dtype=jnp.int32), frames.depths(spec.observation_space)
 
     def add(state: Chunks, rollout: Rollout) -> Chunks:
         at = state.head
@@ -155,7 +162,8 @@ def sequences(
         whole = jnp.where(state.added + 1 >= length, begin * num_envs + env, NOWHERE)
         tree = state.tree.set(at * num_envs + env, jnp.zeros(num_envs))
         return Chunks(
-            put(state.observation, by_env(rollout.observation)),
+            put(state.observation, by_env(frames.newest(depth, rollout.observation))),
+            put(state.before, frames.older(depth, jax.tree.map(lambda x: x[0], rollout.observation))),
             put(state.action, by_env(rollout.action)),
             put(state.reward, by_env(rollout.reward)),
             put(state.terminated, by_env(rollout.terminated)),
@@ -181,8 +189,15 @@ def sequences(
             drawn = jnp.moveaxis(storage[chunk, chosen], 2, 1)  # [L / T, T, N, ...]
             return drawn.reshape(-1, *drawn.shape[2:])
 
+        def observations() -> PyTree:
+            of = lambda tree: jax.tree.map(lambda x: x[chunk, chosen].reshape(-1, *x.shape[2:]), tree)
+            ended = of(state.terminated) | of(state.truncated)
+            whole = frames.unroll(depth, of(state.observation), of(state.before), ended)  # [L / T x N, T, ...]
+            apart = lambda x: jnp.moveaxis(x.reshape(length, batch_size, *x.shape[1:]), 2, 1)
+            return jax.tree.map(lambda x: apart(x).reshape(-1, batch_size, *x.shape[2:]), whole)
+
         return Sequences(
-            jax.tree.map(steps, state.observation),
+            observations(),
             jax.tree.map(steps, state.action),
             steps(state.reward),
             steps(state.terminated),

@@ -1,5 +1,7 @@
 """Stacked frames that a replay keeps once, against stacks that were kept whole."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from purerl import frames, make, make_train, priority, replay
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.prng import fast
+from purerl.sequences import SequenceSizes, nbytes, sequences
 from purerl.spaces import Box, Dict, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 from purerl.wrappers import ActionRepeat, FrameStack
@@ -125,6 +128,34 @@ def test_prioritised_draws_find_whole_stacks_only():
     ):
         expected = everything[seen[-2]]
         assert seen == expected[0] and (discount == 0 or after == expected[-1])
+
+
+def test_drawn_sequences_show_the_stacks_that_were_seen():
+    """Frames kept once against stacks kept whole, at every step that counts; chunks begin in the midst of episodes."""
+    sizes, memory = SequenceSizes(capacity=24, num_envs=NUM_ENVS, chunk=LENGTH, burn_in=3, train=3), jnp.zeros((2, 1))
+    once, whole = (sequences(each, sizes, memory, 8) for each in (SPEC, WHOLE))
+    steps = [(jax.jit(held.add), jax.jit(held.sample)) for held in (once, whole)]
+    states, player, rng = [once.init(), whole.init()], Player(), np.random.default_rng(0)
+    compared = 0
+    for turn in range(12):
+        rollout = player.play(rng.choice([0, 0, 0, 1, 2, 3], size=(LENGTH, NUM_ENVS)))
+        error = jnp.asarray(rng.uniform(size=(LENGTH, NUM_ENVS)), jnp.float32)
+        rollout = rollout._replace(extras={"td_error": error}, memory=memory)
+        states = [put(state, rollout) for (put, _), state in zip(steps, states, strict=True)]
+        if turn < 2:
+            continue
+        mine, theirs = (draw(state, jax.random.key(turn)) for (_, draw), state in zip(steps, states, strict=True))
+        np.testing.assert_array_equal(mine.place, theirs.place)
+        for name in ("seen", "other"):
+            shown = [np.asarray(batch.observation[name])[np.asarray(mine.mask)] for batch in (mine, theirs)]
+            np.testing.assert_array_equal(*shown)
+            np.testing.assert_array_equal(mine.successor[name], theirs.successor[name])
+        compared += int(mine.mask.sum())
+    assert compared > 300
+    image = Box(low=0, high=255, shape=(20, 20, 4), dtype=jnp.uint8, stack=4)
+    deep, flat = (EnvironmentSpec(space, Discrete(n=3)) for space in (image, dataclasses.replace(image, stack=1)))
+    long = SequenceSizes(capacity=8000, num_envs=2, chunk=40, burn_in=40, train=80)
+    assert nbytes(deep, long, memory) < 0.31 * nbytes(flat, long, memory)
 
 
 def test_a_frame_stack_says_so_and_an_action_repeat_around_it_does_not():
