@@ -16,7 +16,7 @@ from purerl.errors import InputError, unknown
 from purerl.fields import is_static
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.lanes import AXIS, with_values
-from purerl.plan import make_environment
+from purerl.plan import environment_of
 from purerl.program import as_leaf
 from purerl.registry import ALGORITHMS, ENVIRONMENTS
 from purerl.sharding import make_mesh
@@ -139,7 +139,7 @@ def make_sweep_plan(
         if field.name != "method" and not value >= least:
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
     mesh = _mesh(run, options)
-    env = make_environment(run.environment, run.parameters) if env is None else env
+    env = environment_of(run) if env is None else env
     if isinstance(env, HostSource):
         raise not_inside_jit(env, "a sweep")
     chosen, config = (factory, run.config) if factory else policies.assemble(run, env)
