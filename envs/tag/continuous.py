@@ -14,6 +14,7 @@ from purerl.spaces import Box, Dict, MultiDiscrete, Stacked
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree, static
 
 FEATURES = 7  # of another agent: x, y, speed, acceleration, direction, type, whether it is in the game
+OWN = 5  # of oneself, where asked for
 TRAIL = 12  # states that a picture shows of the past
 
 
@@ -49,7 +50,8 @@ class TagContinuous(Environment):
     An action is two numbers: 0 changes nothing, i >= 1 is the i-th of `linspace(-max, max, levels)` of the acceleration
     and of the turn. Agents see the num_neighbours nearest others in the game, f32[7 K + 1], or all others,
     f32[7 (N - 1) + 1]: feature by feature x, y, speed, acceleration and direction, relative to their own, then type (1:
-    tagger) and whether it is in the game; last the time. What they see is as of before this step's tags. An agent that
+    tagger) and whether it is in the game; then the time. With `observe_own`, which the original lacks, five more: own
+    speed, direction as cosine and sine, x and y. What they see is as of before this step's tags. An agent that
     has left sees zeros, in full the types and who is in the game stay.
 
     Taggers have the lowest numbers. No bound on the return.
@@ -77,6 +79,9 @@ class TagContinuous(Environment):
     end_of_game_reward: float = number(default=1.0, doc="what a runner left at the time limit gets")
     runner_exits: bool = static(default=True, doc="whether a tagged runner leaves the game")
     full_observation: bool = static(default=False, doc="see all others, or the nearest ones")
+    observe_own: bool = static(
+        default=False, doc="agents see their own motion and place too, without which they cannot know where they head"
+    )
     num_neighbours: int = static(default=2, doc="others that an agent sees if not all", at_least=1)
     chunk: int = static(default=128, doc="agents whose neighbours are searched together", at_least=1)
     start: str = static(default="drawn", doc="drawn at each reset, or always the same", choices=("drawn", "fixed"))
@@ -156,7 +161,7 @@ class TagContinuous(Environment):
         return self._seen_by(state, (index + (0 if group == "taggers" else self.num_taggers))[None])[0]
 
     def _seen_by(self, state: TagState, rows: Array | None) -> Array:
-        """Return what agents see, f32[m, 7 K + 1] or f32[m, 7 (N - 1) + 1]: all, or those of the numbers i32[m]."""
+        """Return what agents see, f32[m, 7 K + 1] or as the space is: all, or of the numbers i32[m]."""
         own = lambda part: part if rows is None else part[rows]
         time = state.time.astype(jnp.float32) / self.time_limit
         scale, speed = math.sqrt(2.0) * self.side, self.max_speed + 1e-10
@@ -177,7 +182,14 @@ class TagContinuous(Environment):
         of_others = lambda part: part.at[others].get(mode="promise_in_bounds")
         features = [jnp.where(found, of_others(part) - own(part)[:, None], 0.0) for part in known]
         features += [jnp.asarray(flag, jnp.float32) for flag in flags]
-        return jnp.concatenate([*features, jnp.where(own(state.present), time, 0.0)[:, None]], axis=1)
+        last = [jnp.broadcast_to(time, own(state.x).shape)]
+        if self.observe_own:
+            sine, cosine = sincos(state.direction)
+            last += [
+                own(part) for part in (state.speed / speed, cosine, sine, state.x / self.side, state.y / self.side)
+            ]
+        last = jnp.where(own(state.present)[:, None], jnp.stack(last, axis=1), 0.0)
+        return jnp.concatenate([*features, last], axis=1)
 
     @property
     def _is_tagger(self) -> np.ndarray:
@@ -221,9 +233,9 @@ class TagContinuous(Environment):
 
     @property
     def observation_space(self) -> Dict:
-        """f32[7 K + 1] or f32[7 (N - 1) + 1] for each agent, and who is in the game."""
+        """f32[7 K + 1] or f32[7 (N - 1) + 1] for each agent, 5 more with `observe_own`, and who is in the game."""
         others = self.num_taggers + self.num_runners - 1 if self.full_observation else self.num_neighbours
-        part = Box(low=-jnp.inf, high=jnp.inf, shape=(FEATURES * others + 1,))
+        part = Box(low=-jnp.inf, high=jnp.inf, shape=(FEATURES * others + 1 + OWN * self.observe_own,))
         flag = lambda n: Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
         groups = {"taggers": self.num_taggers, "runners": self.num_runners}
         active = Dict(spaces={name: flag(n) for name, n in groups.items()})

@@ -117,6 +117,21 @@ def test_other_order_of_agents_same_game():
     assert tags > 0
 
 
+def test_what_agents_see_of_themselves():
+    """Asked for, it comes after everything else; who has left sees zeros there too."""
+    plain, more = (TagContinuous(num_taggers=2, num_runners=3, observe_own=own) for own in (False, True))
+    state, _ = more.reset(jax.random.key(0))
+    state = state._replace(speed=jnp.arange(5) / 8, direction=jnp.arange(5.0), present=jnp.arange(5) != 3)
+    for group, numbers in (("taggers", [0, 1]), ("runners", [2, 3, 4])):
+        less, seen = plain.observe(state)[group], more.observe(state)[group]
+        assert seen.shape[1] == more.observation_space.spaces[group].space.shape[0] == less.shape[1] + 5
+        assert np.array_equal(seen[:, :-5], less)
+        for i, row in zip(numbers, np.asarray(seen), strict=True):
+            own = [i / 8, np.cos(i), np.sin(i), state.x[i] / 10, state.y[i] / 10]
+            np.testing.assert_allclose(row[-5:], own if i != 3 else np.zeros(5), atol=1e-5)
+            np.testing.assert_allclose(more.observe_agent(state, group, jnp.int32(i - numbers[0])), row, atol=1e-6)
+
+
 def test_chunks_change_nothing():
     small = TagContinuous(num_taggers=4, num_runners=15, num_neighbours=6, chunk=7)
     state, observation = small.reset(jax.random.key(0))
