@@ -15,10 +15,11 @@ SEEDS = {"Seaquest": 3, "SpaceInvaders": 3}  # of the slower games
 MEMORY = ("TMaze", "RepeatPrevious")
 CLEANRL = "CleanRL"
 
-PONG = {  # 4M small frames, for one core and twenty minutes
-    "total_timesteps": 1_000_000,
+PONG = {  # 6M small frames, for two cores and half an hour
+    "total_timesteps": 1_500_000,
     "num_envs": 16,
     "rollout_length": 64,
+    "learning_rate": 5e-4,
     "value_coefficient": 0.5,
     "network": "mnih2013",
     "hidden_sizes": [256],
@@ -72,7 +73,7 @@ FIGURES = (
     *(Figure(task, "r2d2") for task in MEMORY),
     *(Figure(task, "dqn") for task in MEMORY),
     Figure("envpool/CartPole-v1", "ppo"),
-    Figure("envpool/Pong-v5", "ppo", variant="4M-frames", changes=PONG, seeds=1),
+    Figure("envpool/Pong-v5", "ppo", variant="6M-frames", changes=PONG, seeds=1),
 )
 
 
