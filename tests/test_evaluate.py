@@ -62,7 +62,8 @@ def counter(spec, config):
     )
 
 
-TRAINER = Trainer(None, None, counter(None, None), vectorize(Countdown(), 2))  # type: ignore[arg-type]
+PARTS = counter(None, None), vectorize(Countdown(), 2)
+TRAINER = Trainer(None, None, *PARTS, collecting=PARTS)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -224,7 +224,7 @@ def test_a_run_takes_a_reset_policy():
     config = PPOConfig(prng="rbg", reset_policy="pool", pool_size=8, **sizes)
     trainer = make_trainer(ppo, CartPole(), config)
     state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))
-    assert state.vector.starts.pool[1].shape == (8, 4)
+    assert all(leaf.shape[0] == 8 for leaf in jax.tree.leaves(state.vector.starts.pool))
     assert np.isfinite(metrics["policy_loss"])
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
 
