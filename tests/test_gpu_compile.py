@@ -1,6 +1,6 @@
 """What programs are on an H200, by its compiler: kernels per step, per minibatch, and launches per update.
 
-It needs JAX's CUDA plugin and no GPU: `bash .ci/gpu-compile`, or `JAX_PLATFORMS=cpu uv run --extra gpu-compile pytest -m ...`.
+It needs JAX's CUDA plugin and no GPU: `bash .ci/gpu-compile`.
 """
 
 import pytest
