@@ -10,12 +10,10 @@ import re
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostEnvironment, HostSource, HostStep, TracedSteps
+from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Discrete, Space
 
 VERSION = "-v5"
@@ -106,36 +104,26 @@ class ALESource(HostSource):
             raise InputError(f"{self.id}: ale-py cannot make this game: {error}") from None
 
 
-class _Batch(HostEnvironment):
+class _Batch(host_common.Followed):
     def __init__(self, env: Any, seed: int, rules: host_common.AtariRules):
-        self._env, self._rules, self._games = env, rules, host_common.Games.begin(env.num_envs)
+        super().__init__(env, lambda: host_common.Games.begin(env.num_envs))
+        self._rules = rules
         self._seed: int | None = seed
 
     def reset(self, key: Any) -> Any:
-        observation, _ = self._env.reset(seed=self._seed)
+        observation, _ = self._vector.reset(seed=self._seed)
         self._seed = None  # a second reset goes on with the same random numbers
-        self._games = host_common.Games.begin(self._env.num_envs)
-        return host_common.filled(observation, self._games.age)
+        self._followed = self._begin()
+        return host_common.filled(observation, self._followed.age)
 
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        told = _told(self._env.step(np.asarray(action)))
-        self._games, step = self._rules.step(np, self._games, *told)
-        return step
+    def _follow(self, xp: Any, followed: Any, values: tuple[Any, ...]) -> tuple[Any, HostStep]:
+        return self._rules.step(xp, followed, *_told(values))
 
-    def traced(self) -> TracedSteps | None:
+    def _xla(self) -> tuple[Any, Any] | None:
         if jax.default_backend() != "cpu":
             return None
-        handle, _, move = self._env.xla()
-
-        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
-            handle, values = move(carry[0], action)
-            games, step = self._rules.step(jnp, carry[1], *_told(values))
-            return (handle, games), step
-
-        return TracedSteps((handle, self._games), step)
-
-    def close(self) -> None:
-        self._env.close()
+        handle, _, step = self._vector.xla()
+        return handle, step
 
 
 def _told(values: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any, Any, Any]]:

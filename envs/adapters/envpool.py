@@ -10,12 +10,11 @@ import warnings
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostEnvironment, HostSource, HostStep, TracedSteps
+from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Space
 
 
@@ -86,7 +85,7 @@ class EnvPoolSource(HostSource):
             )
             assert pool.observation_space is not None  # kept from now on: asking for it warns
         if self._atari is None:
-            return _Batch(pool, num_envs)
+            return _Batch(pool, lambda: np.zeros(num_envs, np.bool_))
         return _Atari(pool, num_envs, host_common.AtariRules.of(self._atari, evaluation))
 
     def _options(self) -> dict[str, Any]:
@@ -114,73 +113,32 @@ class EnvPoolSource(HostSource):
             raise InputError(f"{self.id}: EnvPool refuses these parameters: {error or 'out of range'}") from None
 
 
-class _Batch(HostEnvironment):
-    def __init__(self, pool: Any, num_envs: int):
-        self._pool, self._over = pool, np.zeros(num_envs, np.bool_)
-
+class _Batch(host_common.Followed):
     def reset(self, key: Any) -> Any:
-        self._over = np.zeros_like(self._over)
-        return self._pool.reset()[0]
-
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        step = host_common.step_of(np, self._pool.step(np.asarray(action)), self._over)
-        self._over = step.over
-        return step
-
-    def traced(self) -> TracedSteps | None:
-        inside = self._xla()
-        if inside is None:
-            return None
-        handle, move = inside
-
-        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
-            handle, values = move(carry[0], action)
-            step = host_common.step_of(jnp, values, carry[1])
-            return (handle, step.over), step
-
-        return TracedSteps((handle, self._over), step)
-
-    def close(self) -> None:
-        self._pool.close()
+        self._followed = self._begin()
+        return self._vector.reset()[0]
 
     def _xla(self) -> tuple[Any, Any] | None:
         """Return (handle, step); None for 64-bit numbers, which EnvPool would write into JAX's 32, and off the CPU."""
-        spec = self._pool.spec
+        spec = self._vector.spec
         specs = [*spec.state_array_spec.values(), *spec.action_array_spec.values()]
         wide = any(np.dtype(part.dtype).itemsize == 8 for part in specs)
         if wide or jax.default_backend() != "cpu":
             return None
-        handle, _, _, step = self._pool.xla()
+        handle, _, _, step = self._vector.xla()
         return handle, step
 
 
 class _Atari(_Batch):
     def __init__(self, pool: Any, num_envs: int, rules: host_common.AtariRules):
-        super().__init__(pool, num_envs)
-        self._rules, self._games = rules, host_common.Games.begin(num_envs)
+        super().__init__(pool, lambda: host_common.Games.begin(num_envs))
+        self._rules = rules
 
     def reset(self, key: Any) -> Any:
-        observation = super().reset(key)
-        self._games = host_common.Games.begin(len(observation))
-        return host_common.filled(observation, self._games.age)
+        return host_common.filled(super().reset(key), self._followed.age)
 
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        told = _told(self._pool.step(np.asarray(action)))
-        self._games, step = self._rules.step(np, self._games, *told)
-        return step
-
-    def traced(self) -> TracedSteps | None:
-        inside = self._xla()
-        if inside is None:
-            return None
-        handle, move = inside
-
-        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
-            handle, values = move(carry[0], action)
-            games, step = self._rules.step(jnp, carry[1], *_told(values))
-            return (handle, games), step
-
-        return TracedSteps((handle, self._games), step)
+    def _follow(self, xp: Any, followed: Any, values: tuple[Any, ...]) -> tuple[Any, HostStep]:
+        return self._rules.step(xp, followed, *_told(values))
 
 
 def _told(values: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any, Any, Any]]:

@@ -92,26 +92,23 @@ def _numbered(name: str, parameters: dict[str, Any], env_id: int) -> Any:
     return _Numbered(gymnasium.make(name, **parameters), env_id)
 
 
-class _Batch(HostEnvironment):
+class _Batch(host_common.Followed):
     def __init__(self, vector: Any, num_envs: int, seed: int):
-        self._vector, self._over = vector, np.zeros(num_envs, np.bool_)
+        super().__init__(vector, lambda: np.zeros(num_envs, np.bool_))
         self._seed: int | None = seed
 
     def reset(self, key: Any) -> Any:
         observation, _ = self._vector.reset(seed=self._seed)
         self._seed = None  # a second reset goes on with the same random numbers
-        self._over = np.zeros_like(self._over)
+        self._followed = self._begin()
         return observation
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
         try:
-            values = self._vector.step(np.asarray(action))
+            return super().step(action, keys, t)
         except Exception as error:  # that of a process comes wrapped in another of its kind
             inner = error.args[0] if error.args else None
             raise (inner if isinstance(inner, Exception) else error) from None
-        step = host_common.step_of(np, values, self._over)
-        self._over = step.over
-        return step
 
     def close(self) -> None:
         processes = isinstance(self._vector, gymnasium.vector.AsyncVectorEnv)

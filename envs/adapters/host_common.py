@@ -1,6 +1,7 @@
 """What the adapters of host environments share: spaces, Atari's settings, and steps from Gymnasium's five values."""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -8,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError, unknown
-from purerl.host_environment import HostStep
+from purerl.host_environment import HostEnvironment, HostStep, TracedSteps
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 
 PyTree = Any
@@ -49,6 +50,46 @@ def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:
     truncated = xp.asarray(truncated, xp.bool_) & ~terminated
     reward = xp.where(began, xp.float32(0), xp.asarray(reward, xp.float32))
     return HostStep(observation, reward, terminated, truncated, ~began, None, reward, terminated | truncated)
+
+
+class Followed(HostEnvironment):
+    """A library's environments that reset a step later, followed by one rule on the host and inside jit."""
+
+    def __init__(self, vector: Any, begin: Callable[[], PyTree]):
+        """Take the library's environments, and what is followed of them from a reset on."""
+        self._vector, self._begin, self._followed = vector, begin, begin()
+
+    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+        """Step the environments."""
+        self._followed, step = self._follow(np, self._followed, self._vector.step(np.asarray(action)))
+        return step
+
+    def traced(self) -> TracedSteps | None:
+        """Return the steps by the library's XLA interface, where there is one."""
+        inside = self._xla()
+        if inside is None:
+            return None
+        handle, move = inside
+
+        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
+            handle, values = move(carry[0], action)
+            followed, step = self._follow(jnp, carry[1], values)
+            return (handle, followed), step
+
+        return TracedSteps((handle, self._followed), step)
+
+    def close(self) -> None:
+        """Close the library's environments."""
+        self._vector.close()
+
+    def _follow(self, xp: Any, followed: PyTree, values: tuple[Any, ...]) -> tuple[PyTree, HostStep]:
+        """Return what is followed from now on, here who begins an episode, and the step."""
+        step = step_of(xp, values, followed)
+        return step.over, step
+
+    def _xla(self) -> tuple[Any, Any] | None:
+        """Return the interface's (handle, step), or None."""
+        return None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
