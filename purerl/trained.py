@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -12,11 +12,11 @@ from purerl.config import Settings
 from purerl.errors import InputError
 from purerl.evaluate import Evaluation
 from purerl.host import HostTrainer
-from purerl.plan import Plan, make_plan, saved_progress, saved_settings
+from purerl.plan import Plan, make_environment, make_plan, saved_progress, saved_settings
 from purerl.program import EVALUATION_BATCH, compile_program
 from purerl.sharding import make_mesh
 from purerl.train import Trainer, TrainState
-from purerl.types import Environment, PyTree
+from purerl.types import PyTree
 
 
 class TrainedRun(NamedTuple):
@@ -63,23 +63,28 @@ def play(run: TrainedRun, episodes: int) -> Evaluation:
     return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
 
 
-def find_policy(name: str, env: Environment) -> render.Policy:
-    """Return a policy: "random", the agent of a run's folder (its first seed that did not fail), or "module:function".
+def find_policy(name: str, environment: str) -> tuple[Any, render.Policy]:
+    """Return (an environment, a policy for it).
+
+    Args:
+      name: "random", a run's folder (the agent of its first seed that did not fail), or "module:function".
+      environment: its id. What a run was trained on has that run's parameters.
 
     Raises:
-      InputError: if there is none of that name.
+      InputError: if there is none of either name, or they do not fit one another.
     """
-    if name == "random":
-        return render.random_policy(env)
-    if ":" in name and not Path(name).exists():
-        return render.scripted_policy(registry.load(name))
-    if not Path(name).is_dir():
-        raise InputError(f"there is no policy '{name}'; allowed: random, a run's folder, module:function")
+    if name == "random" or not Path(name).is_dir():
+        if name != "random" and ":" not in name:
+            raise InputError(f"there is no policy '{name}'; allowed: random, a run's folder, module:function")
+        env = make_environment(environment, {})
+        return env, render.random_policy(env) if name == "random" else render.scripted_policy(registry.load(name))
     run = load_run(name)
-    spaces = (run.plan.env.observation_space.struct, run.plan.env.action_space.struct)
-    if spaces != (env.observation_space.struct, env.action_space.struct):
+    same = environment == run.settings.environment
+    env = run.plan.env if same else make_environment(environment, {})
+    spaces = [(of.observation_space.struct, of.action_space.struct) for of in (run.plan.env, env)]
+    if spaces[0] != spaces[1]:
         raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")
-    return render.agent_policy(run.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
+    return env, render.agent_policy(run.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
 
 
 def save_gif(run: TrainedRun, played: Evaluation, path: Path) -> None:

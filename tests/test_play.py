@@ -36,6 +36,19 @@ def test_a_long_episode_is_cut_off_and_says_so(capsys):
     assert "cut off after 5 steps" in capsys.readouterr().out
 
 
+def test_a_run_is_played_with_its_own_parameters(tmp_path, capsys):
+    folder = str(tmp_path / "run")
+    words = ["--num-envs", "1", "--hidden-sizes", "4", "--total-timesteps", "10", "--env.rows", "5"]
+    with pytest.raises(SystemExit) as caught:
+        cli.main(["train", "a2c", "Catch", *words, "--out", folder, "--plain"])
+    assert caught.value.code == 0
+    capsys.readouterr()
+    assert run("Catch", "--policy", folder, "--terminal") == 0
+    assert " in 4 steps" in capsys.readouterr().out
+    assert run("CartPole-v1", "--policy", folder, "--terminal") == 2
+    assert "trained on Catch, whose spaces are others" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [

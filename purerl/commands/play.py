@@ -27,17 +27,17 @@ def command(
     \b
     purerl play CartPole-v1 --terminal
     purerl play Breakout-MinAtar --policy runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
-    A scripted policy is a function (key, observation) -> action.
+    A scripted policy is a function (key, observation) -> action. With a run's folder, the environment that it was
+    trained on has its parameters.
     """
     if gif is None and not terminal:
         raise InputError("play needs --gif FILE or --terminal")
     import jax
 
     from purerl import groups, render, trained
-    from purerl.plan import make_environment
 
-    env = make_environment(environment, {})
-    episode = render.play(env, trained.find_policy(policy, env), jax.random.key(seed), max_steps)
+    env, acting = trained.find_policy(policy, environment)
+    episode = render.play(env, acting, jax.random.key(seed), max_steps)
     if terminal:
         render.show_text(render.frames_text(env, episode), fps if sys.stdout.isatty() else None)
     if gif is not None:

@@ -1,25 +1,11 @@
 """The committed page of environments is what the registry and the docstrings say."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import jax.numpy as jnp
-import pytest
 
 from purerl.registry import ENVIRONMENTS, SUITES
 from purerl.spaces import Box, Dict, Discrete
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script():
-    spec = importlib.util.spec_from_file_location("environments_table", ROOT / "scripts" / "environments_table.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_the_page_is_in_line_with_the_registry(script):

@@ -3,22 +3,12 @@
 import importlib
 import importlib.util
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from purerl import config, registry
 from purerl.errors import InputError
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "scripts")
-        yield importlib.import_module("learning_curves")
 
 
 @pytest.fixture(scope="module")

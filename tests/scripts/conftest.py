@@ -1,0 +1,16 @@
+"""Scripts as modules."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def script(request):
+    """The script that a file of tests is named after; while they run, what lies beside it can be imported."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / "scripts")
+        yield importlib.import_module(request.path.stem.removeprefix("test_"))
