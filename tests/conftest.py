@@ -1,6 +1,11 @@
-"""Every test runs under strict dtype promotion, on two forced CPU devices, compiled a fifth faster than for users."""
+"""Every test runs under strict dtype promotion, on two forced CPU devices, compiled a fifth faster than for users.
+
+What one file's tests have compiled, another's, another worker's and the processes that tests start read from a folder
+of this run alone; JAX_COMPILATION_CACHE_DIR names one that stays.
+"""
 
 import os
+import tempfile
 
 os.environ["XLA_FLAGS"] = " ".join(
     (
@@ -9,6 +14,11 @@ os.environ["XLA_FLAGS"] = " ".join(
         "--xla_backend_optimization_level=1",
     )
 )
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers inherit it
+    COMPILED = tempfile.TemporaryDirectory(prefix="purerl-compiled-", ignore_cleanup_errors=True)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax
 import pytest

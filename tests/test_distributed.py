@@ -57,22 +57,22 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def environment(cache):
-    kept = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "SLURM_JOB_ID")}
-    return {"JAX_COMPILATION_CACHE_DIR": str(cache)} | kept
+def environment():
+    """A user's: compiled as for users, each on the devices that it makes itself."""
+    return {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "SLURM_JOB_ID")}
 
 
-def launch(cache, command):
+def launch(command):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, *command], env=environment(cache), **pipes)
+    return subprocess.Popen([sys.executable, *command], env=environment(), **pipes)
 
 
-def start(cache, count, *arguments):
+def start(count, *arguments):
     """Start `count` processes of `purerl train`; one alone is not told of any others."""
     port, processes = free_port(), []
     for index in range(count):
         others = f"--distributed --coordinator localhost:{port} --num-processes {count} --process-index {index}".split()
-        processes.append(launch(cache, ["-m", "purerl", "train", *arguments, *(others if count > 1 else [])]))
+        processes.append(launch(["-m", "purerl", "train", *arguments, *(others if count > 1 else [])]))
     return processes
 
 
@@ -95,23 +95,18 @@ def rows(folder):
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def alone(cache, tmp_path_factory):
+def alone(tmp_path_factory):
     """The run of one process with two devices."""
     folder = tmp_path_factory.mktemp("runs") / "alone"
-    results = finish(start(cache, 1, *FLAGS, "--total-timesteps", str(STEPS), "--devices", "2", "--out", str(folder)))
+    results = finish(start(1, *FLAGS, "--total-timesteps", str(STEPS), "--devices", "2", "--out", str(folder)))
     assert results[0][0] == 0, results[0]
     return folder
 
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
-def test_processes_are_one_run(cache, alone, tmp_path, count):
+def test_processes_are_one_run(alone, tmp_path, count):
     folder = tmp_path / "together"
-    results = finish(start(cache, count, *FLAGS, "--total-timesteps", str(STEPS), "--out", str(folder)))
+    results = finish(start(count, *FLAGS, "--total-timesteps", str(STEPS), "--out", str(folder)))
     assert [code for code, _, _ in results] == [0] * count, results
     assert "done: final return" in results[0][1]
     said = [line for _, out, _ in results[1:] for line in out.splitlines() if not line.startswith("[Gloo]")]
@@ -120,10 +115,10 @@ def test_processes_are_one_run(cache, alone, tmp_path, count):
     assert checkpoint.steps(folder / "checkpoints")[-1] == 20
 
 
-def test_a_lost_process_stops_the_others_and_the_run_goes_on(cache, alone, tmp_path):
+def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
     """Killed in the middle: the other one says so within the time limit; one process alone goes on to the same end."""
     folder = tmp_path / "lost"
-    processes = start(cache, 2, *FLAGS, "--total-timesteps", str(STEPS * 5000), "--out", str(folder))
+    processes = start(2, *FLAGS, "--total-timesteps", str(STEPS * 5000), "--out", str(folder))
     deadline = time.monotonic() + 150
     while not checkpoint.steps(folder / "checkpoints") and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -139,16 +134,16 @@ def test_a_lost_process_stops_the_others_and_the_run_goes_on(cache, alone, tmp_p
     text = (folder / "config.toml").read_text()
     short = 32 * (kept[-1] + 5)
     (folder / "config.toml").write_text(text.replace(f"= {STEPS * 5000}\n", f"= {short}\n"))
-    code, out, err = finish(start(cache, 1, "--resume", str(folder), "--devices", "2", "--plain"))[0]
+    code, out, err = finish(start(1, "--resume", str(folder), "--devices", "2", "--plain"))[0]
     assert code == 0, err
     assert "done: final return" in out
 
 
 @pytest.mark.slow
-def test_processes_sweep_and_evolve_together(cache, tmp_path):
+def test_processes_sweep_and_evolve_together(tmp_path):
     """Equal to the bit to one process with as many devices; one process reads what they saved."""
     port, (one, two) = free_port(), (tmp_path / "one", tmp_path / "two")
-    processes = [launch(cache, [__file__, str(port), str(index), str(two)]) for index in (0, 1)]
+    processes = [launch([__file__, str(port), str(index), str(two)]) for index in (0, 1)]
     alone = halve(one / "sweep", devices=2)
     evolved = evolve(one / "evolution")
     results = finish(processes)

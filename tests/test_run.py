@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 
 from purerl import checkpoint, evaluate, log, make_trainer, run, trained
 from purerl.algos.ppo import ppo
@@ -60,18 +59,6 @@ def assert_same_run(a, b):
     assert rows(a) == rows(b)
     assert untimed(a) == untimed(b)
     assert parameters(a) == parameters(b)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compile_once(tmp_path_factory):
-    """The same programs again come from a cache of this file's own."""
-    compilation_cache.reset_cache()
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.mktemp("cache")))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
-    yield
-    jax.config.update("jax_compilation_cache_dir", None)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 1.0)
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")

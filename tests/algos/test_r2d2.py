@@ -284,29 +284,38 @@ def test_explores_at_a_rate_per_environment():
     assert np.allclose(rate, [1.0, 0.1, 0.01], atol=[0.02, 0.01, 0.005])
 
 
+@functools.cache
+def ten_updates():
+    """A compiled (target_period, max_grad_norm) -> (parameters, the target's, gradient steps) after each of ten."""
+    keys = jax.vmap(jax.random.key)(jnp.arange(10))
+    rollouts = jax.tree.map(lambda *xs: jnp.stack(xs), *[rollout(start=i) for i in range(10)])
+
+    def program(target_period, max_grad_norm):
+        config = R2D2Config(**SMALL, num_gradient_steps=2, target_period=target_period, max_grad_norm=max_grad_norm)
+        algorithm = r2d2(SPEC, config)
+
+        def update(agent, given):
+            agent, _ = algorithm.update(agent, *given)
+            return agent, (agent.params, agent.target_params, agent.num_gradient_steps)
+
+        return jax.lax.scan(update, algorithm.init(jax.random.key(0)), (keys, rollouts))[1]
+
+    return jax.jit(program)
+
+
 def test_replay_ratio_holds_from_the_first_gradient_step():
-    config = R2D2Config(**SMALL, num_gradient_steps=2)
-    assert config.replay_ratio == 2 * 3 * 8 / (2 * 4)
-    algorithm = r2d2(SPEC, config)
-    agent, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
-    counts = []
-    for i in range(10):
-        agent, _ = update(agent, jax.random.key(i), rollout(start=i))
-        counts.append(int(agent.num_gradient_steps))
-    assert counts == [0] * 7 + [2, 4, 6]
+    assert R2D2Config(**SMALL, num_gradient_steps=2).replay_ratio == 2 * 3 * 8 / (2 * 4)
+    *_, counts = ten_updates()(2, 80.0)
+    assert counts.tolist() == [0] * 7 + [2, 4, 6]
 
 
 def test_copies_to_the_target_when_due_and_clips_gradients():
     """Two gradient steps in the eighth update: both numbers are data, so one program serves all three settings."""
 
-    @jax.jit
     def eighth(target_period, max_grad_norm):
-        config = R2D2Config(**SMALL, num_gradient_steps=2, target_period=target_period, max_grad_norm=max_grad_norm)
-        algorithm = r2d2(SPEC, config)
-        agent = algorithm.init(jax.random.key(0))
-        for i in range(8):
-            before, (agent, _) = agent, algorithm.update(agent, jax.random.key(i), rollout(start=i))
-        return before.params, agent.params, agent.target_params
+        params, target_params, _ = ten_updates()(target_period, max_grad_norm)
+        at = lambda tree, i: jax.tree.map(lambda x: np.asarray(x[i]), tree)
+        return at(params, 6), at(params, 7), at(target_params, 7)
 
     before, after, target = eighth(2, 80.0)
     assert jax.tree.all(jax.tree.map(np.array_equal, after, target))
