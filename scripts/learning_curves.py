@@ -215,7 +215,10 @@ def _conditions(task: str, results: Path) -> str:
     if "/" in task:  # the suite may not be installed here
         labels = [figure.label for figure in FIGURES if figure.task == task]
         made = next(path for label in labels if (path := path_of(task, label, results)).exists())
-        return "; ".join(f"{name}: {value}" for name, value in read(made).head.get("env", {}).items()) + "."
+        given = read(made).head.get("env", {})
+        return (
+            "; ".join(f"{name}: {value}" for name, value in given.items()) + "." if given else "As the suite makes it."
+        )
     env = registry.make(task)
     limit = getattr(env, "time_limit", None)
     told = [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
