@@ -51,9 +51,9 @@ class R2D2Config(OffPolicyConfig):
     epsilon_evaluation: float = number(default=0.001, doc="exploration rate in evaluation", at_least=0, at_most=1)
 
     @property
-    def replay_ratio(self) -> float:
-        """Steps trained on per environment step collected; it always holds, as an update does both."""
-        return self.num_gradient_steps * self.batch_size * self.sequence_length / self.steps_per_update
+    def samples_per_gradient(self) -> int:
+        """Steps that a gradient step learns from: those of whole sequences."""
+        return self.batch_size * self.sequence_length
 
 
 class Network(NamedTuple):

@@ -34,7 +34,12 @@ class OffPolicyConfig(NetworkConfig):
     @property
     def replay_ratio(self) -> float:
         """Steps trained on per environment step collected, once learning has started."""
-        return self.num_gradient_steps * self.batch_size / self.steps_per_update
+        return self.num_gradient_steps * self.samples_per_gradient / self.steps_per_update
+
+    @property
+    def samples_per_gradient(self) -> int:
+        """Steps that a gradient step learns from."""
+        return self.batch_size
 
 
 class OffPolicyAgent(NamedTuple):

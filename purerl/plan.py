@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
-from purerl import checkpoint, devices, policies, program, registry, tensorboard
+from purerl import checkpoint, devices, policies, program, registry, tensorboard, threads
 from purerl.config import FORMAT, Settings, read_toml, settings
 from purerl.errors import InputError
 from purerl.host import HostTrainer, make_host_trainer
@@ -45,7 +45,8 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
       InputError: if it is not.
     """
     config, options = run.config, run.options
-    mesh = mesh or devices.choose(options.devices, options.mesh, options.seeds, config.num_envs)  # before JAX is used
+    with threads.fitting(config, run.environment, run.parameters):  # this and the next before JAX is used
+        mesh = mesh or devices.choose(options.devices, options.mesh, options.seeds, config.num_envs)
     env = environment_of(run)
     factory, config = policies.assemble(run, env)
     source = source_of(env, run.environment, options, config)

@@ -173,10 +173,17 @@ class Config:
         False  # whether rollouts keep states in place of observations; a field where it can be chosen
     )
 
+    num_minibatches = 1  # gradient steps per pass over a rollout; a field where it can be chosen
+
     @property
     def steps_per_update(self) -> int:
         """Environment steps between two updates: num_envs x rollout_length."""
         return self.num_envs * self.rollout_length
+
+    @property
+    def samples_per_gradient(self) -> int:
+        """Steps that a gradient step learns from."""
+        return self.steps_per_update // self.num_minibatches
 
 
 AlgorithmFactory = Callable[[EnvironmentSpec, Any], Algorithm]

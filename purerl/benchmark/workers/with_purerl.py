@@ -6,17 +6,20 @@ from protocol import compiled, last_tenth, serve
 
 
 def build(task: dict[str, Any]) -> tuple[float, Any]:
-    """Compile the training of one seed, or of several side by side."""
+    """Compile the training of one seed, or of several, with the devices and threads that `purerl train` takes."""
     import jax
 
     import purerl
-    from purerl import backend, registry
+    from purerl import backend, devices, registry, sharding, threads
 
     factory, cls = registry.algorithm(task["algorithm"])
-    settings = {name: tuple(x) if isinstance(x, list) else x for name, x in task["settings"].items()}
-    train = purerl.make_train(factory, purerl.make(task["environment"]), cls(**settings), task["steps"])
-    several = jax.vmap(train) if task["seeds"] > 1 else lambda keys: train(keys[0])
-    keys = lambda seed: jax.random.split(jax.random.key(seed), task["seeds"])
+    config = cls(**{name: tuple(x) if isinstance(x, list) else x for name, x in task["settings"].items()})
+    seeds = task["seeds"]
+    with threads.fitting(config, task["environment"], {}):
+        mesh = devices.choose("auto", (), seeds, config.num_envs)
+    train = purerl.make_train(factory, purerl.make(task["environment"]), config, task["steps"])
+    several = sharding.lanes(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
+    keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")
     seconds, program = compiled(several, keys(0), backend.compiler_options())
     return seconds, lambda seed: program(keys(seed))
 
