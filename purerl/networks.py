@@ -74,7 +74,8 @@ class MLP(nn.Module):
 class CNN(nn.Module):
     """Convolutions with ReLU, flattened: f32[..., height, width, channels] -> [..., n].
 
-    `layers` holds (features, kernel, stride) of each; no padding.
+    `layers` holds (features, kernel, stride) of each. There is no padding but what lets the last stride reach the edge:
+    without it an image of 42 pixels would lose 6 of them on the way through two layers, Pong its paddle among them.
     """
 
     layers: tuple[tuple[int, int, int], ...]
@@ -89,7 +90,7 @@ class CNN(nn.Module):
                 features,
                 (kernel, kernel),
                 stride,
-                padding="VALID",
+                padding=[(0, (kernel - size) % stride) for size in x.shape[-3:-1]],
                 kernel_init=orthogonal(2**0.5),
                 dtype=self.dtype,
                 conv_general_dilated=convolve,

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.networks import mask_illegal, orthogonal, split_mask
+from purerl.networks import CNNS, apply, init, mask_illegal, orthogonal, split_mask
 
 
 @pytest.mark.parametrize("shape", [(64, 64), (4, 64), (64, 2), (3, 3, 4, 16), (1, 5)])
@@ -43,6 +43,24 @@ print("agents", flush=True)
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=280)
     assert result.stdout.split() == ["2", "4", "16", "64", "256", "agents"], result.stderr
+
+
+@pytest.mark.parametrize(("name", "size"), [("mnih2013", 42), ("nature", 45), ("minatar", 10)])
+def test_convolutions_see_the_whole_image(key, name, size):
+    """Also where a stride does not divide what is left: the score of the last row and column is not zero."""
+    net, image = CNNS[name](False, jnp.float32), jax.random.uniform(key, (size, size, 2))
+    params = init(net, key, image)
+    slope = jax.jit(jax.grad(lambda x: jnp.sum(apply(net, params, x))))(image)
+    assert np.all(np.abs(slope[-1]).sum(-1) > 0) and np.all(np.abs(slope[:, -1]).sum(-1) > 0)
+
+
+def test_atari_networks_are_as_published(key):
+    """Of 84 pixels nothing is padded: 9 x 9 x 32 features in 2013, 7 x 7 x 64 in 2015."""
+    image = jnp.zeros((84, 84, 4))
+    for name, features in (("mnih2013", 2592), ("nature", 3136)):
+        net = CNNS[name](False, jnp.float32)
+        made = lambda x, net=net: apply(net, init(net, key, x), x)
+        assert jax.eval_shape(made, image).shape == (features,)
 
 
 def test_masks():
