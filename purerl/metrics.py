@@ -23,7 +23,8 @@ class EpisodeStatistics(NamedTuple):
     def clear(num_envs: int, info_names: tuple[str, ...] = ()) -> "EpisodeStatistics":
         """Return the statistics of no episodes."""
         zeros, ints = jnp.zeros(num_envs, jnp.float32), jnp.zeros(num_envs, jnp.int32)
-        inf, large = jnp.full(num_envs, jnp.inf), jnp.full(num_envs, jnp.iinfo(jnp.int32).max)
+        inf = jnp.full(num_envs, jnp.inf, jnp.float32)
+        large = jnp.full(num_envs, jnp.iinfo(jnp.int32).max, jnp.int32)
         info_sum = dict.fromkeys(info_names, zeros)
         return EpisodeStatistics(ints, zeros, inf, -inf, ints, large, ints, info_sum)
 
