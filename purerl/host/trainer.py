@@ -160,7 +160,8 @@ class _Loop:
             env = self._source.open(num_episodes, _seed(key), self._settings.mode != "serial", evaluation=True)
             shapes = jax.eval_shape(lambda: agent)
             acting = make_acting(self._algo, self._source, self._config, shapes, num_episodes)
-            self._stage = self._worker(env, "evaluation", _seed(key), Busy()), num_episodes, acting
+            worker = self._worker(env, "evaluation", num_episodes, _seed(key), Busy())
+            self._stage = worker, num_episodes, acting
         worker, _, acting = self._stage
         key_reset, key_run = jax.random.split(key)
         observation, memory = worker.reset(key_reset), self._algo.begin(num_episodes)
@@ -199,18 +200,18 @@ class _Loop:
         for i in range(many):
             own = seed + i * self._group_size
             env = self._source.open(self._group_size, own, mode != "serial")
-            worker = self._worker(env, str(i), own, self._busy)
+            worker = self._worker(env, str(i), self._group_size, own, self._busy)
             memory = self._algo.begin(self._group_size)
             index = None if many == 1 else i
             self._groups.append(Group(worker, self._acting, index, memory, self._group_size))
 
-    def _worker(self, env: Any, group: str, seed: int, busy: Busy) -> Worker:
+    def _worker(self, env: Any, group: str, num_envs: int, seed: int, busy: Busy) -> Worker:
         about = {
             "environment": self._source.id,
             "parameters": self._source.parameters,
             "seed": seed,
             "group": group,
-            "num_envs": self._group_size,
+            "num_envs": num_envs,
         }
         return Worker(env, about, self._settings.time_limit, self._settings.failures, busy)
 

@@ -61,12 +61,14 @@ class Worker:
         self._jobs: queue.SimpleQueue = queue.SimpleQueue()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._actions: deque[np.ndarray] = deque(maxlen=HISTORY)
+        self._resets: list[int] = []  # how many steps had been taken when episodes were started everywhere
         self.steps = 0
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl {about['environment']}")
         self._thread.start()
 
     def reset(self, key: Any) -> Any:
         """Start episodes and return the observations."""
+        self._resets.append(self.steps)
         self._jobs.put((self.env.reset, (key,)))
         return self._wait("reset")
 
@@ -136,6 +138,7 @@ class Worker:
             "env_id": where,
             "steps": self.steps,
             "from_step": self.steps - len(actions),
+            "resets": self._resets,
         }
         path.with_suffix(".json").write_text(json.dumps(notes, indent=2, default=str) + "\n", encoding="utf-8")
         return path
