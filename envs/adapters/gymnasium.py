@@ -4,6 +4,8 @@ Serially they are stepped one after the other, otherwise in a process each.
 """
 
 import functools
+import os
+import signal
 import warnings
 from typing import Any
 
@@ -63,7 +65,7 @@ class GymnasiumSource(HostSource):
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of them."""
-        makers = [functools.partial(_numbered, self._name, self.parameters, i) for i in range(num_envs)]
+        makers = [functools.partial(_numbered, self._name, self.parameters, i, os.getpid()) for i in range(num_envs)]
         if parallel and num_envs > 1:
             # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
             warnings.filterwarnings("ignore", r"(?s).*(Worker-\d|Raising the last exception)", UserWarning)
@@ -88,7 +90,9 @@ class _Numbered(gymnasium.Wrapper):
             raise
 
 
-def _numbered(name: str, parameters: dict[str, Any], env_id: int) -> Any:
+def _numbered(name: str, parameters: dict[str, Any], env_id: int, opened_by: int) -> Any:
+    if os.getpid() != opened_by:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the run decides what it means
     return _Numbered(gymnasium.make(name, **parameters), env_id)
 
 
