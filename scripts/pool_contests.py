@@ -1,6 +1,7 @@
 """What `benchmark_pool.py` measures with: contests in turns, environments that sleep, trainers that are timed."""
 
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -34,19 +35,26 @@ class Rate(NamedTuple):
 def contest(makers: dict[str, Maker], seconds: float, rounds: int = 5) -> dict[str, Rate]:
     """Return each one's rate, the median of some rounds; they take turns, after a first go that is not counted."""
     entrants = {name: make() for name, make in makers.items()}
-    for entrant in entrants.values():
+    for name, entrant in entrants.items():
+        began = time.perf_counter()
         entrant.run()
+        _say(f"{name}: started in {time.perf_counter() - began:.1f} s")
     found: dict[str, list[Rate]] = {name: [] for name in entrants}
-    for _ in range(rounds):
+    for i in range(rounds):
         for name, entrant in entrants.items():
             began, cpu, steps = time.perf_counter(), time.process_time(), 0
             while time.perf_counter() - began < seconds:
                 steps += entrant.run()
             taken = time.perf_counter() - began
             found[name].append(Rate(steps / taken, (time.process_time() - cpu) / steps))
+            _say(f"{name}: round {i + 1} of {rounds}, {steps / taken:,.0f} steps/s")
     for entrant in entrants.values():
         entrant.close()
     return {name: Rate(*map(statistics.median, zip(*rates, strict=True))) for name, rates in found.items()}
+
+
+def _say(line: str) -> None:
+    print(f"    {line}", file=sys.stderr, flush=True)
 
 
 def speeds(makers: dict[str, Maker], seconds: float, rounds: int = 5) -> dict[str, float]:

@@ -1,19 +1,9 @@
 """The benchmark of pools goes on where it stopped, and writes its bars where the README wants them."""
 
-import importlib
 import json
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "scripts")
-        yield importlib.import_module("benchmark_pool")
 
 
 def test_parts_that_are_there_are_kept_and_modes_become_bars(script, tmp_path, monkeypatch):
@@ -21,7 +11,7 @@ def test_parts_that_are_there_are_kept_and_modes_become_bars(script, tmp_path, m
     page.write_text((ROOT / "README.md").read_text())
 
     def part(name, figures):
-        return lambda seconds: measured.append(name) or figures
+        return lambda seconds: measured.append(name) or iter([figures])
 
     modes = {"serial": 100.0, "async": 250.0}
     monkeypatch.setattr(script, "PARTS", {"pool": part("pool", {"ours": 7.0}), "modes": part("modes", modes)})
@@ -36,3 +26,12 @@ def test_parts_that_are_there_are_kept_and_modes_become_bars(script, tmp_path, m
     lines = page.read_text().split("<!-- modes -->")[1].split("<!-- end of modes -->")[0].splitlines()
     serial, ahead = (next(line for line in lines if name in line) for name in modes)
     assert serial.count("#") == 20 and ahead.count("#") == 50 and "2.50x serial" in ahead
+
+
+def test_ataris_share_becomes_a_table(script):
+    rates = {"bare": 2000.0, "PPO batched": 500.0, "PPO batched, share left": 0.25}
+    figures = {f"{name}, {of}": rate for name in script.PONGS for of, rate in rates.items()}
+    figures |= {"envpool/Pong-v5, idle async where learning is quick": 0.04}
+    told = script.shares({"figures": figures, "machine": {"cores": 2, "processor": "Z80", "load": 0.1}})
+    assert "| | bare, steps/s | batched |" in told and told.count("| 2,000 | 25.0% |") == 2
+    assert "2 cores of an Z80" in told and "4% of the time" in told
