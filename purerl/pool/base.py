@@ -12,7 +12,7 @@ import numpy as np
 from purerl.errors import InputError
 from purerl.pool import engine
 from purerl.pool.config import PoolSpec
-from purerl.pool.engine import Handle, Outputs
+from purerl.pool.engine import Handle, Outputs, Packed
 
 
 class Pool:
@@ -23,17 +23,23 @@ class Pool:
         self._pool_spec, self._settings = spec, spec.settings
         settings, env = spec.settings, spec.env
         strict = settings.max_episode_steps if settings.strict_envpool else None
-        self._all = jax.jit(partial(_advance_all, env, strict), donate_argnums=0)
-        self._some = jax.jit(partial(_advance_some, env, strict), donate_argnums=0)
-        self._begin = jax.jit(partial(engine.begin, env))
         self._ids = np.arange(settings.num_envs, dtype=np.int32)
         self._action_struct = env.action_space.struct
+        begin = partial(engine.begin, env)
+        self._typed = jax.eval_shape(begin, jax.ShapeDtypeStruct(self._ids.shape, np.uint32))
+        advance = partial(engine.advance, env, strict_limit=strict)
+        some = partial(engine.advance_some, env, strict_limit=strict)
+        self._shapes = jax.eval_shape(advance, self._typed, self._no_action(len(self)), np.bool_(False))[1]
+        pack = engine.pack if settings.output == "numpy" else lambda outputs: outputs
+        self._begin = jax.jit(lambda seeds: engine.words(begin(seeds)))
+        self._all = jax.jit(partial(_advance, advance, pack, self._typed), donate_argnums=0)
+        self._some = jax.jit(partial(_advance, some, pack, self._typed), donate_argnums=0)
         self._restart(settings.seeds)
 
     def _restart(self, seeds: np.ndarray) -> None:
-        self._instances = self._begin((seeds % 2**32).astype(np.uint32))
+        self._instances = self._begin((seeds % 2**32).astype(np.uint32))  # with the words of their keys
         self._busy = np.zeros(len(self), np.bool_)
-        self._stepped: deque[tuple[np.ndarray, Outputs]] = deque()  # what `recv` has not returned yet
+        self._stepped: deque[tuple[np.ndarray, Outputs | Packed]] = deque()  # what `recv` has not returned yet
 
     def __len__(self) -> int:
         return self._settings.num_envs
@@ -81,7 +87,7 @@ class Pool:
           InputError: if too few were sent to, where EnvPool would wait for ever.
         """
         ids, outputs = self._receive()
-        return self._present(ids, self._out(outputs), reset)
+        return self._present(ids, outputs, reset)
 
     def step(self, action: Any, env_id: Any = None) -> Any:
         """Send and receive."""
@@ -136,13 +142,12 @@ class Pool:
         return self._handle(), recv, send, step
 
     def _handle(self) -> Handle:
-        step = partial(_advance_all, self._pool_spec.env, None)
-        shapes = jax.eval_shape(step, self._instances, self._no_action(len(self)), np.bool_(False))[1]
-        outputs = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
+        outputs = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), self._shapes)
         instances = jax.tree.map(jnp.copy, self._instances)  # the pool's own are donated when it steps
+        instances = engine.keys(instances, self._typed)
         handle = Handle(instances, outputs, jnp.zeros(len(self), jnp.int32), jnp.int32(0))
         for ids, found in self._stepped:
-            handle = engine.take_in(handle, instances, found, jnp.asarray(ids))
+            handle = engine.take_in(handle, instances, self._out(found), jnp.asarray(ids))
         return handle
 
     def _dispatch(self, ids: np.ndarray, action: Any, restart: bool) -> None:
@@ -168,6 +173,7 @@ class Pool:
         taken: list[tuple[np.ndarray, Outputs]] = []
         while size:
             ids, outputs = self._stepped.popleft()
+            outputs = self._out(outputs)
             if len(ids) > size:
                 rest = jax.tree.map(lambda x, n=size: x[n:], outputs)
                 self._stepped.appendleft((ids[size:], rest))
@@ -208,12 +214,9 @@ class Pool:
 
         return jax.tree.map(check, self._action_struct, action)
 
-    def _out(self, outputs: Outputs) -> Outputs:
+    def _out(self, outputs: Outputs | Packed) -> Outputs:
         """Return outputs as asked for; NumPy arrays are the caller's to write to, as EnvPool's are."""
-        if self._settings.output == "jax":
-            return outputs
-        leaves, structure = jax.tree.flatten(outputs)
-        return structure.unflatten([np.array(leaf) for leaf in leaves])  # several times as fast as `jax.device_get`
+        return engine.unpack(outputs, self._shapes) if isinstance(outputs, Packed) else outputs
 
     def _present(self, ids: Any, outputs: Outputs, reset: bool) -> Any:
         raise NotImplementedError
@@ -225,12 +228,9 @@ def info_of(ids: Any, outputs: Outputs) -> dict[str, Any]:
     return {"env_id": ids, "players": {"env_id": ids}, **own, "elapsed_step": outputs.elapsed_step}
 
 
-def _advance_all(env: Any, strict: int | None, instances: Any, action: Any, restart: Any) -> Any:
-    return engine.advance(env, instances, action, restart, strict)
-
-
-def _advance_some(env: Any, strict: int | None, instances: Any, ids: Any, action: Any, restart: Any) -> Any:
-    return engine.advance_some(env, instances, ids, action, restart, strict)
+def _advance(advance: Any, pack: Any, typed: Any, instances: Any, *args: Any) -> Any:
+    instances, outputs = advance(engine.keys(instances, typed), *args)
+    return engine.words(instances), pack(outputs)
 
 
 def _listed(ids: np.ndarray, limit: int = 8) -> str:
