@@ -13,6 +13,7 @@ from purerl.optimizers import descend, gradient_plan, rmsprop
 from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
 from purerl.returns import gae
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.whole_batch import mean_gradient
 
 
 @pytree
@@ -44,7 +45,7 @@ def a2c(
     weights = {"value_coefficient": config.value_coefficient, "entropy_coefficient": config.entropy_coefficient}
     loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
 
-    def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
+    def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple[Array, Array]]]:
         policy, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
         next_value = net.value(params, after, rollout.next_observation)
         fixed, next_value = jax.lax.stop_gradient((value, next_value))
@@ -56,11 +57,12 @@ def a2c(
         samples = Samples(*(x.reshape(-1) for x in (*of_policy, advantage, fixed, fixed + advantage)))
         mask = None if rollout.mask is None else rollout.mask.reshape(-1)
         total, metrics = mean_loss(loss, samples, {"config": config}, mask)
-        return total, metrics | {"explained_variance": explained_variance(fixed, fixed + advantage, rollout.mask)}
+        return total, (metrics, (fixed, fixed + advantage))
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = prepare(agent, rollout)
-        gradient, metrics = jax.grad(total_loss, has_aux=True)(agent.params, rollout)
+        gradient, metrics, (value, target) = mean_gradient(total_loss, agent.params, rollout)
+        metrics = metrics | {"explained_variance": explained_variance(value, target, rollout.mask)}
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
         return agent._replace(params=params, opt_state=opt_state), metrics
 

@@ -1,0 +1,49 @@
+"""The gradient of a whole rollout in parts is the gradient of the whole."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl import whole_batch
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+T, B = 4, 12
+SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=2))
+
+
+def rollout(algo, agent, key, mask):
+    keys = jax.random.split(key, 4)
+    seen = jax.random.normal(keys[0], (T + 1, B, 3))
+    action, _, extras = jax.vmap(lambda x: algo.act(agent, algo.begin(B), keys[1], x, True))(seen[:-1])
+    ended = jax.random.bernoulli(keys[2], 0.3, (T, B))
+    reward, nothing = jax.random.normal(keys[3], (T, B)), jnp.zeros((T, B), jnp.bool_)
+    return Rollout(seen[:-1], action, reward, ended, nothing, seen[1:], extras, algo.begin(B), mask)
+
+
+@pytest.mark.parametrize("core", ["none", "gru"])
+def test_in_parts_as_in_one(key, monkeypatch, core):
+    """Parts with unlike numbers of samples that count, one of them with none."""
+    algo = a2c(SPEC, A2CConfig(num_envs=B, rollout_length=T, hidden_sizes=(4,), core=core, learning_rate=0.1))
+    agent = algo.init(key)
+    mask = np.array(jax.random.bernoulli(key, 0.6, (T, B)))
+    mask[:, 1::3] = False
+    found = []
+    for size, parts in ((T * B, 1), (T * B // 3, 3)):
+        monkeypatch.setattr(whole_batch, "PART", size)
+        assert whole_batch._parts(T, B) == parts
+        after, metrics = jax.jit(algo.update)(agent, key, rollout(algo, agent, key, jnp.asarray(mask)))
+        found.append((after.params, metrics))
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5), *found)
+    moved = jax.tree.map(lambda x, y: np.any(np.abs(x - y) > 1e-3), found[0][0], agent.params)
+    assert any(jax.tree.leaves(moved))
+
+
+def test_parts_are_alike_and_not_tiny(monkeypatch):
+    monkeypatch.setattr(whole_batch, "PART", 100)
+    assert whole_batch._parts(10, 7) == 1  # fits
+    assert whole_batch._parts(10, 60) == 6
+    assert whole_batch._parts(10, 25) == 5  # 3 would do, but does not divide
+    assert whole_batch._parts(10, 997) == 1  # a prime number of sequences stays whole
