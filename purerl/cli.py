@@ -4,6 +4,7 @@ import errno
 import importlib
 import os
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -26,6 +27,7 @@ COMMANDS = (
     "explain",
     "benchmark",
 )  # in the order of the help page
+HOST_THREADS = "purerl host"  # what the names of threads begin with that step environments; none is left but by a hang
 DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)
 
 
@@ -46,7 +48,16 @@ def main(args: list[str] | None = None) -> None:
         if error.errno not in DISK_TROUBLE:
             raise
         code = _complain(f"cannot write {error.filename or 'the output'}: {error.strerror}")
-    sys.exit(code if isinstance(code, int) else 0)
+    _leave(code if isinstance(code, int) else 0)
+
+
+def _leave(code: int) -> None:
+    """Exit; at once where a host environment still hangs, for Python would abort when it ends a thread in C++."""
+    if any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 def _complain(message: str) -> int:

@@ -38,7 +38,7 @@ class Actors:
         self._parts = [queue.Queue[tuple[int, Part]](maxsize=2) for _ in groups]
         self._rollouts = [queue.Queue[Any](maxsize=1) for _ in groups]
         self._threads = [
-            threading.Thread(target=self._run, args=(i, group), daemon=True, name=f"purerl actor {i}")
+            threading.Thread(target=self._run, args=(i, group), daemon=True, name=f"purerl host actor {i}")
             for i, group in enumerate(groups)
         ]
         for thread in self._threads:

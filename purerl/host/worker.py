@@ -62,8 +62,8 @@ class Worker:
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._actions: deque[np.ndarray] = deque(maxlen=HISTORY)
         self._resets: list[int] = []  # how many steps had been taken when episodes were started everywhere
-        self.steps = 0
-        self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl {about['environment']}")
+        self.steps, self._longest = 0, 0.0  # seconds of a `call`
+        self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl host {about['environment']}")
         self._thread.start()
 
     def reset(self, key: Any) -> Any:
@@ -87,10 +87,16 @@ class Worker:
         return self._wait(f"step {self.steps}")
 
     def call(self, function: Callable[[], Any], what: str, steps: int) -> Any:
-        """Run something of so many steps in the thread; as `recv`, with the time limit of all of them."""
+        """Run something of so many steps, and what is learned from them, in the thread; as `recv`.
+
+        The time limit is that of all the steps; after the first call, a step's beyond ten times the longest so far.
+        """
         self.steps += steps
         self._jobs.put((function, ()))
-        return self._wait(what, steps * self._limit)
+        limit, began = steps * self._limit, time.monotonic()
+        result = self._wait(what, min(limit, self._limit + 10 * self._longest) if self._longest else limit)
+        self._longest = max(self._longest, time.monotonic() - began)
+        return result
 
     def close(self) -> None:
         """End the thread and close the environments; a thread that hangs is left to the end of the process."""
@@ -116,7 +122,7 @@ class Worker:
         return result
 
     def _failure(self, what: str, error: Exception | None, limit: float) -> EnvironmentFailure:
-        told = f"{type(error).__name__}: {error}" if error else f"no answer within {limit:g} s"
+        told = f"{type(error).__name__}: {error}" if error else f"no answer within {round(limit, 1):g} s"
         where = getattr(error, "env_id", None)
         which = (
             f"environment {where} of {self._about['environment']}" if where is not None else self._about["environment"]

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +15,8 @@ import purerl
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.errors import InputError
 from purerl.host import Dressed, HostSettings, make_host_trainer
-from purerl.host_environment import EnvironmentFailure
+from purerl.host.worker import Busy, Worker
+from purerl.host_environment import EnvironmentFailure, HostEnvironment
 from purerl.types import Algorithm, Config
 
 CONFIG = Config(num_envs=3, rollout_length=8)
@@ -117,6 +119,17 @@ def test_an_environment_that_hangs():
         run(Ledger(trouble=lambda: free.wait(300.0)), CONFIG, 1, "inside", time_limit=0.3)
     assert not free.is_set()
     free.set()
+
+
+def test_a_hanging_rollout_is_not_waited_for_longer_than_others_took():
+    free = threading.Event()
+    worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 0.2, None, Busy())
+    assert worker.call(lambda: time.sleep(0.02) or 7, "a rollout", 1000) == 7
+    with pytest.raises(EnvironmentFailure, match=r"test \(seed 0\) hangs in a rollout: no answer within [0-9.]+ s$"):
+        worker.call(lambda: free.wait(300.0), "a rollout", 1000)
+    assert not free.is_set()
+    free.set()
+    worker.close()
 
 
 def test_a_jax_environment_is_refused():
