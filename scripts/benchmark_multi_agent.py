@@ -200,8 +200,9 @@ def _write(rows: list[tuple[int, int, int, int]]) -> None:
     axes = figure.subplots()
     for num_envs in sorted({row[1] for row in rows}):
         mine = [row for row in rows if row[1] == num_envs]
-        axes.loglog([row[0] for row in mine], [row[3] for row in mine], "o-", label=f"{num_envs} environments")
+        axes.semilogx([row[0] for row in mine], [row[3] for row in mine], "o-", label=f"{num_envs} environments")
     axes.set(xlabel="agents in each environment", ylabel="agent steps per second", title="TagGridWorld, A2C")
+    axes.set_ylim(bottom=0)  # level: each doubling of agents or environments costs twice as much
     axes.legend()
     axes.grid(alpha=0.3)
     figure.savefig(RESULTS / "multi_agent_scaling.png", dpi=150)
@@ -230,7 +231,7 @@ PARTS = {"step": step, "memory": memory, "train": train, "scale": scale, "learn"
 def record(part: str, rows: list[Row]) -> None:
     """Put a part's rows in place of those that results/multi_agent.csv has of it."""
     path, machine = RESULTS / "multi_agent.csv", f"{len(os.sched_getaffinity(0))} cores of {platform.machine()}"
-    machine = f"{machine}, jax {jax.__version__}, {jax.default_backend()}"
+    machine = f"{machine}, jax {jax.__version__}, {jax.default_backend()}, load {os.getloadavg()[0]:.1f}"
     kept = []
     if path.exists():
         with path.open(newline="") as file:
