@@ -32,7 +32,11 @@ DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPI
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run the command line and exit with its code: 2 and one line on stderr where the input is bad."""
+    """Run the command line and exit with its code: 2 and one line on stderr where the input is bad.
+
+    Args:
+      args: the words; None: those of the process, which is then this command's own.
+    """
     sys.path.append(str(Path.cwd()))  # where the module of module:Class is looked for last
     try:
         code = cli.main(args=args, prog_name="purerl", standalone_mode=False)
@@ -48,15 +52,11 @@ def main(args: list[str] | None = None) -> None:
         if error.errno not in DISK_TROUBLE:
             raise
         code = _complain(f"cannot write {error.filename or 'the output'}: {error.strerror}")
-    _leave(code if isinstance(code, int) else 0)
-
-
-def _leave(code: int) -> None:
-    """Exit; at once where a host environment still hangs, for Python would abort when it ends a thread in C++."""
-    if any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
+    code = code if isinstance(code, int) else 0
+    if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)
+        os._exit(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     sys.exit(code)
 
 
