@@ -17,9 +17,8 @@ import jax
 from purerl import registry
 from purerl.types import Config
 
-LIMIT = (
-    1.2e7  # multiplications: one thread is faster at 8.6e6 (128 samples, 256 x 256 units), two at 1.7e7 (256 of them)
-)
+# Multiplications: one thread is faster at 8.6e6 (128 samples, 256 x 256 units), two at 1.7e7 (256 samples).
+LIMIT = 1.2e7
 VARIABLE = "PJRT_NPROC"  # how many threads XLA starts, at least one per device
 
 
