@@ -74,7 +74,7 @@ class Worker:
 
     def send(self, action: np.ndarray, keys: Any, t: int) -> None:
         """Step, without waiting."""
-        self._actions.append(action)
+        self._actions.append(np.array(action))  # a view would keep the device's buffer, five times as large
         self.steps += 1
         self._jobs.put((self.env.step, (action, keys, t)))
 
