@@ -1,18 +1,20 @@
 """Any registered Gymnasium environment, as `gymnasium/NAME`, by Gymnasium's own vector environments.
 
-Serially they are stepped one after the other, otherwise in a process each.
+Serially they are stepped one after the other, otherwise in as many processes as there are cores.
 """
 
 import functools
 import os
 import signal
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 import jax
 import numpy as np
 
+from purerl.devices import cores
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
@@ -65,14 +67,20 @@ class GymnasiumSource(HostSource):
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of them."""
-        makers = [functools.partial(_numbered, self._name, self.parameters, i, os.getpid()) for i in range(num_envs)]
-        if parallel and num_envs > 1:
-            # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
-            warnings.filterwarnings("ignore", r"(?s).*(Worker-\d|Raising the last exception)", UserWarning)
-            vector: Any = gymnasium.vector.AsyncVectorEnv(makers, context="forkserver")
-        else:
-            vector = gymnasium.vector.SyncVectorEnv(makers)
-        return _Batch(vector, num_envs, seed)
+        several = functools.partial(_Several, self._name, self.parameters)
+        shares = processes(num_envs, cores()) if parallel else 1
+        if shares == 1:
+            return _Batch(several(range(num_envs)).vector, num_envs, seed)
+        # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
+        warnings.filterwarnings("ignore", r"(?s).*(Worker-\d|Raising the last exception)", UserWarning)
+        numbers = np.arange(num_envs).reshape(shares, -1)
+        makers = [functools.partial(several, part, os.getpid()) for part in numbers.tolist()]
+        return _Batch(_Processes(makers, numbers.shape), num_envs, seed)
+
+
+def processes(num_envs: int, cores: int) -> int:
+    """Return among how many processes environments are shared out: equally, and if that allows to all cores."""
+    return next(n for n in range(min(num_envs, cores), num_envs + 1) if num_envs % n == 0)
 
 
 class _Numbered(gymnasium.Wrapper):
@@ -90,10 +98,55 @@ class _Numbered(gymnasium.Wrapper):
             raise
 
 
-def _numbered(name: str, parameters: dict[str, Any], env_id: int, opened_by: int) -> Any:
-    if os.getpid() != opened_by:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the run decides what it means
-    return _Numbered(gymnasium.make(name, **parameters), env_id)
+class _Several(gymnasium.Env):
+    """Some of the environments, one after the other: for Gymnasium's vector of processes one environment."""
+
+    def __init__(self, name: str, parameters: dict[str, Any], numbers: Sequence[int], opened_by: int | None = None):
+        """Make those of these numbers, in a process of their own unless `opened_by` is this one."""
+        if opened_by not in (None, os.getpid()):
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the run decides about it
+        make = lambda number: _Numbered(gymnasium.make(name, **parameters), number)
+        self.vector = gymnasium.vector.SyncVectorEnv([functools.partial(make, number) for number in numbers])
+        self.observation_space, self.action_space = self.vector.observation_space, self.vector.action_space
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        return self.vector.reset(seed=seed, options=options)[0], {}
+
+    def step(self, action: Any) -> Any:
+        return *self.vector.step(action)[:4], {}
+
+    def close(self) -> None:
+        self.vector.close()
+
+
+class _Processes:
+    """Environments shared out equally among processes, as one vector of them all."""
+
+    def __init__(self, makers: list[Callable[[], _Several]], shape: tuple[int, ...]):
+        """Start a process for each maker; `shape`: how many there are, and environments of each."""
+        disabled = gymnasium.vector.AutoresetMode.DISABLED
+        self._vector = gymnasium.vector.AsyncVectorEnv(makers, context="forkserver", autoreset_mode=disabled)
+        self._shape = shape
+
+    def reset(self, seed: int | None) -> Any:
+        shares, each = self._shape
+        seeds = [None if seed is None else seed + each * i for i in range(shares)]
+        return self._joined(self._vector.reset(seed=seeds)[0]), {}
+
+    def step(self, action: np.ndarray) -> tuple[Any, ...]:
+        values = self._vector.step(action.reshape(*self._shape, *action.shape[1:]))
+        return *self._joined(values[:4]), {}
+
+    def close(self) -> None:
+        self._vector.close(terminate=True)
+
+    def abandon(self) -> None:
+        self._vector.closed = True  # or it would wait for the step when it is collected
+        for process in self._vector.processes:
+            process.kill()
+
+    def _joined(self, values: Any) -> Any:
+        return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), values)
 
 
 class _Batch(host_common.Followed):
@@ -114,12 +167,6 @@ class _Batch(host_common.Followed):
             inner = error.args[0] if error.args else None
             raise (inner if isinstance(inner, Exception) else error) from None
 
-    def close(self) -> None:
-        processes = isinstance(self._vector, gymnasium.vector.AsyncVectorEnv)
-        self._vector.close(**{"terminate": True} if processes else {})
-
     def abandon(self) -> None:
-        if isinstance(self._vector, gymnasium.vector.AsyncVectorEnv):
-            self._vector.closed = True  # or it would wait for the step when it is collected
-            for process in self._vector.processes:
-                process.kill()
+        if isinstance(self._vector, _Processes):
+            self._vector.abandon()

@@ -1,6 +1,7 @@
 """Environments of other libraries on the host, against those libraries."""
 
 import importlib.util
+import multiprocessing
 
 import gymnasium
 import jax
@@ -10,6 +11,7 @@ import pytest
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.envs.adapters import gymnasium as adapter
 from purerl.errors import InputError
 from purerl.host import HostSettings, make_host_trainer
 
@@ -19,17 +21,20 @@ ATARI = [
 ]
 
 
-def test_gymnasium_steps_are_gymnasiums():
+@pytest.mark.parametrize(("num_envs", "processes"), [(2, 1), (6, 3), (3, 3)])
+def test_gymnasium_steps_are_gymnasiums(num_envs, processes, monkeypatch):
+    monkeypatch.setattr(adapter, "cores", lambda: processes)
     source = purerl.make("gymnasium/CartPole-v1", max_episode_steps=12)
     assert source.observation_space.struct == purerl.make("CartPole-v1").observation_space.struct
-    env = source.open(2, seed=5, parallel=False)
+    env = source.open(num_envs, seed=5, parallel=processes > 1)
+    assert len(multiprocessing.active_children()) == (processes if processes > 1 else 0)
     first = env.reset(None)
-    oracles = [gymnasium.make("CartPole-v1", max_episode_steps=12) for _ in range(2)]
-    over = np.zeros(2, bool)
+    oracles = [gymnasium.make("CartPole-v1", max_episode_steps=12) for _ in range(num_envs)]
+    over = np.zeros(num_envs, bool)
     np.testing.assert_array_equal(first, [oracle.reset(seed=5 + i)[0] for i, oracle in enumerate(oracles)])
     truncations, rng = 0, np.random.default_rng(0)
     for _ in range(60):
-        action = rng.integers(0, 2, 2)
+        action = rng.integers(0, 2, num_envs)
         step = env.step(action, None, 0)
         for i, oracle in enumerate(oracles):
             if over[i]:
@@ -45,6 +50,14 @@ def test_gymnasium_steps_are_gymnasiums():
             np.testing.assert_array_equal(step.observation[i], expected)
     assert truncations > 3
     env.close()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "cores", "processes"), [(8, 2, 2), (7, 2, 7), (9, 2, 3), (64, 16, 16), (128, 1, 1), (3, 16, 3)]
+)
+def test_environments_are_shared_out_equally(num_envs, cores, processes):
+    assert adapter.processes(num_envs, cores) == processes
 
 
 def test_gymnasium_reports_who_raised():
