@@ -149,16 +149,11 @@ def save_gif(images: Sequence[np.ndarray], path: str | pathlib.Path, fps: float 
         raise InputError("the pictures of an animation must have one size")
     if not 0 < fps <= 100:
         raise InputError(f"fps is {fps}; it must be above 0 and at most 100")
-    palette = Image.fromarray(np.concatenate(_sample(images))).quantize(255)
-    reduce = lambda image: Image.fromarray(image).quantize(palette=palette, dither=Image.Dither.NONE)
+    # A palette for each: what is seen for a moment would be lost in one that all share.
+    reduce = lambda image: Image.fromarray(image).quantize(255, dither=Image.Dither.NONE)
     first, *rest = [reduce(image) for image in images]
     milliseconds = max(10, round(100 / fps) * 10)
     try:
         first.save(path, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-def _sample(images: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Return up to eight pictures from all over the sequence, whose colours stand for those of all."""
-    return [images[i] for i in np.unique(np.linspace(0, len(images) - 1, 8).astype(int))]

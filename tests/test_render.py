@@ -114,6 +114,18 @@ def test_gifs(tmp_path, key):
     assert np.abs(shown - images[4]).max() <= 8
 
 
+def test_a_colour_seen_for_a_moment_is_kept(tmp_path):
+    images = [np.zeros((64, 64, 3), np.uint8) for _ in range(40)]
+    images[0][:] = (np.indices((64, 64)).sum(axis=0) * 2)[..., None]  # many colours in another picture
+    for t, image in enumerate(images):
+        image[63, t] = 255  # equal pictures would be joined
+    images[13][5, 7] = (213, 94, 0)
+    save_gif(images, tmp_path / "moment.gif")
+    with Image.open(tmp_path / "moment.gif") as gif:
+        gif.seek(13)
+        np.testing.assert_array_equal(np.asarray(gif.convert("RGB"))[5, 7], (213, 94, 0))
+
+
 def test_gifs_that_cannot_be_saved(tmp_path):
     image = np.zeros((4, 4, 3), np.uint8)
     for images, path, fps, message in [
