@@ -1,6 +1,5 @@
 """Minibatches: several shuffled passes over the samples of a rollout, or over its sequences."""
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -67,7 +66,7 @@ def shuffled_minibatches(
 
 
 def pack(tree: PyTree) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
-    """Return (the tree with its float32 arrays as one vector, the way back).
+    """Return (the tree with its arrays of 32 bits as one vector of words, the way back).
 
     What a loop carries then changes as one array: on a GPU one kernel, where each array would be one. On a CPU the copy
     costs a tenth of PPO's gradient step, so that the tree stays as it is.
@@ -75,19 +74,19 @@ def pack(tree: PyTree) -> tuple[PyTree, Callable[[PyTree], PyTree]]:
     if backend.name() == "cpu":
         return tree, lambda packed: packed
     leaves, structure = jax.tree.flatten(tree)
-    is_float = [x.dtype == jnp.float32 for x in leaves]
-    shapes = [x.shape for x, mine in zip(leaves, is_float, strict=True) if mine]
-    bounds = np.cumsum([math.prod(shape) for shape in shapes])[:-1].tolist()
+    fits = [x.dtype in (jnp.float32, jnp.int32) for x in leaves]
+    mine = [x for x, fit in zip(leaves, fits, strict=True) if fit]
+    others = [x for x, fit in zip(leaves, fits, strict=True) if not fit]
+    bounds = np.cumsum([x.size for x in mine])[:-1].tolist()
+    words = lambda x, dtype: jax.lax.bitcast_convert_type(x, dtype)
 
     def unpack(packed: PyTree) -> PyTree:
-        vector, others = packed
-        parts = zip(jnp.split(vector, bounds), shapes, strict=True)
-        floats, rest = (part.reshape(shape) for part, shape in parts), iter(others)
-        return jax.tree.unflatten(structure, [next(floats) if mine else next(rest) for mine in is_float])
+        parts = zip(jnp.split(packed[0], bounds), mine, strict=True)
+        unpacked, rest = (words(part.reshape(x.shape), x.dtype) for part, x in parts), iter(packed[1])
+        return jax.tree.unflatten(structure, [next(unpacked) if fit else next(rest) for fit in fits])
 
-    floats = [x.ravel() for x, mine in zip(leaves, is_float, strict=True) if mine]
-    others = [x for x, mine in zip(leaves, is_float, strict=True) if not mine]
-    return (jnp.concatenate(floats) if floats else jnp.zeros(0), others), unpack
+    vector = jnp.concatenate([words(x.ravel(), jnp.int32) for x in mine]) if mine else jnp.zeros(0, jnp.int32)
+    return (vector, others), unpack
 
 
 def check_minibatches(config: Any, sequences: bool, what: str) -> None:
