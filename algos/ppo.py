@@ -20,6 +20,7 @@ from purerl.optimizers import OptimizerFactory, adam, descend, gradient_plan
 from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
 from purerl.returns import gae
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.whole_batch import minibatch_gradient
 
 
 @pytree
@@ -96,11 +97,15 @@ def ppo(
     descent = adam(plan.learning_rate, plan.max_grad_norm) if optimizer is None else optimizer(plan)
     net, init, act, prepare = policy_agency(spec, config, descent, network)
 
-    def total_loss(params: PyTree, batch: Batch, memory: PyTree) -> tuple[Array, Metrics]:
+    def standardised(batch: Batch) -> Array:
+        if not config.normalize_advantage:
+            return batch.advantage
+        mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
+        return (batch.advantage - mean) / (std + 1e-8)
+
+    def total_loss(params: PyTree, batch: Batch, advantage: Array, memory: PyTree) -> tuple[Array, Metrics]:
         policy, value, _ = net.unroll(params, memory, batch.observation, batch.ended)
-        log_prob, advantage = policy.log_prob(batch.draw), batch.advantage
-        if config.normalize_advantage:
-            advantage = (advantage - masked.mean(advantage, batch.mask)) / (masked.std(advantage, batch.mask) + 1e-8)
+        log_prob = policy.log_prob(batch.draw)
         of_policy = (log_prob - batch.log_prob, log_prob, value, policy.entropy())
         fixed = (advantage, batch.value, batch.advantage + batch.value)
         samples = Samples(*(x.reshape(-1) for x in (*of_policy, *fixed)))
@@ -124,7 +129,12 @@ def ppo(
 
     def gradient_step(carry: tuple[PyTree, PyTree, Array], batch: Batch, memory: PyTree):
         params, opt_state, going = carry
-        gradient, metrics = jax.grad(total_loss, has_aux=True)(params, batch, memory)
+        advantage = standardised(batch)
+        if recurrent:
+            gradient, metrics = jax.grad(total_loss, has_aux=True)(params, batch, advantage, memory)
+        else:
+            of_samples = lambda params, samples: total_loss(params, *samples)
+            gradient, metrics = minibatch_gradient(of_samples, params, (batch, advantage, memory), batch.mask)
         new_params, new_opt_state = descend(descent, gradient, opt_state, params)
         if config.target_kl is None:
             return (new_params, new_opt_state, going), metrics

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.convolution import convolve
+from purerl.product import multiply
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Key, PyTree
 
@@ -49,7 +50,7 @@ def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
 
 def dense(features: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
     """Return a dense layer with orthogonal weights of gain `scale` and zero biases, computed in `dtype`."""
-    return nn.Dense(features, kernel_init=orthogonal(scale), dtype=dtype)
+    return nn.Dense(features, kernel_init=orthogonal(scale), dtype=dtype, dot_general=multiply)
 
 
 class MLP(nn.Module):

@@ -7,6 +7,7 @@ import pytest
 
 from purerl import whole_batch
 from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.ppo import PPOConfig, ppo
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
@@ -34,7 +35,9 @@ def test_in_parts_as_in_one(key, monkeypatch, core):
     for size, parts in ((T * B, 1), (T * B // 3, 3)):
         monkeypatch.setattr(whole_batch, "PART", size)
         assert whole_batch._parts(T, B) == parts
-        after, metrics = jax.jit(algo.update)(agent, key, rollout(algo, agent, key, jnp.asarray(mask)))
+        after, metrics = jax.jit(lambda *args: algo.update(*args))(
+            agent, key, rollout(algo, agent, key, jnp.asarray(mask))
+        )
         found.append((after.params, metrics))
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5), *found)
     moved = jax.tree.map(lambda x, y: np.any(np.abs(x - y) > 1e-3), found[0][0], agent.params)
@@ -47,3 +50,37 @@ def test_parts_are_alike_and_not_tiny(monkeypatch):
     assert whole_batch._parts(10, 60) == 6
     assert whole_batch._parts(10, 25) == 5  # 3 would do, but does not divide
     assert whole_batch._parts(10, 997) == 1  # a prime number of sequences stays whole
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_minibatches_in_parts_as_in_one(key, monkeypatch, masked):
+    """PPO on a rollout in one minibatch of 48 samples, whole and in parts of 16."""
+    config = PPOConfig(num_envs=B, rollout_length=T, num_minibatches=1, hidden_sizes=(4,), learning_rate=0.1)
+    algo = ppo(SPEC, config)
+    agent = algo.init(key)
+    mask = jnp.asarray(jax.random.bernoulli(key, 0.6, (T, B))) if masked else None
+    found, parts = [], []
+    over_parts = whole_batch._over_parts
+    monkeypatch.setattr(whole_batch, "_over_parts", lambda *args: (parts.append(len(args[3])), over_parts(*args))[1])
+    for size in (T * B, T * B // 3):
+        monkeypatch.setattr(whole_batch, "SAMPLES", size)
+        after, metrics = jax.jit(lambda *args: algo.update(*args))(agent, key, rollout(algo, agent, key, mask))
+        found.append((after.params, metrics))
+    assert set(parts) == {3}
+    jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5), *found)
+    moved = jax.tree.map(lambda x, y: np.any(np.abs(x - y) > 1e-3), found[0][0], agent.params)
+    assert any(jax.tree.leaves(moved))
+
+
+def test_weights_of_a_minibatchs_parts_by_hand(monkeypatch):
+    """d/dw of mean (w x) is the mean of the x that count, however they fall into parts."""
+    monkeypatch.setattr(whole_batch, "SAMPLES", 2)
+    x, mask = jnp.arange(6.0), jnp.array([True, True, False, True, False, False])
+
+    def loss(w, samples):
+        x, mask = samples
+        mean = w * jnp.sum(jnp.where(mask, x, 0.0)) / jnp.maximum(jnp.sum(mask, dtype=jnp.float32), 1.0)
+        return mean, {"mean": mean}
+
+    gradient, means = whole_batch.minibatch_gradient(loss, jnp.float32(2.0), (x, mask), mask)
+    np.testing.assert_allclose([gradient, means["mean"]], [4 / 3, 8 / 3], rtol=1e-6)

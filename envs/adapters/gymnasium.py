@@ -14,7 +14,6 @@ import gymnasium
 import jax
 import numpy as np
 
-from purerl.devices import cores
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
@@ -68,7 +67,7 @@ class GymnasiumSource(HostSource):
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of them."""
         several = functools.partial(_Several, self._name, self.parameters)
-        shares = processes(num_envs, cores()) if parallel else 1
+        shares = processes(num_envs, _cores()) if parallel else 1
         if shares == 1:
             return _Batch(several(range(num_envs)).vector, num_envs, seed)
         # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
@@ -81,6 +80,10 @@ class GymnasiumSource(HostSource):
 def processes(num_envs: int, cores: int) -> int:
     """Return among how many processes environments are shared out: equally, and if that allows to all cores."""
     return next(n for n in range(min(num_envs, cores), num_envs + 1) if num_envs % n == 0)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Numbered(gymnasium.Wrapper):

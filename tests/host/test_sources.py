@@ -23,7 +23,7 @@ ATARI = [
 
 @pytest.mark.parametrize(("num_envs", "processes"), [(2, 1), (6, 3), (3, 3)])
 def test_gymnasium_steps_are_gymnasiums(num_envs, processes, monkeypatch):
-    monkeypatch.setattr(adapter, "cores", lambda: processes)
+    monkeypatch.setattr(adapter, "_cores", lambda: processes)
     source = purerl.make("gymnasium/CartPole-v1", max_episode_steps=12)
     assert source.observation_space.struct == purerl.make("CartPole-v1").observation_space.struct
     env = source.open(num_envs, seed=5, parallel=processes > 1)

@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.envs.tag.neighbours import by_insertion, by_top_k
+from purerl.envs.tag import neighbours
+from purerl.envs.tag.neighbours import by_keys, by_top_k
 
 N = 40
 
@@ -35,7 +36,7 @@ def places():
     return np.stack([anywhere, grid, heap, line, heaps], axis=1)
 
 
-@pytest.mark.parametrize(("search", "k", "chunk"), [(by_insertion, 6, 1), (by_top_k, 6, 64), (by_top_k, 50, 16)])
+@pytest.mark.parametrize(("search", "k", "chunk"), [(by_keys, 6, 1), (by_top_k, 6, 64), (by_top_k, 50, 16)])
 def test_neighbours_are_those_of_a_stable_sort(search, k, chunk):
     x, y = places()
     active = np.random.default_rng(1).random(x.shape) < 0.9
@@ -50,3 +51,69 @@ def test_neighbours_are_those_of_a_stable_sort(search, k, chunk):
         few, there = (np.asarray(part) for part in search(x[case], y[case], active[case], some, k, chunk))
         np.testing.assert_array_equal(few, index[some])
         np.testing.assert_array_equal(there, found[some])
+
+
+def near_ties(n, seed):
+    """Return x, y f32[8, n], active bool[8, n] where keys of distance and number deceive.
+
+    The squares of all distances are powers of two times small numbers, or on a line, so that no rounding decides: pairs
+    in the wrong order by an ulp; the same three, four and more; more than are searched for; everyone at one point but
+    for some; nobody active; one active; two far heaps an ulp apart; anywhere.
+    """
+    rng = np.random.default_rng(seed)
+    ulp = np.spacing(np.float32(1000))
+    steps = np.arange(n, dtype=np.float32)
+    x, y, active = np.zeros((8, n), np.float32), np.zeros((8, n), np.float32), np.ones((8, n), bool)
+    for case, group in enumerate((2, 3, 4, n)):
+        # Ever later agents are ever nearer to those at the origin, by an ulp within a group of equal keys.
+        place = np.float32(1000) + 8 * (steps // group) - ulp * (steps % group)
+        x[case] = place if case < 3 else rng.permutation(place)
+        x[case, [1, n // 2]] = 0.0
+    x[4, ::5] = 2.0
+    active[5] = False
+    active[6] = steps == 3
+    x[7] = np.where(rng.random(n) < 0.5, 1000, 1000 + ulp)
+    x[7, ::9] = 0.0
+    return x, y, active
+
+
+@pytest.mark.parametrize("n", [12, 40, 140, 300])
+def test_keys_that_collide_are_settled_by_distance(n):
+    k = 6
+    x, y, active = near_ties(n, n)
+    one = lambda x, y, active: by_keys(x, y, active, None, k, 1)
+    rows = np.stack([np.arange(len(x)) + 3, np.full(len(x), 1)], axis=1).astype(np.int32)
+    index, found = (np.asarray(part) for part in jax.jit(jax.vmap(one))(x, y, active))
+    pairs = [part.reshape(4, 2, n) for part in (x, y, active)]
+    twice = [np.asarray(part) for part in jax.vmap(jax.jit(jax.vmap(one)))(*pairs)]
+    few = jax.vmap(lambda x, y, active, rows: by_keys(x, y, active, rows, k, 1))(x, y, active, rows)
+    for case in range(len(x)):
+        expected, there = by_sorting(x[case], y[case], active[case], k)
+        np.testing.assert_array_equal(found[case], there, f"case {case}")
+        np.testing.assert_array_equal(np.where(found[case], index[case], -1), expected, f"case {case}")
+        np.testing.assert_array_equal(np.asarray(few[0])[case], index[case][rows[case]], f"case {case}")
+        np.testing.assert_array_equal(np.asarray(few[1])[case], found[case][rows[case]], f"case {case}")
+    assert index.min() >= 0 and index.max() < n
+    np.testing.assert_array_equal(twice[0].reshape(index.shape), index)
+    np.testing.assert_array_equal(twice[1].reshape(found.shape), found)
+
+
+@pytest.mark.parametrize("pairs", [1, 2500, 1 << 16])
+def test_parts_of_any_size_find_the_same(pairs, monkeypatch):
+    monkeypatch.setattr(neighbours, "PAIRS", pairs)
+    rng = np.random.default_rng(2)
+    x, y = rng.integers(0, 50, (2, 7, 21)).astype(np.float32)
+    index, found = jax.vmap(lambda x, y: by_keys(x, y, np.ones(21, bool), None, 30, 1))(x, y)
+    for crowd in range(7):
+        expected, there = by_sorting(x[crowd], y[crowd], np.ones(21, bool), 30)
+        np.testing.assert_array_equal(np.where(found, index, -1)[crowd, :, :20], expected[:, :20])
+        np.testing.assert_array_equal(found[crowd, :, :20], there[:, :20])
+    assert not found[:, :, 20:].any()
+
+
+def test_too_many_agents_for_keys_are_compared_by_distance(monkeypatch):
+    monkeypatch.setattr(neighbours, "MOST", 8)
+    monkeypatch.setattr(neighbours, "_in_parts", None)
+    x = np.arange(9, dtype=np.float32) ** 2
+    index, _ = by_keys(x, np.zeros(9, np.float32), np.ones(9, bool), None, 3, 4)
+    np.testing.assert_array_equal(index[5], [4, 6, 3])
