@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from purerl.benchmark.opponents import Opponent, command
+from purerl.benchmark.timing import tell
 
 WORKERS = Path(__file__).parent / "workers"
 
@@ -123,15 +124,18 @@ def contest(task: Task, opponents: Sequence[Opponent], runs: int) -> list[Score]
         scores: list[Score] = []
         there: list[Contender | None] = []
         for opponent in (None, *opponents):
+            name = opponent.name if opponent else "purerl"
             try:
                 contender = stack.enter_context(Contender(task, opponent))
                 if opponent is None or not opponent.slow:
                     contender.train(0)
                 there.append(contender)
                 scores.append(Score([], contender.compile_seconds, 0.0))
+                tell(f"{task.name}, {name}: compiled in {contender.compile_seconds:.1f} s")
             except Failed as failure:
                 if opponent is None:
                     raise
+                tell(f"{task.name}, {name}: did not start: {failure}")
                 there.append(None)
                 scores.append(Score([], math.nan, math.nan, str(failure)))
         for turn in range(runs):
@@ -143,4 +147,7 @@ def contest(task: Task, opponents: Sequence[Opponent], runs: int) -> list[Score]
                 score.seconds.append(seconds)
                 total = score.reached * (len(score.seconds) - 1) + reached
                 scores[place] = score._replace(reached=total / len(score.seconds))
+                speed = task.seeds * task.steps / seconds
+                name = opponent.name if opponent else "purerl"
+                tell(f"{task.name}, {name}: run {turn + 1} of {runs}, {speed:,.0f} steps/s")
     return scores

@@ -5,6 +5,7 @@ of each is shown. Nothing is dead code: rewards are summed, observations and sta
 is one minus the time of the same environment with starts that cost nothing.
 """
 
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import purerl
 from purerl.benchmark.contest import Contender, Failed, Task
 from purerl.benchmark.opponents import Opponent
 from purerl.benchmark.tables import Table
-from purerl.benchmark.timing import in_turn, ratios, spread
+from purerl.benchmark.timing import in_turn, ratios, spread, tell
 from purerl.fields import number, pytree
 from purerl.groups import mean_reward
 from purerl.prng import convert
@@ -177,6 +178,7 @@ def measure_one(
     rates = [[program.steps / s for s in times] for times, program in zip(timed, programs, strict=True)]
     share = max(1 - max(rates[0]) / max(rates[1]), 0.0)
     begin = [env_id, num_envs]
+    tell(f"{env_id} x {num_envs}: {statistics.median(rates[0]):,.0f} steps/s")
     rows = [[*begin, "purerl", spread(rates[0]), None, share, programs[0].compile_seconds]]
     if opponent is not None:
         rows.append([*begin, "gymnax", spread(rates[2]), ratios(rates[0], rates[2]), None, programs[2].compile_seconds])

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from purerl.benchmark.tables import Table
+from purerl.benchmark.timing import tell
 
 # A process of its own: how many devices a CPU is divided into is decided once, and memory is a whole process's.
 TRAIN = """
@@ -79,6 +80,7 @@ def measure(runs: int, size: float) -> Table:
             rates = sorted(seeds * (steps // 512 * 512) / s for s in times)
             alone = alone or statistics.median(rates)
             speed = {"median": statistics.median(rates), "low": rates[0], "high": rates[-1]}
+            tell(f"{seeds} seeds, {WAYS[way]}: {speed['median']:,.0f} steps/s")
             rows.append([WAYS[way], seeds, there, speed, speed["median"] / alone, compile_seconds])
     return Table("PPO, 4 x 128, CartPole-v1: seeds side by side", SPEED, rows)
 
@@ -90,4 +92,5 @@ def measure_memory() -> Table:
         began = time.perf_counter()
         _, _, program, peak, _ = train(seeds, steps, 1, way)
         rows.append([WAYS[way], seeds, steps, peak, program, time.perf_counter() - began])
+        tell(f"{seeds} seeds, {WAYS[way]}: {peak / 1e9:.2f} GB")
     return Table("Memory of PPO, 4 x 128, CartPole-v1", MEMORY, rows)

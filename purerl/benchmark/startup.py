@@ -9,7 +9,7 @@ from typing import Any
 
 from purerl.benchmark.seeds import train, without_cache
 from purerl.benchmark.tables import Table
-from purerl.benchmark.timing import spread
+from purerl.benchmark.timing import spread, tell
 
 USE = "import purerl; from purerl.algos.ppo import ppo, PPOConfig; purerl.make_trainer; purerl.make('CartPole-v1')"
 UPDATE = (
@@ -50,6 +50,7 @@ def measure(runs: int, size: float) -> Table:
             for attempt in ("no cache", "with its cache"):
                 own = [*line, f"{folder}/{attempt}"] if line[-1] == "--out" else line
                 rows.append([f"{what}, {attempt}", processes(own, 1, cached)[0], None])
+                tell(f"{rows[-1][0]}: {rows[-1][1]:.1f} s")
             cached["XDG_CACHE_HOME"] += "-2"  # the next one starts without
     for seeds in (1, 256):
         compiling = spread([train(seeds, 512, 1, "vmap")[1] for _ in range(min(runs, 3))])

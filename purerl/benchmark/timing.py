@@ -1,6 +1,7 @@
 """Timing: medians with their range, of programs that take turns so that a busy machine slows all alike."""
 
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -42,3 +43,8 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
     """Return the median and the range of the ratios of measurements that were taken in turn."""
     return spread([a / b for a, b in zip(ours, theirs, strict=False)])
+
+
+def tell(line: str) -> None:
+    """Say on the error stream how far a measurement has come."""
+    print(f"  {line}", file=sys.stderr, flush=True)
