@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from tag_reference import SlowTag
 
-from purerl.envs.tag.continuous import TagContinuous
+from purerl.envs.drawing import RED
+from purerl.envs.tag.continuous import SHOWN, TagContinuous
 
 CASES = {
     "defaults": TagContinuous(tagging_distance=0.05, edge_hit_penalty=-0.3, step_penalty=-0.02, step_reward=0.01),
@@ -146,3 +147,6 @@ def test_pictures_show_trails_and_tags():
     images = env.render_episode(states)
     assert len(images) == 8 and images[0].shape == images[-1].shape and images[0].dtype == np.uint8
     assert (images[4] != env.render(states[4])).any(), "a picture of one state has no trails"
+    tags = [t for t in range(1, 8) if (states[t].present & ~states[t].active).any()]
+    red = [bool((image == RED).all(axis=2).any()) for image in images]
+    assert red == [any(0 <= t - tag < SHOWN for tag in tags) for t in range(8)] and True in red

@@ -1,6 +1,7 @@
 """The search for neighbours against a stable sort of all distances."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -114,6 +115,6 @@ def test_parts_of_any_size_find_the_same(pairs, monkeypatch):
 def test_too_many_agents_for_keys_are_compared_by_distance(monkeypatch):
     monkeypatch.setattr(neighbours, "MOST", 8)
     monkeypatch.setattr(neighbours, "_in_parts", None)
-    x = np.arange(9, dtype=np.float32) ** 2
-    index, _ = by_keys(x, np.zeros(9, np.float32), np.ones(9, bool), None, 3, 4)
+    x = jnp.arange(9, dtype=jnp.float32) ** 2
+    index, _ = by_keys(x, jnp.zeros(9), jnp.ones(9, jnp.bool_), None, 3, 4)
     np.testing.assert_array_equal(index[5], [4, 6, 3])
