@@ -91,7 +91,7 @@ def _in_parts(x: Array, y: Array, active: Array, rows: Array, k: int) -> Array:
     ]
     take = lambda i: [part[i // turns] for part in others] + [part[i // turns, i % turns] for part in own]
     # What a turn needs is cut out the turn before: a kernel that cuts is not vectorised.
-    _, keys = jax.lax.scan(lambda now, i: (take(i + 1), _keys(*now, n, k)), take(0), jnp.arange(groups * turns))
+    _, keys = jax.lax.scan(lambda now, i: (take(i + 1), _keys(*now, n=n, k=k)), take(0), jnp.arange(groups * turns))
     keys = keys.reshape(groups, turns, k, many, few * LANES)
     return jnp.transpose(keys, (0, 3, 1, 4, 2)).reshape(groups * many, turns * few * LANES, k)[:crowds, :m]
 
