@@ -56,7 +56,8 @@ class TagGridWorld(Environment):
         shape, low = (2, self.num_taggers), jnp.int32(1)
         middle = jnp.broadcast_to(jnp.asarray(self.size, jnp.int32) // 2, shape)
         taggers = middle if self.start == "fixed" else jax.random.randint(key, shape, low, self.size, jnp.int32)
-        place = jnp.concatenate([taggers, jnp.zeros((2, 1), jnp.int32)], axis=1)
+        # Without the barrier XLA takes seconds to compute in advance what is seen of a fixed start.
+        place = jax.lax.optimization_barrier(jnp.concatenate([taggers, jnp.zeros((2, 1), jnp.int32)], axis=1))
         state = TagGridState(place[0], place[1], jnp.int32(0))
         return state, self.observe(state)
 
