@@ -174,7 +174,7 @@ def compile_program(
     if with_training:
         jobs["advance"] = pool.submit(lower_training(parts, shapes).compile)
     if with_training and with_init:
-        lowered = parts.init.lower(parts.seeds, *numbers)  # as in `template`, whose trace serves again
+        lowered = parts.init.lower(seeds, *numbers)
         jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
     jobs["evaluate"] = pool.submit(parts.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
     pool.shutdown(wait=False)

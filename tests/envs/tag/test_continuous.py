@@ -141,12 +141,12 @@ def test_chunks_change_nothing():
 
 
 def test_pictures_show_trails_and_tags():
-    env = TagContinuous(num_taggers=2, num_runners=3, side=2.0, tagging_distance=0.3)
-    _, _, _, after, _ = record(env, 8)
-    states = [jax.tree.map(lambda x, t=t: x[t], after) for t in range(8)]
+    env = TagContinuous(num_taggers=2, num_runners=3, side=2.0, tagging_distance=0.12)
+    _, _, _, after, _ = record(env, 40)
+    states = [jax.tree.map(lambda x, t=t: x[t], after) for t in range(40)]
     images = env.render_episode(states)
-    assert len(images) == 8 and images[0].shape == images[-1].shape and images[0].dtype == np.uint8
+    assert len(images) == 40 and images[0].shape == images[-1].shape and images[0].dtype == np.uint8
     assert (images[4] != env.render(states[4])).any(), "a picture of one state has no trails"
-    tags = [t for t in range(1, 8) if (states[t].present & ~states[t].active).any()]
+    tags = [t for t in range(1, 40) if (states[t].present & ~states[t].active).any()]
     red = [bool((image == RED).all(axis=2).any()) for image in images]
-    assert red == [any(0 <= t - tag < SHOWN for tag in tags) for t in range(8)] and True in red
+    assert red == [any(0 <= t - tag < SHOWN for tag in tags) for t in range(40)] and True in red
