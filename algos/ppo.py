@@ -103,7 +103,8 @@ def ppo(
         mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
         return (batch.advantage - mean) / (std + 1e-8)
 
-    def total_loss(params: PyTree, batch: Batch, advantage: Array, memory: PyTree) -> tuple[Array, Metrics]:
+    def total_loss(params: PyTree, chosen: tuple[Batch, Array, PyTree]) -> tuple[Array, Metrics]:
+        batch, advantage, memory = chosen
         policy, value, _ = net.unroll(params, memory, batch.observation, batch.ended)
         log_prob = policy.log_prob(batch.draw)
         of_policy = (log_prob - batch.log_prob, log_prob, value, policy.entropy())
@@ -129,12 +130,11 @@ def ppo(
 
     def gradient_step(carry: tuple[PyTree, PyTree, Array], batch: Batch, memory: PyTree):
         params, opt_state, going = carry
-        advantage = standardised(batch)
+        chosen = (batch, standardised(batch), memory)
         if recurrent:
-            gradient, metrics = jax.grad(total_loss, has_aux=True)(params, batch, advantage, memory)
+            gradient, metrics = jax.grad(total_loss, has_aux=True)(params, chosen)
         else:
-            of_samples = lambda params, samples: total_loss(params, *samples)
-            gradient, metrics = minibatch_gradient(of_samples, params, (batch, advantage, memory), batch.mask)
+            gradient, metrics = minibatch_gradient(total_loss, params, chosen, batch.mask)
         new_params, new_opt_state = descend(descent, gradient, opt_state, params)
         if config.target_kl is None:
             return (new_params, new_opt_state, going), metrics

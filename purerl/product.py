@@ -24,16 +24,17 @@ def multiply(inputs: Array, kernel: Array, *_: Any, **__: Any) -> Array:
       kernel: f32[n, outputs].
     """
     if backend.name() != "cpu" or kernel.shape[1] > FEW:
-        return _multiplied(inputs, kernel)
+        return inputs @ kernel
     return _with_fast_gradient(inputs, kernel)
 
 
-def _multiplied(inputs: Array, kernel: Array) -> Array:
+@jax.custom_vjp
+def _with_fast_gradient(inputs: Array, kernel: Array) -> Array:
     return inputs @ kernel
 
 
 def _forward(inputs: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _multiplied(inputs, kernel), (inputs, kernel)
+    return inputs @ kernel, (inputs, kernel)
 
 
 def _backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Array, Array]:
@@ -43,5 +44,4 @@ def _backward(saved: tuple[Array, Array], gradient: Array) -> tuple[Array, Array
     return gradient @ kernel.T, of_kernel
 
 
-_with_fast_gradient = jax.custom_vjp(_multiplied)
 _with_fast_gradient.defvjp(_forward, _backward)

@@ -1,7 +1,6 @@
 """What `benchmark_pool.py` measures with: contests in turns, environments that sleep, trainers that are timed."""
 
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from purerl.benchmark.timing import tell
 from purerl.host import HostSettings, make_host_trainer
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Box, Discrete, Space
@@ -38,7 +38,7 @@ def contest(makers: dict[str, Maker], seconds: float, rounds: int = 5) -> dict[s
     for name, entrant in entrants.items():
         began = time.perf_counter()
         entrant.run()
-        _say(f"{name}: started in {time.perf_counter() - began:.1f} s")
+        tell(f"{name}: started in {time.perf_counter() - began:.1f} s")
     found: dict[str, list[Rate]] = {name: [] for name in entrants}
     for i in range(rounds):
         for name, entrant in entrants.items():
@@ -47,14 +47,10 @@ def contest(makers: dict[str, Maker], seconds: float, rounds: int = 5) -> dict[s
                 steps += entrant.run()
             taken = time.perf_counter() - began
             found[name].append(Rate(steps / taken, (time.process_time() - cpu) / steps))
-            _say(f"{name}: round {i + 1} of {rounds}, {steps / taken:,.0f} steps/s")
+            tell(f"{name}: round {i + 1} of {rounds}, {steps / taken:,.0f} steps/s")
     for entrant in entrants.values():
         entrant.close()
     return {name: Rate(*map(statistics.median, zip(*rates, strict=True))) for name, rates in found.items()}
-
-
-def _say(line: str) -> None:
-    print(f"    {line}", file=sys.stderr, flush=True)
 
 
 def speeds(makers: dict[str, Maker], seconds: float, rounds: int = 5) -> dict[str, float]:

@@ -96,8 +96,8 @@ class TagContinuous(Environment):
         quarter = jax.random.randint(key_direction, (n,), 0, 4, jnp.int32).astype(jnp.float32)
         # What a loop gives is in memory: elsewhere XLA computes random numbers again wherever they are used, and takes
         # most of the time to compile that.
-        scaled = lambda part: (self.side * part[0], part[1] * (jnp.pi / 2))
-        (x, y), (direction, _) = jax.lax.map(scaled, (place, jnp.broadcast_to(quarter, (2, n))))
+        units = jnp.asarray([self.side, self.side, jnp.pi / 2], jnp.float32)
+        x, y, direction = jax.lax.map(lambda at: at[0] * at[1], (units, jnp.concatenate([place, quarter[None]])))
         zeros, everyone = jnp.zeros(n), jnp.ones(n, jnp.bool_)
         state = TagState(x, y, zeros, zeros, direction, everyone, everyone, jnp.int32(0), jnp.int32(0))
         return state, self.observe(state)

@@ -123,8 +123,8 @@ def contest(task: Task, opponents: Sequence[Opponent], runs: int) -> list[Score]
     with contextlib.ExitStack() as stack:
         scores: list[Score] = []
         there: list[Contender | None] = []
-        for opponent in (None, *opponents):
-            name = opponent.name if opponent else "purerl"
+        named = [("purerl", None), *((opponent.name, opponent) for opponent in opponents)]
+        for name, opponent in named:
             try:
                 contender = stack.enter_context(Contender(task, opponent))
                 if opponent is None or not opponent.slow:
@@ -139,7 +139,7 @@ def contest(task: Task, opponents: Sequence[Opponent], runs: int) -> list[Score]
                 there.append(None)
                 scores.append(Score([], math.nan, math.nan, str(failure)))
         for turn in range(runs):
-            for place, (contender, opponent) in enumerate(zip(there, (None, *opponents), strict=True)):
+            for place, (contender, (name, opponent)) in enumerate(zip(there, named, strict=True)):
                 if contender is None or (opponent is not None and opponent.slow and turn > 0):
                     continue
                 seconds, reached = contender.train(turn + 1)
@@ -148,6 +148,5 @@ def contest(task: Task, opponents: Sequence[Opponent], runs: int) -> list[Score]
                 total = score.reached * (len(score.seconds) - 1) + reached
                 scores[place] = score._replace(reached=total / len(score.seconds))
                 speed = task.seeds * task.steps / seconds
-                name = opponent.name if opponent else "purerl"
                 tell(f"{task.name}, {name}: run {turn + 1} of {runs}, {speed:,.0f} steps/s")
     return scores
