@@ -49,13 +49,7 @@ class Discrete(Space):
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Draw int32[] uniformly from 0 .. n-1."""
-        if self.n > 1 << 16:
-            return jax.random.randint(key, (), 0, self.n, jnp.int32)
-        # One word times n, of which the high word counts, in two halves of 16 bits: every value has its share within
-        # 2^-32. `randint` draws twice and divides, which no vector unit does.
-        word, n = jax.random.bits(key, (), jnp.uint32), jnp.uint32(self.n)
-        low = ((word & jnp.uint32(0xFFFF)) * n) >> jnp.uint32(16)
-        return (((word >> jnp.uint32(16)) * n + low) >> jnp.uint32(16)).astype(jnp.int32)
+        return _below(key, np.int32(self.n))
 
     def contains(self, value: Any) -> jax.Array:
         """Return bool[]."""
@@ -75,7 +69,7 @@ class MultiDiscrete(Space):
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Draw int32[len(nvec)] uniformly."""
-        return jax.random.randint(key, (len(self.nvec),), 0, np.asarray(self.nvec, np.int32), jnp.int32)
+        return _below(key, np.asarray(self.nvec, np.int32))
 
     def contains(self, value: Any) -> jax.Array:
         """Return bool[]."""
@@ -87,6 +81,19 @@ class MultiDiscrete(Space):
     def struct(self) -> jax.ShapeDtypeStruct:
         """int32[len(nvec)]."""
         return jax.ShapeDtypeStruct((len(self.nvec),), jnp.int32)
+
+
+def _below(key: jax.Array, n: np.ndarray | np.int32) -> jax.Array:
+    """Draw int32 of the shape of `n`, each uniformly from 0 .. n-1.
+
+    One word times n, of which the high word counts, in two halves of 16 bits: every value has its share within 2^-32.
+    `randint`, which larger n want, draws twice and divides, which no vector unit does.
+    """
+    if np.max(n) > 1 << 16:
+        return jax.random.randint(key, np.shape(n), 0, n, jnp.int32)
+    word, count = jax.random.bits(key, np.shape(n), jnp.uint32), n.astype(np.uint32)
+    low = ((word & jnp.uint32(0xFFFF)) * count) >> jnp.uint32(16)
+    return (((word >> jnp.uint32(16)) * count + low) >> jnp.uint32(16)).astype(jnp.int32)
 
 
 def _all_finite(*bounds: jax.Array | np.ndarray) -> bool:
