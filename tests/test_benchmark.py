@@ -7,10 +7,12 @@ import re
 import sys
 from pathlib import Path
 
+import gymnax
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+import purerl
 from purerl.benchmark import environments, report, tables, training
 from purerl.benchmark.contest import Failed, Score, Task, contest
 from purerl.benchmark.opponents import HOSTS, TRAINERS, Opponent, chosen, command
@@ -133,6 +135,15 @@ def test_tasks_are_of_settings_that_exist():
         if algorithm == "ppo" and environment == "CartPole-v1":
             task = Task(name, algorithm, environment, steps, given)
             assert training.arithmetic(task, config) == pytest.approx(by_hand, rel=0.01)
+
+
+def test_tasks_are_as_gymnax_plays_them():
+    for name, parameters in training.AS_GYMNAX.items():
+        theirs, params = gymnax.make(name)
+        ours = purerl.make(name, **parameters)
+        assert ours.action_space.n == theirs.num_actions
+        assert ours.time_limit == params.max_steps_in_episode
+        assert name in {environment for _, _, environment, *_ in training.TRAINING}
 
 
 @pytest.mark.slow

@@ -27,6 +27,7 @@ class Task(NamedTuple):
     steps: int  # of the environment, of each seed
     settings: dict[str, Any]  # all of the algorithm's, by purerl's names
     seeds: int = 1
+    parameters: dict[str, Any] | None = None  # of purerl's environment, with which it is what the opponents' is
 
 
 class Failed(Exception):

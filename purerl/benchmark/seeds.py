@@ -15,15 +15,17 @@ from purerl.benchmark.timing import tell
 TRAIN = """
 import json, resource, sys, time
 import jax
-from purerl import devices, memory, sharding
+from purerl import devices, memory, sharding, threads
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
 seeds, steps, runs, wanted = json.loads(sys.argv[1])
+if wanted != "vmap":  # before anything starts JAX
+    with threads.fitting(PPOConfig(), "CartPole-v1", {}):
+        mesh = devices.choose(wanted, (), seeds, 4)
 train = purerl.make_train(ppo, purerl.make("CartPole-v1"), PPOConfig(), steps, num_points=1)
 if wanted == "vmap":
     many, there, place = jax.vmap(train), 1, lambda keys: keys
 else:
-    mesh = devices.choose(wanted, (), seeds, 4)
     many, there, place = sharding.lanes(train, mesh, "seed"), mesh.size, lambda keys: sharding.place(keys, mesh, "seed")
 keys = place(jax.random.split(jax.random.key(0), seeds))
 began = time.perf_counter()

@@ -41,6 +41,7 @@ DQN = {  # PureJaxRL's
     "epsilon_fraction": 0.5,
 }
 SAC_SMALL = {"num_envs": 4, "num_gradient_steps": 2, "hidden_sizes": (64, 64), "batch_size": 128}
+AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probability": 0.0, "time_limit": 1000}}
 # name, algorithm, environment, environment steps of each seed, settings, seeds
 TRAINING = (
     ("PPO, 4 x 128", "ppo", "CartPole-v1", 500_000, {"num_envs": 4, "rollout_length": 128} | PPO, 1),
@@ -80,7 +81,7 @@ def measure(title: str, rows: Sequence[tuple], opponents: Sequence[Opponent], ru
         _, cls = registry.algorithm(algorithm)
         steps = max(int(steps * size), 2 * cls(**given).steps_per_update)
         settings = dataclasses.asdict(cls(**given, total_timesteps=steps))
-        task = Task(name, algorithm, environment, steps, settings, seeds)
+        task = Task(name, algorithm, environment, steps, settings, seeds, AS_GYMNAX.get(environment))
         against = [o for o in opponents if algorithm in o.algorithms and (seeds == 1 or not o.slow)]
         before = matmul_peak()
         scores = contest(task, against, runs)
@@ -108,6 +109,6 @@ def row(label: str, who: str, score: Score, ours: Score, task: Task, seconds_at_
 def arithmetic(task: Task, config: Any) -> float:
     """Return the operations of an environment step's matrix products, learning included, as the program is traced."""
     factory, _ = registry.algorithm(task.algorithm)
-    trainer = make_trainer(factory, purerl.make(task.environment), config)
+    trainer = make_trainer(factory, purerl.make(task.environment, **(task.parameters or {})), config)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
     return products(trainer.step, state) / config.steps_per_update

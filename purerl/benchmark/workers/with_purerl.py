@@ -14,10 +14,11 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
 
     factory, cls = registry.algorithm(task["algorithm"])
     config = cls(**{name: tuple(x) if isinstance(x, list) else x for name, x in task["settings"].items()})
-    seeds = task["seeds"]
-    with threads.fitting(config, task["environment"], {}):
+    seeds, parameters = task["seeds"], task["parameters"] or {}
+    with threads.fitting(config, task["environment"], parameters):
         mesh = devices.choose("auto", (), seeds, config.num_envs)
-    train = purerl.make_train(factory, purerl.make(task["environment"]), config, task["steps"])
+    env = purerl.make(task["environment"], **parameters)
+    train = purerl.make_train(factory, env, config, task["steps"])
     several = sharding.lanes(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
     keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")
     seconds, program = compiled(several, keys(0), backend.compiler_options())
