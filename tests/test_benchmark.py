@@ -143,6 +143,7 @@ def test_tasks_are_as_gymnax_plays_them():
         ours = purerl.make(name, **parameters)
         assert ours.action_space.n == theirs.num_actions
         assert ours.time_limit == params.max_steps_in_episode
+        assert ours.sticky_action_probability == 0  # gymnax has none
         assert name in {environment for _, _, environment, *_ in training.TRAINING}
 
 
