@@ -57,7 +57,7 @@ def shuffled_minibatches(
 
     def body(state: tuple[PyTree, Array], chosen: Array) -> tuple[tuple[PyTree, Array], None]:
         packed, sums = state
-        minibatch = split_data(jax.tree.map(lambda x: jnp.take(x, chosen, axis=0), batch))
+        minibatch = split_data(jax.tree.map(lambda x: jnp.take(x, chosen, axis=0, mode="clip"), batch))
         carry, metrics = step(unpack(packed), minibatch)
         return (pack(carry)[0], sums + jnp.stack([metrics[name] for name in names])), None
 

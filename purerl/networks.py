@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
     """Return an initialiser: a matrix with orthonormal rows or columns times `scale`.
 
-    It orthogonalises by Gram-Schmidt, twice per column, rather than by LAPACK's QR: a batched QR (this under a vmap
+    It orthogonalises by Gram-Schmidt, twice per row, rather than by LAPACK's QR: a batched QR (this under a vmap
     over seeds) can hang XLA's CPU backend.
 
     Source: Saxe et al. (2014), arXiv:1312.6120.
@@ -33,17 +33,16 @@ def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
 
     def init(key: Key, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
         rows, columns = math.prod(shape[:-1]), shape[-1]
-        tall = jax.random.normal(key, (max(rows, columns), min(rows, columns)), dtype)
+        wide = jax.random.normal(key, (min(rows, columns), max(rows, columns)), dtype)
 
         def orthonormalise(i: Array, q: Array) -> Array:
-            column = jnp.take(q, i, axis=1)
-            before = jnp.where(jnp.arange(q.shape[1]) < i, q, 0.0)
+            row, before = q[i], jnp.arange(q.shape[0]) < i
             for _ in range(2):
-                column = column - before @ (before.T @ column)
-            return jnp.where(jnp.arange(q.shape[1]) == i, (column / jnp.linalg.norm(column))[:, None], q)
+                row = row - jnp.where(before, q @ row, 0.0) @ q
+            return q.at[i].set(row / jnp.linalg.norm(row))
 
-        q = jax.lax.fori_loop(0, tall.shape[1], orthonormalise, tall)
-        return scale * (q if rows >= columns else q.T).reshape(shape)
+        q = jax.lax.fori_loop(0, wide.shape[0], orthonormalise, wide)
+        return scale * (q.T if rows >= columns else q).reshape(shape)
 
     return init
 

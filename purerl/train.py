@@ -38,7 +38,7 @@ class TrainState(NamedTuple):
     vector: VectorState  # the environments, and the statistics of the episodes that ended in the last update
     observation: PyTree  # [B, ...], to act on next
     memory: PyTree  # [B, ...]
-    key: Key  # the run's; update n draws from fold_in(key, n)
+    key: Key  # the run's, of the config's generator; update n draws from fold_in(key, n)
     num_updates: Array  # i32[]
 
 
@@ -85,15 +85,14 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
         algo, vector = from_states(algorithm, env, spec, config), many(StatesOnly(env))
 
     def init(key: Key) -> TrainState:
-        key_agent, key_env, key_run = jax.random.split(key, 3)
-        vector_state, observation = vector.reset(convert(key_env, config.prng))
+        key_agent, key_env, key_run = jax.random.split(convert(key, config.prng), 3)
+        vector_state, observation = vector.reset(key_env)
         return TrainState(
             algo.init(key_agent), vector_state, observation, algo.begin(config.num_envs), key_run, jnp.int32(0)
         )
 
     def step(state: TrainState) -> tuple[TrainState, Metrics]:
-        key = convert(jax.random.fold_in(state.key, state.num_updates), config.prng)
-        key_rollout, key_update = jax.random.split(key)
+        key_rollout, key_update = jax.random.split(jax.random.fold_in(state.key, state.num_updates))
         statistics = state.vector.statistics
         cleared = statistics.clear(config.num_envs, tuple(statistics.info_sum))
         state = state._replace(vector=state.vector._replace(statistics=cleared))

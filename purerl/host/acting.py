@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.host_environment import HostSource
-from purerl.prng import convert, is_key, typed
+from purerl.prng import is_key, typed
 from purerl.types import Algorithm, Array, Config, Key, PyTree
 from purerl.vector import where
 
@@ -56,7 +56,7 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
         return action, memory
 
     def rollout_keys(key: Key, num_updates: Array) -> Key:
-        key_rollout = jax.random.split(update_key(key, num_updates, config))[0]
+        key_rollout, _ = jax.random.split(jax.random.fold_in(key, num_updates))  # as in the compiled loop
         return jax.random.split(key_rollout, (config.rollout_length, 2))
 
     return Acting(
@@ -66,11 +66,6 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
         act=jax.jit(act),
         act_greedily=jax.jit(act_greedily),
     )
-
-
-def update_key(key: Key, num_updates: Array, config: Config) -> Key:
-    """Return the key of an update, as in the compiled loop."""
-    return convert(jax.random.fold_in(key, num_updates), config.prng)
 
 
 def _needed(algo: Algorithm, source: HostSource, agent: PyTree, group_size: int) -> list[bool]:

@@ -48,10 +48,7 @@ class Dressed(HostSource):
             def step(state: PyTree, action: PyTree, keys: Any, t: Any) -> Any:
                 return vector.step(keys[t, 1], state, action)
 
-            def reset(key: Any) -> Any:
-                return vector.reset(convert(key, self._config.prng))
-
-            self._vectors[num_envs] = vector, jax.jit(reset), jax.jit(step)
+            self._vectors[num_envs] = vector, jax.jit(vector.reset), jax.jit(step)
         return self._vectors[num_envs]
 
 

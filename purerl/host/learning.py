@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.host.acting import update_key
 from purerl.host.collecting import GroupRollout
 from purerl.host_environment import HostSource
 from purerl.metrics import EpisodeStatistics
@@ -34,11 +33,11 @@ Learn = Callable[..., tuple[PyTree, Episodes, Metrics]]
 # (agent, episodes without env_state, the run's key, number of updates, GroupRollouts) -> (agent, episodes, metrics)
 
 
-def make_learn(algo: Algorithm, source: HostSource, config: Config) -> Learn:
+def make_learn(algo: Algorithm, source: HostSource) -> Learn:
     """Return the program of one update; it overwrites the agent it is given."""
 
     def learn(agent: PyTree, episodes: Episodes, key: Key, num_updates: Array, groups: tuple[GroupRollout, ...]):
-        key_update = jax.random.split(update_key(key, num_updates, config))[1]
+        _, key_update = jax.random.split(jax.random.fold_in(key, num_updates))  # as in the compiled loop
         agent, metrics = algo.update(agent, key_update, _side_by_side([_joined(source, group) for group in groups]))
         score, over = (jnp.concatenate([getattr(g, name) for g in groups], 1) for name in ("score", "over"))
         masks = [jnp.ones_like(g.over) if g.mask is None else g.mask for g in groups]
@@ -52,7 +51,7 @@ def metrics_struct(algo: Algorithm, source: HostSource, config: Config, agent: P
     """Return the shapes and dtypes of an update's metrics, those of episodes left out.
 
     Args:
-      algo, source, config: as for `make_learn`.
+      algo, source, config: as for `make_acting`.
       agent: the shapes and dtypes of its agent.
     """
     size = config.num_envs

@@ -19,6 +19,7 @@ from purerl.host.inside import Inside
 from purerl.host.learning import begin_episodes, make_learn, metrics_struct, own_metrics
 from purerl.host.worker import Busy, Worker
 from purerl.host_environment import HostSource, not_inside_jit
+from purerl.prng import convert, fast
 from purerl.train import TrainState
 from purerl.types import Algorithm, AlgorithmFactory, Config, EnvironmentSpec, Key, Metrics, PyTree
 from purerl.vector import where
@@ -98,7 +99,7 @@ class _Loop:
         self._group_size = config.num_envs // settings.num_groups
         agent = jax.eval_shape(algo.init, jax.random.key(0))
         self._acting: Acting = make_acting(algo, source, config, agent, self._group_size)
-        self._learn = make_learn(algo, source, config)
+        self._learn = make_learn(algo, source)
         self._init_agent = jax.jit(algo.init)
         self._groups: list[Group] = []
         self._actors: Actors | None = None
@@ -112,7 +113,7 @@ class _Loop:
         """Start a run."""
         if isinstance(key, Tracer):
             raise not_inside_jit(self._source, "jit or vmap")
-        key_agent, key_env, key_run = jax.random.split(key, 3)
+        key_agent, key_env, key_run = jax.random.split(convert(key, self._config.prng), 3)
         self._open(key_env)
         keys = [key_env] if len(self._groups) == 1 else list(jax.random.split(key_env, len(self._groups)))
         for group, own in zip(self._groups, keys, strict=True):
@@ -125,9 +126,9 @@ class _Loop:
         many, size = self._settings.num_groups, self._group_size
         memory = jax.eval_shape(lambda: self._algo.begin(size))
         env_state = (self._source.snapshot_struct(size),) * many if self._saves else ()
-        agent = jax.eval_shape(self._algo.init, key)
+        run = jax.eval_shape(lambda key: convert(key, self._config.prng), key)
+        agent = jax.eval_shape(self._algo.init, run)
         episodes = jax.eval_shape(lambda: begin_episodes(self._config.num_envs, ()))
-        run = jax.eval_shape(lambda key: jax.random.split(key, 3)[2], key)
         number = jax.ShapeDtypeStruct((), jnp.int32)
         metrics = metrics_struct(self._algo, self._source, self._config, agent)
         saved = (memory,) * many if self._saves else ()
@@ -163,7 +164,7 @@ class _Loop:
             worker = self._worker(env, "evaluation", num_episodes, _seed(key), Busy())
             self._stage = worker, num_episodes, acting
         worker, _, acting = self._stage
-        key_reset, key_run = jax.random.split(key)
+        key_reset, key_run = jax.random.split(fast(key))
         observation, memory = worker.reset(key_reset), self._algo.begin(num_episodes)
         part, keys = acting.part(agent), jax.random.split(key_run, (256, 2))
         total, length = np.zeros(num_episodes, np.float32), np.zeros(num_episodes, np.int32)
