@@ -5,6 +5,7 @@ rollout and gives each step a weight for its action and a target for its predict
 Source: Oh et al. (2020), arXiv:2007.08794.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -63,7 +64,8 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
         raise InputError(f"lpg: core is {config.core}; it must be none: the agent has no memory")
     rule = LPG.create(jax.random.key(0)) if rule is None else rule
     head, base = action_head(spec.action_space), body(spec.observation_space, config)
-    policy_head, prediction_head = dense(head.num_outputs, 0.01), dense(rule.categories, 0.01)
+    layer = partial(dense, initializer=config.initializer)
+    policy_head, prediction_head = layer(head.num_outputs, 0.01), layer(rule.categories, 0.01)
     plan = gradient_plan(config, 1)
     optimizer = adam(plan.learning_rate, plan.max_grad_norm)
 

@@ -85,7 +85,7 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
         raise InputError(f"pqn: needs discrete actions, one of n; this environment's are {spec.action_space}")
     recurrent = config.core != "none"
     check_minibatches(config, recurrent, "pqn")
-    base, head = body(spec.observation_space, config), dense(spec.action_space.n, 1.0)
+    base, head = body(spec.observation_space, config), dense(spec.action_space.n, 1.0, initializer=config.initializer)
     plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
     optimizer = radam(plan.learning_rate, plan.max_grad_norm)
     fall = config.epsilon_fraction * config.total_timesteps

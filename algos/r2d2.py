@@ -68,7 +68,7 @@ class Network(NamedTuple):
 def network(spec: EnvironmentSpec, config: R2D2Config, num_actions: int) -> Network:
     """Return torso, recurrent core and dueling head."""
     base = body(spec.observation_space, config)
-    head = QHead(num_actions, hidden_size=config.core_size, dueling=True, activation="relu")
+    head = QHead(num_actions, hidden_size=config.core_size, dueling=True, initializer=config.initializer)
 
     def initialise(key: Key) -> PyTree:
         key_body, key_head = jax.random.split(key)

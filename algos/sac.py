@@ -123,7 +123,7 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
 
 def _continuous(spec: EnvironmentSpec, config: SACConfig) -> Actor:
     box = unit_box(spec.action_space, "sac")
-    base, head = body(spec.observation_space, config), dense(2 * box.size, 0.01)
+    base, head = body(spec.observation_space, config), dense(2 * box.size, 0.01, initializer=config.initializer)
     q = critics(spec.observation_space, box.size, config, 2)
 
     def init(key: Key) -> PyTree:

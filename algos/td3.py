@@ -80,7 +80,7 @@ def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | 
 def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | None, what: str) -> Algorithm:
     validate(config, what)
     box = unit_box(spec.action_space, what)
-    base, head = body(spec.observation_space, config), dense(box.size, 0.01)
+    base, head = body(spec.observation_space, config), dense(box.size, 0.01, initializer=config.initializer)
     q = critics(spec.observation_space, box.size, config, config.num_critics)
     memory = replay or uniform_replay(spec, config)
     optimizer = {

@@ -7,6 +7,7 @@ Source: Sunehag et al. (2018), arXiv:1706.05296; Rashid et al. (2018), arXiv:180
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ from purerl.optimizers import adam, descend
 from purerl.q_agent import QConfig, epsilon_greedy, network_for
 from purerl.replay import Transitions
 from purerl.spaces import Stacked
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
 
 
 @pytree
@@ -30,6 +31,9 @@ class VDNConfig(QConfig):
 
     joint: bool = static(default=True, doc="one sample is a step of all agents", choices=(True,))
     double: bool = static(default=True, doc="choose the target's action by the online network")
+    max_grad_norm: float | None = number(
+        default=10.0, doc="global norm that gradients are clipped to; none: unclipped", above=0
+    )
 
 
 @pytree
@@ -82,12 +86,13 @@ def mixer(spec: EnvironmentSpec, config: QMIXConfig) -> Mixer:
     if private(space) is space:
         raise InputError("qmix: mixes by the environment's global state, and this one offers none; vdn needs none")
     width = space.spaces["global_state"].size
+    layer = partial(dense, initializer=config.initializer)
     layers = {
-        "w1": dense(n * config.mixing_size, 1.0),
-        "b1": dense(config.mixing_size, 1.0),
-        "w2": dense(config.mixing_size, 1.0),
-        "b2": dense(config.mixing_size, 2**0.5),
-        "b2_out": dense(1, 1.0),
+        "w1": layer(n * config.mixing_size, 1.0),
+        "b1": layer(config.mixing_size, 1.0),
+        "w2": layer(config.mixing_size, 1.0),
+        "b2": layer(config.mixing_size, 2**0.5),
+        "b2_out": layer(1, 1.0),
     }
 
     def init(key: Key) -> PyTree:

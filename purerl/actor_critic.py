@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -53,7 +54,8 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
     shared = (config.core != "none" or config.share_body) and not central
     base = body(private(space), config)
     critic_base = body(space, dataclasses.replace(config, core="none")) if central else base
-    actor_head, critic_head = dense(head.num_outputs, 0.01), dense(1, 1.0)
+    layer = partial(dense, initializer=config.initializer)
+    actor_head, critic_head = layer(head.num_outputs, 0.01), layer(1, 1.0)
 
     def initialise(key: Key) -> PyTree:
         keys = jax.random.split(key, 4)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.networks import CORES, TORSOS, Torso, apply, init, split_mask, without_mask
+from purerl.networks import CORES, INITIALIZERS, TORSOS, Torso, apply, init, split_mask, without_mask
 from purerl.spaces import Space
 from purerl.types import Array, Config, Key, PyTree, pytree, static
 
@@ -22,6 +22,9 @@ class NetworkConfig(Config):
     )
     layer_norm: bool = static(default=False, doc="normalise each hidden layer")
     precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
+    initializer: str = static(
+        default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)
+    )
     core: str = static(default="none", doc="recurrent memory", choices=("none", *CORES))
     core_size: int = static(default=64, doc="units of the recurrent memory", at_least=1)
 
@@ -48,6 +51,7 @@ def body(space: Space, config: NetworkConfig) -> Body:
         config.activation,
         config.layer_norm,
         jnp.dtype(config.precision),
+        config.initializer,
     )
     example, _ = split_mask(space.zeros())
 

@@ -67,7 +67,7 @@ class Critics(NamedTuple):
 def critics(space: Space, action_size: int, config: NetworkConfig, num: int) -> Critics:
     """Return critics for an observation space; observation and action enter the network side by side."""
     joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
-    base, head = body(joint, config), dense(1, 1.0)
+    base, head = body(joint, config), dense(1, 1.0, initializer=config.initializer)
 
     def initialise(key: Key) -> PyTree:
         def one(key: Key) -> PyTree:

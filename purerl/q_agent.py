@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from purerl.errors import InputError
 from purerl.exploration import EpsilonGreedy, Exploration, greedy
 from purerl.fields import validate
-from purerl.networks import mask_illegal, split_mask
+from purerl.networks import INITIALIZERS, mask_illegal, split_mask
 from purerl.off_policy import (
     OffPolicyAgent,
     OffPolicyConfig,
@@ -35,7 +35,10 @@ class QConfig(OffPolicyConfig):
 
     num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
     hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
-    max_grad_norm: float = number(default=10.0, doc="global norm that gradients are clipped to", above=0)
+    initializer: str = static(default="normal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS))
+    max_grad_norm: float | None = number(
+        default=None, doc="global norm that gradients are clipped to; none: unclipped", above=0
+    )
     target_period: int = number(default=50, doc="gradient steps between updates of the target network", at_least=1)
     target_rate: float = number(
         default=1.0, doc="share of the new parameters in such an update; 1: a copy", above=0, at_most=1

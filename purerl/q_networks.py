@@ -61,6 +61,7 @@ class QHead(nn.Module):
     noisy: bool = False
     activation: str = "relu"
     dtype: Any = jnp.float32
+    initializer: str = "orthogonal"
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
@@ -79,7 +80,9 @@ class QHead(nn.Module):
         return self._dense(num_outputs, 1.0)(x).astype(jnp.float32)
 
     def _dense(self, features: int, scale: float) -> nn.Module:
-        return NoisyDense(features, dtype=self.dtype) if self.noisy else dense(features, scale, self.dtype)
+        if self.noisy:
+            return NoisyDense(features, dtype=self.dtype)
+        return dense(features, scale, self.dtype, self.initializer)
 
 
 class _TorsoAndHead(nn.Module):
@@ -120,8 +123,10 @@ def q_network(
         config.activation,
         config.layer_norm,
         dtype,
+        config.initializer,
     )
-    head = QHead(num_actions, num_atoms, sizes[-1] if in_head else None, dueling, noisy, config.activation, dtype)
+    hidden_size = sizes[-1] if in_head else None
+    head = QHead(num_actions, num_atoms, hidden_size, dueling, noisy, config.activation, dtype, config.initializer)
     network = _TorsoAndHead(torso, head)
     example, _ = split_mask(space.zeros())
 

@@ -1,5 +1,6 @@
 """stable-baselines3, on PyTorch: what most people use."""
 
+import math
 from typing import Any
 
 from protocol import serve
@@ -50,6 +51,7 @@ def arguments(task: dict[str, Any]) -> dict[str, Any]:
     else:
         theirs |= {"train_freq": ours["rollout_length"], "gradient_steps": ours["num_gradient_steps"]}
     if algorithm == "dqn":
+        theirs["max_grad_norm"] = math.inf if ours["max_grad_norm"] is None else ours["max_grad_norm"]
         theirs["target_update_interval"] = ours["target_period"] * ours["num_envs"]
     return theirs
 
