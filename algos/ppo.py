@@ -73,7 +73,8 @@ def ppo(
       spec: the environment's spaces.
       config: the settings.
       objective: the policy loss per sample; `Clip(epsilon=config.clip_epsilon)` if none is given.
-      loss: the whole loss per sample, in place of `ActorCriticLoss` with that objective and the config's weights.
+      loss: the whole loss per sample, in place of `ActorCriticLoss` with that objective and the config's weights. Of
+        a large minibatch it is given some samples at a time.
       optimizer: `GradientPlan` -> optax transformation; Adam behind a clip of the norm if none is given.
       network: (observation space, action head, config) -> the policy and the value function.
 
