@@ -51,7 +51,8 @@ def normal(scale: float = 1.0) -> Callable[..., Array]:
     """Return an initialiser: independent normal weights of variance scale^2 / inputs.
 
     Unlike orthogonal weights they pass small observations on in their size where a layer has more outputs than inputs,
-    which values learned from replay gain from: DQN reaches 494 on CartPole-v1, where it reaches 383 with those.
+    which values learned from replay gain from in the end: DQN reaches 494 in 250,000 steps of CartPole-v1, 383 with
+    those; in 50,000 it reaches 180, after a faster start, and 327 with those.
 
     Source: He et al. (2015), arXiv:1502.01852, with a scale of sqrt 2.
     """

@@ -19,11 +19,14 @@ from purerl import devices, memory, sharding, threads
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
 seeds, steps, runs, wanted = json.loads(sys.argv[1])
-if wanted != "vmap":  # before anything starts JAX
+if wanted not in ("alone", "vmap"):  # before anything starts JAX
     with threads.fitting(PPOConfig(), "CartPole-v1", {}):
         mesh = devices.choose(wanted, (), seeds, 4)
-train = purerl.make_train(ppo, purerl.make("CartPole-v1"), PPOConfig(), steps, num_points=1)
-if wanted == "vmap":
+points = None if wanted == "alone" else 1
+train = purerl.make_train(ppo, purerl.make("CartPole-v1"), PPOConfig(), steps, points)
+if wanted == "alone":
+    many, there, place = lambda keys: train(keys[0]), 1, lambda keys: keys
+elif wanted == "vmap":
     many, there, place = jax.vmap(train), 1, lambda keys: keys
 else:
     many, there, place = sharding.lanes(train, mesh, "seed"), mesh.size, lambda keys: sharding.place(keys, mesh, "seed")
@@ -39,7 +42,7 @@ for run in range(runs + (runs > 1)):
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 print(json.dumps([times[runs > 1:], compile_seconds, memory.needed(compiled), peak, there]))
 """
-WAYS = {"vmap": "jit(vmap(train))", 1: "in turn, one device", "auto": "purerl train"}
+WAYS = {"alone": "jit(train)", "vmap": "jit(vmap(train))", 1: "in turn, one device", "auto": "purerl train"}
 SPEED = [
     ("how", "text"),
     ("seeds", "count"),
@@ -77,7 +80,7 @@ def measure(runs: int, size: float) -> Table:
     alone = None
     for seeds, steps in COUNTS:
         steps = max(int(steps * size), 512)
-        for way in WAYS if seeds > 1 else ("vmap",):
+        for way in ("alone",) if seeds == 1 else ("vmap", 1, "auto"):
             times, compile_seconds, _, _, there = train(seeds, steps, runs, way)
             rates = sorted(seeds * (steps // 512 * 512) / s for s in times)
             alone = alone or statistics.median(rates)
@@ -90,7 +93,7 @@ def measure(runs: int, size: float) -> Table:
 def measure_memory() -> Table:
     """Return the memory of processes that train 1 and 256 seeds; how long they train does not change it."""
     steps, rows = 5_120, []
-    for way, seeds in (("vmap", 1), ("vmap", 256), ("auto", 256)):
+    for way, seeds in (("alone", 1), ("vmap", 256), ("auto", 256)):
         began = time.perf_counter()
         _, _, program, peak, _ = train(seeds, steps, 1, way)
         rows.append([WAYS[way], seeds, steps, peak, program, time.perf_counter() - began])

@@ -7,7 +7,7 @@ import tempfile
 import time
 from typing import Any
 
-from purerl.benchmark.seeds import train, without_cache
+from purerl.benchmark.seeds import WAYS, train, without_cache
 from purerl.benchmark.tables import Table
 from purerl.benchmark.timing import spread, tell
 
@@ -52,9 +52,9 @@ def measure(runs: int, size: float) -> Table:
                 rows.append([f"{what}, {attempt}", processes(own, 1, cached)[0], None])
                 tell(f"{rows[-1][0]}: {rows[-1][1]:.1f} s")
             cached["XDG_CACHE_HOME"] += "-2"  # the next one starts without
-    for seeds in (1, 256):
-        compiling = spread([train(seeds, 512, 1, "vmap")[1] for _ in range(min(runs, 3))])
-        rows.append([f"compiling jit(vmap(train)), {seeds} seeds" if seeds > 1 else "compiling train", compiling, None])
+    for seeds, way in ((1, "alone"), (256, "vmap")):
+        compiling = spread([train(seeds, 512, 1, way)[1] for _ in range(min(runs, 3))])
+        rows.append([f"compiling {WAYS[way]} of PPO, CartPole-v1, seeds: {seeds}", compiling, None])
     return Table("Time to the first curve", COLUMNS, rows)
 
 
