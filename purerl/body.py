@@ -53,7 +53,7 @@ def body(space: Space, config: NetworkConfig) -> Body:
         jnp.dtype(config.precision),
         config.initializer,
     )
-    example, _ = split_mask(space.zeros())
+    example = lambda: split_mask(space.zeros())[0]  # made where it is traced: nothing is compiled for it
 
     def features(params: PyTree, observation: PyTree) -> Array:
         return apply(torso, params, split_mask(observation)[0]).astype(jnp.float32)
@@ -61,7 +61,7 @@ def body(space: Space, config: NetworkConfig) -> Body:
     if config.core != "none":
         return _recurrent(torso, example, features, CORES[config.core](config.core_size))
     return Body(
-        init=lambda key: init(torso, key, example),
+        init=lambda key: init(torso, key, example()),
         begin=lambda num_envs: (),
         step=lambda params, memory, observation: (features(params, observation), ()),
         unroll=lambda params, memory, observation, ended: (features(params, observation), ()),
@@ -69,7 +69,9 @@ def body(space: Space, config: NetworkConfig) -> Body:
     )
 
 
-def _recurrent(torso: Torso, example: PyTree, features: Callable[[PyTree, PyTree], Array], core: Any) -> Body:
+def _recurrent(
+    torso: Torso, example: Callable[[], PyTree], features: Callable[[PyTree, PyTree], Array], core: Any
+) -> Body:
     def begin(num_envs: int) -> PyTree:
         return core.initialize_carry(jax.random.key(0), (num_envs, core.features))
 
@@ -77,7 +79,7 @@ def _recurrent(torso: Torso, example: PyTree, features: Callable[[PyTree, PyTree
         key_torso, key_core = jax.random.split(key)
         memory = jax.tree.map(lambda x: x[0], begin(1))
         return {
-            "torso": init(torso, key_torso, example),
+            "torso": init(torso, key_torso, example()),
             "core": init(core, key_core, memory, jnp.zeros(torso.hidden_sizes[-1])),
         }
 

@@ -128,7 +128,6 @@ def q_network(
     hidden_size = sizes[-1] if in_head else None
     head = QHead(num_actions, num_atoms, hidden_size, dueling, noisy, config.activation, dtype, config.initializer)
     network = _TorsoAndHead(torso, head)
-    example, _ = split_mask(space.zeros())
 
     def apply(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:
         rngs = {} if noise is None else {"noise": noise}
@@ -136,4 +135,4 @@ def q_network(
         assert isinstance(q, jax.Array)
         return q
 
-    return QNetwork(lambda key: network.init(key, example)["params"], apply)
+    return QNetwork(lambda key: network.init(key, split_mask(space.zeros())[0])["params"], apply)

@@ -14,7 +14,7 @@ from purerl.evolution.lifetimes import Plug
 from purerl.objectives import ActorCriticLoss, Clip
 from purerl.open_optimizer import OPEN
 from purerl.optimizers import GradientPlan
-from purerl.train import make_train
+from purerl.train import make_train, make_trainer
 from purerl.update_rules import LPG, Seen
 
 T, B, M = 6, 3, 5
@@ -77,8 +77,7 @@ def test_a_rule_decides_what_an_agent_learns():
 
     params, losses = jax.jit(jax.vmap(after))(jnp.stack([vector, jnp.zeros_like(vector)]))
     assert np.isfinite(losses).all() and np.abs(losses[0]).max() > 0 and not losses[1].any()
-    start = lpg(purerl.types.EnvironmentSpec(ENV.observation_space, ENV.action_space), config, rule=rule)
-    first = start.init(jax.random.split(KEY, 3)[0]).params["policy"]
+    first = jax.jit(make_trainer(Plug(lpg, "rule")(rule), ENV, config).init)(KEY).agent.params["policy"]
     for now, then in zip(jax.tree.leaves(params), jax.tree.leaves(first), strict=True):
         assert np.abs(now[0] - then).max() > 1e-4
         np.testing.assert_array_equal(now[1], then)
@@ -104,13 +103,8 @@ def test_ppo_with_other_parts(level):
     run = lambda **parts: jax.jit(make_train(lambda s, c: ppo(s, c, **parts), ENV, PPO_CONFIG, 64))(KEY)
     if level == "optimizer":
         state, metrics = run(optimizer=OPEN.create(KEY))
-        first = ppo(purerl.types.EnvironmentSpec(ENV.observation_space, ENV.action_space), PPO_CONFIG)
-        for now, then in zip(
-            jax.tree.leaves(state.agent.params),
-            jax.tree.leaves(first.init(jax.random.split(KEY, 3)[0]).params),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(now, then)
+        first = jax.jit(make_trainer(ppo, ENV, PPO_CONFIG).init)(KEY)
+        jax.tree.map(np.testing.assert_array_equal, state.agent.params, first.agent.params)
         assert np.isfinite(metrics["policy_loss"]).all()
         return
     default, same = run(), run(loss=ActorCriticLoss(objective=Clip(epsilon=0.2), value_clip=0.2))

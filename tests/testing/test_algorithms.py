@@ -192,12 +192,12 @@ def faulty_q(spec, config):
 
     def update(agent, key, rollout):
         seen, after = rollout.observation, rollout.next_observation
-        exchanged = jnp.concatenate([seen[..., 1::-1], seen[..., 2:]], axis=-1)
+        blurred = jnp.broadcast_to(jnp.mean(seen, axis=-1, keepdims=True), seen.shape)
         shown = jnp.concatenate([seen[1:], after[-1:]])
         terminated = jnp.where(has("endings taken as time limits"), False, rollout.terminated)
         rollout = rollout._replace(
             reward=jnp.where(has("rewards of other environments"), jnp.roll(rollout.reward, 1, 1), rollout.reward),
-            observation=jnp.where(has("blind"), exchanged, seen),
+            observation=jnp.where(has("blind"), blurred, seen),
             next_observation=jnp.where(has("successors from the next episode"), shown, after),
             terminated=jnp.where(has("time limits taken as endings"), rollout.ended, terminated),
         )
