@@ -95,7 +95,7 @@ def linear_to_zero(
     """
 
     def schedule(count: jax.typing.ArrayLike) -> Array:
-        update = jax.lax.div(jnp.asarray(count), steps_per_update).astype(jnp.float32)
+        update = jax.lax.div(jnp.asarray(count), steps_per_update).astype(jnp.float32)  # `//` would ask for signs
         return learning_rate * jnp.maximum(1.0 - update * timesteps_per_update / total_timesteps, 0.0)
 
     return schedule

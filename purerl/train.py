@@ -92,7 +92,7 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
         )
 
     def step(state: TrainState) -> tuple[TrainState, Metrics]:
-        key_rollout, key_update = jax.random.split(jax.random.fold_in(state.key, state.num_updates))
+        key_rollout, key_update = update_keys(state.key, state.num_updates)
         statistics = state.vector.statistics
         cleared = statistics.clear(config.num_envs, tuple(statistics.info_sum))
         state = state._replace(vector=state.vector._replace(statistics=cleared))
@@ -104,6 +104,12 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
         return jax.tree.map(place, PER_ENVIRONMENT, state), metrics
 
     return Trainer(init, step, *plain, collecting=(algo, vector))
+
+
+def update_keys(key: Key, num_updates: Array) -> tuple[Key, Key]:
+    """Return the keys of the next update's rollout and of its learning, from the run's key and i32[] updates so far."""
+    key_rollout, key_update = jax.random.split(jax.random.fold_in(key, num_updates))
+    return key_rollout, key_update
 
 
 def collect(

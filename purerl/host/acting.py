@@ -9,6 +9,7 @@ import numpy as np
 
 from purerl.host_environment import HostSource
 from purerl.prng import is_key, typed
+from purerl.train import update_keys
 from purerl.types import Algorithm, Array, Config, Key, PyTree
 from purerl.vector import where
 
@@ -56,8 +57,7 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
         return action, memory
 
     def rollout_keys(key: Key, num_updates: Array) -> Key:
-        key_rollout, _ = jax.random.split(jax.random.fold_in(key, num_updates))  # as in the compiled loop
-        return jax.random.split(key_rollout, (config.rollout_length, 2))
+        return jax.random.split(update_keys(key, num_updates)[0], (config.rollout_length, 2))
 
     return Acting(
         part=lambda agent: [x for x, use in zip(jax.tree.leaves(agent), needed, strict=True) if use],

@@ -11,6 +11,7 @@ from purerl.host.collecting import GroupRollout
 from purerl.host_environment import HostSource
 from purerl.metrics import EpisodeStatistics
 from purerl.prng import convert
+from purerl.train import update_keys
 from purerl.types import Algorithm, Array, Config, Key, Metrics, PyTree, Rollout
 
 
@@ -37,7 +38,7 @@ def make_learn(algo: Algorithm, source: HostSource) -> Learn:
     """Return the program of one update; it overwrites the agent it is given."""
 
     def learn(agent: PyTree, episodes: Episodes, key: Key, num_updates: Array, groups: tuple[GroupRollout, ...]):
-        _, key_update = jax.random.split(jax.random.fold_in(key, num_updates))  # as in the compiled loop
+        _, key_update = update_keys(key, num_updates)
         agent, metrics = algo.update(agent, key_update, _side_by_side([_joined(source, group) for group in groups]))
         score, over = (jnp.concatenate([getattr(g, name) for g in groups], 1) for name in ("score", "over"))
         masks = [jnp.ones_like(g.over) if g.mask is None else g.mask for g in groups]
