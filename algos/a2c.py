@@ -6,14 +6,14 @@ Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form; RMSProp a
 
 import jax
 
-from purerl.actor_critic import actor_critic
+from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
+from purerl.algo_parts.optimizers import descend, gradient_plan, rmsprop
 from purerl.fields import validate
-from purerl.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
-from purerl.optimizers import descend, gradient_plan, rmsprop
-from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
-from purerl.returns import gae
+from purerl.functional.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
+from purerl.functional.returns import gae
+from purerl.networks.actor_critic import actor_critic
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-from purerl.whole_batch import mean_gradient
+from purerl.xla.accumulation import mean_gradient
 
 
 @pytree

@@ -8,11 +8,11 @@ arXiv:1706.10295. A time limit does not end the task: it bootstraps from the tru
 
 import jax.numpy as jnp
 
-from purerl.exploration import Exploration
-from purerl.q_agent import QConfig, network_for, outputs, q_agent
-from purerl.q_networks import QNetwork
-from purerl.q_targets import huber
-from purerl.replay import Replay, Transitions
+from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.q_learning import QConfig, network_for, outputs, q_agent
+from purerl.functional.q_targets import huber
+from purerl.networks.q_networks import QNetwork
+from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree
 
 

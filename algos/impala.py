@@ -8,14 +8,14 @@ Source: Espeholt et al. (2018), arXiv:1802.01561.
 import jax
 import jax.numpy as jnp
 
-from purerl import masked
-from purerl.actor_critic import actor_critic
+from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
+from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
+from purerl.algo_parts.optimizers import descend, gradient_plan, rmsprop
 from purerl.fields import validate
-from purerl.minibatch import check_minibatches, rollout_minibatches
-from purerl.optimizers import descend, gradient_plan, rmsprop
-from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
+from purerl.functional import masked
+from purerl.functional.vtrace import vtrace
+from purerl.networks.actor_critic import actor_critic
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-from purerl.vtrace import vtrace
 
 
 @pytree

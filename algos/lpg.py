@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl import masked
-from purerl.body import NetworkConfig, body
-from purerl.distributions import action_head
+from purerl.algo_parts.optimizers import adam, descend, gradient_plan
+from purerl.algo_parts.update_rules import LPG, Seen
 from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.networks import apply, dense
-from purerl.networks import init as init_layer
-from purerl.optimizers import adam, descend, gradient_plan
+from purerl.functional import masked
+from purerl.functional.distributions import action_head
+from purerl.networks.encoder import NetworkConfig, body
+from purerl.networks.torsos import apply, dense
+from purerl.networks.torsos import init as init_layer
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-from purerl.update_rules import LPG, Seen
 
 
 @pytree
@@ -53,7 +53,7 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
     Args:
       spec: the environment's spaces.
       config: the settings.
-      rule: with parameters, `begin` and `__call__` as `purerl.update_rules.LPG`; one with random weights, which teaches
+      rule: with parameters, `begin` and `__call__` as `purerl.algo_parts.update_rules.LPG`; one with random weights, which teaches
         nothing, if none is given.
 
     Raises:

@@ -10,17 +10,17 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl import masked
-from purerl.actor_critic import actor_critic
+from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
+from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
+from purerl.algo_parts.optimizers import OptimizerFactory, adam, descend, gradient_plan
 from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.minibatch import check_minibatches, rollout_minibatches
-from purerl.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
-from purerl.optimizers import OptimizerFactory, adam, descend, gradient_plan
-from purerl.policy_agent import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
-from purerl.returns import gae
+from purerl.functional import masked
+from purerl.functional.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
+from purerl.functional.returns import gae
+from purerl.networks.actor_critic import actor_critic
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-from purerl.whole_batch import minibatch_gradient
+from purerl.xla.accumulation import minibatch_gradient
 
 
 @pytree

@@ -11,16 +11,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl import masked
-from purerl.body import NetworkConfig, body
+from purerl.algo_parts.exploration import EpsilonGreedy, Exploration, greedy
+from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
+from purerl.algo_parts.optimizers import descend, gradient_plan, radam
 from purerl.errors import InputError
-from purerl.exploration import EpsilonGreedy, Exploration, greedy
 from purerl.fields import validate
-from purerl.minibatch import check_minibatches, rollout_minibatches
-from purerl.networks import apply, dense, mask_illegal, split_mask
-from purerl.networks import init as init_module
-from purerl.optimizers import descend, gradient_plan, radam
-from purerl.returns import lambda_returns
+from purerl.functional import masked
+from purerl.functional.returns import lambda_returns
+from purerl.networks.encoder import NetworkConfig, body
+from purerl.networks.torsos import apply, dense, mask_illegal, split_mask
+from purerl.networks.torsos import init as init_module
 from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 

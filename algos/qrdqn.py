@@ -6,11 +6,11 @@ Source: Dabney et al. (2018), arXiv:1710.10044. A time limit does not end the ta
 
 import jax.numpy as jnp
 
-from purerl.distributional import quantile_huber
-from purerl.exploration import Exploration
-from purerl.q_agent import QConfig, network_for, outputs, q_agent
-from purerl.q_networks import QNetwork
-from purerl.replay import Replay, Transitions
+from purerl.algo_parts.distributional import quantile_huber
+from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.q_learning import QConfig, network_for, outputs, q_agent
+from purerl.networks.q_networks import QNetwork
+from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
 
 

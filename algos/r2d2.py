@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.body import body
+from purerl.algo_parts.exploration import EpsilonGreedy
+from purerl.algo_parts.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, step_size
+from purerl.algo_parts.optimizers import adam, descend
 from purerl.errors import InputError
-from purerl.exploration import EpsilonGreedy
 from purerl.fields import validate
-from purerl.networks import CORES, apply, init, mask_illegal, split_mask
-from purerl.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, step_size
-from purerl.optimizers import adam, descend
-from purerl.q_networks import QHead
-from purerl.q_targets import Bootstrap, bootstraps, chosen, first_ending, rescale, unscale
-from purerl.replay import Replay
-from purerl.sequences import Sequences, SequenceSizes, sequences
+from purerl.functional.q_targets import Bootstrap, bootstraps, chosen, first_ending, rescale, unscale
+from purerl.networks.encoder import body
+from purerl.networks.q_networks import QHead
+from purerl.networks.torsos import CORES, apply, init, mask_illegal, split_mask
+from purerl.replay.sequences import Sequences, SequenceSizes, sequences
+from purerl.replay.uniform import Replay
 from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
@@ -93,7 +93,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
         loss = w sum_t (Q(s_t, a_t) - y_t)^2 / 2,  y_t = h(R_t + discount^m h^-1(Q'(s_{t+m}, argmax_b Q(s_{t+m}, b))))
 
-    over the steps up to the first ending after the burn-in; h as in `purerl.q_targets.rescale`.
+    over the steps up to the first ending after the burn-in; h as in `purerl.functional.q_targets.rescale`.
 
     Args:
       spec: the environment's spaces.

@@ -4,11 +4,11 @@ Double, dueling and noisy networks, n-step returns and prioritised replay, prior
 Source: Hessel et al. (2018), arXiv:1710.02298. A time limit does not end the task.
 """
 
-from purerl.distributional import CategoricalConfig, atoms, categorical_loss, check_atoms, expectation
-from purerl.exploration import Exploration
-from purerl.q_agent import network_for, q_agent
-from purerl.q_networks import QNetwork
-from purerl.replay import Replay
+from purerl.algo_parts.distributional import CategoricalConfig, atoms, categorical_loss, check_atoms, expectation
+from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.q_learning import network_for, q_agent
+from purerl.networks.q_networks import QNetwork
+from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
 
 

@@ -12,23 +12,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.body import body
-from purerl.critics import CriticsConfig, critics, unit_box
-from purerl.distributions import Categorical, Normal, SquashedNormal
+from purerl.algo_parts.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
+from purerl.algo_parts.optimizers import adam, descend
 from purerl.fields import validate
-from purerl.networks import apply, dense, mask_illegal, split_mask
-from purerl.networks import init as init_module
-from purerl.off_policy import (
-    OffPolicyAgent,
-    begin_agent,
-    learner,
-    move_towards,
-    step_size,
-    uniform_replay,
-)
-from purerl.optimizers import adam, descend
-from purerl.q_networks import q_network
-from purerl.replay import Replay, Transitions
+from purerl.functional.distributions import Categorical, Normal, SquashedNormal
+from purerl.networks.critics import CriticsConfig, critics, unit_box
+from purerl.networks.encoder import body
+from purerl.networks.q_networks import q_network
+from purerl.networks.torsos import apply, dense, mask_illegal, split_mask
+from purerl.networks.torsos import init as init_module
+from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree
 

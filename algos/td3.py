@@ -8,21 +8,14 @@ Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv
 import jax
 import jax.numpy as jnp
 
-from purerl.body import body
-from purerl.critics import CriticsConfig, critics, unit_box
+from purerl.algo_parts.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
+from purerl.algo_parts.optimizers import adam, descend
 from purerl.fields import validate
-from purerl.networks import apply, dense
-from purerl.networks import init as init_module
-from purerl.off_policy import (
-    OffPolicyAgent,
-    begin_agent,
-    learner,
-    move_towards,
-    step_size,
-    uniform_replay,
-)
-from purerl.optimizers import adam, descend
-from purerl.replay import Replay, Transitions
+from purerl.networks.critics import CriticsConfig, critics, unit_box
+from purerl.networks.encoder import body
+from purerl.networks.torsos import apply, dense
+from purerl.networks.torsos import init as init_module
+from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
 
 

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl.algo_parts.exploration import greedy
+from purerl.algo_parts.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
+from purerl.algo_parts.optimizers import adam, descend
+from purerl.algo_parts.q_learning import QConfig, epsilon_greedy, network_for
 from purerl.errors import InputError
-from purerl.exploration import greedy
-from purerl.networks import apply, dense, mask_illegal, private, split_mask
-from purerl.networks import init as init_module
-from purerl.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
-from purerl.optimizers import adam, descend
-from purerl.q_agent import QConfig, epsilon_greedy, network_for
-from purerl.replay import Transitions
+from purerl.networks.torsos import apply, dense, mask_illegal, private, split_mask
+from purerl.networks.torsos import init as init_module
+from purerl.replay.uniform import Transitions
 from purerl.spaces import Stacked
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
 

@@ -1,81 +1,102 @@
 """Reinforcement learning end to end in JAX.
 
 Environments, acting and learning compile into one program, which is vmapped over seeds and hyperparameters and sharded
-over devices. The names below are loaded when they are first used, so that `import purerl` stays light and starts no
-backend.
+over devices. Every public name is loaded when it is first used, so `import purerl` stays light and starts no backend.
 """
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from purerl import pool, stats, testing, wrappers
+    from purerl.devices import distributed
     from purerl.errors import InputError
-    from purerl.evaluate import evaluate
     from purerl.evolution.evolve import evolve
+    from purerl.fields import number, pytree, static
+    from purerl.host.replay_failure import play_again
+    from purerl.loop.evaluate import evaluate
+    from purerl.loop.train import make_train, make_trainer
+    from purerl.loop.vector import vectorize
     from purerl.registry import make
+    from purerl.run.render import play
+    from purerl.run.trained_run import load_run
+    from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked
     from purerl.sweeps.search import Choices, IntUniform, LogUniform, Uniform
     from purerl.sweeps.sweep import sweep
-    from purerl.train import make_train, make_trainer
-    from purerl.trained import load_run
-    from purerl.vector import vectorize
+    from purerl.types import Algorithm, Config, Environment, EnvironmentSpec, Rollout, TimeStep
+    from purerl.xla import backend
 
 _HOMES = {
-    "Choices": "purerl.sweeps.search",
-    "InputError": "purerl.errors",
-    "IntUniform": "purerl.sweeps.search",
-    "LogUniform": "purerl.sweeps.search",
-    "Uniform": "purerl.sweeps.search",
-    "evaluate": "purerl.evaluate",
-    "evolve": "purerl.evolution.evolve",
-    "load_run": "purerl.trained",
-    "make": "purerl.registry",
-    "make_train": "purerl.train",
-    "make_trainer": "purerl.train",
-    "sweep": "purerl.sweeps.sweep",
-    "vectorize": "purerl.vector",
+    "purerl": ("pool", "stats", "testing", "wrappers"),
+    "purerl.devices": ("distributed",),
+    "purerl.errors": ("InputError",),
+    "purerl.evolution.evolve": ("evolve",),
+    "purerl.fields": ("number", "pytree", "static"),
+    "purerl.host.replay_failure": ("play_again",),
+    "purerl.loop.evaluate": ("evaluate",),
+    "purerl.loop.train": ("make_train", "make_trainer"),
+    "purerl.loop.vector": ("vectorize",),
+    "purerl.registry": ("make",),
+    "purerl.run.render": ("play",),
+    "purerl.run.trained_run": ("load_run",),
+    "purerl.spaces": ("Box", "Dict", "Discrete", "MultiDiscrete", "Stacked"),
+    "purerl.sweeps.search": ("Choices", "IntUniform", "LogUniform", "Uniform"),
+    "purerl.sweeps.sweep": ("sweep",),
+    "purerl.types": ("Algorithm", "Config", "Environment", "EnvironmentSpec", "Rollout", "TimeStep"),
+    "purerl.xla": ("backend",),
 }
-_MODULES = ("backend", "distributed", "pool", "stats", "testing")
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "Algorithm",
+    "Box",
     "Choices",
+    "Config",
+    "Dict",
+    "Discrete",
+    "Environment",
+    "EnvironmentSpec",
     "InputError",
     "IntUniform",
     "LogUniform",
+    "MultiDiscrete",
+    "Rollout",
+    "Stacked",
+    "TimeStep",
     "Uniform",
     "__version__",
+    "backend",
+    "distributed",
     "evaluate",
     "evolve",
     "load_run",
     "make",
     "make_train",
     "make_trainer",
+    "number",
+    "play",
+    "play_again",
+    "pool",
+    "pytree",
+    "static",
+    "stats",
     "sweep",
+    "testing",
     "vectorize",
+    "wrappers",
 ]
 
 
-class _Package(ModuleType):
-    """The package: where a module has the name of what it is for, such as `evaluate`, the name is the function's."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if isinstance(value, ModuleType) and name in _HOMES:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
-
-
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return importlib.import_module(f"purerl.{name}")
-    if name not in _HOMES:
+    if name not in _HOME_OF:
         raise AttributeError(f"module 'purerl' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    home = _HOME_OF[name]
+    if home in ("purerl", "purerl.devices", "purerl.xla"):
+        value = importlib.import_module(f"{home}.{name}")
+    else:
+        value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
 

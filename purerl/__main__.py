@@ -1,6 +1,6 @@
 """python -m purerl: the command line."""
 
-from purerl.cli import main
+from purerl.commands.cli import main
 
 if __name__ == "__main__":
     main()

@@ -138,8 +138,8 @@ def read(text: str) -> tuple[dict[str, str], str]:
 
 def measure() -> tuple[dict[str, str], str]:
     """Measure every native environment; return its speed by id, and the machine."""
-    from purerl.benchmark import environments
-    from purerl.benchmark.timing import processor_seconds
+    from benchmarks import environments
+    from benchmarks.timing import processor_seconds
 
     key, speeds = jax.random.key(0), {}
     for env_id in ENVIRONMENTS:

@@ -26,12 +26,13 @@ import numpy as np
 from figures import FIGURES, Figure, select
 from result_file import COLUMNS, FOLDER, Result, path_of, read, same, write
 
-from purerl import cache, config, log, plan, plot, registry, run, stats
-from purerl.config import Settings
+from purerl import registry, stats
 from purerl.errors import InputError
-from purerl.evaluate import evaluate
 from purerl.host_environment import HostSource
-from purerl.train import make_trainer
+from purerl.loop.evaluate import evaluate
+from purerl.loop.train import make_trainer
+from purerl.run import cache, config, metrics_csv, plan, plot, run
+from purerl.run.config import Settings
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"
@@ -74,7 +75,7 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
     first = plan.saved_settings(next(iter(parts)))
     whole = dataclasses.replace(first, options=dataclasses.replace(first.options, seeds=wanted.options.seeds))
     text = config.dump(whole, registry.make(whole.environment, **whole.parameters))
-    columns = [log.read(part / "metrics.csv") for part in parts]
+    columns = [metrics_csv.read(part / "metrics.csv") for part in parts]
     joined = {name: np.concatenate([part[name] for part in columns]) for name in COLUMNS}
     frames = int(joined["env_steps"].max())
     write(path, text, joined, {"figure": figure.label, "frames": frames, "seconds": round(time.time() - began)})
@@ -167,7 +168,7 @@ def table(results: Path = FOLDER) -> str:
 
 
 def _many_agents(results: Path) -> list[str]:
-    """Return the section of what `scripts/benchmark_multi_agent.py --long` has measured."""
+    """Return the section of what `benchmarks/multi_agent.py --long` has measured."""
     lines, path = [], results / "multi_agent.csv"
     if path.exists():
         with path.open(newline="", encoding="utf-8") as file:
@@ -178,7 +179,7 @@ def _many_agents(results: Path) -> list[str]:
             "",
             "## Many agents",
             "",
-            "By `python scripts/benchmark_multi_agent.py --long`; intervals are 95% over seeds.",
+            "By `python -m benchmarks.multi_agent --long`; intervals are 95% over seeds.",
         ]
         lines += ["", "| what | found | goal | machine |", "|---|---|---|---|", *rows]
     if lines and (results / "multi_agent_scaling.png").exists():
@@ -247,7 +248,7 @@ class Comparison(NamedTuple):
 def check(figure: Figure, results: Path = FOLDER, steps: int = CHECK_STEPS) -> Comparison:
     """Train new seeds for the first steps of a published curve, and compare the returns of their episodes there."""
     published = read(path_of(figure.task, figure.label, results))
-    curves = log.by_seed(published.columns, "episode_return")
+    curves = metrics_csv.by_seed(published.columns, "episode_return")
     known = min((x for x, _ in curves.values()), key=len)
     end = int(known[known <= max(steps, known[0])][-1])
     begin = int(max([0, *known[known < end]]))

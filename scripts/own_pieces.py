@@ -12,10 +12,10 @@ import jax.numpy as jnp
 
 import purerl
 import purerl.types
-from purerl import replay
-from purerl.actor_critic import ActorCritic
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.networks.actor_critic import ActorCritic
+from purerl.replay import uniform
 from purerl.types import Array
 
 ENV = purerl.make("CartPole-v1")
@@ -70,12 +70,12 @@ def boltzmann(key: jax.Array, q_values: Array, mask: Array | None, num_steps: Ar
 
 
 # --- a replay: the uniform one, but with rewards clipped to -1 .. 1 as they are drawn ---------------------------------
-def clipped_replay(config: DQNConfig) -> replay.Replay:
+def clipped_replay(config: DQNConfig) -> uniform.Replay:
     """Return a replay whose `sample` changes what is drawn."""
     spec = purerl.types.EnvironmentSpec(ENV.observation_space, ENV.action_space)
-    plain = replay.uniform(spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount)
+    plain = uniform.uniform(spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount)
 
-    def sample(state: Any, key: jax.Array) -> replay.Transitions:
+    def sample(state: Any, key: jax.Array) -> uniform.Transitions:
         drawn = plain.sample(state, key)
         return drawn._replace(reward=jnp.clip(drawn.reward, -1.0, 1.0))
 

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl import config, registry, summary
-from purerl.config import Settings
+from purerl import registry
 from purerl.errors import InputError
+from purerl.run import config, summary
+from purerl.run.config import Settings
 
 FOLDER = Path(__file__).parents[1] / "results"
 COLUMNS = ("seed", "env_steps", "episodes", "episode_return", "evaluation_return")

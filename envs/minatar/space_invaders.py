@@ -6,19 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.envs.minatar.common import (
-    FIRE,
-    LEFT,
-    NONE,
-    RIGHT,
-    SIZE,
-    Board,
-    MinAtar,
-    bit,
-    cell,
-    test_bit,
-    union,
-)
+from purerl.envs.minatar.common import FIRE, LEFT, NONE, RIGHT, SIZE, Board, MinAtar, bit, cell, test_bit, union
 from purerl.types import Array, number, pytree
 
 _BOTTOM = SIZE - 1

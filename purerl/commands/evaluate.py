@@ -14,14 +14,14 @@ from purerl.commands.options import PATH
 @click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
 def command(run_dir: Path, episodes: int, gif: Path | None, no_cache: bool) -> None:
     """Play episodes with the agents of a run's newest checkpoint, without exploration."""
-    from purerl import cache
+    from purerl.run import cache
 
     if not no_cache:
         cache.enable()
-    from purerl import summary, trained
+    from purerl.run import summary, trained_run
 
-    run = trained.load_run(run_dir)
-    played = trained.play(run, episodes)
+    run = trained_run.load_run(run_dir)
+    played = trained_run.play(run, episodes)
     click.echo(f"{run.settings.algorithm} on {run.settings.environment}, update {int(run.state.num_updates):,}")
     click.echo(f"{'seed':>6} {'return':>10} {'std':>9} {'min':>9} {'max':>9} {'length':>8}")
     for i, returns in enumerate(played.episode_return):
@@ -38,5 +38,5 @@ def command(run_dir: Path, episodes: int, gif: Path | None, no_cache: bool) -> N
     if not played.finished.all():
         click.echo(f"{(~played.finished).sum()} of {played.finished.size} episodes did not end and were cut off")
     if gif is not None:
-        trained.save_gif(run, played, gif)
+        trained_run.save_gif(run, played, gif)
         click.echo(gif)

@@ -29,10 +29,10 @@ def command(
     purerl explain ppo CartPole-v1
     purerl explain dqn Breakout-MinAtar --seeds 4 --batch-size 64
     """
-    from purerl import config
+    from purerl.run import config
 
     parameters, given = typed(flags)
     run = config.settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
-    from purerl import explain
+    from purerl.profiling import explain
 
     click.echo("\n".join(explain.lines(run, explain.explain(run))))

@@ -30,7 +30,7 @@ def command(run_dirs: tuple[Path, ...], tasks: str, seeds: int, tuning: float, k
     \b
     purerl meta-evaluate runs/evolve-lpo-1 --tasks Acrobot-v1,Catch --seeds 32
     """
-    from purerl import cache
+    from purerl.run import cache
 
     if not no_cache:
         cache.enable()

@@ -37,7 +37,8 @@ class Place(NamedTuple):
 
     def enter(self) -> None:
         """Set up the cache of compiled programs, and join the other processes if there are any."""
-        from purerl import cache, distributed
+        from purerl.devices import distributed
+        from purerl.run import cache
 
         if self.cached:
             cache.enable()
@@ -80,7 +81,7 @@ def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
 
 def typed(flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (the environment's parameters, the flags that were given) of a call, texts as what they stand for."""
-    from purerl.config import from_text
+    from purerl.run.config import from_text
 
     parameters = {name: from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
     given = {name: value for name, value in flags.items() if value is not None}
@@ -89,14 +90,14 @@ def typed(flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def new_devices(given: dict[str, Any], *names: str) -> dict[str, Any]:
     """Take what may be other than before when a run goes on, `devices` and `mesh`, out of the flags that were given."""
-    from purerl.config import option_value
+    from purerl.run.config import option_value
 
     return {name: option_value(name, given.pop(name)) for name in names if name in given}
 
 
 def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
     """Return what `--set GROUP.NAME=VALUE` says: values by group and name."""
-    from purerl.config import from_text
+    from purerl.run.config import from_text
 
     found: dict[str, dict[str, Any]] = {}
     for text in assignments:
@@ -120,7 +121,7 @@ def find_algorithm(args: list[str]) -> str | None:
     for i, arg in enumerate(args):  # the file of --config names one
         flag, _, value = arg.partition("=")
         if flag == "--config" and (value or args[i + 1 : i + 2]):
-            from purerl.config import read_toml
+            from purerl.run.config import read_toml
 
             written = read_toml(Path(value or args[i + 1])).get("algorithm")
             return written if written in ALGORITHMS else None
@@ -131,7 +132,8 @@ def config_options(algorithm: str | None) -> list[click.Option]:
     """Return a flag per field of the algorithm's config; none without an algorithm."""
     if algorithm is None:
         return []
-    from purerl import config, registry
+    from purerl import registry
+    from purerl.run import config
 
     _, config_class = registry.algorithm(algorithm)
     return options_of(config_class, config.hints(config_class))
@@ -139,7 +141,7 @@ def config_options(algorithm: str | None) -> list[click.Option]:
 
 def options_of(cls: Any, hints: dict[str, Any]) -> list[click.Option]:
     """Return an option per field of a dataclass, with its type, default and doc; values are parsed later."""
-    from purerl.config import describe
+    from purerl.run.config import describe
 
     options = []
     for field in dataclasses.fields(cls):

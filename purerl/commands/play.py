@@ -34,9 +34,10 @@ def command(
         raise InputError("play needs --gif FILE or --terminal")
     import jax
 
-    from purerl import groups, render, trained
+    from purerl import agent_groups
+    from purerl.run import render, trained_run
 
-    env, acting = trained.find_policy(policy, environment)
+    env, acting = trained_run.find_policy(policy, environment)
     episode = render.play(env, acting, jax.random.key(seed), max_steps)
     if terminal:
         render.show_text(render.frames_text(env, episode), fps if sys.stdout.isatty() else None)
@@ -44,7 +45,7 @@ def command(
         render.save_gif(render.frames(env, episode), gif, fps)
         click.echo(gif)
     over = "" if episode.ended else f"; cut off after {max_steps} steps"
-    total = float(groups.mean_reward(episode.reward).sum())
-    parts = {name: float(reward.sum()) for name, reward in groups.group_rewards(episode.reward).items()}
+    total = float(agent_groups.mean_reward(episode.reward).sum())
+    parts = {name: float(reward.sum()) for name, reward in agent_groups.group_rewards(episode.reward).items()}
     each = f" ({', '.join(f'{name} {value:.5g}' for name, value in parts.items())}, per agent)" if parts else ""
     click.echo(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")

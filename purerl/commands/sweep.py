@@ -71,7 +71,7 @@ def command(
     purerl sweep ppo CartPole-v1 --over learning_rate=1e-4:1e-2:log --method halving --total-timesteps 2e5
     purerl sweep --resume runs/sweep-ppo-CartPole-v1-1
     """
-    from purerl import config
+    from purerl.run import config
 
     place = Place.take(flags)
     parameters, given = typed(flags)

@@ -64,7 +64,7 @@ def command(
     purerl train --config runs/ppo-CartPole-v1-1/config.toml
     purerl train --resume runs/ppo-CartPole-v1-1
     """
-    from purerl import config
+    from purerl.run import config
 
     place = Place.take(flags)
     parameters, given = typed(flags)
@@ -76,12 +76,12 @@ def command(
                 "--resume goes on with a run as it is: it takes no settings, environment or --out beside it"
             )
         place.enter()
-        from purerl import run
+        from purerl.run import run
 
         return run.resume(resume_folder, plain, **devices)
     as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
     settings = config.settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
     place.enter()
-    from purerl import run
+    from purerl.run import run
 
     return run.start(settings, out, plain, as_many_as_fit)

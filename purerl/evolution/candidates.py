@@ -2,11 +2,11 @@
 
 import jax.numpy as jnp
 
-from purerl.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
-from purerl.objectives import ActorCriticLoss, Drifting
-from purerl.open_optimizer import OPEN
+from purerl.algo_parts.learned_optimizer import OPEN
+from purerl.algo_parts.update_rules import LPG
+from purerl.functional.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
+from purerl.functional.objectives import ActorCriticLoss, Drifting
 from purerl.types import Key
-from purerl.update_rules import LPG
 
 
 def lpo(key: Key) -> Drifting:
@@ -20,7 +20,7 @@ def lpo_zero(key: Key) -> Drifting:
 
 
 def valid_network(key: Key) -> Drifting:
-    """Return a network made valid by `purerl.drifts.valid`; at first a penalty on the KL divergence."""
+    """Return a network made valid by `purerl.functional.drifts.valid`; at first a penalty on the KL divergence."""
     return Drifting(drift=valid(DriftNetwork.create(key)))
 
 

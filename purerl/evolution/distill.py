@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.objectives import Objective, ratio_of
+from purerl.functional.objectives import Objective, ratio_of
 from purerl.types import Array, number, pytree, static
 
 TERMS = 2  # at most, for each sign of the advantage

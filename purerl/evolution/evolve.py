@@ -14,18 +14,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import checkpoint, distributed, named, sharding, summary
-from purerl.config import FORMAT
-from purerl.display import Silent, duration, number, open_display
+from purerl.devices import distributed, sharding
 from purerl.errors import InputError
+from purerl.evolution.generation_csv import COLUMNS, Shown, row_of
 from purerl.evolution.generations import Generation, flatten
-from purerl.evolution.lifetimes import Learner, Task
+from purerl.evolution.inner_loop import Learner, Task
 from purerl.evolution.plan import FILE, EvolveOptions, EvolvePlan, python_plan, saved_plan
 from purerl.evolution.program import Kept, compile_generation, nothing, template
-from purerl.evolution.rows import COLUMNS, Shown, row_of
-from purerl.interrupt import Stop
-from purerl.log import Log, read
-from purerl.plan import check_same, lock, new_folder
+from purerl.run import checkpoint, named, summary
+from purerl.run.config import FORMAT
+from purerl.run.display import Silent, duration, number, open_display
+from purerl.run.interrupt import Stop
+from purerl.run.metrics_csv import Log, read
+from purerl.run.plan import check_same, lock, new_folder
 from purerl.types import PyTree
 
 
@@ -55,8 +56,8 @@ def evolve(
 
     Args:
       candidate: any pytree that the learner takes, such as an objective; where the search starts.
-      learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.evolution.lifetimes`.
-      tasks: `purerl.evolution.lifetimes.Task`s: what it is trained on and for how long.
+      learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.evolution.inner_loop`.
+      tasks: `purerl.evolution.inner_loop.Task`s: what it is trained on and for how long.
       strategy: of `purerl.evolution.strategies`, whose population then counts; None: as `options` say.
       out: a folder for generations.csv, checkpoints and the report; none is written without one.
       resume: go on with the evolution in `out`, if there is one; the arguments must be the same.

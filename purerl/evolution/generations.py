@@ -13,10 +13,10 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 
 from purerl.errors import InputError, unknown
-from purerl.evolution.lifetimes import Learner, Plug, Task, lifetimes
+from purerl.evolution.inner_loop import Learner, Plug, Task, lifetimes
 from purerl.evolution.strategies import OpenES, centred_ranks, check_population, nan_is_worst, standardize
-from purerl.objectives import check_objective
-from purerl.train import make_train
+from purerl.functional.objectives import check_objective
+from purerl.loop.train import make_train
 from purerl.types import Array, Key, PyTree
 
 FITNESS = ("auc", "final", "wins")
@@ -76,7 +76,7 @@ def make_evolution(
       shaping: "zscore" or "rank": how a task's fitness is normalised over the population before tasks are averaged.
       common: all candidates of a generation meet the same random numbers; otherwise each its own.
       chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
-      mesh: of `purerl.sharding`: its axis "seed" divides the lifetimes among devices.
+      mesh: of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.
       checked: that these arguments were not refused before; trying an objective compiles a small program.
 
     Raises:

@@ -18,15 +18,15 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl import stats
-from purerl.display import number
-from purerl.drifts import DPO
 from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
-from purerl.evolution.lifetimes import Task, in_chunks, score
+from purerl.evolution.inner_loop import Task, in_chunks, score
 from purerl.evolution.plan import EvolvePlan, make_task
 from purerl.evolution.strategies import centred_ranks, nan_is_worst
-from purerl.objectives import Clip, Drifting
-from purerl.train import make_train
+from purerl.functional.drifts import DPO
+from purerl.functional.objectives import Clip, Drifting
+from purerl.loop.train import make_train
+from purerl.run.display import number
 from purerl.types import AlgorithmFactory, Array, Key, PyTree
 
 RATES = (1e-4, 1e-1)  # learning rates that are tried, evenly over orders of magnitude
@@ -97,7 +97,7 @@ def meta_evaluate(
       seeds: agents per task and method (and meta-seed).
       tuning: the tuned PPO's trainings, as a share of the evolution's; 0: leave it out.
       kind: "final" or "auc": what is compared.
-      mesh: of `purerl.sharding`; None: the devices of the first run.
+      mesh: of `purerl.devices.sharding`; None: the devices of the first run.
 
     Raises:
       InputError: if what was evolved is no part of PPO, or a task cannot be.
@@ -134,7 +134,7 @@ def tune_ppo(
       tasks: settings are ranked on each; the best mean rank wins.
       trainings: shared evenly by `TRIALS` settings, or one each where there are fewer.
       kind: "final" or "auc": what is compared.
-      mesh: of `purerl.sharding`.
+      mesh: of `purerl.devices.sharding`.
       tell: is given a line now and then.
 
     Returns:

@@ -14,16 +14,17 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from purerl import __version__, named, registry
-from purerl.config import FORMAT, check_format, checked, coerce, environment_class, fields, hints, option, read_toml
-from purerl.config import settings as make_settings
-from purerl.devices import take
+from purerl import __version__, registry
+from purerl.devices.selection import take
+from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, unknown
 from purerl.evolution.generations import FITNESS, SHAPING, Evolution, flatten, make_evolution
-from purerl.evolution.lifetimes import Learner, Plug, Task
+from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import SNES, Evosax, OpenES
-from purerl.plan import make_environment
-from purerl.sharding import make_mesh
+from purerl.run import named
+from purerl.run.config import FORMAT, check_format, checked, coerce, environment_class, fields, hints, option, read_toml
+from purerl.run.config import settings as make_settings
+from purerl.run.plan import make_environment
 from purerl.sweeps import search
 from purerl.sweeps.search import Range
 from purerl.types import Key, PyTree

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.drifts import DPO
-from purerl.objectives import ActorCriticLoss, Clip, Drifting, Mixture, Objective, ratio_of
+from purerl.functional.drifts import DPO
+from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixture, Objective, ratio_of
 from purerl.types import Array, PyTree
 
 LOG_RATIO = np.linspace(-1.0, 1.0, 201, dtype=np.float32)  # the ratio goes from 0.37 to 2.7

@@ -7,12 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import backend, distributed, memory
+from purerl.devices import distributed, memory
+from purerl.devices.sharding import sharding
 from purerl.evolution.generations import Evolution, EvolutionState, Generation
 from purerl.evolution.plan import EvolvePlan
 from purerl.prng import is_key, typed
-from purerl.sharding import sharding
 from purerl.types import Array
+from purerl.xla import backend
 
 
 class Kept(NamedTuple):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from purerl.display import number
 from purerl.evolution import plot as plots
 from purerl.evolution.distill import distill
 from purerl.evolution.plan import EvolvePlan
-from purerl.objectives import Objective
+from purerl.functional.objectives import Objective
+from purerl.run.display import number
 from purerl.types import PyTree
 
 PAGE = """<!doctype html>

@@ -9,7 +9,7 @@ inside       a rollout and its update are one compiled program; environments ste
              by a callback to the host where there is none
 """
 
-from purerl.host.dressed import Dressed
+from purerl.host.jax_source import Dressed
 from purerl.host.trainer import MODES, HostSettings, HostTrainer, make_host_trainer
 
 __all__ = ["MODES", "Dressed", "HostSettings", "HostTrainer", "make_host_trainer"]

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.host_environment import HostSource
+from purerl.loop.train import update_keys
+from purerl.loop.vector import where
 from purerl.prng import is_key, typed
-from purerl.train import update_keys
 from purerl.types import Algorithm, Array, Config, Key, PyTree
-from purerl.vector import where
 
 Part = list[Array]  # the leaves of an agent that acting looks at, such as parameters, but never a replay
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from purerl.host.acting import Acting, Part
-from purerl.host.collecting import Group, GroupRollout, collect
+from purerl.host.rollout import Group, GroupRollout, collect
 from purerl.types import Key
 
 POLL = 0.2  # seconds between two looks at whether to stop

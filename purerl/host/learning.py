@@ -7,11 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.host.collecting import GroupRollout
+from purerl.host.rollout import GroupRollout
 from purerl.host_environment import HostSource
-from purerl.metrics import EpisodeStatistics
+from purerl.loop.metrics import EpisodeStatistics
+from purerl.loop.train import update_keys
 from purerl.prng import convert
-from purerl.train import update_keys
 from purerl.types import Algorithm, Array, Config, Key, Metrics, PyTree, Rollout
 
 

@@ -13,16 +13,16 @@ from jax.core import Tracer
 from purerl.errors import InputError, unknown
 from purerl.host.acting import Acting, make_acting
 from purerl.host.actors import Actors
-from purerl.host.collecting import Group, collect
-from purerl.host.dressed import Dressed
-from purerl.host.inside import Inside
+from purerl.host.env_thread import Busy, Worker
+from purerl.host.jax_source import Dressed
 from purerl.host.learning import begin_episodes, make_learn, metrics_struct, own_metrics
-from purerl.host.worker import Busy, Worker
+from purerl.host.rollout import Group, collect
+from purerl.host.xla_rollout import Inside
 from purerl.host_environment import HostSource, not_inside_jit
+from purerl.loop.train import TrainState
+from purerl.loop.vector import where
 from purerl.prng import convert, fast
-from purerl.train import TrainState
 from purerl.types import Algorithm, AlgorithmFactory, Config, EnvironmentSpec, Key, Metrics, PyTree
-from purerl.vector import where
 
 MODES = ("serial", "batched", "alternating", "async", "inside")
 

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import backend
+from purerl.loop.resets import Starts, take
+from purerl.loop.vector import where
 from purerl.prng import fast, is_key, typed
-from purerl.starts import Starts, take
 from purerl.types import Array, Environment, Key, PyTree
-from purerl.vector import where
+from purerl.xla import backend
 
 
 class Instances(NamedTuple):
@@ -51,7 +51,7 @@ def begin(env: Environment, seeds: np.ndarray) -> Instances:
     num_envs = len(seeds)
     reserve = jax.vmap(env.reset)(keys[:, 1])
     zeros, ones = jnp.zeros(num_envs, jnp.int32), jnp.ones(num_envs, jnp.bool_)
-    keeps = backend.name() == "cpu"  # as "auto" in `purerl.starts`
+    keeps = backend.name() == "cpu"  # as "auto" in `purerl.loop.resets`
     starts = Starts(keys[:, 1], zeros - 1, reserve if keeps else None, ones if keeps else None, None)
     return Instances(keys[:, 0], zeros, reserve[0], zeros, ones, starts)
 

@@ -12,9 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import distributed, memory, sharding
+from purerl.devices import distributed, memory, sharding
 from purerl.errors import InputError
-from purerl.lanes import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes
+from purerl.loop.population import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes
 from purerl.sweeps.plan import Group, SweepPlan
 from purerl.sweeps.result import Curves, load_curves
 

@@ -16,11 +16,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import checkpoint, memory, sharding
-from purerl.lanes import APART, AXIS, Values, blank, compile_in_place, place, train_lanes
+from purerl.devices import memory, sharding
+from purerl.loop.population import APART, AXIS, Values, blank, compile_in_place, place, train_lanes
+from purerl.loop.train import TrainState
+from purerl.run import checkpoint
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.result import Curves, load_latest
-from purerl.train import TrainState
 from purerl.types import AlgorithmFactory, Array
 
 IDLE = -1

@@ -10,18 +10,19 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import devices, named, policies
-from purerl.config import Settings, coerce, dump, hints, option, read_toml, settings
+from purerl.devices import selection
+from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static
 from purerl.host_environment import HostSource, not_inside_jit
-from purerl.lanes import AXIS, with_values
-from purerl.plan import environment_of
-from purerl.program import as_leaf
+from purerl.loop.population import AXIS, with_values
+from purerl.loop.train import curve_points, make_trainer
 from purerl.registry import ALGORITHMS, ENVIRONMENTS
-from purerl.sharding import make_mesh
+from purerl.run import named, policies
+from purerl.run.config import Settings, coerce, dump, hints, option, read_toml, settings
+from purerl.run.plan import environment_of
+from purerl.run.program import as_leaf
 from purerl.sweeps import search
-from purerl.train import curve_points, make_trainer
 from purerl.types import AlgorithmFactory
 
 METHODS = (*search.DESIGNS, "halving", "pbt")
@@ -164,7 +165,7 @@ def make_sweep_plan(
 def _mesh(run: Settings, options: SearchOptions) -> Mesh:
     if run.options.mesh:
         raise InputError(f"mesh is {','.join(run.options.mesh)}; a sweep spreads its agents over all of its --devices")
-    count = devices.take(run.options.devices, options.trials * run.options.seeds)
+    count = selection.take(run.options.devices, options.trials * run.options.seeds)
     return make_mesh(count, {AXIS: count})
 
 

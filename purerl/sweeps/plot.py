@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from purerl.plot import center_and_interval, label_curves, new_figure, save, tidy
+from purerl.run.plot import center_and_interval, label_curves, new_figure, save, tidy
 from purerl.sweeps.result import SweepResult, mean_known
 from purerl.sweeps.search import Choices, Dimension, Range, text
 

@@ -19,13 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import checkpoint, memory, sharding
-from purerl.lanes import AXIS, TOGETHER, Values, blank, compile_in_place, place, train_lanes
+from purerl.devices import memory, sharding
+from purerl.loop.population import AXIS, TOGETHER, Values, blank, compile_in_place, place, train_lanes
+from purerl.loop.train import TrainState
 from purerl.prng import is_key
+from purerl.run import checkpoint
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.result import Curves, load_latest, write_rows
 from purerl.sweeps.search import Range
-from purerl.train import TrainState
 from purerl.types import AlgorithmFactory, Array, Key
 
 SHARE = 5  # one in so many is replaced

@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl import checkpoint, distributed
-from purerl.config import dump
+from purerl.devices import distributed
 from purerl.errors import InputError
-from purerl.lanes import with_values
+from purerl.loop.population import with_values
 from purerl.prng import is_key
+from purerl.run import checkpoint
+from purerl.run.config import dump
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.search import text
 

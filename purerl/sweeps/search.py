@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from purerl.config import coerce, from_text, hints
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static, validate
+from purerl.run.config import coerce, from_text, hints
 
 DESIGNS = ("random", "grid", "qmc")
 FORMS = "LOW:HIGH, LOW:HIGH:log, or a list such as 4,8,16"

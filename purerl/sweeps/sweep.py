@@ -7,12 +7,13 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from purerl import checkpoint, distributed, named
-from purerl.config import RunOptions, Settings, settings
-from purerl.display import Silent, duration, number, open_display
-from purerl.interrupt import Stop
-from purerl.plan import check_same, lock, new_folder
+from purerl.devices import distributed
 from purerl.registry import ALGORITHMS, ENVIRONMENTS
+from purerl.run import checkpoint, named
+from purerl.run.config import RunOptions, Settings, settings
+from purerl.run.display import Silent, duration, number, open_display
+from purerl.run.interrupt import Stop
+from purerl.run.plan import check_same, lock, new_folder
 from purerl.sweeps.chunks import Chunks
 from purerl.sweeps.plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, names, saved_plan, told
 from purerl.sweeps.result import Curves, SweepResult

@@ -12,13 +12,13 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.fields import is_static
+from purerl.loop.train import make_trainer
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
 from purerl.testing.learning import EXAMPLE, check_learning
 from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Report
 from purerl.testing.trees import describe, device, difference, host, line_of, paths, same_struct
-from purerl.train import make_trainer
 from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree
 
 TRACES: list[str] = []  # a row whenever an update is traced

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import groups
+from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
@@ -118,8 +118,8 @@ def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
     same_struct(f"{what}: state", after, state, "the state from reset")
     same_struct(f"{what}: observation", step.observation, env.observation_space.struct, source)
     number = jax.ShapeDtypeStruct((), jnp.float32)
-    if sizes := groups.sizes(env):
-        groups.check(name, env)
+    if sizes := agent_groups.sizes(env):
+        agent_groups.check(name, env)
         wanted = {group: jax.ShapeDtypeStruct((n,), jnp.float32) for group, n in sizes.items()}
         same_struct(f"{what}: reward", step.reward, wanted, "its groups of agents")
         step = step._replace(reward=number)
@@ -295,7 +295,9 @@ def _gradients(env: Environment) -> str:
         state, action = jax.tree.map(lambda x, y: x if y is None else y, floats, rest, is_leaf=lambda x: x is None)
         after, taken = env.step(key, state, action)
         leaves = [x for x in jax.tree.leaves(after) if jnp.issubdtype(x.dtype, jnp.floating)]
-        return groups.mean_reward(taken.reward) + sum((jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0))
+        return agent_groups.mean_reward(taken.reward) + sum(
+            (jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0)
+        )
 
     key = fast(jax.random.key(0))
     inputs = (jax.eval_shape(env.reset, key)[0], env.action_space.struct)

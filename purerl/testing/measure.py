@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl.groups import mean_reward
+from purerl.agent_groups import mean_reward
+from purerl.loop.vector import vectorize
 from purerl.types import Environment, Key
-from purerl.vector import vectorize
 
 BATCH_SIZES = (1, 64, 2048, 16384)
 RESET_SHARE_AT = 2048

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from purerl import make, make_train, make_trainer
+from purerl.algo_parts.exploration import EpsilonGreedy
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.errors import InputError
-from purerl.exploration import EpsilonGreedy
-from purerl.q_networks import QNetwork, q_network
-from purerl.q_targets import chosen, huber
-from purerl.replay import Replay, Transitions
+from purerl.functional.q_targets import chosen, huber
+from purerl.networks.q_networks import QNetwork, q_network
+from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Box, Dict, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 

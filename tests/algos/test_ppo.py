@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.actor_critic import ActorCritic
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.distributions import Categorical
 from purerl.errors import InputError
-from purerl.normalize import RunningStatistics
+from purerl.functional.distributions import Categorical
+from purerl.functional.normalize import RunningStatistics
+from purerl.networks.actor_critic import ActorCritic
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
 from purerl.types import EnvironmentSpec, Rollout
 

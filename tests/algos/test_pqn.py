@@ -7,7 +7,7 @@ import pytest
 
 from purerl.algos.pqn import PQNConfig, pqn
 from purerl.errors import InputError
-from purerl.returns import lambda_returns
+from purerl.functional.returns import lambda_returns
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from purerl import make, make_train
 from purerl.algos.r2d2 import R2D2Config, network, r2d2
 from purerl.errors import InputError
-from purerl.q_targets import bootstraps, rescale, unscale
-from purerl.replay import Replay
-from purerl.sequences import Sequences, SequenceSizes, nbytes, sequences
+from purerl.functional.q_targets import bootstraps, rescale, unscale
+from purerl.replay.sequences import Sequences, SequenceSizes, nbytes, sequences
+from purerl.replay.uniform import Replay
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from purerl.algos.sac import SACConfig, sac
-from purerl.distributions import Normal, SquashedNormal
 from purerl.errors import InputError
+from purerl.functional.distributions import Normal, SquashedNormal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 

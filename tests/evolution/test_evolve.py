@@ -13,11 +13,12 @@ import pytest
 from click.testing import CliRunner
 from PIL import Image
 
-from purerl import checkpoint, evolve
-from purerl.cli import cli
+from purerl import evolve
+from purerl.commands.cli import cli
 from purerl.errors import InputError
 from purerl.evolution.evolve import Life, load
 from purerl.evolution.plan import EvolveOptions, make_plan
+from purerl.run import checkpoint
 
 SMALL = {
     "num_envs": 4,
@@ -105,10 +106,10 @@ def test_one_compilation_serves_all_generations(caplog):
 
 def test_from_python(tmp_path):
     from purerl.algos.ppo import PPOConfig, ppo
-    from purerl.drifts import KLPenalty
-    from purerl.evolution.lifetimes import Plug, Task
+    from purerl.evolution.inner_loop import Plug, Task
     from purerl.evolution.strategies import SNES
-    from purerl.objectives import Drifting
+    from purerl.functional.drifts import KLPenalty
+    from purerl.functional.objectives import Drifting
     from purerl.registry import make
 
     config = PPOConfig(

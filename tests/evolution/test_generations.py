@@ -10,14 +10,14 @@ from jax.flatten_util import ravel_pytree
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.drifts import DPO, LPO, ClipDrift
+from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.evolution.generations import _wins, flatten, make_evolution
-from purerl.evolution.lifetimes import Plug, Task, in_chunks, lifetimes, score
+from purerl.evolution.inner_loop import Plug, Task, in_chunks, lifetimes, score
 from purerl.evolution.strategies import OpenES
-from purerl.objectives import Clip, Drifting, Mixture, PolicyGradient
-from purerl.sharding import make_mesh
-from purerl.train import make_train
+from purerl.functional.drifts import DPO, LPO, ClipDrift
+from purerl.functional.objectives import Clip, Drifting, Mixture, PolicyGradient
+from purerl.loop.train import make_train
 
 CONFIG = PPOConfig(
     num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), learning_rate=0.01

@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl.algo_parts.update_rules import LPG
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.drifts import DPO, LPO, SquaredDrift
 from purerl.errors import InputError
 from purerl.evolution.distill import distill
 from purerl.evolution.evolve import Evolved
-from purerl.evolution.lifetimes import Plug, Task
+from purerl.evolution.inner_loop import Plug, Task
 from purerl.evolution.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
 from purerl.evolution.plan import EvolveOptions, EvolvePlan, choose_mesh
 from purerl.evolution.plot import ADVANTAGE, LOG_RATIO, objective_of, surface
 from purerl.evolution.strategies import OpenES
-from purerl.objectives import ActorCriticLoss, Clip, Drifting
-from purerl.update_rules import LPG
+from purerl.functional.drifts import DPO, LPO, SquaredDrift
+from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting
 
 CONFIG = PPOConfig(
     num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=1, hidden_sizes=(8,), learning_rate=0.01

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from ledger import Ledger
 
 import purerl
 from purerl.algos.dqn import DQNConfig, dqn
@@ -17,11 +16,12 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
 from purerl.host import Dressed, HostSettings, make_host_trainer
 from purerl.host.acting import make_acting
-from purerl.host.collecting import Group, collect
-from purerl.host.worker import Busy, Worker
+from purerl.host.env_thread import Busy, Worker
+from purerl.host.rollout import Group, collect
 from purerl.host_environment import EnvironmentFailure
 from purerl.spaces import Discrete
 from purerl.types import Algorithm
+from tests.host.ledger import Ledger
 
 PPO = PPOConfig(
     num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), core="gru", core_size=8

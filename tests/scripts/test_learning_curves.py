@@ -7,8 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from purerl import config, registry
+from purerl import registry
 from purerl.errors import InputError
+from purerl.run import config
 
 
 @pytest.fixture(scope="module")

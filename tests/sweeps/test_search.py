@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import stats
-from test_cli import told
 
 import purerl
 from purerl.algos.ppo import PPOConfig
@@ -11,6 +10,7 @@ from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.sweeps import search
 from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform, bind, parse, trials
+from tests.commands.test_cli import told
 
 CONFIG, ENV = PPOConfig(), CartPole()
 

@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl import LogUniform, Uniform, config, make_train, memory, named
+from purerl import LogUniform, Uniform, make_train
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.devices import memory
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
-from purerl.objectives import Clip
+from purerl.functional.objectives import Clip
+from purerl.run import config, named
 from purerl.sweeps import chunks, halving, population
 from purerl.sweeps import plan as sweep_plan
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.networks import split_mask
+from purerl.networks.torsos import split_mask
 from purerl.testing import check_algorithm
 from purerl.testing.probes import LADDER
 from purerl.types import Algorithm, Config, number, pytree, static

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl.agent_groups import draw
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.groups import draw
-from purerl.multi_agent import multi_agent, policies_for
+from purerl.loop.train import make_trainer
+from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.testing import check_environment
-from purerl.train import make_trainer
 
 jaxmarl = pytest.importorskip("jaxmarl", reason="it is not installed: pip install 'purerl[jaxmarl]'")
 

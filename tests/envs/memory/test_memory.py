@@ -9,7 +9,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.memory.autoencode import Autoencode
 from purerl.envs.memory.repeat_previous import RepeatPrevious
 from purerl.envs.memory.t_maze import EAST, NORTH, SOUTH, WEST, TMaze
-from purerl.train import make_train
+from purerl.loop.train import make_train
 
 NUM = 500
 

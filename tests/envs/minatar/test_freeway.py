@@ -1,10 +1,10 @@
 """Freeway equals the package's, step for step."""
 
-import minatar_oracle as oracle
 import numpy as np
 import pytest
 
 from purerl.envs.minatar.freeway import Freeway, FreewayState
+from tests.envs.minatar import minatar_oracle as oracle
 
 pytest.importorskip("minatar", reason="the oracle is not installed: pip install minatar==1.0.15")
 

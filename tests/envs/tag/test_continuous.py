@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tag_reference import SlowTag
 
 from purerl.envs.drawing import RED
 from purerl.envs.tag.continuous import SHOWN, TagContinuous
+from tests.envs.tag.tag_reference import SlowTag
 
 CASES = {
     "defaults": TagContinuous(tagging_distance=0.05, edge_hit_penalty=-0.3, step_penalty=-0.02, step_reward=0.01),

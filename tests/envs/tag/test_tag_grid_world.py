@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tag_reference import SlowGrid
 
 from purerl.envs.tag.grid_world import TagGridState, TagGridWorld
+from tests.envs.tag.tag_reference import SlowGrid
 
 CASES = {
     "full": TagGridWorld(num_taggers=3, size=4, time_limit=40),

@@ -1,0 +1,40 @@
+"""purerl itself, as one of those that are measured."""
+
+from typing import Any
+
+from protocol import compiled, last_tenth, serve
+
+
+def build(task: dict[str, Any]) -> tuple[float, Any]:
+    """Compile the training of one seed, or of several, with the devices and threads that `purerl train` takes."""
+    import jax
+
+    import purerl
+    from purerl import registry
+    from purerl.devices import selection, sharding, threads
+    from purerl.xla import backend
+
+    factory, cls = registry.algorithm(task["algorithm"])
+    config = cls(**{name: tuple(x) if isinstance(x, list) else x for name, x in task["settings"].items()})
+    seeds, parameters = task["seeds"], task["parameters"] or {}
+    with threads.fitting(config, task["environment"], parameters):
+        mesh = selection.choose("auto", (), seeds, config.num_envs)
+    env = purerl.make(task["environment"], **parameters)
+    train = purerl.make_train(factory, env, config, task["steps"])
+    several = sharding.lanes(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
+    keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")
+    seconds, program = compiled(several, keys(0), backend.compiler_options())
+    return seconds, lambda seed: program(keys(seed))
+
+
+def read(done: Any) -> float:
+    """Return the mean return over the end of the run, and over the seeds."""
+    import numpy as np
+
+    returns = np.asarray(done[1]["episode_return"])
+    returns = np.moveaxis(returns, -1, 0)
+    return last_tenth(returns, ~np.isnan(returns))
+
+
+if __name__ == "__main__":
+    serve(build, read)

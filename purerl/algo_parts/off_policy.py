@@ -1,0 +1,146 @@
+"""Off-policy learning: keep every step in a replay, and take gradient steps on what is drawn from it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from purerl.errors import InputError
+from purerl.networks.encoder import NetworkConfig
+from purerl.replay import uniform
+from purerl.replay.uniform import Replay
+from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.xla.vmap_cond import any_lane
+
+
+@pytree
+class OffPolicyConfig(NetworkConfig):
+    """What the configs of algorithms with a replay share."""
+
+    rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
+    activation: str = static(
+        default="relu", doc="of the hidden layers", choices=("tanh", "relu", "elu", "gelu", "silu")
+    )
+    learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
+    anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
+    batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
+    num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
+    replay_capacity: int = static(default=10_000, doc="steps held, all environments together", at_least=1)
+    learning_starts: int = static(default=10_000, doc="environment steps before the first gradient step", at_least=1)
+    n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
+
+    @property
+    def replay_ratio(self) -> float:
+        """Steps trained on per environment step collected, once learning has started."""
+        return self.num_gradient_steps * self.samples_per_gradient / self.steps_per_update
+
+    @property
+    def samples_per_gradient(self) -> int:
+        """Steps that a gradient step learns from."""
+        return self.batch_size
+
+
+class OffPolicyAgent(NamedTuple):
+    """All that such an agent knows."""
+
+    params: PyTree
+    target_params: PyTree
+    opt_state: PyTree
+    replay: Any
+    num_steps: Array  # i32[], environment steps seen
+    num_gradient_steps: Array  # i32[]
+
+
+GradientStep = Callable[[OffPolicyAgent, Any, Key], tuple[OffPolicyAgent, Array, Metrics]]
+# (agent, what the replay drew, key) -> (agent, |TD error| f32[N] that priorities are made of, metrics)
+
+
+def step_size(config: OffPolicyConfig, period: Array | int = 1) -> optax.ScalarOrSchedule:
+    """Return the learning rate, or its linear fall to 0 over the run if the config says so.
+
+    Args:
+      config: the settings.
+      period: gradient steps between two steps of what it is for.
+    """
+    if not config.anneal_learning_rate:
+        return config.learning_rate
+    apart = period * config.steps_per_update / config.num_gradient_steps  # in environment steps
+
+    def schedule(count: jax.typing.ArrayLike) -> Array:
+        done = jnp.asarray(count).astype(jnp.float32) * apart / config.total_timesteps
+        return config.learning_rate * jnp.maximum(1.0 - done, 0.0)
+
+    return schedule
+
+
+def begin_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, memory: Replay) -> OffPolicyAgent:
+    """Return an agent that has seen nothing; the target is a copy, so that the state can be donated."""
+    copy = jax.tree.map(jnp.copy, target_params)
+    return OffPolicyAgent(params, copy, opt_state, memory.init(), jnp.int32(0), jnp.int32(0))
+
+
+def learner(
+    config: OffPolicyConfig, memory: Replay, gradient_step: GradientStep
+) -> Callable[[OffPolicyAgent, Key, Rollout], tuple[OffPolicyAgent, Metrics]]:
+    """Return an `Algorithm.update` that stores the rollout and, once learning has started, takes gradient steps."""
+
+    def once(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
+        key_sample, key_step = jax.random.split(key)
+        drawn = memory.sample(agent.replay, key_sample)
+        learned, td_error, metrics = gradient_step(agent, drawn, key_step)
+        counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))
+        stored = memory.update(agent.replay, counted, td_error)
+        learned = learned._replace(replay=(), num_gradient_steps=agent.num_gradient_steps + 1)
+        # The replay is no part of the choice: its copy would cost more than the rest of the update.
+        chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
+        return chosen._replace(replay=stored), jax.tree.map(lambda m: jnp.where(started, m, 0), metrics)
+
+    def learn(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
+        if config.num_gradient_steps == 1:
+            return once(agent, key, started)
+        keys = jax.random.split(key, config.num_gradient_steps)
+        agent, metrics = jax.lax.scan(lambda agent, key: once(agent, key, started), agent, keys)
+        return agent, jax.tree.map(jnp.mean, metrics)
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        num_steps = agent.num_steps + config.steps_per_update
+        agent = agent._replace(replay=memory.add(agent.replay, rollout), num_steps=num_steps)
+        started = num_steps >= config.learning_starts
+        zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
+        rest = lambda agent, key, started: (agent, zeros)
+        return jax.lax.cond(any_lane(started), learn, rest, agent, key, started)
+
+    return update
+
+
+def move_towards(target: PyTree, params: PyTree, rate: Array | float) -> PyTree:
+    """Return target + rate (params - target): Polyak averaging."""
+    return jax.tree.map(lambda old, new: old + rate * (new - old), target, params)
+
+
+def check_batch(config: OffPolicyConfig) -> None:
+    """Hold a batch to what is stored when learning starts.
+
+    Raises:
+      InputError: if it is larger.
+    """
+    stored = -(-config.learning_starts // config.steps_per_update) * config.steps_per_update
+    if config.batch_size > stored:
+        raise InputError(
+            f"batch_size {config.batch_size} is larger than the {stored} steps that are stored when learning starts, "
+            f"after learning_starts {config.learning_starts}"
+        )
+
+
+def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig) -> Replay:
+    """Return the uniform replay that the config describes.
+
+    Raises:
+      InputError: if its sizes do not fit one another or the memory there is.
+    """
+    check_batch(config)
+    return uniform.uniform(
+        spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount, config.n_step
+    )

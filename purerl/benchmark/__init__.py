@@ -1,1 +1,0 @@
-"""What `purerl benchmark` measures: a file per group of figures, and what they share."""

@@ -1,0 +1,99 @@
+"""The command line: finds the command, runs it and turns errors into one line. Slow imports happen late."""
+
+import errno
+import importlib
+import os
+import sys
+import threading
+from pathlib import Path
+
+import click
+
+from purerl import __version__
+from purerl.errors import InputError, unknown
+
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+COMMANDS = (
+    "train",
+    "sweep",
+    "evolve",
+    "meta-evaluate",
+    "evaluate",
+    "play",
+    "list",
+    "check",
+    "plot",
+    "compare",
+    "explain",
+)  # in the order of the help page
+HOST_THREADS = "purerl host"  # what the names of threads begin with that step environments; none is left but by a hang
+DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)
+
+
+def main(args: list[str] | None = None, command: click.Command | None = None, name: str = "purerl") -> None:
+    """Run the command line and exit with its code: 2 and one line on stderr where the input is bad.
+
+    Args:
+      args: the words; None: those of the process, which is then this command's own.
+      command: a single command in place of all of purerl's.
+      name: the program's name in its help and its errors.
+    """
+    sys.path.append(str(Path.cwd()))  # where the module of module:Class is looked for last
+    try:
+        code = (command or cli).main(args=args, prog_name=name, standalone_mode=False)
+    except InputError as error:
+        code = _complain(str(error))
+    except click.ClickException as error:
+        code = _complain(error.format_message())
+    except (KeyboardInterrupt, click.Abort):
+        sys.stdout.flush()
+        click.echo("interrupted", err=True)
+        os._exit(130)  # now, although a compiler's thread may still be busy
+    except OSError as error:
+        if error.errno not in DISK_TROUBLE:
+            raise
+        code = _complain(f"cannot write {error.filename or 'the output'}: {error.strerror}")
+    code = code if isinstance(code, int) else 0
+    if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
+    sys.exit(code)
+
+
+def _complain(message: str) -> int:
+    click.echo("purerl: error: " + " ".join(message.split()), err=True)
+    return 2
+
+
+class Commands(click.Group):
+    """The commands by name, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """Return one of them.
+
+        Raises:
+          InputError: if there is none of that name.
+        """
+        if cmd_name not in COMMANDS:
+            raise unknown("command", cmd_name, COMMANDS)
+        return importlib.import_module(f"purerl.commands.{cmd_name.replace('-', '_')}").command
+
+
+@click.group(cls=Commands, context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="purerl")
+def cli() -> None:
+    """Reinforcement learning end to end in JAX.
+
+    \b
+    purerl train ppo CartPole-v1            train; results in runs/ppo-CartPole-v1-1/
+    purerl evaluate runs/ppo-CartPole-v1-1  play episodes with the trained agent
+    """
+
+
+if __name__ == "__main__":
+    main()

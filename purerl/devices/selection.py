@@ -1,0 +1,104 @@
+"""Which devices a run takes: `--devices` and `--mesh`, or what serves best."""
+
+import contextlib
+import math
+import os
+from collections.abc import Sequence
+
+import jax
+from jax.sharding import Mesh
+
+from purerl.devices.sharding import AXES, make_mesh
+from purerl.errors import InputError, unknown
+
+
+def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: int) -> Mesh:
+    """Return the mesh for a run; on a CPU that was not used yet, make as many host devices as it takes.
+
+    Args:
+      devices: how many, of each process where there are several; "auto": one per seed as far as there are devices or,
+        on a CPU, cores; several processes give all they have.
+      mesh: "axis=size" each; empty: the seeds first, and what devices are left split the environments.
+      num_seeds, num_envs: of the run.
+
+    Raises:
+      InputError: if there are too few devices, or the mesh does not divide what is to be split.
+    """
+    axes = parse(mesh)
+    if devices == "auto" and axes and not jax.distributed.is_initialized():
+        wanted = math.prod(axes.values())
+        make_host_devices(wanted)
+    else:
+        wanted = take(devices, num_seeds)
+    found = make_mesh(wanted, axes or split(wanted, num_seeds))
+    if num_envs % found.shape["data"]:
+        raise InputError(f"num_envs {num_envs} is not a multiple of the mesh axis data={found.shape['data']}")
+    if found.shape["trial"] > 1:
+        raise InputError("the mesh axis trial is for sweeps; a run has seed and data")
+    return found
+
+
+def take(devices: int | str, agents: int) -> int:
+    """Return how many devices agents are spread over; on a CPU that was not used yet, make as many as it takes.
+
+    Args:
+      devices: how many, of each process where there are several; "auto": one per agent as far as there are devices or,
+        on a CPU, cores; several processes give all they have.
+      agents: how many there are.
+
+    Raises:
+      InputError: if `devices` is no such thing.
+    """
+    if devices == "auto" and jax.distributed.is_initialized():
+        make_host_devices(1)
+        return len(jax.devices())
+    if devices == "auto":
+        # At least two for several agents, on a single core as well: for one device alone XLA compiles along other ways,
+        # with other last bits; from two on an agent's numbers are the same on any number of them.
+        make_host_devices(min(max(cores(), 2), agents))
+        return min(usable(), agents)
+    if isinstance(devices, int) and devices >= 1:
+        make_host_devices(devices)
+        return devices * jax.process_count()
+    raise InputError(f"devices is {devices}; it must be auto or an integer, at least 1")
+
+
+def usable() -> int:
+    """Return how many devices are worth using: those there are, but on a CPU one per core at most, and two at least."""
+    return min(len(jax.devices()), max(cores(), 2)) if jax.default_backend() == "cpu" else len(jax.devices())
+
+
+def parse(mesh: Sequence[str]) -> dict[str, int]:
+    """Return axis -> size of texts such as "data=2".
+
+    Raises:
+      InputError: for another form, an unknown axis or a size below 1.
+    """
+    axes: dict[str, int] = {}
+    for entry in mesh:
+        name, _, size = entry.partition("=")
+        if name not in AXES:
+            raise unknown("mesh axis", name, AXES)
+        if not size.isdecimal() or int(size) < 1:
+            raise InputError(f"mesh is '{','.join(mesh)}'; it must be sizes of axes, such as seed=4 or data=2,seed=4")
+        axes[name] = int(size)
+    return axes
+
+
+def split(count: int, num_seeds: int) -> dict[str, int]:
+    """Return the mesh of `count` devices: all on seeds if there are enough of them, else the rest on `data`."""
+    seed = next(size for size in range(min(count, num_seeds), 0, -1) if count % size == 0)
+    return {"seed": seed, "data": count // seed}
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def make_host_devices(count: int) -> None:
+    """Let the CPU be `count` devices; without effect once it was used, or where XLA_FLAGS says how many it is."""
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        return
+    with contextlib.suppress(RuntimeError):  # the backend has started
+        jax.config.update("jax_num_cpu_devices", count)

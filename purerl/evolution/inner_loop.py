@@ -1,0 +1,127 @@
+"""Lifetimes: whole trainings as one number each, many of them in one compiled loop."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from purerl.devices import sharding
+from purerl.loop.train import TrainState, make_train
+from purerl.types import AlgorithmFactory, Array, Environment, Key, Metrics, PyTree
+
+LAST = 10  # "final" is the mean over the last 1 / LAST of the updates
+
+Learner = Callable[[PyTree], AlgorithmFactory]  # candidate -> algorithm
+
+
+class Task(NamedTuple):
+    """What candidates are tried on: a lifetime of an agent."""
+
+    name: str
+    env: Environment
+    config: Any  # the algorithm's
+    total_timesteps: int  # environment steps of a lifetime
+    redraw: Callable[[Key, Any], Any] | None = None  # (key, env) -> env, for each lifetime; None: always the same
+
+
+class Plug(NamedTuple):
+    """Where a candidate goes: `Plug(ppo, "objective")(candidate)` is `partial(ppo, objective=candidate)`."""
+
+    algorithm: AlgorithmFactory
+    argument: str  # "objective", "loss" or "optimizer" of ppo, "rule" of lpg
+
+    def __call__(self, candidate: PyTree) -> AlgorithmFactory:
+        """Return the algorithm with the candidate in it."""
+        return partial(self.algorithm, **{self.argument: candidate})
+
+
+def lifetimes(
+    learner: Learner,
+    task: Task,
+    tree: Callable[[Array], PyTree],
+    candidates: Array,
+    keys: Key,
+    kind: str,
+    chunk: int | None = None,
+    mesh: Mesh | None = None,
+) -> Array:
+    """Train with every candidate from every key, `chunk` of them side by side.
+
+    Args:
+      learner: candidate -> algorithm, such as `Plug(ppo, "objective")`.
+      task: what to train on.
+      tree: makes a candidate of a row.
+      candidates: f32[P, n].
+      keys: [P, S].
+      kind: "auc" or "final".
+      chunk, mesh: as for `in_chunks`.
+
+    Returns:
+      f32[P, S], how well each went; NaN where a training's loss or parameters stopped being finite.
+    """
+
+    def live(vector: Array, key: Key) -> Array:
+        key_env, key_train = jax.random.split(key)
+        env = task.env if task.redraw is None else task.redraw(key_env, task.env)
+        train = make_train(learner(tree(vector)), env, task.config, task.total_timesteps)
+        return score(*train(key_train), kind)
+
+    members = jnp.repeat(candidates, keys.shape[1], axis=0), keys.reshape(-1)
+    return in_chunks(live, members, chunk, mesh).reshape(keys.shape)
+
+
+def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None, mesh: Mesh | None = None) -> Array:
+    """Apply a function to each member, in one compiled loop over chunks of them.
+
+    Args:
+      function: of one member.
+      members: arrays with leading axis [M].
+      chunk: how many side by side; None: all, but on a CPU one by one, which is as fast there, and gives each the same
+        bits wherever it stands.
+      mesh: its axis "seed" divides the chunks among devices.
+
+    Returns:
+      [M, ...]. Where chunks do not divide M, the last ones are filled up with members that are thrown away.
+    """
+    count = jax.tree.leaves(members)[0].shape[0]
+    chunk = min(chunk or (1 if jax.default_backend() == "cpu" else count), count)
+    num_chunks = -(-count // chunk)
+    num_chunks = num_chunks if mesh is None else sharding.pad(num_chunks, mesh, "seed")
+    width = -(-count // num_chunks)
+    chosen = np.arange(num_chunks * width) % count
+    grouped = jax.tree.map(lambda x: x[chosen].reshape(num_chunks, width, *x.shape[1:]), members)
+
+    def together(*members: Any) -> Array:
+        if width == 1:
+            return function(*(jax.tree.map(lambda x: x[0], members)))[None]
+        return jax.vmap(function)(*members)
+
+    if mesh is None:
+        results = jax.lax.map(lambda members: together(*members), grouped)
+    else:
+        results = sharding.lanes(together, mesh, "seed", in_turn=True)(*grouped)
+    return results.reshape(-1, *results.shape[2:])[:count]
+
+
+def score(state: TrainState, metrics: Metrics, kind: str) -> Array:
+    """Return how well a training went, f32[]: a mean over updates of the latest known return of training episodes.
+
+    Args:
+      state, metrics: from `make_train`; metrics are f32[updates] each.
+      kind: "auc": over all updates, what came before the first episode's end counted as that one; "final": over the
+        last tenth.
+
+    Returns:
+      NaN if no episode ended, or one of the algorithm's own metrics was not finite at the end.
+    """
+    returns = metrics["episode_return"]
+    known = ~jnp.isnan(returns)
+    latest = jax.lax.cummax(jnp.where(known, jnp.arange(returns.size), jnp.argmax(known)))
+    held = returns[latest]
+    result = jnp.mean(held if kind == "auc" else held[-max(1, returns.size // LAST) :])
+    own = [values[-1] for name, values in metrics.items() if name not in state.vector.statistics.summary()]
+    return jnp.where(jnp.all(jnp.isfinite(jnp.stack(own))), result, jnp.nan)

@@ -1,0 +1,100 @@
+"""Running normalisation of observations and rewards, shared by all environments, kept in the agent's state."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.functional import masked
+from purerl.spaces import Space
+from purerl.types import Array, PyTree
+
+
+class RunningStatistics(NamedTuple):
+    """Mean and variance of all that was seen so far; leaves have the shape of one observation."""
+
+    samples: Array  # f32[], how many
+    mean: PyTree  # f32[...]
+    variance: PyTree  # f32[...]
+
+    @staticmethod
+    def create(struct: PyTree) -> "RunningStatistics":
+        """Return the statistics before anything was seen: mean 0, variance 1."""
+        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), struct)
+        ones = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, jnp.float32), struct)
+        return RunningStatistics(jnp.float32(0), zeros, ones)
+
+    def update(self, batch: PyTree, mask: Array | None = None) -> "RunningStatistics":
+        """Add a batch; its leading axes beyond an observation's are all samples, of which those in `mask` count.
+
+        Source: Chan, Golub and LeVeque (1983), the pairwise update of mean and variance.
+        """
+        leading = jax.tree.leaves(batch)[0].ndim - jax.tree.leaves(self.mean)[0].ndim
+        axes = tuple(range(leading))
+        if mask is None:
+            added = jnp.float32(jax.tree.leaves(batch)[0].size // max(jax.tree.leaves(self.mean)[0].size, 1))
+        else:
+            added = jnp.sum(mask, dtype=jnp.float32)
+        total = self.samples + added
+
+        def combine(mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
+            x = x.astype(jnp.float32)
+            delta = masked.mean(x, mask, axes) - mean
+            own = masked.variance(x, mask, axes) * added
+            squares = variance * self.samples + own + delta**2 * (self.samples * added / total)
+            return mean + delta * (added / total), squares / total
+
+        pairs = jax.tree.map(combine, self.mean, self.variance, batch)
+        mean, variance = jax.tree.transpose(jax.tree.structure(self.mean), jax.tree.structure((0, 0)), pairs)
+        updated = RunningStatistics(total, mean, variance)
+        if mask is None:
+            return updated
+        return jax.tree.map(lambda new, old: jnp.where(added > 0, new, old), updated, self)
+
+    def normalize(self, value: PyTree, limit: float = 10.0) -> PyTree:
+        """Return (value - mean) / std, float32, clipped to +-limit; integers and flags, such as legal actions, stay."""
+
+        def standardize(x: Array, mean: Array, variance: Array) -> Array:
+            if x.dtype != jnp.uint8 and not jnp.issubdtype(x.dtype, jnp.floating):
+                return x
+            return jnp.clip((x.astype(jnp.float32) - mean) * jax.lax.rsqrt(variance + 1e-8), -limit, limit)
+
+        return jax.tree.map(standardize, value, self.mean, self.variance)
+
+
+class RewardScale(NamedTuple):
+    """The running spread of discounted returns, by whose standard deviation rewards are divided."""
+
+    discounted: Array  # f32[B], of the running episodes
+    statistics: RunningStatistics  # of `discounted`, scalar
+
+    @staticmethod
+    def create(num_envs: int) -> "RewardScale":
+        """Return the scale before any reward."""
+        return RewardScale(jnp.zeros(num_envs), RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)))
+
+    def update(self, reward: Array, ended: Array, discount: Array | float, mask: Array | None = None) -> "RewardScale":
+        """Add a rollout: reward f32[T, B], ended bool[T, B], of which the steps in mask bool[T, B] count."""
+        if mask is not None:
+            reward = jnp.where(mask, reward, 0.0)
+
+        def step(discounted: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
+            discounted = discounted * discount + at[0]
+            return jnp.where(at[1], 0.0, discounted), discounted
+
+        discounted, seen = jax.lax.scan(step, self.discounted, (reward, ended))
+        return RewardScale(discounted, self.statistics.update(seen, mask))
+
+    def normalize(self, reward: Array, limit: float = 10.0) -> Array:
+        """Return reward / std of returns, clipped to +-limit."""
+        return jnp.clip(reward * jax.lax.rsqrt(self.statistics.variance + 1e-8), -limit, limit)
+
+
+def identity_or(statistics: RunningStatistics | None, value: PyTree) -> PyTree:
+    """Normalise by `statistics`, or return `value` as it is where there are none."""
+    return value if statistics is None else statistics.normalize(value)
+
+
+def observation_statistics(space: Space, wanted: bool) -> RunningStatistics | None:
+    """Return fresh statistics for a space, or None where they are not wanted."""
+    return RunningStatistics.create(space.struct) if wanted else None

@@ -1,0 +1,78 @@
+"""A JAX environment dressed as a host one: the host runtime then gives the same bits as the compiled loop."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl.host_environment import HostEnvironment, HostSource, HostStep
+from purerl.loop.vector import VectorEnvironment, vectorize
+from purerl.prng import convert
+from purerl.spaces import Space
+from purerl.types import Config, Environment, PyTree
+
+
+class Dressed(HostSource):
+    """A JAX environment as a source of host environments."""
+
+    def __init__(self, name: str, env: Environment, config: Config):
+        """Dress `env`; how episodes start is as the config says."""
+        self.id, self.env, self._config = name, env, config
+        self.parameters: dict[str, Any] = {}
+        self._vectors: dict[int, tuple[VectorEnvironment, Any, Any]] = {}
+
+    @property
+    def observation_space(self) -> Space:
+        """That of the environment."""
+        return self.env.observation_space
+
+    @property
+    def action_space(self) -> Space:
+        """That of the environment."""
+        return self.env.action_space
+
+    def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
+        """Make environments; they draw from the run's keys, so the seed is not looked at."""
+        return _DressedEnvironment(*self._programs(num_envs)[1:])
+
+    def snapshot_struct(self, num_envs: int) -> PyTree:
+        """Return the shapes of (state, observation)."""
+        vector = self._programs(num_envs)[0]
+        key = jax.eval_shape(lambda: convert(jax.random.key(0), self._config.prng))
+        return jax.eval_shape(vector.reset, key)
+
+    def _programs(self, num_envs: int) -> tuple[VectorEnvironment, Any, Any]:
+        if num_envs not in self._vectors:
+            vector = vectorize(self.env, num_envs, self._config.reset_policy, self._config.pool_size)
+
+            def step(state: PyTree, action: PyTree, keys: Any, t: Any) -> Any:
+                return vector.step(keys[t, 1], state, action)
+
+            self._vectors[num_envs] = vector, jax.jit(vector.reset), jax.jit(step)
+        return self._vectors[num_envs]
+
+
+class _DressedEnvironment(HostEnvironment):
+    """B of them; an episode begins in the step that ends one."""
+
+    def __init__(self, reset: Any, step: Any):
+        self._reset, self._step = reset, step
+        self._saved: Any = ()
+
+    def reset(self, key: Any) -> PyTree:
+        self._saved = self._reset(key)
+        return self._saved[1]
+
+    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+        state, observation, taken = self._step(self._saved[0], action, keys, np.int32(t))
+        self._saved = state, observation
+        reward, terminated, truncated = jax.device_get((taken.reward, taken.terminated, taken.truncated))
+        over = terminated | truncated
+        return HostStep(observation, reward, terminated, truncated, None, taken.observation, reward, over)
+
+    def snapshot(self) -> PyTree:
+        return self._saved
+
+    def restore(self, saved: PyTree) -> PyTree:
+        self._saved = saved
+        return saved[1]

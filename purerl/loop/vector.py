@@ -1,0 +1,146 @@
+"""Many instances of one environment, stepped together, each starting anew when its episode ends."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.agent_groups import group_rewards, mean_reward
+from purerl.errors import unknown
+from purerl.loop import resets
+from purerl.loop.metrics import EpisodeStatistics
+from purerl.loop.resets import Starts
+from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
+from purerl.wrappers import Redraw
+
+
+class VectorState(NamedTuple):
+    """The states of B environments and what their episodes were like."""
+
+    env_state: PyTree  # [B, ...]
+    episode_return: Array  # f32[B], of the running episodes; of several agents the mean
+    group_return: dict[str, Array]  # f32[B], of the running episodes, of each group's mean agent; {} for a single agent
+    episode_length: Array  # i32[B]
+    statistics: EpisodeStatistics  # of the episodes that ended
+    starts: Starts  # of the episodes to come
+
+
+def where(condition: Array, on_true: PyTree, on_false: PyTree) -> PyTree:
+    """Choose per environment between two trees with leading axis [B]; `condition` is bool[B]."""
+
+    def choose(x: Array, y: Array) -> Array:
+        return jnp.where(condition.reshape(condition.shape + (1,) * (x.ndim - condition.ndim)), x, y)
+
+    return jax.tree.map(choose, on_true, on_false)
+
+
+def _named(group_return: dict[str, Array]) -> dict[str, Array]:
+    """Return the groups' returns by the names that they have among an environment's own numbers."""
+    return {f"return_{group}": total for group, total in group_return.items()}
+
+
+@pytree
+class VectorEnvironment:
+    """`num_envs` instances of `env`."""
+
+    env: Any = number()
+    num_envs: int = static(default=1)
+    reset_policy: str = static(default="auto", choices=resets.POLICIES)
+    pool_size: int = static(default=1024, at_least=1)
+
+    def reset(self, key: Key) -> tuple[VectorState, PyTree]:
+        """Start an episode in every environment.
+
+        Returns:
+          (state, observation[B]).
+        """
+        coming, first = resets.create(self._start, self.num_envs, key, self.reset_policy, self.pool_size)
+        env_state, observation = self._seen(first)
+        step = jax.eval_shape(self._one_step, key, env_state)[1]
+        zeros = jnp.zeros(self.num_envs)
+        groups: list[str] = sorted(step.reward) if isinstance(step.reward, dict) else []
+        group_return = dict.fromkeys(groups, zeros)
+        statistics = EpisodeStatistics.clear(self.num_envs, tuple(sorted({**step.info, **_named(group_return)})))
+        return VectorState(env_state, zeros, group_return, zeros.astype(jnp.int32), statistics, coming), observation
+
+    def step(self, key: Key, state: VectorState, action: PyTree) -> tuple[VectorState, PyTree, TimeStep]:
+        """Step every environment; where an episode ends, start the next one.
+
+        Args:
+          key: one key for all.
+          state: from `reset` or `step`.
+          action: [B, ...].
+
+        Returns:
+          (state, observation[B] to act on next, TimeStep[B] whose observation is the true successor). The two
+          observations differ exactly where an episode ended.
+        """
+        keys = jax.random.split(key, self.num_envs)
+        env_state, step = jax.vmap(self.env.step)(keys, state.env_state, action)
+        if self._observes:  # from the state in memory: XLA would else compute the step anew for what is observed
+            env_state = jax.lax.optimization_barrier(env_state)
+            step = step._replace(observation=jax.vmap(self.env.observe)(env_state))
+        ended = step.terminated | step.truncated
+        coming, fresh = resets.take(self._start, state.starts, ended)
+        env_state, observation = self._seen(where(ended, fresh, (env_state, step.observation)[: len(fresh)]))
+        episode_return = state.episode_return + mean_reward(step.reward)
+        group_return = jax.tree.map(jnp.add, state.group_return, group_rewards(step.reward))
+        episode_length = state.episode_length + 1
+        info = {**step.info, **_named(group_return)}
+        statistics = state.statistics.add(ended, episode_return, episode_length, info)
+        state = VectorState(
+            env_state,
+            jnp.where(ended, 0.0, episode_return),
+            jax.tree.map(lambda total: jnp.where(ended, 0.0, total), group_return),
+            jnp.where(ended, 0, episode_length),
+            statistics,
+            coming,
+        )
+        return state, observation, step
+
+    def _start(self, key: Key) -> tuple[PyTree, ...]:
+        """Return what a start holds: (state, observation), or (state,) where the environment observes states."""
+        start = self.env.reset(key)
+        return start[:1] if self._observes else start
+
+    def _seen(self, start: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
+        """Return (state, observation)[B] of what starts hold."""
+        return (start[0], jax.vmap(self.env.observe)(start[0])) if self._observes else (start[0], start[1])
+
+    @property
+    def _observes(self) -> bool:
+        return type(self.env).observe is not Environment.observe and self.env.observing_is_cheap
+
+    def _one_step(self, key: Key, env_state: PyTree) -> tuple[PyTree, TimeStep]:
+        first = jax.tree.map(lambda x: x[0], env_state)
+        return self.env.step(key, first, self.env.action_space.sample(key))
+
+
+def vectorize(
+    env: Environment,
+    num_envs: int,
+    reset_policy: str = "auto",
+    pool_size: int = 1024,
+    redraw: Callable[[Key, Environment], Environment] | None = None,
+) -> VectorEnvironment:
+    """Return `num_envs` instances of `env` that start anew by themselves.
+
+    Its `step` returns the observation to act on next and, apart from it, the true successor of every step, so that an
+    algorithm can bootstrap from where a time limit cut an episode off.
+
+    Args:
+      env: one environment; its fields may be traced.
+      num_envs: B.
+      reset_policy: "auto", "spare", "always" or "pool": see `purerl.loop.resets`.
+      pool_size: how many starts a "pool" has.
+      redraw: (key, env) -> env: the parameters of the next episode, drawn anew at each reset for each instance.
+
+    Raises:
+      InputError: for an unknown policy.
+    """
+    if reset_policy not in resets.POLICIES:
+        raise unknown("reset policy", reset_policy, resets.POLICIES)
+    if redraw is not None:
+        env = Redraw(env=env, redraw=redraw)
+    return VectorEnvironment(env=env, num_envs=num_envs, reset_policy=reset_policy, pool_size=pool_size)

@@ -1,0 +1,138 @@
+"""Q networks: values of every action, or their distributions; plain, dueling or noisy."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from purerl.networks.encoder import NetworkConfig
+from purerl.networks.torsos import ACTIVATIONS, Torso, dense, split_mask, without_mask
+from purerl.spaces import Space
+from purerl.types import Array, Key, PyTree
+
+
+class NoisyDense(nn.Module):
+    r"""A dense layer whose weights are noisy: y = (w + sigma_w e_out e_in^T) x + b + sigma_b e_out.
+
+    The noise is f(e) = sgn(e) sqrt|e| of normal draws, one per input and one per output, from the generator "noise";
+    without that generator it is 0.
+
+    Source: Fortunato et al. (2018), arXiv:1706.10295, factorised noise.
+    """
+
+    features: int
+    sigma: float = 0.5
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Map f32[..., n] -> [..., features]."""
+        size = x.shape[-1]
+        bound = 1.0 / math.sqrt(size)
+        spread = nn.initializers.constant(self.sigma * bound)
+
+        def start(key: Key, shape: tuple[int, ...]) -> Array:
+            return jax.random.uniform(key, shape, jnp.float32, -bound, bound)
+
+        weight, bias = self.param("kernel", start, (size, self.features)), self.param("bias", start, (self.features,))
+        weight_spread = self.param("kernel_spread", spread, (size, self.features))
+        bias_spread = self.param("bias_spread", spread, (self.features,))
+        if self.has_rng("noise"):
+            normal = jax.random.normal(self.make_rng("noise"), (size + self.features,))
+            noise = jnp.sign(normal) * jnp.sqrt(jnp.abs(normal))
+            weight = weight + weight_spread * noise[:size, None] * noise[size:]
+            bias = bias + bias_spread * noise[size:]
+        return x.astype(self.dtype) @ weight.astype(self.dtype) + bias.astype(self.dtype)
+
+
+class QHead(nn.Module):
+    r"""Features to Q values, f32[..., n] -> f32[..., num_actions], or [..., num_actions, num_atoms].
+
+    Dueling: Q = V + A - mean A, from two streams with a hidden layer each (Wang et al., 2016, arXiv:1511.06581).
+    """
+
+    num_actions: int
+    num_atoms: int | None = None
+    hidden_size: int | None = None  # of a hidden layer before the outputs
+    dueling: bool = False
+    noisy: bool = False
+    activation: str = "relu"
+    dtype: Any = jnp.float32
+    initializer: str = "orthogonal"
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Apply one stream, or two."""
+        atoms = self.num_atoms or 1
+        q = self._stream(x, self.num_actions * atoms)
+        q = q.reshape(*q.shape[:-1], self.num_actions, atoms)
+        if self.dueling:
+            value = self._stream(x, atoms)[..., None, :]
+            q = value + q - jnp.mean(q, axis=-2, keepdims=True)
+        return q if self.num_atoms else q[..., 0]
+
+    def _stream(self, x: Array, num_outputs: int) -> Array:
+        if self.hidden_size is not None:
+            x = ACTIVATIONS[self.activation](self._dense(self.hidden_size, 2**0.5)(x))
+        return self._dense(num_outputs, 1.0)(x).astype(jnp.float32)
+
+    def _dense(self, features: int, scale: float) -> nn.Module:
+        if self.noisy:
+            return NoisyDense(features, dtype=self.dtype)
+        return dense(features, scale, self.dtype, self.initializer)
+
+
+class _TorsoAndHead(nn.Module):
+    torso: nn.Module
+    head: nn.Module
+
+    def __call__(self, observation: PyTree) -> Array:
+        return self.head(self.torso(observation))
+
+
+class QNetwork(NamedTuple):
+    """Q values as pure functions; one of your own with these two can take its place."""
+
+    init: Callable[[Key], PyTree]  # key -> params
+    apply: Callable[..., Array]
+    # (params, observation[..., *], noise: key or None) -> f32[..., num_actions] or [..., num_actions, num_atoms]
+
+
+def q_network(
+    space: Space,
+    num_actions: int,
+    config: NetworkConfig,
+    num_atoms: int | None = None,
+    dueling: bool = False,
+    noisy: bool = False,
+) -> QNetwork:
+    """Return a Q network for an observation space; a legal-action mask in the observation is not looked at.
+
+    The last of `config.hidden_sizes` belongs to the head where that is dueling or noisy, to the torso otherwise.
+    """
+    dtype = jnp.dtype(config.precision)
+    in_head = dueling or noisy
+    sizes = config.hidden_sizes
+    torso = Torso(
+        without_mask(space),
+        config.network,
+        sizes[:-1] if in_head else sizes,
+        config.activation,
+        config.layer_norm,
+        dtype,
+        config.initializer,
+    )
+    hidden_size = sizes[-1] if in_head else None
+    head = QHead(num_actions, num_atoms, hidden_size, dueling, noisy, config.activation, dtype, config.initializer)
+    network = _TorsoAndHead(torso, head)
+
+    def apply(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:
+        rngs = {} if noise is None else {"noise": noise}
+        q = network.apply({"params": params}, split_mask(observation)[0], rngs=rngs)
+        assert isinstance(q, jax.Array)
+        return q
+
+    return QNetwork(lambda key: network.init(key, split_mask(space.zeros())[0])["params"], apply)

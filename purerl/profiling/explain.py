@@ -1,0 +1,248 @@
+"""What a run will cost before it runs: a short trial of it, taken apart, and of what might make it faster."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from purerl.devices import memory
+from purerl.devices.memory import nbytes
+from purerl.errors import InputError
+from purerl.loop.train import TrainState, collect, make_trainer
+from purerl.prng import convert
+from purerl.profiling import kernels
+from purerl.profiling.flops import operations
+from purerl.run import policies
+from purerl.run.config import Settings
+from purerl.run.plan import environment_of
+from purerl.types import Config
+
+PEAK_SIZE = 2048  # of the matrices whose product is the machine's peak
+
+
+class Part(NamedTuple):
+    """A part of a run, per environment step."""
+
+    name: str
+    operations: float  # arithmetic operations
+    seconds: float
+
+
+class Option(NamedTuple):
+    """Another setting, tried."""
+
+    flags: str  # as on the command line
+    steps_per_second: float  # of all agents together
+
+
+class Explanation(NamedTuple):
+    """What a run will cost."""
+
+    num_updates: int
+    steps_per_update: int
+    parts: tuple[Part, ...]  # environment, policy, learning
+    agent: dict[str, int]  # bytes, by the agent's own names
+    environments: int  # bytes of their states
+    rollout: int  # bytes
+    program: int  # bytes that a call of the compiled update takes, all of these included
+    compile_seconds: float
+    steps_per_second: float
+    peak: float  # operations/s of a float32 matrix product on this machine
+    options: tuple[Option, ...]  # the fastest first
+    gpu: kernels.GPUProgram | None  # an update of one agent on an H200; None without its compiler
+
+
+class Trial(NamedTuple):
+    """A compiled update that was tried."""
+
+    compiled: Any
+    state: TrainState  # after enough updates that learning has begun
+    compile_seconds: float
+    seconds: float  # per update
+
+
+def explain(run: Settings) -> Explanation:
+    """Try a run for a moment.
+
+    Raises:
+      InputError: if the run is not possible.
+    """
+    env = environment_of(run)
+    factory, config = policies.assemble(run, env)
+    trainer = make_trainer(factory, env, config)
+    config = _short_wait(config)
+    trial = _try(factory, env, config, run.options.seeds)
+    steps = config.steps_per_update * run.options.seeds
+    one = jax.eval_shape(trainer.init, jax.random.key(0))
+    key = convert(jax.random.key(0), config.prng)
+
+    def rollout(state: TrainState) -> Any:
+        return collect(*trainer.collecting, state, key, config.rollout_length)
+
+    def environment_alone(state: TrainState) -> Any:
+        action = jax.vmap(env.action_space.sample)(jax.random.split(key, config.num_envs))
+
+        def step(carry: tuple, key: Any) -> tuple[tuple, Any]:
+            vector, _ = carry
+            vector, observation, taken = trainer.collecting[1].step(key, vector, action)
+            return (vector, observation), taken
+
+        return jax.lax.scan(step, (state.vector, state.observation), jax.random.split(key, config.rollout_length))
+
+    acting, stepping = (_seconds(jax.jit(jax.vmap(f)), trial.state) for f in (rollout, environment_alone))
+    act_operations, step_operations = operations(rollout, one), operations(environment_alone, one)
+    all_operations = operations(trainer.step, one)
+    per_step = config.steps_per_update
+    seconds = (stepping, max(acting - stepping, 0.0), max(trial.seconds - acting, 0.0))
+    counts = (step_operations, act_operations - step_operations, all_operations - act_operations)
+    named = zip(("environment", "policy", "learning"), counts, seconds, strict=True)
+    return Explanation(
+        int(config.total_timesteps) // per_step,
+        per_step,
+        tuple(Part(name, count / per_step, time / steps) for name, count, time in named),
+        {name: nbytes(part) for name, part in _named(one.agent).items()},
+        nbytes(one.vector),
+        nbytes(jax.eval_shape(rollout, one)[1]),
+        memory.needed(trial.compiled),
+        trial.compile_seconds,
+        steps / trial.seconds,
+        matmul_peak(),
+        _options(factory, env, config, run.options.seeds),
+        None if kernels.unavailable() else kernels.compile_update(factory, env, config),
+    )
+
+
+def matmul_peak() -> float:
+    """Return operations/s of a float32 product of two 2048 x 2048 matrices, the best of several."""
+    a = jax.random.normal(jax.random.key(0), (PEAK_SIZE, PEAK_SIZE))
+    return 2 * PEAK_SIZE**3 / _seconds(jax.jit(lambda x: x @ x), a)
+
+
+def _short_wait(config: Any) -> Any:
+    """Return the config with learning from the start on, so that a trial of a moment sees it."""
+    if not hasattr(config, "learning_starts"):
+        return config
+    least = max(config.batch_size, config.num_envs * (getattr(config, "sequence_length", 1) + config.n_step))
+    return dataclasses.replace(config, learning_starts=min(config.learning_starts, 4 * least))
+
+
+def _try(factory: Any, env: Any, config: Config, seeds: int) -> Trial:
+    trainer = make_trainer(factory, env, config)
+    began = time.perf_counter()
+    init = jax.jit(jax.vmap(trainer.init))
+    state = init(jax.random.split(jax.random.key(0), seeds))
+    compiled = jax.jit(jax.vmap(lambda state: trainer.step(state)), donate_argnums=0).lower(state).compile()
+    compile_seconds = time.perf_counter() - began
+    warm = math.ceil(getattr(config, "learning_starts", 0) / config.steps_per_update) + 1
+    seconds, total, best = 0.0, 0, math.inf
+    while total < warm + 3 or seconds < 1.0:  # at least a second of updates that learn
+        began = time.perf_counter()
+        state, _ = jax.block_until_ready(compiled(state))
+        total += 1
+        if total > warm:
+            seconds += time.perf_counter() - began
+            best = min(best, time.perf_counter() - began)
+    return Trial(compiled, state, compile_seconds, best)
+
+
+def _seconds(function: Callable[..., Any], *args: Any, least: float = 1.0) -> float:
+    """Return the seconds of a call after the first, the best of as many as fit into `least` seconds."""
+    jax.block_until_ready(function(*args))
+    total, best = 0.0, math.inf
+    while total < least:
+        began = time.perf_counter()
+        jax.block_until_ready(function(*args))
+        best = min(best, time.perf_counter() - began)
+        total += time.perf_counter() - began
+    return best
+
+
+def _named(agent: Any) -> dict[str, Any]:
+    if isinstance(agent, dict):
+        return agent
+    return agent._asdict() if hasattr(agent, "_asdict") else {"agent": agent}
+
+
+def _options(factory: Any, env: Any, config: Any, seeds: int) -> tuple[Option, ...]:
+    """Try settings that often help; some change what is learnt."""
+    changes: list[tuple[int, dict[str, Any]]] = [(seeds, {"num_envs": 4 * config.num_envs})]
+    if getattr(config, "num_minibatches", 1) % 2 == 0:
+        changes.append((seeds, {"num_minibatches": config.num_minibatches // 2}))
+    if hasattr(config, "num_gradient_steps"):
+        more = {"num_gradient_steps": 4 * config.num_gradient_steps, "rollout_length": 4 * config.rollout_length}
+        changes.append((seeds, more))
+    changes.append((8 * seeds, {}))
+    tried = []
+    for count, change in changes:
+        try:
+            other = dataclasses.replace(config, **change)
+            trial = _try(factory, env, other, count)
+        except InputError:  # the change contradicts another setting
+            continue
+        flags = [f"--{name.replace('_', '-')} {value}" for name, value in change.items()]
+        flags += [f"--seeds {count}"] if count != seeds else []
+        tried.append(Option(" ".join(flags), other.steps_per_update * count / trial.seconds))
+    return tuple(sorted(tried, key=lambda option: -option.steps_per_second))
+
+
+def lines(run: Settings, found: Explanation) -> list[str]:
+    """Return an explanation as lines of text."""
+    total = sum(part.seconds for part in found.parts)
+    all_operations = sum(part.operations for part in found.parts)
+    rate = found.steps_per_second
+    timesteps = found.num_updates * found.steps_per_update * run.options.seeds
+    agents = f"{run.options.seeds} agents" if run.options.seeds > 1 else "one agent"
+    share = all_operations * rate / found.peak
+    names = ", ".join(f"{name} {_size(count)}" for name, count in found.agent.items() if count)
+    out = [
+        f"{run.algorithm} on {run.environment}: {agents}, {found.num_updates:,} updates of {found.steps_per_update:,} "
+        f"environment steps, on {jax.devices()[0].device_kind}",
+        "",
+        f"{'per environment step':22}{'operations':>12}{'time':>12}{'share':>8}",
+    ]
+    for part in found.parts:
+        shown = (_count(part.operations), f"{part.seconds * 1e6:.3g} us", f"{100 * part.seconds / total:.0f}%")
+        out.append(f"  {part.name:20}{shown[0]:>12}{shown[1]:>12}{shown[2]:>8}")
+    out += [
+        f"  {'total':20}{_count(all_operations):>12}{total * 1e6:>9.3g} us",
+        "",
+        f"compilation   {found.compile_seconds:.1f} s",
+        f"speed         {rate:,.0f} environment steps/s, so {timesteps:,} take {_duration(timesteps / rate)}; "
+        f"{100 * share:.0f}% of this machine's float32 matrix products ({found.peak / 1e9:,.0f} G/s)",
+        f"memory        {_size(found.program)} for the program; per agent: {names}, environments "
+        f"{_size(found.environments)}, rollout {_size(found.rollout)}",
+        *([] if found.gpu is None else [_kernels(found.gpu, found.steps_per_update)]),
+        "",
+        "what would be faster, tried for a moment (all but --seeds change what is learnt):",
+    ]
+    width = max((len(option.flags) for option in found.options), default=0)
+    out += [f"  {o.flags:{width}}  {o.steps_per_second / rate:5.2f}x" for o in found.options]
+    return out
+
+
+def _kernels(program: kernels.GPUProgram, steps: int) -> str:
+    allowed = steps / (program.kernels * kernels.MICROSECONDS * 1e-6)
+    return (
+        f"on an H200    {program.kernels:,} kernels in {program.launches:,} launches per update, by its compiler: at "
+        f"{kernels.MICROSECONDS} us each {_count(allowed)} environment steps/s of one agent, at most"
+    )
+
+
+def _count(number: float) -> str:
+    for unit, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            return f"{number / size:.3g} {unit}"
+    return f"{number:.3g}"
+
+
+def _size(number: float) -> str:
+    return f"{_count(number)}B" if number >= 1e3 else f"{number:.0f} B"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,217 @@
+"""What a program is on a GPU, told by the compiler without one: kernels per turn of a loop, and graph launches.
+
+With JAX's CUDA plugin (`purerl[gpu-compile]`) JAX compiles for a GPU that is only described. An NVIDIA H200 is
+described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip there is no autotuning, and sorts
+are of a slower form. Kernels are the cost of small programs: a dependent one takes two to three microseconds.
+"""
+
+import contextlib
+import importlib.util
+import re
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from purerl.loop.train import make_trainer
+from purerl.types import AlgorithmFactory, Config, Environment
+from purerl.xla import backend
+
+MICROSECONDS = 2.5  # of a dependent kernel
+NO_KERNEL = {  # operations that are none
+    "parameter",
+    "tuple",
+    "get-tuple-element",
+    "bitcast",
+    "constant",
+    "after-all",
+    "partition-id",
+    "replica-id",
+}
+OPTIONS = {
+    **backend.GRAPHS,
+    "xla_gpu_autotune_level": 0,
+    "xla_dump_hlo_as_text": True,
+}
+# Of each number type, by its code in XLA: clock in GHz, units per core, operations per clock.
+SCALAR = ((4, 1.98, 64, 1), (8, 1.98, 64, 1), (10, 1.98, 128, 2), (11, 1.98, 128, 1), (12, 1.98, 64, 1))
+MATRIX = ((2, 1.83, 4, 1024), (6, 1.83, 4, 1024), (10, 1.83, 4, 512), (11, 1.83, 4, 256), (12, 1.98, 4, 32))
+H200 = """
+gpu_device_info {
+  threads_per_block_limit: 1024 threads_per_warp: 32 threads_per_core_limit: 2048
+  shared_memory_per_block: 49152 shared_memory_per_core: 233472 shared_memory_per_block_optin: 232448
+  core_count: 132 fpus_per_core: 128 clock_rate_ghz: 1.98
+  block_dim_limit_x: 2147483647 block_dim_limit_y: 65535 block_dim_limit_z: 65535
+  thread_dim_limit_x: 1024 thread_dim_limit_y: 1024 thread_dim_limit_z: 64
+  memory_bandwidth: 4800000000000 l2_cache_size: 52428800 device_memory_size: 151397597184
+  registers_per_core_limit: 65536 registers_per_block_limit: 65536 device_address_bits: 64
+  cuda_compute_capability { major: 9 feature_extension: ACCELERATED_FEATURES }
+  scalar_unit_description { %s } matrix_unit_description { %s }
+  device_vendor: "NVIDIA Corporation" name: "NVIDIA H200 141GB HBM3e"
+  driver_version: "13.0.0" runtime_version: "13.0.0" compile_time_toolkit_version: "13.0.0"
+  dnn_version: "9.10.0" cub_version: "3.1.2"
+}
+platform_name: "CUDA" device_description_str: "NVIDIA H200 141GB HBM3e"
+dnn_version_info { major: 9 minor: 10 } runtime_version { major: 13 minor: 0 patch: 0 }
+"""
+
+
+class Loop(NamedTuple):
+    """A loop of a compiled program."""
+
+    trips: int | None  # how often it turns, where the compiler knows
+    kernels: int  # of a turn, loops within left out
+    depth: int  # of loops around it
+
+
+class GPUProgram(NamedTuple):
+    """A program compiled for a GPU."""
+
+    loops: tuple[Loop, ...]  # in their order
+    outside: int  # kernels outside of loops
+    launches: int  # of CUDA graphs, kernels alone and loops that the host turns
+
+    @property
+    def kernels(self) -> int:
+        """Return the kernels of a run; a loop of unknown length turns once."""
+        return self.outside + sum((loop.trips or 1) * loop.kernels for loop in self.loops)
+
+
+def unavailable() -> str | None:
+    """Return why there is no compiler for a GPU here, or None if there is one."""
+    if not any(importlib.util.find_spec(f"jax_cuda{major}_plugin") for major in (13, 12)):
+        return "JAX's CUDA plugin is not installed (pip install 'purerl[gpu-compile]')"
+    try:
+        _chip()
+    except NotImplementedError:
+        return "JAX's CUDA plugin did not start, as happens where there is no GPU: set JAX_PLATFORMS=cpu"
+    return None
+
+
+def compile_update(factory: AlgorithmFactory, env: Environment, config: Config) -> GPUProgram:
+    """Compile an update of one agent, its rollout included, for one H200."""
+    with backend.traced_for("gpu"):
+        trainer = make_trainer(factory, env, config)
+        return compile_for_gpu(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
+
+
+def compile_for_gpu(function: Callable[..., Any], *args: Any) -> GPUProgram:
+    """Compile a function for one H200.
+
+    Args:
+      function: traceable by JAX.
+      args: its arguments, or their shapes.
+    """
+    from jax.experimental import topologies
+
+    mesh = topologies.make_mesh(_chip(), (1,), ("chip",))
+    there = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    shapes = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there), args)
+    with tempfile.TemporaryDirectory() as folder, _uncached(), backend.traced_for("gpu"):
+        compiled = jax.jit(function).lower(*shapes).compile(compiler_options=OPTIONS | {"xla_dump_to": folder})
+        plans = sorted(Path(folder).glob("*thunk_sequence*.txt"), key=lambda path: ("after_thunk" in path.name, path))
+        return read(compiled.as_text() or "", plans[-1].read_text())
+
+
+def _chip() -> Any:
+    """Return the described H200."""
+    from jax.experimental import topologies
+
+    rates = [
+        " ".join(
+            f"rate_infos {{ key: {k} value {{ clock_rate_ghz: {c} units_per_core: {u} ops_per_clock: {o} }} }}"
+            for k, c, u, o in units
+        )
+        for units in (SCALAR, MATRIX)
+    ]
+    return topologies.get_topology_desc(platform="cuda", target_config=H200 % tuple(rates), topology="1x1x1")
+
+
+@contextlib.contextmanager
+def _uncached() -> Any:
+    """Compile anew, as a program from the cache comes without its plan."""
+    name = "jax_enable_compilation_cache"
+    before = getattr(jax.config, name)
+    jax.config.update(name, False)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def read(program: str, plan: str) -> GPUProgram:
+    """Count in the text of an optimised program, and in the plan by which it is launched."""
+    bodies, entry = _computations(program)
+    loops: list[Loop] = []
+
+    def count(name: str, depth: int) -> int:
+        kernels = 0
+        for line in bodies[name]:
+            operation = _operation(line)
+            if operation == "while":
+                body = re.search(r"body=%?([\w.\-]+)", line)
+                trips = re.search(r'known_trip_count":\{"n":"(\d+)"', line)
+                assert body is not None
+                place = len(loops)
+                inside = count(body[1], depth + 1)
+                loops.insert(place, Loop(int(trips[1]) if trips else None, inside, depth))
+            elif operation in ("call", "conditional"):
+                called = re.findall(r"(?:to_apply=|branch_computations=\{|, )%?([\w.\-]+)(?=[,}]|$)", line)
+                kernels += max((count(other, depth) for other in called if other in bodies), default=0)
+            elif operation not in NO_KERNEL:
+                kernels += 1
+        return kernels
+
+    outside = count(entry, 0)
+    return GPUProgram(tuple(loops), outside, _launches(plan, [loop.trips or 1 for loop in loops if loop.depth == 0]))
+
+
+def _computations(program: str) -> tuple[dict[str, list[str]], str]:
+    """Return (the operations of each computation, the name of the first to run)."""
+    bodies: dict[str, list[str]] = {}
+    current, entry = "", ""
+    for line in program.splitlines():
+        head = re.match(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .*\{", line)
+        if head:
+            current = head[2]
+            bodies[current] = []
+            entry = current if head[1] else entry
+        elif line.startswith("}"):
+            current = ""
+        elif current and " = " in line:
+            bodies[current].append(line.split(" = ", 1)[1])
+    return bodies, entry
+
+
+def _operation(line: str) -> str:
+    """Return the name of an operation, of `type name(...)`; the type may be a tuple of types."""
+    rest = re.sub(r"/\*.*?\*/", "", line)
+    depth = 0
+    for place, sign in enumerate(rest):
+        depth += (sign in "({[") - (sign in ")}]")
+        if sign == " " and depth == 0:
+            return rest[place + 1 :].split("(")[0].strip()
+    return rest
+
+
+def _launches(plan: str, trips: list[int]) -> int:
+    """Return what the host launches: each step of the plan, and each turn of what is in a loop outside of a graph.
+
+    A loop within such a loop counts as one launch per turn of the outer one.
+    """
+    total, turns, in_body, remaining = 0, 0, False, list(trips)
+    for line in plan.splitlines():
+        step = re.match(r"^( *)\d+: (k\w+)", line)
+        if step is None:
+            in_body = line.strip() == "body:"
+            continue
+        if not step[1]:
+            turns = remaining.pop(0) if step[2] == "kWhile" else 0
+            total += step[2] != "kWhile"
+        elif len(step[1]) == 4 and turns and in_body:
+            total += turns
+        elif len(step[1]) == 4 and not turns and step[2] == "kWhile":
+            remaining.pop(0)  # in a graph
+    return total

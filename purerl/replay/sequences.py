@@ -1,0 +1,239 @@
+"""Sequence replay: runs of steps with the recurrent memory they began with, drawn by priority.
+
+Each rollout is kept as one chunk per environment. The memory is stored where a chunk begins, so sequences begin there.
+An observation is stored once: the successor of a chunk's last step is the next chunk's first, and one more observation
+per chunk holds the true successor of the first step at which an episode ended in it (of the last step if none did).
+Of stacked frames a step keeps the newest; the others of a chunk's first observation are kept with the chunk.
+"""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.errors import InputError
+from purerl.replay import frames
+from purerl.replay.prioritized import NOWHERE, SumTree
+from purerl.replay.sizes import check_memory
+from purerl.replay.uniform import Replay
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
+
+
+class Chunks(NamedTuple):
+    """K chunks of T steps of B environments. Place p, i32, means the sequence that begins at chunk p // B of p % B."""
+
+    observation: PyTree  # [K, B, T, ...], the newest frame of a stack
+    before: PyTree  # [K, B, ...], the other frames of stacks in the chunk's first observation
+    action: PyTree  # [K, B, T, ...]
+    reward: Array  # f32[K, B, T]
+    terminated: Array  # bool[K, B, T]
+    truncated: Array  # bool[K, B, T]
+    mask: Array  # bool[K, B, T], which steps count
+    successor: PyTree  # [K, B, ...], after the first ending in the chunk, or after its last step
+    memory: PyTree  # [K, B, ...], before the chunk's first step
+    largest: Array  # f32[K, B], |TD error| over the chunk when it was recorded
+    mean: Array  # f32[K, B]
+    tree: SumTree  # priority^exponent of the sequences
+    head: Array  # i32[], the chunk that the next rollout goes to
+    added: Array  # i32[], chunks so far
+
+
+class Sequences(NamedTuple):
+    """N drawn sequences of L steps; time first."""
+
+    observation: PyTree  # [L, N, ...]
+    action: PyTree  # [L, N, ...]
+    reward: Array  # f32[L, N]
+    terminated: Array  # bool[L, N]
+    truncated: Array  # bool[L, N]
+    mask: Array  # bool[L, N], which steps count
+    successor: PyTree  # [L / T, N, ...], one per chunk
+    memory: PyTree  # [N, ...]
+    weight: Array  # f32[N]
+    place: Array  # i32[N]
+
+
+class SequenceSizes(NamedTuple):
+    """How long things are, in steps of one environment."""
+
+    capacity: int  # steps of all environments together
+    num_envs: int
+    chunk: int  # T: steps between two stored memories
+    burn_in: int  # a multiple of T
+    train: int  # a multiple of T
+
+    @property
+    def length(self) -> int:
+        """Chunks in a sequence."""
+        return (self.burn_in + self.train) // self.chunk
+
+    @property
+    def num_chunks(self) -> int:
+        """Chunks of each environment that are kept."""
+        return -(-self.capacity // (self.num_envs * self.chunk))
+
+
+def nbytes(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree) -> int:
+    """Return how many bytes the replay takes; `memory` is the recurrent memory of B environments."""
+    state = jax.eval_shape(lambda: create(spec, sizes, memory))
+    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+
+
+def create(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree) -> Chunks:
+    """Return an empty replay."""
+    shape = (sizes.num_chunks, sizes.num_envs)
+    zeros = lambda tree, *lead: jax.tree.map(lambda leaf: jnp.zeros((*shape, *lead, *leaf.shape), leaf.dtype), tree)
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), memory)
+    number, flag = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.bool_)
+    older = jax.eval_shape(
+        lambda x: frames.older(frames.depths(spec.observation_space), x), spec.observation_space.struct
+    )
+    return Chunks(
+        zeros(frames.stored(spec.observation_space), sizes.chunk),
+        zeros(older),
+        zeros(spec.action_space.struct, sizes.chunk),
+        zeros(number, sizes.chunk),
+        zeros(flag, sizes.chunk),
+        zeros(flag, sizes.chunk),
+        zeros(flag, sizes.chunk),
+        zeros(spec.observation_space.struct),
+        zeros(one),
+        zeros(number),
+        zeros(number),
+        SumTree.create(math.prod(shape)),
+        jnp.int32(0),
+        jnp.int32(0),
+    )
+
+
+def sequences(
+    spec: EnvironmentSpec,
+    sizes: SequenceSizes,
+    memory: PyTree,
+    batch_size: int,
+    *,
+    exponent: Array | float = 0.9,
+    correction: Array | float = 0.6,
+    mix: Array | float = 0.9,
+) -> Replay:
+    r"""Return a prioritised replay of `Sequences of burn_in + train steps.
+
+        p = mix max_t |delta_t| + (1 - mix) mean_t |delta_t|, over the steps that are trained on
+        P(i) = p_i^alpha / sum_k p_k^alpha,  w_i = P(i)^-beta / max_j w_j
+
+    Args:
+      spec: the environment's spaces.
+      sizes: how much is kept and how long a sequence is.
+      memory: the recurrent memory of B environments, for its shapes.
+      batch_size: sequences per draw.
+      exponent: alpha.
+      correction: beta.
+      mix: between the largest and the mean error.
+
+    Returns:
+      A replay whose `add` takes rollouts with extras["td_error"] f32[T, B], for the first priorities, and whose
+      `update` takes the priorities p, f32[N].
+
+    Raises:
+      InputError: if the sizes do not fit one another or the memory there is.
+
+    Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning".
+    """
+    _check(spec, sizes, memory, batch_size)
+    kept, num_envs, length = sizes.num_chunks, sizes.num_envs, sizes.length
+    burned = sizes.burn_in // sizes.chunk
+    env, depth = jnp.arange(num_envs, dtype=jnp.int32), frames.depths(spec.observation_space)
+
+    def add(state: Chunks, rollout: Rollout) -> Chunks:
+        at = state.head
+        put = lambda xs, x: jax.tree.map(lambda s, v: s.at[at].set(v), xs, x)
+        by_env = lambda tree: jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)
+        ended = rollout.ended
+        mask = jnp.ones_like(ended) if rollout.mask is None else rollout.mask
+        first = jnp.where(jnp.any(ended, axis=0), jnp.argmax(ended, axis=0), sizes.chunk - 1)
+        successor = jax.tree.map(lambda x: x[first, env], rollout.next_observation)
+        error = jnp.abs(rollout.extras["td_error"])
+        largest, mean = put(state.largest, jnp.max(error, axis=0)), put(state.mean, jnp.mean(error, axis=0))
+        # The sequence that ends with this chunk is whole now; the one that began where the chunk went is no more.
+        begin = (at - length + 1) % kept
+        trained = (begin + burned + jnp.arange(length - burned, dtype=jnp.int32)) % kept
+        priority = mix * jnp.max(largest[trained], axis=0) + (1.0 - mix) * jnp.mean(mean[trained], axis=0)
+        whole = jnp.where(state.added + 1 >= length, begin * num_envs + env, NOWHERE)
+        tree = state.tree.set(at * num_envs + env, jnp.zeros(num_envs))
+        return Chunks(
+            put(state.observation, by_env(frames.newest(depth, rollout.observation))),
+            put(state.before, frames.older(depth, jax.tree.map(lambda x: x[0], rollout.observation))),
+            put(state.action, by_env(rollout.action)),
+            put(state.reward, by_env(rollout.reward)),
+            put(state.terminated, by_env(rollout.terminated)),
+            put(state.truncated, by_env(rollout.truncated)),
+            put(state.mask, by_env(mask)),
+            put(state.successor, successor),
+            put(state.memory, rollout.memory),
+            largest,
+            mean,
+            tree.set(whole, _power(priority, exponent)),
+            (at + 1) % kept,
+            state.added + 1,
+        )
+
+    def sample(state: Chunks, key: Key) -> Sequences:
+        place = state.tree.draw(key, batch_size)
+        chosen, which = place % num_envs, place // num_envs
+        chunk = (which + jnp.arange(length, dtype=jnp.int32)[:, None]) % kept  # [L / T, N]
+        priority = state.tree.at(place)
+        weight = jnp.where(priority > 0.0, (priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -correction, 0.0)
+
+        def steps(storage: Array) -> Array:
+            drawn = jnp.moveaxis(storage[chunk, chosen], 2, 1)  # [L / T, T, N, ...]
+            return drawn.reshape(-1, *drawn.shape[2:])
+
+        def observations() -> PyTree:
+            of = lambda tree: jax.tree.map(lambda x: x[chunk, chosen].reshape(-1, *x.shape[2:]), tree)
+            ended = of(state.terminated) | of(state.truncated)
+            whole = frames.unroll(depth, of(state.observation), of(state.before), ended)  # [L / T x N, T, ...]
+            apart = lambda x: jnp.moveaxis(x.reshape(length, batch_size, *x.shape[1:]), 2, 1)
+            return jax.tree.map(lambda x: apart(x).reshape(-1, batch_size, *x.shape[2:]), whole)
+
+        return Sequences(
+            observations(),
+            jax.tree.map(steps, state.action),
+            steps(state.reward),
+            steps(state.terminated),
+            steps(state.truncated),
+            steps(state.mask),
+            jax.tree.map(lambda x: x[chunk, chosen], state.successor),
+            jax.tree.map(lambda x: x[which, chosen], state.memory),
+            weight,
+            place,
+        )
+
+    def update(state: Chunks, batch: Sequences, priority: Array) -> Chunks:
+        place = jnp.where(batch.weight > 0.0, batch.place, NOWHERE)
+        return state._replace(tree=state.tree.set(place, _power(priority, exponent)))
+
+    return Replay(lambda: create(spec, sizes, memory), add, sample, update)
+
+
+def _power(priority: Array, exponent: Array | float) -> Array:
+    return (priority + 1e-6) ** exponent
+
+
+def _check(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree, batch_size: int) -> None:
+    if sizes.burn_in % sizes.chunk or sizes.train % sizes.chunk:
+        raise InputError(
+            f"burn_in {sizes.burn_in} and sequence_length {sizes.train} must be multiples of rollout_length "
+            f"{sizes.chunk}: sequences begin where a recurrent state is stored"
+        )
+    if sizes.length > sizes.num_chunks:
+        raise InputError(
+            f"a sequence of {sizes.burn_in} + {sizes.train} steps is longer than an environment's share of the replay, "
+            f"{sizes.num_chunks * sizes.chunk}"
+        )
+    if batch_size > sizes.num_chunks * sizes.num_envs:
+        raise InputError(
+            f"batch_size {batch_size} is larger than the sequences that the replay holds, "
+            f"{sizes.num_chunks * sizes.num_envs}"
+        )
+    check_memory(nbytes(spec, sizes, memory), sizes.capacity)

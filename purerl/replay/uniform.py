@@ -1,0 +1,310 @@
+"""Replay: steps kept in arrays and drawn from at random, as pure functions.
+
+Each environment has a ring of rows. A step takes one row and holds its observation once: its successor is the row that
+follows. Where a time limit cut an episode off, one more row holds the true final observation, and no transition starts
+there. The successor of a terminated step is never looked at, as its value is 0. Of stacked frames a row holds the
+newest (see `purerl.replay.frames`).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.replay import frames
+from purerl.replay.sizes import check_memory, check_sizes
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
+
+# A row's flag: nothing special, or how the episode ended there, or that no transition starts there.
+GOING, TERMINATED, TRUNCATED, NO_START = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
+TRIES = 4  # draws per sample, of which the first that starts a transition is taken
+
+
+class Storage(NamedTuple):
+    """R rows of B environments. Place p, i32, means row p // B of environment p % B."""
+
+    observation: PyTree  # [R, B, ...], in the environment's own dtypes; the newest frame of a stack
+    action: PyTree  # [R, B, ...]
+    reward: Array  # f32[R, B]
+    flag: Array  # u8[R, B]
+    head: Array  # i32[B], the row that the next step goes to; until then it holds the last step's successor
+    filled: Array  # i32[], rows that hold something in any environment
+    age: PyTree  # u8[R, B], steps since the episode began, at most as many as a stack goes back; () without stacks
+    running: PyTree  # i32[B], likewise, of the step to come
+
+
+class Transitions(NamedTuple):
+    """N drawn transitions, each of up to n steps."""
+
+    observation: PyTree  # [N, ...]
+    action: PyTree  # [N, ...]
+    reward: Array  # f32[N], the discounted sum of the rewards of its steps
+    discount: Array  # f32[N], of the value of `next_observation`: discount^steps, 0 where the task ended
+    next_observation: PyTree  # [N, ...], the true successor of its last step
+    weight: Array  # f32[N], of its loss; 0 for a draw that found nothing
+    place: Array  # i32[N], where it starts
+
+
+class Replay(NamedTuple):
+    """What an algorithm needs of a replay; one of your own with these four functions can take its place."""
+
+    init: Callable[[], Any]  # () -> state, empty
+    add: Callable[[Any, Rollout], Any]  # (state, rollout[T, B]) -> state
+    sample: Callable[[Any, Key], Any]  # (state, key) -> `Transitions`, or what the algorithm learns from, with `weight`
+    update: Callable[[Any, Any, Array], Any]  # (state, what was drawn, its |TD error| f32[N]) -> state
+    # in `update` a weight of 0 says that a draw does not count
+
+
+def num_rows(capacity: int, num_envs: int, depth: int = 1) -> int:
+    """Return the rows of one environment's ring.
+
+    They are its share of `capacity`, the head, which is always being filled, and what the oldest stack goes back.
+    """
+    return -(-capacity // num_envs) + depth
+
+
+def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
+    """Return how many bytes a replay of `capacity` steps takes."""
+    depth = frames.deepest(frames.depths(spec.observation_space))
+    leaves = jax.tree.leaves((frames.stored(spec.observation_space), spec.action_space.struct))
+    step = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) + 4 + 1 + (depth > 1)  # with reward, flag and age
+    return num_rows(capacity, num_envs, depth) * num_envs * step
+
+
+def create(spec: EnvironmentSpec, capacity: int, num_envs: int) -> Storage:
+    """Return an empty storage for `capacity` steps of `num_envs` environments together."""
+    depth = frames.deepest(frames.depths(spec.observation_space))
+    shape = (num_rows(capacity, num_envs, depth), num_envs)
+    zeros = lambda struct: jax.tree.map(lambda leaf: jnp.zeros(shape + leaf.shape, leaf.dtype), struct)
+    return Storage(
+        zeros(frames.stored(spec.observation_space)),
+        zeros(spec.action_space.struct),
+        jnp.zeros(shape),
+        jnp.full(shape, NO_START),
+        jnp.zeros(num_envs, jnp.int32),
+        jnp.int32(0),
+        jnp.zeros(shape, jnp.uint8) if depth > 1 else (),
+        jnp.zeros(num_envs, jnp.int32) if depth > 1 else (),
+    )
+
+
+def add(state: Storage, rollout: Rollout, depth: PyTree = None) -> Storage:
+    """Write a rollout over the oldest rows; `depth` says which observations are stacks, see `frames.depths`.
+
+    Returns:
+      The storage, of which a row per step that counts and one more per truncation are new. Under jit it is changed in
+      place if the old one is donated or carried by a scan.
+
+    Raises:
+      InputError: if the rollout, all truncated, would not fit.
+    """
+    return write(state, rollout, depth)[0]
+
+
+def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Storage, Array, Array]:
+    """As `add`, and tell where.
+
+    Returns:
+      (storage, the places of the steps i32[T, B], the places where no step starts any more i32[T or more, B]: those of
+      successors written apart, R x B or more where there is none).
+    """
+    length, num_envs = rollout.reward.shape
+    rows = state.flag.shape[0]
+    if rows < 2 * length + 1:
+        raise InputError(
+            f"the replay holds {(rows - 1) * num_envs} steps; with rollouts of {length} x {num_envs} steps it must "
+            f"hold at least {2 * length * num_envs}"
+        )
+    counts = jnp.ones_like(rollout.truncated) if rollout.mask is None else rollout.mask
+    final = rollout.truncated & counts
+    taken = counts.astype(jnp.int32) + final.astype(jnp.int32)
+    row = state.head + jnp.cumsum(taken, axis=0) - taken
+    added = jnp.sum(taken, axis=0)
+    filled = jnp.minimum(jnp.maximum(state.filled, jnp.max(state.head + added) + 1), rows)
+    row = jnp.where(row >= rows, row - rows, row)
+    following = jnp.where(row + 1 >= rows, row + 1 - rows, row + 1)
+    # The last step's successor goes to the head, so that the step can be drawn at once.
+    newest = (jnp.arange(length) == length - 1)[:, None]
+    apart = jnp.where(final | newest & counts, following, rows)
+    row = jnp.where(counts, row, rows)
+    env = jnp.arange(num_envs, dtype=jnp.int32)
+
+    def put(storage: Array, at: Array, values: Array) -> Array:
+        return storage.at[at, env].set(values, mode="drop")
+
+    kept = lambda tree: tree if depth is None else frames.newest(depth, tree)
+    observation = jax.tree.map(lambda xs, x: put(xs, row, x), state.observation, kept(rollout.observation))
+    observation = jax.tree.map(lambda xs, x: put(xs, apart, x), observation, kept(rollout.next_observation))
+    flag = jnp.where(rollout.terminated, TERMINATED, jnp.where(rollout.truncated, TRUNCATED, GOING))
+    head = state.head + added
+    head = jnp.where(head >= rows, head - rows, head)
+    age, running, void = state.age, state.running, apart
+    if depth is not None:
+        back = frames.deepest(depth) - 1
+        age_now, running = frames.ages(running, rollout.ended, counts)
+        clipped = lambda steps: jnp.minimum(steps, back).astype(jnp.uint8)
+        age, running = put(put(age, row, clipped(age_now)), apart, clipped(age_now + 1)), jnp.minimum(running, back)
+        oldest = head + jnp.any(apart == head, axis=0).astype(jnp.int32)  # the head may hold the newest successor
+        void = jnp.concatenate([apart, _cut(age, oldest, back)])
+    state = Storage(
+        observation,
+        jax.tree.map(lambda xs, x: put(xs, row, x), state.action, rollout.action),
+        put(state.reward, row, rollout.reward),
+        put(put(state.flag, row, flag), void, jnp.full(void.shape, NO_START)),
+        head,
+        filled,
+        age,
+        running,
+    )
+    return state, row * num_envs + env, void * num_envs + env
+
+
+def _cut(age: Array, oldest: Array, back: int) -> Array:
+    """Return the rows whose stacks go back beyond the oldest row, i32[back, B]; R where a stack is whole."""
+    rows = age.shape[0]
+    after = jnp.arange(back, dtype=jnp.int32)[:, None]
+    row = (oldest + after) % rows
+    return jnp.where(jnp.take_along_axis(age, row, axis=0).astype(jnp.int32) > after, row, rows)
+
+
+def draw(state: Storage, key: Key, batch_size: int) -> Array:
+    """Draw places uniformly, with replacement, in time and memory of O(batch_size).
+
+    A draw that hits a row where no transition starts is repeated, at most `TRIES` times in all; the last draw stands.
+
+    Returns:
+      i32[batch_size].
+    """
+    span = (state.filled * state.flag.shape[1]).astype(jnp.uint32)
+    words = jax.random.bits(key, (TRIES, batch_size), jnp.uint32)
+    place = scaled(words, span).astype(jnp.int32)
+    attempt = jnp.arange(TRIES, dtype=jnp.int32)[:, None]
+    rank = jnp.where(_at(state.flag, place) != NO_START, attempt, 2 * TRIES - attempt)
+    # A reduction, as it is computed once: selections would be made anew, words and all, for every array that is read
+    # at these places, nine times as slow on a CPU.
+    return jax.lax.reduce((rank, place), (np.int32(2 * TRIES), np.int32(0)), _lower, (0,))[1]
+
+
+def _lower(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
+    """Return the (rank, place) of lower rank, elementwise."""
+    take = one[0] <= other[0]
+    return jnp.where(take, one[0], other[0]), jnp.where(take, one[1], other[1])
+
+
+def gather(
+    state: Storage,
+    place: Array,
+    weight: Array | float,
+    discount: Array | float,
+    n_step: int = 1,
+    depth: PyTree = None,
+) -> Transitions:
+    r"""Assemble the transitions that start at given places.
+
+        reward = sum_{k < m} discount^k r_{t+k};  discount = discount^m (1 - terminated_{t+m-1})
+
+    with m = n_step, or less where the episode ended before; the successor is that of the last of the m steps.
+
+    Args:
+      state: the storage.
+      place: i32[N], the starts.
+      weight: f32[N] or a scalar; the transitions' is 0 where none starts, or its last steps are still to come.
+      discount: per step.
+      n_step: the most steps of a transition.
+      depth: which observations are stacks, see `frames.depths`; None: none is.
+    """
+    rows, num_envs = state.flag.shape
+    step = lambda at: jnp.where(at >= (rows - 1) * num_envs, at - (rows - 1) * num_envs, at + num_envs)
+    last, flag, reward = place, _at(state.flag, place), _at(state.reward, place)
+    factor = jnp.full(place.shape, discount, jnp.float32)
+    for _ in range(n_step - 1):
+        going = flag == GOING
+        last = jnp.where(going, step(last), last)
+        flag = _at(state.flag, last)
+        reward = reward + jnp.where(going, factor * _at(state.reward, last), 0.0)
+        factor = jnp.where(going, factor * discount, factor)
+    take = lambda tree, at: jax.tree.map(lambda xs: _at(xs, at), tree)
+
+    def seen(at: Array) -> PyTree:
+        if depth is None:
+            return take(state.observation, at)
+        return frames.assemble(depth, state.observation, state.age, at, num_envs)
+
+    return Transitions(
+        seen(place),
+        take(state.action, place),
+        reward,
+        jnp.where(flag == TERMINATED, 0.0, factor),
+        seen(step(last)),
+        jnp.where(flag == NO_START, 0.0, weight),
+        place,
+    )
+
+
+def _at(storage: Array, place: Array) -> Array:
+    """Return what lies at places: [R, B, ...] -> [..., ...]."""
+    return jnp.take(storage.reshape(-1, *storage.shape[2:]), place, axis=0, mode="clip")
+
+
+def uniform(
+    spec: EnvironmentSpec,
+    capacity: int,
+    num_envs: int,
+    batch_size: int,
+    discount: Array | float = 0.99,
+    n_step: int = 1,
+) -> Replay:
+    """Return a replay that draws all its steps with equal probability.
+
+    Args:
+      spec: the environment's spaces.
+      capacity: steps of all environments together.
+      num_envs: B.
+      batch_size: transitions per draw.
+      discount: per step.
+      n_step: steps per transition.
+
+    Raises:
+      InputError: if it does not fit in memory or a batch or n-step transition does not fit in it.
+    """
+    check(spec, capacity, num_envs, batch_size, n_step)
+    depth = stacks(spec)
+
+    def sample(state: Storage, key: Key) -> Transitions:
+        return gather(state, draw(state, key, batch_size), 1.0, discount, n_step, depth)
+
+    return Replay(
+        lambda: create(spec, capacity, num_envs),
+        lambda state, rollout: add(state, rollout, depth),
+        sample,
+        lambda state, transitions, td_error: state,
+    )
+
+
+def stacks(spec: EnvironmentSpec) -> PyTree:
+    """Return `frames.depths` of the observations, or None where nothing is stacked."""
+    depth = frames.depths(spec.observation_space)
+    return depth if frames.deepest(depth) > 1 else None
+
+
+def check(
+    spec: EnvironmentSpec, capacity: int, num_envs: int, batch_size: int, n_step: int, needed: int | None = None
+) -> None:
+    """Hold the sizes of a replay to one another and to the memory there is; `needed` bytes, if not `nbytes`.
+
+    Raises:
+      InputError: naming the size and what is allowed.
+    """
+    check_sizes(capacity, num_envs, batch_size, n_step)
+    check_memory(needed or nbytes(spec, capacity, num_envs), capacity)
+
+
+def scaled(words: Array, n: Array) -> Array:
+    """Return floor(words n / 2^32), uint32: uniform words become uniform integers below n, without a division."""
+    low, half = np.uint32(0xFFFF), np.uint32(16)
+    a, b, c, d = words >> half, words & low, n >> half, n & low
+    middle = a * d + ((b * d) >> half)
+    return a * c + (middle >> half) + ((b * c + (middle & low)) >> half)

@@ -1,0 +1,178 @@
+"""Who is better: the final returns of several runs, with the certainty that their seeds allow."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from purerl import stats
+from purerl.errors import InputError
+from purerl.run import metrics_csv, plot, summary
+from purerl.run.config import read_toml
+
+ENOUGH = 5  # seeds below which an interval says little
+KEY = 0
+
+
+class Contender(NamedTuple):
+    """One run."""
+
+    name: str
+    task: str
+    returns: np.ndarray  # f64[seeds], final evaluations of the seeds that finished
+    columns: dict[str, np.ndarray]  # of metrics.csv
+
+    @property
+    def center(self) -> float:
+        """The interquartile mean; the mean of fewer than four, where nothing would be cut."""
+        return float(stats.iqm(self.returns))
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Its 95% interval; None for one seed."""
+        if len(self.returns) < 2:
+            return None
+        low, high = stats.bootstrap_interval(jax.random.key(KEY), self.returns)
+        return float(low), float(high)
+
+
+class Duel(NamedTuple):
+    """A run against another; intervals are 95% ones."""
+
+    better: Contender
+    worse: Contender
+    difference: float  # of the interquartile means
+    difference_interval: tuple[float, float]
+    probability: float  # that a seed of `better` beats one of `worse`
+    probability_interval: tuple[float, float]
+    seeds_needed: float  # of each, to tell their means apart with a power of 80%
+
+    @property
+    def certain(self) -> bool:
+        """Whether there are enough seeds and the interval of the difference does not hold 0."""
+        few = min(len(self.better.returns), len(self.worse.returns)) < ENOUGH
+        return not few and not self.difference_interval[0] <= 0.0 <= self.difference_interval[1]
+
+
+def load(folder: Path) -> Contender:
+    """Return a run from its folder.
+
+    Raises:
+      InputError: if it is no finished run, or no seed finished.
+    """
+    if not (folder / "config.toml").is_file():
+        raise InputError(f"there is no run in {folder}")
+    if not (folder / "summary.json").is_file():
+        raise InputError(f"{folder} has no summary.json yet: its run has not finished")
+    found = summary.read(folder / "summary.json")
+    returns = np.array([value for value in found["final_return"]["per_seed"] if value is not None], np.float64)
+    if not returns.size:
+        raise InputError(f"no seed of {folder} finished")
+    task = str(read_toml(folder / "config.toml").get("environment", ""))
+    return Contender(folder.name, task, returns, metrics_csv.read(folder / "metrics.csv"))
+
+
+def duel(a: Contender, b: Contender) -> Duel | None:
+    """Compare two runs; None where one has a single seed, so that nothing can be said."""
+    better, worse = (a, b) if a.center >= b.center else (b, a)
+    x, y = better.returns, worse.returns
+    if min(len(x), len(y)) < 2:
+        return None
+    interval = lambda statistic: stats.bootstrap_interval(jax.random.key(KEY), x, y, statistic=statistic)
+    low, high = interval(_gap)
+    low_p, high_p = interval(stats.probability_of_improvement)
+    return Duel(
+        better,
+        worse,
+        better.center - worse.center,
+        (float(low), float(high)),
+        float(stats.probability_of_improvement(x, y)),
+        (float(low_p), float(high_p)),
+        float(stats.seeds_needed(x, y)),
+    )
+
+
+_gap = partial(stats.difference, statistic=stats.iqm)
+
+
+def verdict(found: Duel | None, a: Contender, b: Contender) -> str:
+    """Say in a sentence who wins, by how much, and how certain that is."""
+    if found is None:
+        one = min(a, b, key=lambda run: len(run.returns))
+        return f"{a.name} and {b.name}: {one.name} has one seed, so nothing can be said; train with --seeds 10"
+    low, high = found.difference_interval
+    by = f"by {found.difference:.4g} (95% interval {low:.4g} .. {high:.4g})"
+    chance = f"one of its seeds wins with probability {found.probability:.0%}"
+    few = min(len(a.returns), len(b.returns))
+    if found.certain:
+        return f"{found.better.name} beats {found.worse.name} {by}; {chance}"
+    needed = (
+        "" if np.isinf(found.seeds_needed) else f"; about {max(found.seeds_needed, ENOUGH):.0f} seeds each would tell"
+    )
+    if few < ENOUGH:
+        told = f"too few seeds ({few}; at least {ENOUGH} are needed) to say that"
+        return f"{told} {found.better.name} beats {found.worse.name} {by}{needed}"
+    return f"{found.better.name} and {found.worse.name} cannot be told apart: the first leads {by}{needed}"
+
+
+def rank(folders: Sequence[Path]) -> list[Contender]:
+    """Return the runs, the best one first.
+
+    Raises:
+      InputError: if they are on different tasks, or one cannot be read.
+    """
+    runs = [load(folder) for folder in folders]
+    for run in runs[1:]:
+        if run.task != runs[0].task:
+            raise InputError(f"{run.name} is on {run.task}, {runs[0].name} on {runs[0].task}: returns do not compare")
+    if len({run.name for run in runs}) < len(runs):
+        runs = [run._replace(name=str(folder)) for run, folder in zip(runs, folders, strict=True)]
+    return sorted(runs, key=lambda run: -run.center)
+
+
+def table(runs: Sequence[Contender]) -> list[tuple[str, ...]]:
+    """Return per run: name, seeds, IQM, its interval, mean, worst and best seed, area under the curve."""
+    rows = []
+    for run in runs:
+        ends = run.interval
+        cells = [run.name, str(len(run.returns)), f"{run.center:.5g}"]
+        cells += [f"{ends[0]:.5g} .. {ends[1]:.5g}" if ends else "-", f"{run.returns.mean():.5g}"]
+        rows.append((*cells, f"{run.returns.min():.5g} .. {run.returns.max():.5g}", f"{area(run):.5g}"))
+    return rows
+
+
+def area(run: Contender) -> float:
+    """Return the mean height of the training curves, averaged over the seeds; NaN without a curve."""
+    curves = [pair for pair in metrics_csv.by_seed(run.columns, "episode_return").values() if len(pair[0]) > 1]
+    return float(np.mean([stats.area_under_curve(x, y) for x, y in curves])) if curves else float("nan")
+
+
+def draw(runs: Sequence[Contender], path: Path) -> None:
+    """Write the picture: learning curves, and each run's final returns with the interval of their centre.
+
+    Raises:
+      InputError: if it cannot be written.
+    """
+    figure = plot.new_figure(11, 4.8)
+    curves, finals = figure.subplots(1, 2, width_ratios=(3, 2))
+    for i, run in enumerate(runs):
+        plot.curve(curves, run.columns, f"C{i % 10}", run.name)
+        _final(finals, run, len(runs) - 1 - i, f"C{i % 10}")
+    plot.label_curves(curves)
+    curves.legend(frameon=False, loc="best")
+    curves.set_title(runs[0].task)
+    finals.set_yticks(range(len(runs)), [run.name for run in reversed(runs)])
+    finals.set_ylim(-0.6, len(runs) - 0.4)
+    finals.set_xlabel("final return: seeds, IQM and its 95% interval")
+    plot.tidy(finals)
+    plot.save(figure, path)
+
+
+def _final(axes: Any, run: Contender, row: int, color: str) -> None:
+    axes.plot(run.returns, np.full(len(run.returns), row), "o", color=color, alpha=0.35, markersize=5)
+    if run.interval:
+        axes.plot(run.interval, (row, row), color=color, linewidth=3)
+    axes.plot(run.center, row, "D", color=color, markersize=8, markeredgecolor="white")

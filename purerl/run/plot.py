@@ -1,0 +1,167 @@
+"""Learning curves of runs."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.run import metrics_csv
+from purerl.run.config import read_toml
+
+GRID = 200  # points of a curve
+
+
+def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) -> np.ndarray:
+    """Return curves at common points, f64[seeds, points]: straight between their own, NaN outside."""
+    lines = [np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves.values() if len(x)]
+    return np.array(lines) if lines else np.empty((0, len(grid)))
+
+
+def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+    """Return (center, low, high, name of the center) over seeds, each f64[points].
+
+    From four seeds on the center is the interquartile mean; below that it is the mean, as nothing would be cut. The
+    band is the 95% bootstrap interval, or the range of two or three seeds.
+    """
+    robust = values.shape[0] >= 4
+    center, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
+    counts = np.sum(~np.isnan(values), axis=0)
+    for count in np.unique(counts[counts > 0]):
+        at = counts == count
+        known = np.sort(values[:, at], axis=0)[:count]  # NaN comes last
+        if robust:
+            center[at], low[at], high[at] = _robust(known, values.shape[1])
+        else:
+            center[at], low[at], high[at] = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
+    return center, low, high, "IQM, 95% interval" if robust else "mean, range"
+
+
+def _robust(known: np.ndarray, size: int) -> np.ndarray:
+    """Return f64[3, points]: interquartile mean and interval of f64[seeds, points], compiled for `size` points."""
+    import jax
+
+    from purerl import stats
+
+    def at_point(scores: jax.Array) -> tuple[jax.Array, ...]:
+        return stats.iqm(scores), *stats.bootstrap_interval(jax.random.key(0), scores, resamples=400)
+
+    filled = np.resize(known.T, (size, len(known)))
+    return np.array(jax.jit(jax.vmap(at_point))(filled))[:, : known.shape[1]]
+
+
+def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = "") -> None:
+    """Draw one run: training returns as a line with a band over seeds, evaluations as dots.
+
+    Args:
+      axes: of matplotlib.
+      columns: from `log.read`.
+      color: of the run.
+      label: its name in the legend; without one the legend says what line and dots are.
+    """
+    training = metrics_csv.by_seed(columns, "episode_return")
+    grid = np.linspace(0, columns["env_steps"].max(), GRID)
+    values = on_grid(training, grid)
+    seeds = values.shape[0]
+    if seeds:
+        center, low, high, how = center_and_interval(values)
+        how = f" ({how} of {seeds} seeds)" if seeds > 1 else ""
+        axes.plot(grid, center, color=color, linewidth=1.8, label=(label or "training episodes") + how)
+        if seeds > 1:
+            axes.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)
+        if 1 < seeds <= 20:
+            for x, y in training.values():
+                axes.plot(x, y, color=color, linewidth=0.5, alpha=0.25)
+    evaluated = [pair for pair in metrics_csv.by_seed(columns, "evaluation_return").values() if len(pair[0])]
+    if evaluated:
+        points = sorted(set(np.concatenate([x for x, _ in evaluated]).tolist()))
+        means = [np.mean(np.concatenate([y[x == point] for x, y in evaluated])) for point in points]
+        dots = {"marker": "o", "markersize": 4.5, "markeredgecolor": "white", "linestyle": "none"}
+        axes.plot(points, means, color=color, label=None if label else "evaluation, greedy (mean)", **dots)
+
+
+def draw(
+    runs: Sequence[tuple[str, dict[str, np.ndarray]]],
+    title: str,
+    path: Path,
+    levels: Mapping[str, float] = MappingProxyType({}),
+) -> None:
+    """Write the picture of one or several runs.
+
+    Args:
+      runs: (name, columns) each.
+      title: above it.
+      path: where to; its ending says which format.
+      levels: returns to compare with, by name, drawn as dotted lines.
+
+    Raises:
+      InputError: if it cannot be written.
+    """
+    figure = new_figure(8, 4.8)
+    axes = figure.add_subplot()
+    for i, (name, columns) in enumerate(runs):
+        curve(axes, columns, f"C{i % 10}", name if len(runs) > 1 else "")
+    if len(runs) > 1:
+        axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
+    for name, level in levels.items():
+        axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
+    axes.set_title(title)
+    label_curves(axes)
+    axes.legend(frameon=False, loc="best")
+    save(figure, path)
+
+
+def new_figure(width: float, height: float) -> Any:
+    """Return an empty figure of matplotlib, in inches, that needs no screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def tidy(axes: Any) -> None:
+    """Give axes a light grid and no frame."""
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def label_curves(axes: Any) -> None:
+    """Name the axes of learning curves."""
+    from matplotlib.ticker import EngFormatter
+
+    axes.set_xlabel("environment steps of each seed")
+    axes.set_ylabel("episode return (sum of rewards)")
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    axes.set_xlim(left=0)
+    tidy(axes)
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure; the path's ending says which format.
+
+    Raises:
+      InputError: if it cannot be written.
+    """
+    try:
+        figure.savefig(path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {path}: {error}") from None
+
+
+def plot_run(folder: Path, path: Path | None = None) -> Path:
+    """Write a run's curve.png; return where it is."""
+    path = path or folder / "curve.png"
+    table = read_toml(folder / "config.toml")
+    title = f"{str(table.get('algorithm', '')).upper()} on {table.get('environment', folder.name)}"
+    draw([(folder.name, metrics_csv.read(folder / "metrics.csv"))], title, path)
+    return path
+
+
+def plot_runs(folders: Sequence[Path], path: Path) -> Path:
+    """Write one picture of several runs; return where it is."""
+    draw([(folder.name, metrics_csv.read(folder / "metrics.csv")) for folder in folders], "Learning curves", path)
+    return path

@@ -1,0 +1,123 @@
+"""The policies of a run in an environment of several agents: from its settings to the config of `multi_agent`.
+
+By default each group has a policy of its own, all by the run's algorithm and config. A group's own settings
+(`--set GROUP.NAME=VALUE`, `[groups.GROUP]` in TOML) are fields of its config, or one of
+
+    algorithm = NAME     another algorithm, with that one's defaults
+    policy = GROUP       the policy of another group
+    frozen = true        do not learn; frozen = "random": act at random; frozen = RUN: act as a trained run's agent
+    start = RUN          begin with a trained run's agent, and learn on
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl import agent_groups, registry
+from purerl.errors import InputError, unknown
+from purerl.multi_agent.joint import SHARED, Policy, multi_agent, policies_for
+from purerl.multi_agent.self_play import self_play, self_play_config
+from purerl.run.config import Settings, coerce, hints
+from purerl.types import Algorithm, Environment, EnvironmentSpec
+
+WORDS = ("algorithm", "policy", "frozen", "start")
+TAKEN = tuple(name for name in SHARED if name != "discount")  # all policies of a run share these
+
+
+def assemble(run: Settings, env: Environment) -> tuple[Callable[..., Algorithm], Any]:
+    """Return (factory, config) of a run: its algorithm's, or those of its policies where there are groups of agents.
+
+    Raises:
+      InputError: for settings of groups that there are not, or that cannot be.
+    """
+    factory, _ = registry.algorithm(run.algorithm)
+    names = agent_groups.sizes(env)
+    if run.options.self_play:
+        if run.groups:
+            raise InputError("self-play has one policy for both groups: set it for the run, not by group")
+        return self_play, self_play_config(factory, run.config, run.options.self_play)
+    for group in run.groups:
+        if not names:
+            raise InputError(f"{run.environment} has a single agent: there is no group '{group}' to set anything of")
+        if group not in names:
+            raise unknown(f"group of {run.environment}", group, names)
+    if not names:
+        return factory, run.config
+    owners = {group: _owner(group, run.groups.get(group, {}), names) for group in names}
+    policies = {}
+    for name in sorted(set(owners.values())):
+        if owners[name] != name:
+            raise InputError(f"group '{name}' lends its policy, so it cannot take that of '{owners[name]}'")
+        mine = tuple(group for group in names if owners[group] == name)
+        policies[name] = _policy(run, name, run.groups.get(name, {}), mine)
+    return multi_agent, policies_for(env, factory, run.config, **policies)
+
+
+def _owner(group: str, own: Mapping[str, Any], names: Mapping[str, int]) -> str:
+    owner = own.get("policy", group)
+    if owner not in names:
+        raise unknown(f"group in {group}.policy", str(owner), names)
+    if owner != group and len(own) > 1:
+        others = ", ".join(name for name in own if name != "policy")
+        raise InputError(f"group '{group}' has the policy of '{owner}': set {others} there")
+    return owner
+
+
+def _policy(run: Settings, name: str, own: Mapping[str, Any], mine: tuple[str, ...]) -> Policy:
+    factory, config = registry.algorithm(run.algorithm)[0], run.config
+    frozen, agent = own.get("frozen", False), None
+    if frozen == "random":
+        return Policy(algorithm=at_random, config=config, groups=mine, frozen=True)
+    source = frozen if isinstance(frozen, str) else own.get("start")
+    if source is not None:
+        factory, config, agent = _trained(Path(str(source)), name)
+    if "algorithm" in own:
+        factory, config_class = registry.algorithm(str(own["algorithm"]))
+        config = config_class()
+    known, changes = hints(type(config)), {}
+    for field, value in own.items():
+        if field in WORDS:
+            continue
+        if field in TAKEN:
+            raise InputError(f"{name}.{field}: all policies of a run share {field}; set it for the run")
+        if field not in known:
+            raise unknown(f"setting of {name}", field, [*WORDS, *(other for other in known if other not in TAKEN)])
+        changes[field] = coerce(value, known[field], f"{name}.{field}")
+    config = dataclasses.replace(config, **changes)
+    return Policy(algorithm=factory, config=config, groups=mine, frozen=bool(frozen), agent=agent)
+
+
+def _trained(folder: Path, name: str) -> tuple[Any, Any, Any]:
+    """Return (factory, config, agent) of the policy that a run trained under a name, or of the only one it has."""
+    from purerl.run.trained_run import load_run  # which makes a plan, and so comes back here
+
+    run = load_run(folder)
+    agent = run.agent(int(np.argmin(run.failed)))
+    factory, config = assemble(run.settings, run.plan.env)
+    if factory is not multi_agent:
+        return factory, config, jax.device_get(agent)
+    if name not in config.policies and len(config.policies) > 1:
+        raise unknown(f"policy of {folder}", name, config.policies)
+    found = name if name in config.policies else next(iter(config.policies))
+    policy = config.policies[found]
+    return policy.algorithm, policy.config, jax.device_get(agent[found])
+
+
+def at_random(spec: EnvironmentSpec, config: Any) -> Algorithm:
+    """Return the algorithm that draws every action, of the legal ones where a mask says which, and never learns."""
+
+    def act(agent: Any, memory: Any, key: Any, observation: Any, explore: bool) -> tuple[Any, Any, Any]:
+        num = jax.tree.leaves(observation)[0].shape[0]
+        return (
+            jax.vmap(lambda key, seen: agent_groups.draw(spec.action_space, key, seen))(
+                jax.random.split(key, num), observation
+            ),
+            memory,
+            (),
+        )
+
+    return Algorithm(lambda key: (), lambda num_envs: (), act, lambda agent, key, rollout: (agent, {}))

@@ -1,0 +1,253 @@
+"""A run's compiled programs: start, advance by any number of updates, evaluate. All seeds are one program.
+
+The config and the environment are arguments: one compilation, and one entry of the compilation cache, serves all their
+numbers and every number of updates.
+"""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from purerl.devices.sharding import lanes, pad, place, resize, sharding
+from purerl.loop.evaluate import Evaluation, evaluate
+from purerl.loop.interval import Interval
+from purerl.loop.train import PER_ENVIRONMENT, Trainer, TrainState, make_trainer
+from purerl.prng import is_key
+from purerl.types import AlgorithmFactory, Array, Config, Environment, Metrics, PyTree
+from purerl.xla import backend
+
+EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
+SMALL = 300_000  # numbers in a run's state
+_EVALUATION = np.uint32(0x6576616C)  # sets the keys of evaluations apart from those of training
+
+CAUSES = {
+    1: "the loss or its gradient overflowed: learning_rate may be too high or max_grad_norm too large",
+    2: "the environment gave a reward that is not finite",
+    3: "the environment gave an observation that is not finite",
+}
+
+
+class Progress(NamedTuple):
+    """A run between two chunks; all but the two counts of updates have a leading axis of seeds."""
+
+    state: TrainState
+    interval: Interval  # since the last row of metrics
+    failed_at: Array  # i32[], the first update whose metrics were not finite; 0: none
+    cause: Array  # i32[], a key of CAUSES
+
+
+SEED_AXES = Progress(TrainState(0, 0, 0, 0, 0, None), Interval(None, 0, 0), 0, 0)  # type: ignore[arg-type]
+
+
+class Program(NamedTuple):
+    """Compiled for one algorithm, shape of config and environment, number of seeds and mesh."""
+
+    init: Callable[[], Progress]
+    advance: Callable[[Progress, int, bool], tuple[Progress, dict[str, np.ndarray]]]
+    # (progress, number of updates, forget the interval first?) -> (progress, the interval's means, f32[seeds] each)
+    evaluate: Callable[[PyTree, int, int], Evaluation]
+    # (agent, number of updates, part) -> NumPy arrays [seeds, EVALUATION_BATCH]
+    close: Callable[[], None] = lambda: None  # release what host environments hold
+
+
+class Functions(NamedTuple):
+    """The functions behind a `Program`, jitted but not compiled, and what they are called with."""
+
+    init: Any
+    advance: Any
+    evaluate: Any
+    seeds: np.ndarray  # u32[lanes]: beyond the run's own, lanes that fill the mesh and are dropped
+    num_seeds: int
+    numbers: tuple[Config, Environment]
+    mesh: Mesh
+
+    def placed(self, progress: Progress) -> Progress:
+        """Return a `Progress` of any number of lanes as `advance` takes it: filled up, and on the mesh's devices."""
+        filled = resized(progress, len(self.seeds))
+        return jax.tree.map(lambda where, part: place(part, self.mesh, *where.spec), shardings(self.mesh), filled)
+
+
+def shardings(mesh: Mesh) -> Progress:
+    """Return where the parts of a `Progress` are: seeds on `seed`, each one's environments on `data`."""
+    shared: Any = sharding(mesh)
+    mine: Any = sharding(mesh, "seed")
+    split: Any = sharding(mesh, "seed", "data")
+    state: Any = jax.tree.map(lambda per_environment: split if per_environment else mine, PER_ENVIRONMENT)
+    return Progress(state._replace(num_updates=shared), Interval(shared, split, mine), mine, mine)
+
+
+def resized(progress: Any, count: int) -> Any:
+    """Return a `Progress`, or its shapes, with `count` lanes: the first ones, and the last one repeated."""
+    to_count = partial(resize, axes=SEED_AXES, count=count)
+    return to_count(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(to_count, progress)
+
+
+def functions(
+    factory: AlgorithmFactory, env: Environment, config: Config, seed: int, num_seeds: int, mesh: Mesh
+) -> Functions:
+    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1, spread over a mesh."""
+
+    def init(seed: Array, config: Config, env: Environment) -> Progress:
+        return _begin(make_trainer(factory, env, config), seed)
+
+    def advance(progress: Progress, config: Config, env: Environment, num: Array, fresh: Array):
+        trainer = make_trainer(factory, env, config)
+        before = progress.interval
+        cleared = Interval.empty(before.statistics, before.sums)
+        cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
+        progress = progress._replace(interval=cleared)
+        progress = jax.lax.fori_loop(0, num, lambda _, p: _step(trainer, p), progress)
+        return progress, progress.interval.means() | {"failed_at": progress.failed_at, "cause": progress.cause}
+
+    def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, config: Config, env: Environment):
+        trainer = make_trainer(factory, env, config)
+        return evaluate(trainer, agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
+
+    start = lanes(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
+    axes = (SEED_AXES, None, None, None, None)
+    go_on = lanes(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
+    play = lanes(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
+    options = backend.compiler_options()
+    shared, mine, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
+    return Functions(
+        jax.jit(start, in_shardings=(mine, shared, shared), out_shardings=progress),
+        jax.jit(
+            go_on,
+            in_shardings=(progress, *[shared] * 4),
+            out_shardings=(progress, shared),
+            donate_argnums=0,
+            compiler_options=options,
+        ),
+        jax.jit(play, in_shardings=(mine, mine, *[shared] * 4), out_shardings=shared),
+        np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
+        num_seeds,
+        jax.tree.map(as_leaf, (config, env)),
+        mesh,
+    )
+
+
+def evaluation_key(seed: Any, update: Any, part: Any) -> Array:
+    """Return the key of one call of `Program.evaluate` for one seed."""
+    key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _EVALUATION), update)
+    return jax.random.fold_in(key, part)
+
+
+def template(parts: Any) -> Progress:
+    """Return the shapes and dtypes of a run's `Progress`, with all lanes."""
+    if not isinstance(parts, Functions):
+        return parts.template()
+    return parts.init.eval_shape(parts.seeds, *parts.numbers)
+
+
+def compile_program(
+    parts: Any,
+    shapes: Progress,
+    with_init: bool = True,
+    with_training: bool = True,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> Program:
+    """Compile side by side, and wait.
+
+    Args:
+      parts: from `functions`, or what makes a program by itself, such as `HostParts`.
+      shapes: from `template`.
+      with_init: whether `init` is needed; a run that goes on does not start.
+      with_training: whether `init` and `advance` are needed.
+      interrupted: asked while waiting.
+
+    Raises:
+      KeyboardInterrupt: if it was interrupted; the compiler's threads run on.
+    """
+    if not isinstance(parts, Functions):
+        return parts.program(None, print)
+    zero, numbers = np.int32(0), parts.numbers
+    seeds = place(parts.seeds, parts.mesh, "seed")
+    jobs: dict[str, Future] = {}
+    pool = ThreadPoolExecutor(3)
+    if with_training:
+        jobs["advance"] = pool.submit(lower_training(parts, shapes).compile)
+    if with_training and with_init:
+        lowered = parts.init.lower(seeds, *numbers)
+        jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
+    jobs["evaluate"] = pool.submit(parts.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
+    pool.shutdown(wait=False)
+    while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C
+        time.sleep(0.01)
+        if interrupted():
+            raise KeyboardInterrupt
+    compiled = {name: job.result() for name, job in jobs.items()}
+
+    def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, dict[str, np.ndarray]]:
+        progress, means = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
+        return progress, _on_host(means, parts.num_seeds)
+
+    def evaluate(agent: PyTree, update: int, part: int) -> Evaluation:
+        played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), *numbers)
+        return _on_host(played, parts.num_seeds)
+
+    init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
+    return Program(init, advance, evaluate)
+
+
+def lower_training(parts: Functions, shapes: Progress) -> Any:
+    """Return the program of the training, ready to compile."""
+    return parts.advance.lower(shapes, *parts.numbers, np.int32(0), np.bool_(True))
+
+
+def _on_host(tree: PyTree, count: int) -> Any:
+    return jax.tree.map(lambda x: x[:count], jax.device_get(tree))
+
+
+def _init_options(shapes: Progress) -> dict[str, int] | None:
+    """A small start runs in an instant either way, but compiles in less than half the time without optimisation."""
+    small = sum(leaf.size for leaf in jax.tree.leaves(shapes.state)) < SMALL
+    return {"xla_backend_optimization_level": 0} if small and jax.default_backend() == "cpu" else None
+
+
+def _absent(*_: Any) -> Any:
+    raise RuntimeError("this program was compiled without a start")
+
+
+def as_leaf(value: Any) -> Any:
+    """Return a number as an argument: integers beyond int32, such as many time steps, as float32."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**31:
+        return np.float32(value)
+    return value
+
+
+def _begin(trainer: Trainer, seed: Array) -> Progress:
+    state = trainer.init(jax.random.key(seed))
+    metrics = jax.eval_shape(trainer.step, state)[1]
+    progress = Progress(state, Interval.empty(state.vector.statistics, metrics), jnp.int32(0), jnp.int32(0))
+    # Weakly typed arrays would come back from a checkpoint with another type.
+    return jax.tree.map(lambda x: x if is_key(x) else jax.lax.convert_element_type(x, x.dtype), progress)
+
+
+def _step(trainer: Trainer, progress: Progress) -> Progress:
+    return account(progress, *trainer.step(progress.state))
+
+
+def account(progress: Progress, state: TrainState, metrics: Metrics) -> Progress:
+    """Return the progress after one more update: add what it was like to the interval, look whether it failed."""
+    interval = progress.interval.add(state.vector.statistics, metrics)
+    failed_now = (progress.failed_at == 0) & ~_all_finite({name: metrics[name] for name in interval.sums})
+    failed_at = jnp.where(failed_now, state.num_updates, progress.failed_at)
+    cause = jnp.where(failed_now, _cause(state), progress.cause)
+    return Progress(state, interval, failed_at, cause)
+
+
+def _all_finite(tree: PyTree) -> Array:
+    floats = [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in floats])) if floats else jnp.array(True)
+
+
+def _cause(state: TrainState) -> Array:
+    rewards = (state.vector.episode_return, state.vector.statistics.return_sum)
+    return jnp.where(~_all_finite(rewards), 2, jnp.where(~_all_finite(state.observation), 3, 1)).astype(jnp.int32)

@@ -1,0 +1,159 @@
+"""Pictures of episodes: play one, draw its states, save them as a GIF."""
+
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl import agent_groups
+from purerl.errors import InputError
+from purerl.prng import fast
+from purerl.types import Algorithm, Array, Environment, Key, PyTree
+
+
+class Policy(NamedTuple):
+    """What chooses the actions of one environment."""
+
+    memory: PyTree  # at the start of an episode; () without one
+    act: Callable[[PyTree, Key, PyTree], tuple[PyTree, PyTree]]  # (memory, key, observation) -> (action, memory)
+
+
+class Episode(NamedTuple):
+    """A whole episode that was played, as NumPy arrays, L steps."""
+
+    state: PyTree  # [L + 1, ...], the first one before any step
+    action: PyTree  # [L, ...]
+    reward: PyTree  # f32[L]; of several agents {group: f32[L, n]}
+    ended: bool  # False: cut off by `max_steps`
+
+
+def random_policy(env: Environment) -> Policy:
+    """Return the policy that draws from the action space, or from the legal actions where a mask is observed."""
+
+    return Policy((), lambda memory, key, observation: (agent_groups.draw(env.action_space, key, observation), memory))
+
+
+def scripted_policy(function: Callable[[Key, PyTree], PyTree]) -> Policy:
+    """Return the policy of a function (key, observation) -> action."""
+    return Policy((), lambda memory, key, observation: (function(key, observation), memory))
+
+
+def agent_policy(algorithm: Algorithm, agent: PyTree, explore: bool = False) -> Policy:
+    """Return the policy of one trained agent.
+
+    Args:
+      algorithm: what trained it.
+      agent: `state.agent` of a `TrainState` (one seed's).
+      explore: act as in training instead of greedily.
+    """
+
+    def act(memory: PyTree, key: Key, observation: PyTree) -> tuple[PyTree, PyTree]:
+        batch = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)
+        action, memory, _ = algorithm.act(agent, memory, key, batch, explore)
+        return jax.tree.map(lambda x: x[0], action), memory
+
+    return Policy(algorithm.begin(1), act)
+
+
+def play(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> Episode:
+    """Play one episode, to its end or for `max_steps` steps, as one compiled program.
+
+    Args:
+      env: any pure environment.
+      policy: see `random_policy` and `agent_policy`.
+      key: draws the start and whatever is random.
+      max_steps: the most steps kept.
+    """
+
+    def step(carry: tuple, key: Key) -> tuple[tuple, tuple]:
+        state, observation, memory, over = carry
+        key_act, key_step = jax.random.split(key)
+        action, memory = policy.act(memory, key_act, observation)
+        state, taken = env.step(key_step, state, action)
+        out = (state, action, taken.reward, over)
+        return (state, taken.observation, memory, over | taken.terminated | taken.truncated), out
+
+    def run(key: Key) -> tuple[PyTree, tuple, Array]:
+        keys = jax.random.split(key, max_steps + 1)
+        state, observation = env.reset(keys[0])
+        carry, out = jax.lax.scan(step, (state, observation, policy.memory, jnp.zeros((), jnp.bool_)), keys[1:])
+        return state, out, carry[-1]
+
+    first, (state, action, reward, over), ended = jax.tree.map(np.asarray, jax.jit(run)(fast(key)))
+    length = int((~over).sum())
+    state = jax.tree.map(lambda a, b: np.concatenate([a[None], b[:length]]), first, state)
+    action, reward = jax.tree.map(lambda x: x[:length], (action, reward))
+    return Episode(state, action, reward, bool(ended))
+
+
+def length_of(episode: Episode) -> int:
+    """Return L, the steps of an episode."""
+    return len(jax.tree.leaves(episode.reward)[0])
+
+
+def frames(env: Environment, episode: Episode) -> list[np.ndarray]:
+    """Draw every state of an episode: a list of u8[H, W, 3].
+
+    Raises:
+      InputError: if the environment has no picture.
+    """
+    return env.render_episode(_each(episode))
+
+
+def frames_text(env: Environment, episode: Episode) -> list[str]:
+    """Write every state of an episode as text."""
+    return [env.render_text(state) for state in _each(episode)]
+
+
+def show_text(texts: Sequence[str], fps: float | None) -> None:
+    """Print frames of text one over the other at `fps` per second; one below the other where it is None."""
+    for text in texts:
+        print(text if fps is None else f"\033[H\033[2J{text}", end="\n\n" if fps is None else "\n", flush=True)
+        if fps is not None:
+            time.sleep(1 / fps)
+
+
+def _each(episode: Episode) -> list[PyTree]:
+    return [jax.tree.map(lambda x, t=t: x[t], episode.state) for t in range(length_of(episode) + 1)]
+
+
+def record(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> list[np.ndarray]:
+    """Play one episode and draw it: a list of u8[H, W, 3], the start first.
+
+    Raises:
+      InputError: if the environment has no picture.
+    """
+    return frames(env, play(env, policy, key, max_steps))
+
+
+def save_gif(images: Sequence[np.ndarray], path: str | pathlib.Path, fps: float = 30.0) -> None:
+    """Save pictures of one size as an endless animation.
+
+    Args:
+      images: u8[H, W, 3] each.
+      path: where to, ending in .gif; its folder must exist.
+      fps: pictures per second; GIF rounds to hundredths of a second, and viewers slow down above 50.
+
+    Raises:
+      InputError: if there is nothing to save, the pictures differ in size, or the file cannot be written.
+    """
+    from PIL import Image
+
+    if not len(images):
+        raise InputError("there are no pictures to save")
+    if len({image.shape for image in images}) != 1:
+        raise InputError("the pictures of an animation must have one size")
+    if not 0 < fps <= 100:
+        raise InputError(f"fps is {fps}; it must be above 0 and at most 100")
+    # A palette for each: what is seen for a moment would be lost in one that all share.
+    reduce = lambda image: Image.fromarray(image).quantize(255, dither=Image.Dither.NONE)
+    first, *rest = [reduce(image) for image in images]
+    milliseconds = max(10, round(100 / fps) * 10)
+    try:
+        first.save(path, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,124 @@
+"""How many environments fit: `--num-envs auto`, and what a rollout holds, said before the run."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl.algo_parts.on_policy import PolicyConfig
+from purerl.devices import memory
+from purerl.errors import InputError
+from purerl.run.config import Settings
+from purerl.run.host_program import HostParts
+from purerl.run.plan import Plan, make_plan
+from purerl.run.program import compile_program, lower_training
+from purerl.types import Environment
+
+
+def check(planned: Plan) -> None:
+    """Hold the observations of a rollout to the memory there is.
+
+    Raises:
+      InputError: if they do not fit, with what avoids it.
+    """
+    config, options, there = planned.settings.config, planned.settings.options, memory.total()
+    seen = planned.shapes.state.observation
+    if not jax.tree.leaves(seen):  # on the host
+        batch = (options.seeds, config.num_envs)
+        one = planned.env.observation_space.struct
+        seen = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype), one)
+    devices = 1 if jax.default_backend() == "cpu" else planned.parts.mesh.devices.size
+    each = memory.nbytes(seen) // (config.num_envs * jax.tree.leaves(seen)[0].shape[0])
+    taken = 2 * memory.nbytes(seen) * config.rollout_length  # what was acted on, and what followed
+    if taken > there * devices:
+        seeds = f" x {options.seeds} seeds" if options.seeds > 1 else ""
+        raise InputError(
+            f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
+            f"environments x {config.rollout_length} steps{seeds}; there are {there * devices / 1e9:,.1f} GB. "
+            f"--num-envs auto takes as many environments as fit{_smaller(planned.env, config, each)}"
+        )
+
+
+def _smaller(env: Any, config: Any, each: int) -> str:
+    """Return what makes a rollout smaller than with `each` bytes per observation, where there is something."""
+    told = "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
+    rebuilds = isinstance(config, PolicyConfig) and not config.rebuild_observations
+    if rebuilds and not config.normalize_observation and type(env).observe is not Environment.observe:
+        state = memory.nbytes(jax.eval_shape(env.reset, jax.random.key(0))[0])
+        if state < each:
+            told += f"; --rebuild-observations true keeps {state:,} bytes of state in their place"
+    return told
+
+
+def largest(run: Settings, tell: Callable[[str], None] = print) -> tuple[Settings, str]:
+    """Return a run with as many environments as fit, and what was chosen, in one line.
+
+    The number is the configured one times a power of two, so that whatever divided it still does. The program of the
+    configured number says what an environment takes at most, the program of the number that this gives whether it fits
+    and whether twice as many would, and a first update confirms it. At most, the run is a single update.
+
+    Args:
+      run: the settings.
+      tell: takes lines about what is tried, as it takes a while.
+
+    Raises:
+      InputError: if not even the configured number fits, or the environments are not JAX's.
+    """
+    least = run.config.num_envs
+    most = int(run.config.total_timesteps) // run.config.rollout_length
+    if jax.process_count() > 1:
+        raise InputError("num_envs auto is for one process; give a number")
+
+    @functools.cache
+    def need(num: int) -> int:
+        tell(f"num_envs auto: compiling for {num} environments")
+        return _need(run, num)
+
+    def runs(num: int) -> bool:
+        tell(f"num_envs auto: trying an update of {num} environments")
+        return _runs(run, num)
+
+    first = need(least)
+    free = memory.free()
+    if first > free:
+        raise memory.too_little(f"{run.environment} x {least} environments", first, free)
+    num = least << int(np.log2(max(1, min(most // least, free // first))))
+    twice = lambda num: need(num) + (need(num) - first) * num // (num - least)  # what twice as many should take
+    while 2 * num <= most and (num == least or twice(num) <= free):
+        num *= 2
+    while num > least and (need(num) > free or not runs(num)):
+        num //= 2
+    beyond = "more would be less than one update" if 2 * num > most else "twice as many would not fit"
+    taken = f"{need(num) / 1e9:.3g} GB of the {free / 1e9:.3g} GB free"
+    count = most // num
+    updates = "a single update" if count == 1 else f"{count:,} updates"
+    line = f"num_envs auto: {num} environments take {taken}; {beyond}; the run is {updates}"
+    return _with(run, num), line
+
+
+def _with(run: Settings, num_envs: int) -> Settings:
+    return dataclasses.replace(run, config=dataclasses.replace(run.config, num_envs=num_envs))
+
+
+def _need(run: Settings, num_envs: int) -> int:
+    """Return the bytes that the training of so many environments takes, by its compiled program."""
+    planned = make_plan(_with(run, num_envs))
+    if isinstance(planned.parts, HostParts):
+        raise InputError(f"num_envs auto is for environments in JAX; {run.environment} runs on the host: give a number")
+    return memory.needed(lower_training(planned.parts, planned.shapes).compile())
+
+
+def _runs(run: Settings, num_envs: int) -> bool:
+    """Return whether a first update has enough memory."""
+    planned = make_plan(_with(run, num_envs))
+    program = compile_program(planned.parts, planned.shapes)
+    try:
+        program.advance(program.init(), 1, True)
+    except jax.errors.JaxRuntimeError as error:
+        if not memory.exhausted(error):
+            raise
+        return False
+    return True

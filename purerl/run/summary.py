@@ -1,0 +1,98 @@
+"""A run's result in numbers: summary.json, computed from its metrics."""
+
+import contextlib
+import importlib.metadata
+import json
+import math
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl import __version__, stats
+from purerl.errors import InputError
+from purerl.run.config import FORMAT, Settings
+
+
+def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -> dict[str, Any]:
+    """Return final and best evaluation returns: per seed, and over the seeds that finished.
+
+    Args:
+      run: the settings.
+      columns: from `log.read`.
+      last_update: of the whole run; a seed without a row there did not finish.
+    """
+    seeds = list(range(run.options.seed, run.options.seed + run.options.seeds))
+    final, best = [], []
+    for seed in seeds:
+        mine = columns["seed"] == seed
+        at_end = columns["evaluation_return"][mine & (columns["update"] == last_update)]
+        evaluations = columns["evaluation_return"][mine & ~np.isnan(columns["evaluation_return"])]
+        final.append(float(at_end[0]) if at_end.size else math.nan)
+        best.append(float(evaluations.max()) if evaluations.size else math.nan)
+    return {
+        "format": FORMAT,
+        "algorithm": run.algorithm,
+        "environment": run.environment,
+        "seeds": seeds,
+        "env_steps": int(columns["env_steps"].max()),
+        "episodes_per_final_evaluation": run.options.eval_episodes,
+        "final_return": over_seeds(final),
+        "best_return": over_seeds(best),
+    }
+
+
+def over_seeds(values: list[float]) -> dict[str, Any]:
+    """Return per-seed numbers with their mean, interquartile mean and its 95% interval (null below two seeds)."""
+    known = np.array([value for value in values if math.isfinite(value)])
+    ends = stats.bootstrap_interval(jax.random.key(0), known) if len(known) > 1 else ()
+    interval = [round(float(end), 6) for end in ends] or None
+    return {
+        "per_seed": [value if math.isfinite(value) else None for value in values],
+        "mean": float(known.mean()) if len(known) else None,
+        "iqm": float(stats.iqm(known)) if len(known) else None,
+        "iqm_interval_95": interval,
+    }
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of what the numbers depend on, and of `more` packages that are installed."""
+    packages = ("jax", "jaxlib", "flax", "optax", "numpy")
+    found = {package: importlib.metadata.version(package) for package in packages}
+    for package in more:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return {"purerl": __version__, "python": platform.python_version(), **found}
+
+
+def write(path: Path, summary: dict[str, Any]) -> None:
+    """Write summary.json, whole or not at all."""
+    part = path.with_suffix(".json.part")
+    part.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    os.replace(part, path)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return a summary.json.
+
+    Raises:
+      InputError: if it cannot be read.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+
+
+def line(folder: Path) -> str:
+    """Return a run's result in one line."""
+    found = read(folder / "summary.json")
+    final = found["final_return"]
+    if final["mean"] is None:
+        return "no seed finished"
+    spread = final["iqm_interval_95"]
+    interval = f", IQM {final['iqm']:.5g} (95% interval {spread[0]:.5g} .. {spread[1]:.5g})" if spread else ""
+    return f"final return {final['mean']:.5g}{interval}, {found['env_steps_per_second']:,.0f} steps/s"

@@ -1,0 +1,45 @@
+"""TensorBoard events of a run: one series per seed."""
+
+import importlib.util
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from purerl.errors import InputError
+from purerl.run.metrics_csv import FIRST_COLUMNS
+
+
+def require() -> None:
+    """Raise an `InputError` where tensorboardX is not installed."""
+    if importlib.util.find_spec("tensorboardX") is None:
+        raise InputError("--tensorboard needs tensorboardX: pip install 'purerl[tensorboard]'")
+
+
+class Events:
+    """Event files in a folder, `seed-<n>` each; tensorboard --logdir shows the seeds side by side."""
+
+    def __init__(self, folder: Path, update: int):
+        """Go on from an update: events after it, of a run that was killed, are hidden."""
+        self._folder, self._update = folder, update
+        self._writers: dict[int, Any] = {}
+
+    def write(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Add a row per seed, as in metrics.csv; numbers that are not finite are left out."""
+        from tensorboardX import SummaryWriter
+
+        for row in rows:
+            seed = row["seed"]
+            if seed not in self._writers:
+                step = row["env_steps"] if self._update else None
+                self._writers[seed] = SummaryWriter(str(self._folder / f"seed-{seed}"), purge_step=step)
+            for name, value in row.items():
+                if name in ("seed", "update", "env_steps", "wall_seconds") or not math.isfinite(float(value)):
+                    continue
+                group = "episodes" if name in FIRST_COLUMNS or name.startswith("episode") else "algorithm"
+                self._writers[seed].add_scalar(f"{group}/{name}", float(value), row["env_steps"])
+
+    def close(self) -> None:
+        """Write what is left and close the files."""
+        for writer in self._writers.values():
+            writer.close()

@@ -1,0 +1,112 @@
+"""One gradient of a whole batch, whatever its size: on a CPU from parts of it, one after another."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from purerl.types import Array, Metrics, PyTree, Rollout
+from purerl.xla import backend
+
+PART = 2**14  # samples of a rollout whose activations are held together on a CPU
+SAMPLES = 2**11  # likewise of a minibatch
+
+
+def mean_gradient(
+    loss: Callable[[PyTree, Rollout], tuple[Array, tuple[Metrics, PyTree]]], params: PyTree, rollout: Rollout
+) -> tuple[PyTree, Metrics, PyTree]:
+    """Return the gradient of a mean over all samples of a rollout, on a CPU some of its sequences at a time.
+
+    There a large batch is slow: its activations leave the cache, and the memory that they take is given back to the
+    kernel after each update, which clears every page anew in the next.
+
+    Args:
+      loss: (params, rollout [T, b]) -> (mean of its samples, (means of them, columns [T, b])).
+      params: to differentiate by.
+      rollout: [T, B, ...].
+
+    Returns:
+      (gradient, means, columns [T, B]).
+    """
+    length, size = rollout.terminated.shape
+    count = _parts(length, size) if backend.name() == "cpu" else 1
+    if count == 1:
+        gradient, (means, columns) = jax.grad(loss, has_aux=True)(params, rollout)
+        return gradient, means, columns
+
+    parts = jax.tree.map(lambda x: _cut(x, count, 1), rollout._replace(memory=()))
+    parts = parts._replace(memory=jax.tree.map(lambda x: _cut(x, count, 0), rollout.memory))
+    weights = jax.vmap(_samples)(parts) / jnp.maximum(_samples(rollout), 1.0)
+    gradient, means, columns = _over_parts(loss, params, parts, weights)
+    return gradient, means, jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2).reshape(length, size), columns)
+
+
+def minibatch_gradient(
+    loss: Callable[[PyTree, PyTree], tuple[Array, Metrics]], params: PyTree, samples: PyTree, mask: Array | None
+) -> tuple[PyTree, Metrics]:
+    """Return the gradient of a mean over the samples of a minibatch, on a CPU some of them at a time.
+
+    There the activations of some stay in a core's cache: PPO with 16,384 samples through 64 x 64 units ran 1.19 times
+    as fast on one core in parts of 2,048, and 1.06 times on two.
+
+    Args:
+      loss: (params, samples [n, ...]) -> (mean over them, means over them).
+      params: to differentiate by.
+      samples: [N, ...].
+      mask: bool[N], which samples count; None: all.
+
+    Returns:
+      (gradient, means).
+    """
+    size = jax.tree.leaves(samples)[0].shape[0]
+    count = _divisor(size, -(-size // SAMPLES)) if backend.name() == "cpu" else 1
+    if count == 1:
+        return jax.grad(loss, has_aux=True)(params, samples)
+    counts = jnp.full(count, size // count) if mask is None else jnp.sum(_cut(mask, count, 0), axis=1)
+    weights = counts.astype(jnp.float32) / jnp.maximum(jnp.sum(counts), 1).astype(jnp.float32)
+
+    def of_part(params: PyTree, part: PyTree) -> tuple[Array, tuple[Metrics, PyTree]]:
+        mean, means = loss(params, part)
+        return mean, (means, ())
+
+    parts = jax.tree.map(lambda x: _cut(x, count, 0), samples)
+    return _over_parts(of_part, params, parts, weights)[:2]
+
+
+def _over_parts(
+    loss: Callable[[PyTree, Any], tuple[Array, tuple[Metrics, PyTree]]], params: PyTree, parts: Any, weights: Array
+) -> tuple[PyTree, Metrics, PyTree]:
+    """Return (the weighted sum of the parts' gradients, that of their means, their columns side by side)."""
+
+    def add(sums: PyTree, at: tuple[Any, Array]) -> tuple[PyTree, PyTree]:
+        part, weight = at
+        gradient, (means, columns) = jax.grad(loss, has_aux=True)(params, part)
+        return jax.tree.map(lambda sum, x: sum + weight * x, sums, (gradient, means)), columns
+
+    means = jax.eval_shape(loss, params, jax.tree.map(lambda x: x[0], parts))[1][0]
+    nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), (params, means))
+    (gradient, means), columns = jax.lax.scan(add, nothing, (parts, weights))
+    return gradient, means, columns
+
+
+def _cut(x: Array, count: int, axis: int) -> Array:
+    """Return an array's parts along an axis, in front: every count-th, so that each device has its share of a part."""
+    return jnp.moveaxis(x.reshape(*x.shape[:axis], -1, count, *x.shape[axis + 1 :]), axis + 1, 0)
+
+
+def _samples(rollout: Rollout) -> Array:
+    """Return f32[]: how many samples of a rollout count."""
+    chosen = jnp.ones_like(rollout.terminated) if rollout.mask is None else rollout.mask
+    return jnp.sum(chosen, dtype=jnp.float32)
+
+
+def _parts(length: int, size: int) -> int:
+    """Return into how many parts of as many sequences each a rollout is cut: the fewest of `PART` samples at most."""
+    return _divisor(size, -(-length * size // PART))
+
+
+def _divisor(size: int, least: int) -> int:
+    """Return the least divisor of `size` that is `least` or more."""
+    count = next((n for n in range(least, size + 1) if size % n == 0), 1)
+    return count if count <= 8 * least else 1  # not one by one, where there are no divisors

@@ -1,0 +1,218 @@
+"""The command line as a user meets it: real processes that are really killed, and bad input told in one line."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import jax.numpy as jnp
+import pytest
+
+from purerl.commands import cli
+from purerl.envs.classic.cartpole import CartPole
+from purerl.types import pytree
+from tests.run.test_run import assert_same_run, rows
+
+ENVIRONMENT = {
+    "PPO": "ppo CartPole-v1 --num-envs 4 --rollout-length 32 --hidden-sizes 16,16 --num-minibatches 2",
+    "DQN": "dqn CartPole-v1 --num-envs 4 --hidden-sizes 16,16",
+}
+
+
+def command(*words):
+    return [sys.executable, "-m", "purerl.cli", *words]
+
+
+def purerl(*words, cwd=None, env=None):
+    return subprocess.run(command(*words), capture_output=True, text=True, cwd=cwd, env=env, timeout=250)
+
+
+def told(capsys, *words):
+    """Run in this process; return (exit code, what was printed to stderr)."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main(list(words))
+    return caught.value.code, capsys.readouterr().err
+
+
+def test_help_needs_no_jax():
+    script = (
+        "import sys\n"
+        "from purerl import cli\n"
+        "for words in (['--help'], ['train', '--help'], ['list', 'algos'], ['list', 'envs'], ['--version']):\n"
+        "    try:\n"
+        "        cli.main(words)\n"
+        "    except SystemExit as end:\n"
+        "        assert not end.code, words\n"
+        "    heavy = {'jax', 'numpy', 'matplotlib', 'orbax', 'gymnax', 'brax', 'rich'} & set(sys.modules)\n"
+        "    assert not heavy, (words, heavy)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    for name in ("train", "evaluate", "list", "check", "plot"):
+        assert re.search(rf"^  {name} ", done.stdout, re.M)
+    assert "CartPole-v1" in done.stdout
+    assert "Schulman" in done.stdout
+
+
+def test_help_of_an_algorithm_lists_every_field(capsys):
+    from purerl.algos.ppo import PPOConfig
+
+    with pytest.raises(SystemExit):
+        cli.main(["train", "ppo", "--help"])
+    out = " ".join(capsys.readouterr().out.split())
+    for name, field in PPOConfig.__dataclass_fields__.items():
+        assert f"--{name.replace('_', '-')} " in out
+        assert field.metadata["doc"] in out
+    assert "discount of future rewards, per step [number; default 0.99]" in out
+    assert "tanh | relu" in out
+
+
+CARTPOLE = ("train", "ppo", "CartPole-v1")
+BAD = [
+    (("train",), "no algorithm given"),
+    (("train", "ppo"), "no environment given"),
+    (("train", "pppo", "CartPole-v1"), "unknown algorithm 'pppo': did you mean 'ppo'"),
+    (("train", "ppo", "CartPol-v1"), "unknown environment 'CartPol-v1': did you mean 'CartPole-v1'"),
+    (("train", "ppo", "nowhere/CartPole-v1"), "unknown suite 'nowhere'"),
+    (("train", "ppo", "no_such_module:Thing"), "no module 'no_such_module'"),
+    (("train", "ppo", "test_cli:Nothing"), "unknown name in test_cli 'Nothing'"),
+    (("train", "ppo", "test_cli:WrongReward"), "reward is int32[]; it must be float32[]"),
+    (("train", "ppo", "test_cli:Crashes"), "Crashes.step(key, state, action) fails: ZeroDivisionError"),
+    ((*CARTPOLE, "--learning-rat", "1"), "No such option '--learning-rat'"),
+    ((*CARTPOLE, "--learning-rate"), "requires an argument"),
+    ((*CARTPOLE, "--learning-rate", "fast"), "learning_rate is 'fast'; it must be: number"),
+    ((*CARTPOLE, "--learning-rate", "nan"), "learning_rate is nan; it must be above 0"),
+    ((*CARTPOLE, "--discount", "1.5"), "discount is 1.5; it must be at least 0 and at most 1"),
+    ((*CARTPOLE, "--num-envs", "0"), "num_envs is 0; it must be at least 1"),
+    ((*CARTPOLE, "--num-envs", "2.5"), "num_envs is 2.5; it must be: integer"),
+    ((*CARTPOLE, "--num-minibatches", "3"), "num_minibatches 3 does not divide num_envs x rollout_length = 512"),
+    ((*CARTPOLE, "--total-timesteps", "-5"), "total_timesteps is -5; it must be above 0"),
+    ((*CARTPOLE, "--total-timesteps", "100"), "total_timesteps 100 is less than one rollout"),
+    ((*CARTPOLE, "--activation", "sine"), "activation is 'sine'; allowed: tanh, relu"),
+    ((*CARTPOLE, "--hidden-sizes", "64,wide"), "hidden_sizes is 'wide'; it must be: integer"),
+    ((*CARTPOLE, "--seeds", "0"), "seeds is 0; it must be at least 1"),
+    ((*CARTPOLE, "--seed", "-1"), "seed is -1; it must be at least 0"),
+    ((*CARTPOLE, "--seed", "4294967296"), "seeds must be below 2^32"),
+    ((*CARTPOLE, "--env.gravit", "3"), "unknown parameter of CartPole-v1 'gravit': did you mean 'gravity'"),
+    ((*CARTPOLE, "--env.gravity", "heavy"), "env.gravity is 'heavy'; it must be: number"),
+    ((*CARTPOLE, "--env.gravity"), "--env.gravity needs a name and a value"),
+    ((*CARTPOLE, "--config", "nowhere.toml"), "cannot read nowhere.toml"),
+    ((*CARTPOLE, "--out", "."), ". exists; name another --out"),
+    ((*CARTPOLE, "--out", "/proc/no/run"), "cannot write /proc/no/run"),
+    (("train", "--resume", "nowhere"), "there is no run in nowhere: no such folder"),
+    (("train", "--resume", "."), "there is no run in .: it has no config.toml"),
+    (("train", "--resume", ".", "--seed", "3"), "--resume goes on with a run as it is"),
+    (("evaluate", "nowhere"), "there is no run in nowhere"),
+    (("evaluate", ".", "--episodes", "0"), "--episodes"),
+    (("plot", "nowhere"), "there is no run in nowhere"),
+    (("check", "CartPol-v1"), "unknown environment 'CartPol-v1'"),
+    (("list", "games"), "No such command 'games'"),
+    (("--nonsense",), "No such option '--nonsense'"),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"), BAD, ids=lambda value: " ".join(value) if isinstance(value, tuple) else ""
+)
+def test_bad_input_is_one_line_and_code_2(capsys, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    code, err = told(capsys, *words)
+    assert code == 2
+    assert message in err
+    assert err.startswith("purerl: error: ")
+    assert err.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [], "something was written"
+
+
+def test_bad_run_folders(capsys, tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    file = folder / "config.toml"
+    cases = [
+        ("format = 1\nalgorithm = 'ppo'\nenviron", "is not a TOML file"),
+        ("algorithm = 'ppo'\nenvironment = 'CartPole-v1'\n", "is not complete"),
+        ("format = 2\nversion = '7.0'\n", "has format 2, written by purerl 7.0"),
+        ("format = 1\nalgorithm = 'ppo'\nenvironment = 'CartPole-v1'\nwings = 2\n", "unknown setting"),
+    ]
+    for content, message in cases:
+        file.write_text(content)
+        for words in (("train", "--resume", str(folder)), ("evaluate", str(folder))):
+            code, err = told(capsys, *words)
+            assert (code, err.count("\n")) == (2, 1)
+            assert message in err
+
+
+def test_a_mistake_in_a_real_process(tmp_path):
+    done = purerl("train", "ppo", "CartPole-v0", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("purerl: error: unknown environment 'CartPole-v0': did you mean 'CartPole-v1'?")
+    assert done.stderr.count("\n") == 1
+
+
+def wait_for_checkpoint(process, folder):
+    while process.poll() is None and not any((folder / "checkpoints").glob("[0-9]*[0-9]")):
+        time.sleep(0.01)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    ("algorithm", "seeds", "strikes"),
+    [
+        ("PPO", 3, (signal.SIGKILL, signal.SIGINT)),
+        ("DQN", 2, (signal.SIGKILL,)),
+        pytest.param("PPO", 1, (signal.SIGKILL,), marks=pytest.mark.slow),
+        pytest.param("DQN", 1, (signal.SIGKILL, signal.SIGKILL), marks=pytest.mark.slow),
+    ],
+)
+def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strikes):
+    """Killed, resumed, and again, then to the end: the same bits as a run that nothing happened to."""
+    steps = "240000" if algorithm == "PPO" else "40000"
+    words = ["train", *ENVIRONMENT[algorithm].split(), "--seeds", str(seeds), "--total-timesteps", steps,
+             "--eval-episodes", "32", "--evaluations", "3", "--checkpoint-interval", "0.05", "--plain"]  # fmt: skip
+    reference, folder = tmp_path / "reference", tmp_path / "killed"
+    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    whole = purerl(*words, "--out", str(reference), env=env)
+    assert whole.returncode == 0, whole.stderr
+    chance = random.Random()
+    process = subprocess.Popen(command(*words, "--out", str(folder)), stdout=subprocess.PIPE, text=True, env=env)
+    for struck, number in enumerate(strikes):
+        before = len(rows(folder)) if (folder / "metrics.csv").exists() else 0
+        wait_for_checkpoint(process, folder)
+        while process.poll() is None and len((folder / "metrics.csv").read_text().splitlines()) - 1 <= before:
+            time.sleep(0.01)  # training, not starting
+        time.sleep(chance.uniform(0, 0.2))
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+        if process.returncode == 0 and struck:  # a fast machine came to the end before the second strike
+            break
+        assert process.returncode in (-number, 130), "it came to its end before it was killed"
+        if number == signal.SIGINT:
+            assert f"purerl train --resume {folder}" in out
+        process = subprocess.Popen(
+            command("train", "--resume", str(folder), "--plain"), stdout=subprocess.PIPE, text=True, env=env
+        )
+    else:
+        out, _ = process.communicate(timeout=250)
+    assert process.returncode == 0, out
+    assert_same_run(reference, folder)
+    assert not list((folder / "checkpoints").glob("*tmp*"))
+
+
+@pytree
+class WrongReward(CartPole):
+    """A reward of another type than promised."""
+
+    def step(self, key, state, action):
+        state, taken = CartPole.step(self, key, state, action)
+        return state, taken._replace(reward=jnp.int32(1))
+
+
+@pytree
+class Crashes(CartPole):
+    """A mistake in a user's code."""
+
+    def step(self, key, state, action):
+        return 1 / 0

@@ -1,0 +1,200 @@
+"""Several processes on this machine, over the CPU's collectives: one run, written once, resumed on another number.
+
+As a script, `python test_distributed.py PORT INDEX FOLDER`, it is one of two processes that sweep and evolve together.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import jax
+import numpy as np
+import pytest
+
+import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.devices import distributed
+from purerl.errors import InputError
+from purerl.evolution.evolve import load
+from purerl.evolution.inner_loop import Plug, Task
+from purerl.functional.drifts import KLPenalty
+from purerl.functional.objectives import Drifting
+from purerl.run import checkpoint
+from purerl.sweeps.result import load_curves
+
+FLAGS = [
+    "ppo", "CartPole-v1", "--seeds", "3", "--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2",
+    "--num-epochs", "1", "--hidden-sizes", "8", "--log-interval", "5", "--evaluations", "1", "--eval-episodes", "4",
+    "--checkpoint-interval", "0.0", "--plain",
+]  # fmt: skip
+STEPS = 32 * 20
+
+
+CONFIG = PPOConfig(
+    num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=1, hidden_sizes=(8,), learning_rate=0.05
+)
+
+
+def halve(folder, **more):
+    """Three trials on the ladder: on two devices one of the bank's lanes is none."""
+    settings = {"method": "halving", "num_trials": 3, "num_seeds": 1, "rungs": 2, "points": 6, "plain": True}
+    over = {"learning_rate": purerl.LogUniform(1e-3, 1e-1)}
+    return purerl.sweep("ppo", "CartPole-v1", CONFIG, over=over, total_timesteps=STEPS, out=folder, **settings, **more)
+
+
+def evolve(folder):
+    start = Drifting(drift=KLPenalty(coefficient=np.float32(1.0)))
+    task = Task("CartPole-v1", purerl.make("CartPole-v1"), CONFIG, 128)
+    settings = {"population": 4, "sigma": 1.0, "generations": 2, "frames": 2, "plain": True}
+    return purerl.evolve(start, Plug(ppo, "objective"), [task], out=folder, **settings)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return probe.getsockname()[1]
+
+
+def environment():
+    """A user's: compiled as for users, each on the devices that it makes itself."""
+    return {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "SLURM_JOB_ID")}
+
+
+def launch(command):
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen([sys.executable, *command], env=environment(), **pipes)
+
+
+def start(count, *arguments):
+    """Start `count` processes of `purerl train`; one alone is not told of any others."""
+    port, processes = free_port(), []
+    for index in range(count):
+        others = f"--distributed --coordinator localhost:{port} --num-processes {count} --process-index {index}".split()
+        processes.append(launch(["-m", "purerl", "train", *arguments, *(others if count > 1 else [])]))
+    return processes
+
+
+def finish(processes, seconds=200):
+    """Return (exit code, stdout, stderr) of each."""
+    results = []
+    try:
+        for process in processes:
+            out, err = process.communicate(timeout=seconds)
+            results.append((process.returncode, out, err))
+    finally:
+        for process in processes:
+            process.kill()
+    return results
+
+
+def rows(folder):
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    return [",".join(cell for i, cell in enumerate(line.split(",")) if i != 3) for line in lines]  # without the time
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """The run of one process with two devices."""
+    folder = tmp_path_factory.mktemp("runs") / "alone"
+    results = finish(start(1, *FLAGS, "--total-timesteps", str(STEPS), "--devices", "2", "--out", str(folder)))
+    assert results[0][0] == 0, results[0]
+    return folder
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_processes_are_one_run(alone, tmp_path, count):
+    folder = tmp_path / "together"
+    results = finish(start(count, *FLAGS, "--total-timesteps", str(STEPS), "--out", str(folder)))
+    assert [code for code, _, _ in results] == [0] * count, results
+    assert "done: final return" in results[0][1]
+    said = [line for _, out, _ in results[1:] for line in out.splitlines() if not line.startswith("[Gloo]")]
+    assert not said, "the first process alone shows the run"
+    assert rows(folder) == rows(alone)
+    assert checkpoint.steps(folder / "checkpoints")[-1] == 20
+
+
+def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
+    """Killed in the middle: the other one says so within the time limit; one process alone goes on to the same end."""
+    folder = tmp_path / "lost"
+    processes = start(2, *FLAGS, "--total-timesteps", str(STEPS * 5000), "--out", str(folder))
+    deadline = time.monotonic() + 150
+    while not checkpoint.steps(folder / "checkpoints") and time.monotonic() < deadline:
+        time.sleep(0.2)
+    processes[1].send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    code, _, err = finish(processes[:1], distributed.LOST_SECONDS + 30)[0]
+    assert time.monotonic() - killed < distributed.LOST_SECONDS + 15
+    assert code == distributed.LOST, err
+    assert "another process of this run stopped" in err and f"purerl train --resume {folder}" in err
+    assert "Traceback" not in err
+    kept = checkpoint.steps(folder / "checkpoints")
+    assert kept
+    text = (folder / "config.toml").read_text()
+    short = 32 * (kept[-1] + 5)
+    (folder / "config.toml").write_text(text.replace(f"= {STEPS * 5000}\n", f"= {short}\n"))
+    code, out, err = finish(start(1, "--resume", str(folder), "--devices", "2", "--plain"))[0]
+    assert code == 0, err
+    assert "done: final return" in out
+
+
+@pytest.mark.slow
+def test_processes_sweep_and_evolve_together(tmp_path):
+    """Equal to the bit to one process with as many devices; one process reads what they saved."""
+    port, (one, two) = free_port(), (tmp_path / "one", tmp_path / "two")
+    processes = [launch([__file__, str(port), str(index), str(two)]) for index in (0, 1)]
+    alone = halve(one / "sweep", devices=2)
+    evolved = evolve(one / "evolution")
+    results = finish(processes)
+    assert [code for code, _, _ in results] == [0, 0], results
+    assert "best: return" in results[0][1] and "done: mean" in results[0][1]
+    assert [line for line in results[1][1].splitlines() if not line.startswith("[Gloo]")] == []
+
+    assert (two / "sweep" / "trials.csv").read_text() == (one / "sweep" / "trials.csv").read_text()
+    assert {path.name for path in (two / "sweep").iterdir()} == {path.name for path in (one / "sweep").iterdir()}
+    again = halve(two / "sweep", devices=1, resume=True)
+    np.testing.assert_array_equal(again.curves.episode_return, alone.curves.episode_return)
+    np.testing.assert_array_equal(load_curves(two / "sweep")[0].trained, alone.curves.trained)
+
+    found = load(two / "evolution")
+    for mine, theirs in zip(jax.tree.leaves(found.candidate), jax.tree.leaves(evolved.candidate), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert checkpoint.steps(two / "evolution" / "checkpoints") == [2]
+
+
+def test_a_coordinator_that_does_not_answer():
+    began = time.monotonic()
+    with pytest.raises(InputError, match=r"the coordinator localhost:\d+ did not answer within 1 s"):
+        distributed.initialize(f"localhost:{free_port()}", 2, 1, start_seconds=1)
+    assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("localhost:1", 2, None), "--distributed lacks --process-index"),
+        (("localhost", 2, 1), "coordinator is 'localhost'; it must be HOST:PORT"),
+        (("localhost:1", 2, 2), "process-index is 2; it must be from 0 to num-processes - 1 = 1"),
+        (("localhost:1", "two", 1), "num-processes two and process-index 1 must be integers"),
+        ((None, None, None), "--distributed needs --coordinator HOST:PORT"),
+    ],
+)
+def test_places_that_cannot_be(given, message, monkeypatch):
+    for name in (*distributed.VARIABLES.values(), *distributed.CLUSTERS):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(InputError, match=message):
+        distributed.initialize(*given)
+
+
+def test_one_process_agrees_with_itself():
+    np.testing.assert_array_equal(distributed.agree(3, True, 0), [[3, 1, 0]])
+    assert distributed.first_does(lambda: "done") == "done"
+    assert distributed.is_first()
+
+
+if __name__ == "__main__":
+    distributed.initialize(f"localhost:{sys.argv[1]}", 2, int(sys.argv[2]))
+    halve(f"{sys.argv[3]}/sweep")
+    evolve(f"{sys.argv[3]}/evolution")

@@ -1,0 +1,176 @@
+"""Action distributions against distrax, values and gradients, and against integrals."""
+
+import distrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.errors import InputError
+from purerl.functional.distributions import Categorical, MultiCategorical, Normal, SquashedNormal, action_head
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
+
+
+def same_values_and_gradients(ours, theirs, *inputs):
+    """Compare two functions of `inputs`, and the gradients of their weighted sums."""
+    with jax.numpy_dtype_promotion("standard"):
+        ours, theirs = jax.jit(ours), jax.jit(theirs)
+        expected = theirs(*inputs)
+        weight = jnp.cos(jnp.arange(expected.size, dtype=jnp.float32)).reshape(expected.shape)
+        np.testing.assert_allclose(ours(*inputs), expected, rtol=2e-5, atol=2e-5)
+        for argument in range(len(inputs)):
+            gradients = [jax.grad(lambda *xs, f=f: jnp.sum(weight * f(*xs)), argument)(*inputs) for f in (ours, theirs)]
+            assert np.isfinite(gradients[0]).all()
+            np.testing.assert_allclose(*gradients, rtol=2e-4, atol=2e-5)
+
+
+LOGITS = np.concatenate(
+    [np.random.default_rng(0).normal(size=(6, 5)) * 3, [[40.0, -40, 0, 0, 0], [-1e9, 2, 1, -1e9, 0]]]
+).astype(np.float32)
+CHOICES = jnp.array([0, 1, 2, 3, 4, 0, 0, 1], jnp.int32)
+
+
+def test_categorical():
+    same_values_and_gradients(
+        lambda x: Categorical(x).log_prob(CHOICES), lambda x: distrax.Categorical(x).log_prob(CHOICES), LOGITS
+    )
+    same_values_and_gradients(lambda x: Categorical(x).entropy(), lambda x: distrax.Categorical(x).entropy(), LOGITS)
+    np.testing.assert_array_equal(Categorical(jnp.asarray(LOGITS)).mode(), LOGITS.argmax(-1))
+
+
+def test_categorical_samples_follow_their_probabilities(key):
+    logits = jnp.array([0.0, 1.0, -2.0, -1e9])
+    samples = Categorical(jnp.broadcast_to(logits, (20_000, 4))).sample(seed=key)
+    assert samples.dtype == jnp.int32
+    frequency = np.bincount(samples, minlength=4) / 20_000
+    np.testing.assert_allclose(frequency, jax.nn.softmax(logits), atol=0.012)
+    assert frequency[3] == 0
+
+
+def test_multi_categorical_is_a_sum_of_parts():
+    parts = [jnp.asarray(LOGITS[:, :2]), jnp.asarray(LOGITS[:, 2:])]
+    value = jnp.stack([CHOICES % 2, CHOICES % 3], axis=-1)
+    ours = MultiCategorical(tuple(map(Categorical, parts)))
+    theirs = [distrax.Categorical(part) for part in parts]
+    with jax.numpy_dtype_promotion("standard"):
+        log_prob = sum(part.log_prob(value[..., i]) for i, part in enumerate(theirs))
+        entropy = sum(part.entropy() for part in theirs)
+    np.testing.assert_allclose(ours.log_prob(value), log_prob, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(ours.entropy(), entropy, rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(ours.mode(), np.stack([np.argmax(part, -1) for part in parts], -1))
+    sample = ours.sample(seed=jax.random.key(0))
+    assert sample.shape == (8, 2) and sample.dtype == jnp.int32
+
+
+MEAN = np.random.default_rng(1).normal(size=(7, 3)).astype(np.float32)
+LOG_STD = np.array([-3.0, 0.0, 1.0], np.float32)
+VALUE = np.random.default_rng(2).normal(size=(7, 3)).astype(np.float32)
+
+
+def test_normal():
+    reference = lambda mean, log_std: distrax.MultivariateNormalDiag(
+        mean, jnp.broadcast_to(jnp.exp(log_std), mean.shape)
+    )
+    same_values_and_gradients(
+        lambda m, s, v: Normal(m, s).log_prob(v), lambda m, s, v: reference(m, s).log_prob(v), MEAN, LOG_STD, VALUE
+    )
+    same_values_and_gradients(
+        lambda m, s: Normal(m, s).entropy(), lambda m, s: reference(m, s).entropy() + 0.0 * m[:, 0], MEAN, LOG_STD
+    )
+    draws = Normal(jnp.full((20_000, 1), 2.0), jnp.array([np.log(0.5)], jnp.float32)).sample(seed=jax.random.key(0))
+    np.testing.assert_allclose([draws.mean(), draws.std()], [2.0, 0.5], atol=0.02)
+
+
+def test_squashed_normal_has_the_density_of_the_squashed_value():
+    def reference(mean, log_std, value):
+        normal = distrax.Normal(mean, jnp.broadcast_to(jnp.exp(log_std), mean.shape))
+        squashed = distrax.Independent(distrax.Transformed(normal, distrax.Tanh()), 1)
+        return squashed.log_prob(jnp.tanh(value))
+
+    same_values_and_gradients(
+        lambda m, s, v: SquashedNormal(Normal(m, s)).log_prob(v), reference, MEAN, LOG_STD, 0.5 * VALUE
+    )
+
+
+def test_squashed_normal_far_out_stays_finite():
+    """At u = 50 a float32 tanh is exactly 1, and its inverse infinite: log p = log N(50) + 100 - 2 log 2."""
+    policy = lambda u: SquashedNormal(Normal(jnp.zeros(1), jnp.zeros(1))).log_prob(u[None])
+    value, slope = jax.value_and_grad(policy)(jnp.float32(50.0))
+    np.testing.assert_allclose(value, -1250 - 0.5 * np.log(2 * np.pi) + 100 - 2 * np.log(2), rtol=1e-6)
+    np.testing.assert_allclose(slope, -50 + 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("std", [0.1, 0.5, 1.0, 2.0])
+def test_squashed_entropy_is_the_integral(std):
+    """H = -int p log p over u, with the density of tanh(u), on a fine grid."""
+    for mean in (0.0, 0.7, -2.0):
+        policy = SquashedNormal(Normal(jnp.array([mean]), jnp.log(jnp.array([std]))))
+        u = np.linspace(mean - 8 * std, mean + 8 * std, 20_001)
+        density = np.exp(-0.5 * ((u - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
+        log_prob = np.log(density) - 2 * (np.log(2) - u - np.logaddexp(0, -2 * u))
+        expected = -np.trapezoid(density * log_prob, u)
+        np.testing.assert_allclose(policy.entropy(), expected, atol=0.02)
+
+
+def test_squashed_entropy_has_a_maximum():
+    """A bonus for entropy must not drive the spread to infinity."""
+    entropy = lambda log_std: SquashedNormal(Normal(jnp.zeros(1), log_std[None])).entropy()
+    slopes = jax.vmap(jax.grad(entropy))(jnp.log(jnp.array([0.3, 0.6, 1.5, 3.0])))
+    assert (slopes[:2] > 0).all() and (slopes[2:] < 0).all()
+
+
+def test_heads(key):
+    box = Box(low=np.array([-2.0, 0.0]), high=np.array([2.0, 1.0]), shape=(2,))
+    for space, squash, outputs, free in (
+        (Discrete(n=3), False, 3, 0),
+        (MultiDiscrete(nvec=(2, 4, 3)), False, 9, 0),
+        (box, False, 2, 2),
+        (box, True, 2, 2),
+    ):
+        head = action_head(space, squash)
+        assert (head.num_outputs, head.num_free) == (outputs, free)
+        policy = head.distribution(3 * jax.random.normal(key, (100, outputs)), jnp.ones(free))
+        for draw in (policy.sample(seed=key), policy.mode()):
+            assert policy.log_prob(draw).shape == (100,)
+            assert jax.vmap(space.contains)(head.to_action(draw)).all()
+    actions = action_head(box, True).to_action(jnp.array([[-20.0, 20.0], [0.0, 0.0]]))
+    np.testing.assert_allclose(actions, [[-2.0, 1.0], [0.0, 0.5]], atol=1e-6)
+    np.testing.assert_array_equal(action_head(box).to_action(jnp.array([[-20.0, 0.3]])), [[-2.0, np.float32(0.3)]])
+
+
+def test_multi_discrete_outputs_are_split_in_order():
+    outputs = jnp.array([0.0, 9.0, 0.0, 0.0, 9.0])
+    assert action_head(MultiDiscrete(nvec=(2, 3))).distribution(outputs, jnp.zeros(0)).mode().tolist() == [1, 2]
+
+
+def test_a_dict_of_actions_is_drawn_part_by_part(key):
+    """The joint log-probability and entropy are the sums of the parts'; outputs are shared out by name."""
+    box = Box(low=-1.0, high=1.0, shape=(2,))
+    inner = Dict(spaces={"z": MultiDiscrete(nvec=(2, 3)), "a": Discrete(n=4)})
+    space = Dict(spaces={"move": box, "act": inner, "jump": Discrete(n=2)})
+    head = action_head(space)
+    assert (head.num_outputs, head.num_free) == ((4 + 5) + 2 + 2, 2)
+    outputs, free = jax.random.normal(key, (50, 13)), jnp.array([-1.0, 0.5])
+    policy = head.distribution(outputs, free)
+    parts = {  # act/a, act/z, jump, move: in the order of their names
+        "act/a": (Categorical(outputs[:, :4]), lambda v: v["act"]["a"]),
+        "act/z": (
+            MultiCategorical((Categorical(outputs[:, 4:6]), Categorical(outputs[:, 6:9]))),
+            lambda v: v["act"]["z"],
+        ),
+        "jump": (Categorical(outputs[:, 9:11]), lambda v: v["jump"]),
+        "move": (Normal(outputs[:, 11:], free), lambda v: v["move"]),
+    }
+    np.testing.assert_allclose(policy.entropy(), sum(p.entropy() for p, _ in parts.values()), rtol=1e-5)
+    for draw in (policy.sample(seed=key), policy.mode()):
+        expected = sum(part.log_prob(pick(draw)) for part, pick in parts.values())
+        np.testing.assert_allclose(policy.log_prob(draw), expected, rtol=1e-5)
+        assert jax.vmap(space.contains)(head.to_action(draw)).all()
+    drawn = policy.sample(seed=key)
+    assert not np.array_equal(drawn["act"]["a"] % 2, drawn["jump"]), "each part has a key of its own"
+
+
+@pytest.mark.parametrize("space", [Dict(spaces={}), Box(low=0, high=3, shape=(1,), dtype=jnp.int32)])
+def test_spaces_without_a_distribution(space):
+    with pytest.raises(InputError, match="no action distribution"):
+        action_head(space)

@@ -1,0 +1,82 @@
+"""Running statistics against NumPy over all the data at once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.functional.normalize import RewardScale, RunningStatistics, observation_statistics
+from purerl.spaces import Box, Dict
+
+STRUCT = {"a": jax.ShapeDtypeStruct((3,), jnp.float32), "b": jax.ShapeDtypeStruct((), jnp.uint8)}
+
+
+@pytest.fixture(scope="module")
+def batches():
+    rng = np.random.default_rng(0)
+    scales = ((1, 0), (5, 100), (0.1, -3))
+    return [
+        {"a": (s * rng.normal(size=(t, 4, 3)) + m).astype(np.float32), "b": rng.integers(0, 255, (t, 4), np.uint8)}
+        for t, (s, m) in zip((10, 1, 25), scales, strict=True)
+    ]
+
+
+def test_mean_and_variance_of_everything_seen(batches):
+    statistics = RunningStatistics.create(STRUCT)
+    for batch in batches:
+        statistics = jax.jit(RunningStatistics.update)(statistics, batch)
+    everything = {name: np.concatenate([batch[name] for batch in batches]).astype(np.float64) for name in STRUCT}
+    assert round(float(statistics.samples)) == 36 * 4
+    for name, values in everything.items():
+        np.testing.assert_allclose(statistics.mean[name], values.mean((0, 1)), rtol=1e-4)
+        np.testing.assert_allclose(statistics.variance[name], values.var((0, 1)), rtol=1e-4)
+        expected = np.clip((values - values.mean((0, 1))) / values.std((0, 1)), -10, 10)
+        last = statistics.normalize(batches[-1])[name]
+        assert last.dtype == jnp.float32
+        np.testing.assert_allclose(last, expected[-25:], rtol=1e-3, atol=1e-3)
+
+
+def test_before_anything_was_seen_nothing_changes():
+    value = {"a": jnp.array([1.0, -2.0, 3.0]), "b": jnp.uint8(3)}
+    seen = RunningStatistics.create(STRUCT).normalize(value)
+    np.testing.assert_allclose(seen["a"], value["a"], rtol=1e-6)
+    assert seen["b"] == 3.0
+
+
+def test_clipped_to_the_limit():
+    statistics = RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32))
+    np.testing.assert_array_equal(statistics.normalize(jnp.array([1e3, -1e3]), limit=5.0), [5.0, -5.0])
+
+
+def test_flags_and_integers_stay():
+    space = Dict(
+        spaces={
+            "observation": Box(low=-1.0, high=1.0, shape=(2,)),
+            "action_mask": Box(low=0, high=1, shape=(3,), dtype=jnp.bool_),
+        }
+    )
+    statistics = observation_statistics(space, True)
+    assert statistics is not None and observation_statistics(space, False) is None
+    mask = jnp.array([[True, False, True], [True, False, False]])
+    batch = {"observation": jnp.array([[0.0, 4.0], [2.0, 0.0]]), "action_mask": mask}
+    seen = statistics.update(batch).normalize(batch)
+    np.testing.assert_array_equal(seen["action_mask"], mask)
+    np.testing.assert_allclose(seen["observation"], [[-1, 1], [1, -1]], atol=1e-3)
+
+
+def test_rewards_are_divided_by_the_spread_of_returns():
+    rng = np.random.default_rng(1)
+    reward = rng.normal(size=(2, 30, 5)).astype(np.float32) * 7
+    ended = rng.random((2, 30, 5)) < 0.2
+    scale = RewardScale.create(5)
+    discounted, seen = np.zeros(5), []
+    for part in range(2):
+        scale = scale.update(jnp.asarray(reward[part]), jnp.asarray(ended[part]), 0.9)
+        for t in range(30):
+            discounted = 0.9 * discounted + reward[part, t]
+            seen.append(discounted)
+            discounted = np.where(ended[part, t], 0, discounted)
+    np.testing.assert_allclose(scale.discounted, discounted, rtol=1e-4)
+    np.testing.assert_allclose(scale.statistics.variance, np.var(seen), rtol=1e-4)
+    expected = np.clip(reward[1] / np.std(seen), -10, 10)  # scaled, never shifted: signs stay
+    np.testing.assert_allclose(scale.normalize(jnp.asarray(reward[1])), expected, rtol=1e-3)

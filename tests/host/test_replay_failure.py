@@ -1,0 +1,82 @@
+"""A failure that was written down raises the same again."""
+
+import gymnasium
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.errors import InputError
+from purerl.host import HostSettings, make_host_trainer
+from purerl.host.replay_failure import play_again
+from purerl.host_environment import EnvironmentFailure
+from purerl.types import Algorithm, Config
+
+
+class Fragile(gymnasium.Env):
+    """Raises once what its actions and its chance make together says so, and tells it."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(5)
+
+    def __init__(self, after=20):
+        self.after, self.steps, self.ledger = after, 0, 0
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.ledger = (3 * self.ledger + int(action) + int(self.np_random.integers(5))) % 1_000_003
+        if self.steps > self.after and self.ledger % 7 == 0:
+            raise RuntimeError(f"step {self.steps}, ledger {self.ledger}")
+        return np.zeros(1, np.float32), 1.0, bool(self.np_random.random() < 0.2), False, {}
+
+
+@pytest.fixture(scope="module")
+def fragile():
+    gymnasium.register("Fragile-v0", Fragile)
+    yield "gymnasium/Fragile-v0"
+    del gymnasium.registry["Fragile-v0"]
+
+
+def wandering():
+    """An algorithm that acts at random."""
+
+    def act(agent, memory, key, observation, explore):
+        return jax.random.randint(key, observation.shape[:1], 0, 5, jnp.int32), memory, {}
+
+    return Algorithm(lambda key: jnp.int32(0), lambda n: (), act, lambda agent, key, rollout: (agent, {}))
+
+
+@pytest.mark.parametrize("evaluation", [False, True])
+def test_it_raises_the_same_again(fragile, evaluation, tmp_path):
+    source, config = purerl.make(fragile), Config(num_envs=2, rollout_length=8)
+    settings = HostSettings(mode="serial", failures=tmp_path)
+    trainer = make_host_trainer(wandering(), source, config, settings)
+    state = trainer.init(jax.random.key(4))
+    with pytest.raises(EnvironmentFailure) as told:
+        for i in range(100):
+            if evaluation:
+                trainer.play(state.agent, jax.random.key(i), 3)  # starts episodes everywhere, each time
+            else:
+                state, _ = trainer.step(state)
+    trainer.close()
+    (notes,) = tmp_path.glob("failure-*.json")
+    assert ("evaluation" in notes.name) == evaluation
+    with pytest.raises(RuntimeError) as again:
+        play_again(notes)
+    assert str(again.value) in str(told.value)
+
+
+def test_nothing_to_play(tmp_path):
+    with pytest.raises(InputError, match=r"failure-0.json is not there"):
+        play_again(tmp_path / "failure-0.npz")
+    notes = tmp_path / "failure-0.json"
+    notes.write_text('{"environment": "gymnasium/CartPole-v1", "parameters": {}, "from_step": 7, "steps": 100007}')
+    with pytest.raises(InputError, match="only the last 100,000 steps were kept"):
+        play_again(notes)
+    notes.write_text('{"environment": "CartPole-v1", "parameters": {}, "from_step": 0, "steps": 1}')
+    with pytest.raises(InputError, match="is a JAX environment"):
+        play_again(notes)

@@ -1,0 +1,112 @@
+"""What a time limit is worth, in every algorithm: taking it for an ending would give a value that is wrong by 1."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from purerl import make_trainer, registry
+from purerl.functional.distributions import action_head
+from purerl.multi_agent.joint import multi_agent, policies_for
+from purerl.networks.actor_critic import actor_critic
+from purerl.spaces import Box, Dict, Discrete, Stacked
+from purerl.types import Environment, TimeStep, number, pytree, static
+from tests.testing.test_conformance import small
+
+DISCOUNT = 0.5  # reward 1 for ever is worth 1 / (1 - 0.5) = 2; where the task ends after each step, 1
+
+
+@pytree
+class OneState(Environment):
+    """Reward 1 per step; every step is the last of its episode, by an ending or by a time limit."""
+
+    terminates: bool = number()
+    continuous: bool = static(default=False)
+
+    def reset(self, key):
+        return jnp.int32(0), jnp.ones(2)
+
+    def step(self, key, state, action):
+        terminated = jnp.asarray(self.terminates)
+        return state, TimeStep(jnp.ones(2), jnp.float32(1), terminated, ~terminated, {})
+
+    @property
+    def observation_space(self):
+        return Box(low=0.0, high=1.0, shape=(2,))
+
+    @property
+    def action_space(self):
+        return Box(low=-1.0, high=1.0, shape=(1,)) if self.continuous else Discrete(n=2)
+
+
+@pytree
+class OneStateOfTwo(Environment):
+    """The same for a team of two, rewarded together."""
+
+    terminates: bool = number()
+
+    def reset(self, key):
+        return jnp.int32(0), self._seen()
+
+    def step(self, key, state, action):
+        terminated = jnp.asarray(self.terminates)
+        return state, TimeStep(self._seen(), {"team": jnp.ones(2)}, terminated, ~terminated, {})
+
+    def _seen(self):
+        return {"team": jnp.ones((2, 2)), "global_state": jnp.ones(2)}
+
+    @property
+    def observation_space(self):
+        box = Box(low=0.0, high=1.0, shape=(2,))
+        return Dict(spaces={"team": Stacked(space=box, n=2), "global_state": box})
+
+    @property
+    def action_space(self):
+        return Dict(spaces={"team": Stacked(space=Discrete(n=2), n=2)})
+
+
+def settings(name):
+    """Small networks and quick learning; exploring and entropy have no part in the value."""
+    factory, config = small(name)
+    names = {field.name for field in dataclasses.fields(config)}
+    wanted = {"discount": DISCOUNT, "hidden_sizes": (8,), "learning_rate": 0.02, "total_timesteps": 12_000}
+    wanted |= {"anneal_learning_rate": False, "entropy_coefficient": 0.0, "value_clip": None}
+    wanted |= {"v_min": 0.0, "v_max": 3.0, "num_atoms": 31, "num_quantiles": 5, "core_size": 8}
+    wanted |= {"initial_temperature": 1e-6, "target_entropy": -50.0, "target_rate": 0.1}
+    if name in ("qmix", "vdn"):  # their target follows a tenth of the way every twenty steps
+        wanted["total_timesteps"] = 36_000
+    if name in ("r2d2", "ddpg", "td3"):
+        wanted |= {"rollout_length": 8, "num_gradient_steps": 8, "burn_in": 8, "sequence_length": 8}
+    return factory, dataclasses.replace(config, **{field: x for field, x in wanted.items() if field in names})
+
+
+def value(trainer, config, state, metrics):
+    """The value that an agent gives to the only state: as it reports it, or its critic's."""
+    if "q_value" in metrics:
+        return metrics["q_value"]
+    if "actor_loss" in metrics:
+        return -metrics["actor_loss"]
+    env = trainer.environment.env
+    critic = actor_critic(env.observation_space, action_head(env.action_space), config).value
+    return critic(state.agent.params, (), jnp.ones(2))
+
+
+@pytest.mark.parametrize("name", registry.ALGORITHMS)
+def test_a_time_limit_is_not_an_ending(name):
+    factory, config = settings(name)
+    continuous = "discrete" not in registry.ALGORITHMS[name].actions
+
+    def train(terminates):
+        if name in ("qmix", "vdn"):
+            env = OneStateOfTwo(terminates=terminates)
+            trainer = make_trainer(multi_agent, env, policies_for(env, factory, config))
+        else:
+            trainer = make_trainer(factory, OneState(terminates=terminates, continuous=continuous), config)
+        updates = int(config.total_timesteps) // config.steps_per_update
+        state = jax.lax.fori_loop(0, updates, lambda _, s: trainer.step(s)[0], trainer.init(jax.random.key(0)))
+        return value(trainer, config, *trainer.step(state))
+
+    limited, ended = jax.jit(jax.vmap(train))(jnp.array([False, True]))
+    assert float(limited) == pytest.approx(2.0, abs=0.25)
+    assert float(ended) == pytest.approx(1.0, abs=0.15)

@@ -1,0 +1,120 @@
+"""Vectorised environments: what an episode's end looks like, and what is counted."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.loop.vector import vectorize, where
+from purerl.spaces import Box, Discrete
+from purerl.types import Environment, TimeStep, number, pytree
+
+B, T = 4, 60
+
+
+@pytree
+class Counter(Environment):
+    """Counts up from a random start by one or two; ends at 10, is cut off after 6 steps. Reward: the count."""
+
+    time_limit: int = number(default=6)
+
+    def reset(self, key):
+        start = jax.random.randint(key, (), 0, 5, jnp.int32)
+        return (start, jnp.int32(0)), start.astype(jnp.float32)
+
+    def step(self, key, state, action):
+        count, time = state[0] + 1 + action, state[1] + 1
+        terminated = count >= 10
+        truncated = (time >= self.time_limit) & ~terminated
+        observation = count.astype(jnp.float32)
+        return (count, time), TimeStep(observation, observation, terminated, truncated, {"doubled": 2 * observation})
+
+    @property
+    def observation_space(self):
+        return Box(low=0.0, high=12.0, shape=())
+
+    @property
+    def action_space(self):
+        return Discrete(n=2)
+
+
+@pytest.fixture(scope="module")
+def played():
+    """(first observation [B], shown [T, B], steps [T, B], actions [T, B], final state)."""
+    vector = vectorize(Counter(), B)
+
+    @jax.jit
+    def run(key):
+        state, first = vector.reset(key)
+
+        def step(state, key):
+            key_action, key_step = jax.random.split(key)
+            action = jax.random.randint(key_action, (B,), 0, 2, jnp.int32)
+            state, shown, taken = vector.step(key_step, state, action)
+            return state, (shown, taken, action)
+
+        state, rows = jax.lax.scan(step, state, jax.random.split(key, T))
+        return state._replace(starts=None), first, *rows
+
+    return jax.tree.map(np.asarray, run(jax.random.key(3)))
+
+
+def test_every_episode_by_hand(played):
+    """Follow each environment in plain Python, from the observations it was shown at its starts."""
+    state, first, shown, taken, actions = played
+    episodes = []
+    for b in range(B):
+        count, length, total = first[b], 0, 0.0
+        for t in range(T):
+            count, length = count + 1 + actions[t, b], length + 1
+            total += count
+            assert taken.observation[t, b] == count  # the true successor, also at an end
+            assert taken.reward[t, b] == count
+            assert taken.terminated[t, b] == (count >= 10)
+            assert taken.truncated[t, b] == (length == 6 and count < 10)
+            if count >= 10 or length == 6:
+                episodes.append((total, length, 2 * count))
+                assert 0 <= shown[t, b] < 5  # the next episode's first
+                count, length, total = shown[t, b], 0, 0.0
+            else:
+                assert shown[t, b] == count
+        assert state.episode_return[b] == total and state.episode_length[b] == length
+    returns, lengths, doubled = map(np.array, zip(*episodes, strict=True))
+    summary = {name: float(value) for name, value in state.statistics.summary().items()}
+    assert summary["episodes"] == len(episodes) > 20
+    for name, values in (("episode_return", returns), ("episode_length", lengths)):
+        np.testing.assert_allclose(summary[name], values.mean(), rtol=1e-6)
+        assert summary[f"{name}_min"] == values.min() and summary[f"{name}_max"] == values.max()
+    np.testing.assert_allclose(summary["info/doubled"], doubled.mean(), rtol=1e-6)
+
+
+def test_starts_differ_in_time_and_between_environments(played):
+    _, first, shown, taken, _ = played
+    ended = taken.terminated | taken.truncated
+    starts = np.concatenate([first, shown[ended]])
+    counts = np.bincount(starts.astype(int), minlength=5)
+    assert (counts > 0).all() and counts.max() < 0.5 * len(starts)
+
+
+def test_parameters_may_be_vmapped():
+    """One vectorised environment per time limit: episodes of at most so many steps."""
+
+    def longest(time_limit, key):
+        vector = vectorize(Counter(time_limit=time_limit), B)
+        state, _ = vector.reset(key)
+
+        def step(state, key):
+            state, _, _ = vector.step(key, state, jnp.zeros(B, jnp.int32))
+            return state, None
+
+        state, _ = jax.lax.scan(step, state, jax.random.split(key, 20))
+        return state.statistics.summary()["episode_length_max"]
+
+    lengths = jax.jit(jax.vmap(longest, (0, None)))(jnp.array([1, 3, 5]), jax.random.key(0))
+    assert lengths.tolist() == [1, 3, 5]
+
+
+def test_where_chooses_per_environment():
+    a, b = {"x": jnp.ones((2, 3)), "y": jnp.ones(2)}, {"x": jnp.zeros((2, 3)), "y": jnp.zeros(2)}
+    chosen = where(jnp.array([True, False]), a, b)
+    assert chosen["x"].tolist() == [[1, 1, 1], [0, 0, 0]] and chosen["y"].tolist() == [1, 0]

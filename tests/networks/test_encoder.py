@@ -1,0 +1,102 @@
+"""Torsos for every kind of observation, and memory that never leaks over an episode's end."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.networks.encoder import NetworkConfig, body
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
+
+IMAGE = Box(low=0, high=255, shape=(84, 84, 4), dtype=jnp.uint8)
+GRID = Box(low=0, high=1, shape=(10, 10, 4), dtype=jnp.bool_)
+SPACES = {
+    "vector": Box(low=-1.0, high=1.0, shape=(3,)),
+    "discrete": Discrete(n=5),
+    "multi-discrete": MultiDiscrete(nvec=(3, 2)),
+    "grid": GRID,
+    "dict": Dict(spaces={"grid": GRID, "speed": Box(low=0.0, high=1.0), "level": Discrete(n=3)}),
+    "masked": Dict(
+        spaces={
+            "observation": Box(low=-1.0, high=1.0, shape=(3,)),
+            "action_mask": Box(low=0, high=1, shape=(2,), dtype=jnp.bool_),
+        }
+    ),
+}
+SMALL = NetworkConfig(hidden_sizes=(8,))
+
+
+def batch(space, key, shape):
+    keys = jax.random.split(key, shape)
+    return jax.vmap(jax.vmap(space.sample))(keys)
+
+
+@pytest.mark.parametrize(("name", "core"), [*((name, "none") for name in SPACES), ("dict", "gru"), ("vector", "lstm")])
+def test_every_observation_and_core(name, core, key):
+    space = SPACES[name]
+    base = body(space, NetworkConfig(hidden_sizes=(8,), core=core, core_size=6))
+    params = base.init(key)
+    observation = batch(space, key, (4, 2))
+    ended = jnp.array([[False, False], [True, False], [False, False], [False, False]])
+    features, after = base.unroll(params, base.begin(2), observation, ended)
+    assert features.shape == (4, 2, base.size) and features.dtype == jnp.float32
+    memory, begin = base.begin(2), base.begin(2)
+    for t in range(4):
+        one, memory = base.step(params, memory, jax.tree.map(lambda x, t=t: x[t], observation))
+        np.testing.assert_allclose(one, features[t], atol=1e-5)
+        clear = lambda new, old, t=t: jnp.where(ended[t][:, None], new, old)
+        assert jax.tree.all(jax.tree.map(lambda x, y, t=t: jnp.allclose(x, y[t], atol=1e-5), memory, after))
+        memory = jax.tree.map(clear, begin, memory)
+
+
+@pytest.mark.parametrize("core", ["gru", "lstm"])
+def test_memory_does_not_leak_over_an_ending(core, key):
+    space = SPACES["vector"]
+    base = body(space, NetworkConfig(hidden_sizes=(8,), core=core))
+    params = base.init(key)
+    observation = batch(space, key, (6, 1))
+
+    def later(observation, ended):
+        return jnp.sum(base.unroll(params, base.begin(1), observation, ended)[0][3:])
+
+    ended = jnp.zeros((6, 1), bool)
+    leak = jax.grad(later)(observation, ended.at[2].set(True))
+    np.testing.assert_array_equal(leak[:3], 0.0)
+    assert jnp.any(jax.grad(later)(observation, ended)[:3] != 0.0)
+
+
+@pytest.mark.parametrize(("kind", "space"), [("nature", IMAGE), ("impala", IMAGE), ("mlp", GRID), ("auto", IMAGE)])
+def test_image_torsos(kind, space, key):
+    base = body(space, NetworkConfig(network=kind, hidden_sizes=(16,)))
+    features, _ = base.step(base.init(key), (), batch(space, key, (1, 2)))
+    assert features.shape == (1, 2, 16) and bool(jnp.all(jnp.isfinite(features)))
+
+
+def test_bytes_are_scaled_and_integers_are_one_hot(key):
+    base = body(Discrete(n=5), SMALL)
+    params = base.init(key)
+    assert jax.tree.leaves(params)[1].shape[0] == 5
+    scaled = body(Box(low=0, high=255, shape=(3,), dtype=jnp.uint8), SMALL)
+    plain = body(Box(low=0.0, high=1.0, shape=(3,)), SMALL)
+    params = plain.init(key)
+    bright = scaled.step(params, (), jnp.array([255, 0, 51], jnp.uint8))[0]
+    np.testing.assert_allclose(bright, plain.step(params, (), jnp.array([1.0, 0.0, 0.2]))[0], rtol=1e-6)
+
+
+def test_bfloat16_computes_near_float32_and_returns_float32(key):
+    space = SPACES["vector"]
+    full, half = (body(space, NetworkConfig(precision=precision)) for precision in ("float32", "bfloat16"))
+    params, observation = full.init(key), batch(space, key, (2, 3))
+    x, y = full.step(params, (), observation)[0], half.step(params, (), observation)[0]
+    assert y.dtype == jnp.float32
+    np.testing.assert_allclose(x, y, atol=0.05)
+    assert jnp.any(x != y)
+
+
+def test_the_mask_of_legal_actions_is_not_looked_at(key):
+    space = SPACES["masked"]
+    base = body(space, SMALL)
+    params = base.init(key)
+    observation = batch(space, key, (1, 4))
+    other = observation | {"action_mask": ~observation["action_mask"]}
+    np.testing.assert_array_equal(base.step(params, (), observation)[0], base.step(params, (), other)[0])

@@ -1,0 +1,40 @@
+"""What a run will cost, told before it runs."""
+
+import pytest
+
+from purerl.algos.ppo import ppo
+from purerl.envs.bsuite.catch import Catch
+from purerl.profiling import explain
+from purerl.run import config
+
+SMALL = {"hidden_sizes": (8,), "num_envs": 2, "total_timesteps": 10_000}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "more"),
+    [("ppo", {"rollout_length": 16, "num_minibatches": 1}), ("dqn", {"replay_capacity": 256, "batch_size": 8})],
+)
+def test_a_run_explained(algorithm, more, monkeypatch):
+    monkeypatch.setattr(explain, "_options", lambda *_: (explain.Option("--seeds 8", 1e6),))  # each is compiled anew
+    run = config.settings(algorithm, "CartPole-v1", SMALL | more)
+    found = explain.explain(run)
+    assert [part.name for part in found.parts] == ["environment", "policy", "learning"]
+    assert all(part.operations > 0 for part in found.parts)
+    assert found.parts[2].operations > found.parts[1].operations
+    per_step = sum(part.seconds for part in found.parts)
+    assert found.steps_per_second == pytest.approx(1 / per_step, rel=0.5)  # one machine, moments apart
+    assert found.program >= sum(found.agent.values())
+    assert found.num_updates == 10_000 // found.steps_per_update
+    text = "\n".join(explain.lines(run, found))
+    assert f"{algorithm} on CartPole-v1: one agent" in text
+    assert "--seeds 8" in text
+    assert "nan" not in text
+
+
+def test_settings_that_are_tried_are_settings():
+    run = config.settings("ppo", "Catch", SMALL | {"rollout_length": 8, "num_minibatches": 2})
+    options = explain._options(ppo, Catch(), run.config, 1)
+    assert {option.flags for option in options} == {"--num-envs 8", "--num-minibatches 1", "--seeds 8"}
+    assert [option.steps_per_second for option in options] == sorted(
+        (option.steps_per_second for option in options), reverse=True
+    )

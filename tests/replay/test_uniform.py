@@ -1,0 +1,257 @@
+"""The replay against a plain list of transitions."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+
+from purerl import make
+from purerl.algos.dqn import DQNConfig, dqn
+from purerl.errors import InputError
+from purerl.prng import fast
+from purerl.replay import sizes, uniform
+from purerl.spaces import Box, Dict, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+PIXELS = Dict(
+    spaces={"frame": Box(low=0, high=255, shape=(2,), dtype=jnp.uint8), "seen": Box(low=0, high=1, dtype=bool)}
+)
+SPEC = EnvironmentSpec(PIXELS, Discrete(n=3))
+DISCOUNT = 0.9
+LENGTH, NUM_ENVS, CAPACITY = 3, 2, 14
+
+add = jax.jit(uniform.add, donate_argnums=0)
+gather = jax.jit(uniform.gather, static_argnames="n_step")
+draw = jax.jit(uniform.draw, static_argnames="batch_size")
+
+
+class Slow:
+    """A list of transitions per environment; the oldest give way when their rows are needed."""
+
+    def __init__(self, num_envs, rows):
+        self.steps = [[] for _ in range(num_envs)]
+        self.rows = rows
+        self.head_used = [False] * num_envs  # whether the newest step's successor lies where the next step will go
+
+    def add(self, rollout):
+        for env, steps in enumerate(self.steps):
+            for t in np.flatnonzero(np.ones(len(rollout.reward)) if rollout.mask is None else rollout.mask[:, env]):
+                self.head_used[env] = bool(t == len(rollout.reward) - 1 and not rollout.truncated[t, env])
+                at = lambda tree: jax.tree.map(lambda x: np.asarray(x)[t, env], tree)  # noqa: B023
+                steps.append(
+                    {
+                        "observation": at(rollout.observation),
+                        "action": at(rollout.action),
+                        "reward": float(rollout.reward[t, env]),
+                        "next": at(rollout.next_observation),
+                        "terminated": bool(rollout.terminated[t, env]),
+                        "truncated": bool(rollout.truncated[t, env]),
+                    }
+                )
+
+    def kept(self, env):
+        """The newest steps that fit: one row each, and one more for the true successor of the last or a truncated."""
+        room, kept = self.rows - self.head_used[env], []
+        for index, step in enumerate(reversed(self.steps[env])):
+            room -= 1 + step["truncated"]
+            # A final observation's row may outlive its step, never the other way round.
+            if room < 0:
+                break
+            kept.insert(0, len(self.steps[env]) - 1 - index)
+        return kept
+
+    def transitions(self, n_step):
+        """Every transition that can be drawn, as {(frame, env): (action, reward, discount, next frame)}."""
+        found = {}
+        for env, steps in enumerate(self.steps):
+            for start in self.kept(env):
+                total, factor, at = 0.0, 1.0, start
+                while True:
+                    total += factor * steps[at]["reward"]
+                    factor *= DISCOUNT
+                    ended = steps[at]["terminated"] or steps[at]["truncated"]
+                    if ended or at - start == n_step - 1:
+                        break
+                    at += 1
+                    if at == len(steps):
+                        break
+                if at == len(steps):
+                    continue
+                discount = 0.0 if steps[at]["terminated"] else factor
+                key = (*steps[start]["observation"]["frame"].tolist(), env)
+                after = None if steps[at]["terminated"] else tuple(steps[at]["next"]["frame"].tolist())
+                found[key] = (int(steps[start]["action"]), round(total, 4), round(discount, 4), after)
+        return found
+
+
+def make_rollout(ends, start):
+    """A rollout whose observations are all different; `ends` i32[T, B]: 0 going, 1 terminated, 2 truncated."""
+    length, num_envs = ends.shape
+    frame = lambda number: np.stack([number % 256, number // 256], axis=-1).astype(np.uint8)
+    number = start + np.arange(length * num_envs).reshape(length, num_envs)
+    fresh = number + 30_000
+    following = np.concatenate([number[1:], number[-1:] + num_envs])
+    after = np.where(ends == 0, following, fresh)
+    return Rollout(
+        {"frame": jnp.asarray(frame(number)), "seen": jnp.asarray(number % 2 == 0)},
+        jnp.asarray(number % 3, jnp.int32),
+        jnp.asarray(number % 7, jnp.float32),
+        jnp.asarray(ends == 1),
+        jnp.asarray(ends == 2),
+        {"frame": jnp.asarray(frame(after)), "seen": jnp.asarray(after % 2 == 0)},
+        (),
+        (),
+    )
+
+
+def everything(state, n_step):
+    """All that a draw could find, in the form of `Slow.transitions`."""
+    num_envs = state.flag.shape[1]
+    places = jnp.arange(state.flag.size, dtype=jnp.int32)
+    batch = jax.tree.map(np.asarray, gather(state, places, 1.0, DISCOUNT, n_step=n_step))
+    found = {}
+    for i in np.flatnonzero(batch.weight):
+        key = (*batch.observation["frame"][i].tolist(), i % num_envs)
+        assert key not in found
+        assert batch.observation["seen"][i] == (key[0] % 2 == 0)
+        after = tuple(batch.next_observation["frame"][i].tolist()) if batch.discount[i] else None
+        found[key] = (
+            int(batch.action[i]),
+            round(float(batch.reward[i]), 4),
+            round(float(batch.discount[i]), 4),
+            after,
+        )
+    return found
+
+
+AWAY = 3  # a step that does not count, if it follows an ending or another such step
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from([0, 0, 0, 1, 2, AWAY]), min_size=6, max_size=6), min_size=1, max_size=12),
+    st.sampled_from([1, 3]),
+)
+def test_holds_what_a_list_of_transitions_holds(rollouts, n_step):
+    slow = Slow(NUM_ENVS, uniform.num_rows(CAPACITY, NUM_ENVS))
+    state = uniform.create(SPEC, CAPACITY, NUM_ENVS)
+    before = np.ones(NUM_ENVS, int)
+    for i, codes in enumerate(rollouts):
+        ends = np.array(codes).reshape(LENGTH, NUM_ENVS)
+        for t in range(LENGTH):
+            ends[t] = np.where((ends[t] == AWAY) & (before == 0), 0, ends[t])
+            before = ends[t]
+        rollout = make_rollout(ends, i * LENGTH * NUM_ENVS)._replace(mask=jnp.asarray(ends != AWAY))
+        slow.add(rollout)
+        state = add(state, rollout)
+    assert everything(state, n_step) == slow.transitions(n_step)
+
+
+def test_keeps_dtypes_and_stores_each_observation_once():
+    state = uniform.create(SPEC, 1000, 10)
+    assert state.observation["frame"].dtype == jnp.uint8 and state.observation["seen"].dtype == jnp.bool_
+    assert uniform.nbytes(SPEC, 1000, 10) == 101 * 10 * (3 + 4 + 4 + 1)
+    held = sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    assert held - uniform.nbytes(SPEC, 1000, 10) == 4 * 10 + 4
+
+
+def test_is_changed_in_place():
+    """A donated storage keeps its memory, and a scan over additions needs no second one."""
+    capacity = 100_000
+    state = uniform.create(SPEC, capacity, NUM_ENVS)
+    rollout = make_rollout(np.zeros((LENGTH, NUM_ENVS), int), 0)
+    place = state.reward.unsafe_buffer_pointer()
+    state = add(state, rollout)
+    assert state.reward.unsafe_buffer_pointer() == place
+    many = jax.jit(
+        lambda s: jax.lax.scan(lambda s, _: (uniform.add(s, rollout), None), s, None, 10)[0], donate_argnums=0
+    )
+    needed = many.lower(state).compile().memory_analysis()
+    assert needed.temp_size_in_bytes < uniform.nbytes(SPEC, capacity, NUM_ENVS) / 10
+
+
+def test_draws_are_uniform_over_transitions():
+    """Truncations leave rows where nothing starts; the others must be drawn equally often (chi-square)."""
+    rng = np.random.default_rng(0)
+    slow = Slow(NUM_ENVS, uniform.num_rows(CAPACITY, NUM_ENVS))
+    state = uniform.create(SPEC, CAPACITY, NUM_ENVS)
+    for i in range(9):
+        rollout = make_rollout(rng.choice([0, 0, 1, 2], size=(LENGTH, NUM_ENVS)), i * LENGTH * NUM_ENVS)
+        slow.add(rollout)
+        state = add(state, rollout)
+    places = draw(state, fast(jax.random.key(1)), batch_size=50_000)
+    starts = np.asarray(state.flag).ravel() != uniform.NO_START
+    assert starts.sum() == len(slow.transitions(1)) < starts.size - NUM_ENVS
+    counts = np.bincount(np.asarray(places), minlength=starts.size)
+    void = counts[~starts].sum() / counts.sum()
+    assert void < 1.5 * np.mean(~starts) ** uniform.TRIES
+    assert chisquare(counts[starts]).pvalue > 1e-3
+
+
+def test_draws_from_a_part_that_is_filled():
+    state = add(uniform.create(SPEC, 10_000, NUM_ENVS), make_rollout(np.zeros((LENGTH, NUM_ENVS), int), 0))
+    places = draw(state, fast(jax.random.key(1)), batch_size=512)
+    batch = gather(state, places, 1.0, DISCOUNT)
+    found = np.unique(np.asarray(places)[np.asarray(batch.weight) > 0])
+    assert sorted(found) == [0, 1, 2, 3, 4, 5]
+    assert np.mean(np.asarray(batch.weight)) > 0.95
+
+
+def test_scaled_words_are_floor_of_the_exact_product():
+    rng = np.random.default_rng(0)
+    words = rng.integers(0, 2**32, 1000, dtype=np.uint64)
+    for n in (1, 7, 2**16, 1_000_003, 2**32 - 1):
+        exact = (words * np.uint64(n)) >> np.uint64(32)
+        ours = uniform.scaled(jnp.asarray(words.astype(np.uint32)), jnp.uint32(n))
+        assert np.array_equal(np.asarray(ours), exact.astype(np.uint32))
+
+
+def test_sampling_costs_the_same_at_any_capacity():
+    """The compiled program's arithmetic does not depend on the capacity."""
+
+    def flops(capacity):
+        state = jax.eval_shape(partial(uniform.create, SPEC, capacity, NUM_ENVS))
+        sample = uniform.uniform(SPEC, capacity, NUM_ENVS, batch_size=64).sample
+        cost = jax.jit(sample).lower(state, fast(jax.random.key(0))).compile().cost_analysis()
+        return cost["flops"]
+
+    assert flops(1_000_000) == flops(1_000)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        (
+            {"capacity": 100, "num_envs": 2, "batch_size": 128},
+            "batch_size 128 is larger than .* capacity 100",
+        ),
+        ({"capacity": 100, "num_envs": 10, "batch_size": 8, "n_step": 11}, "n_step 11 is larger than"),
+        ({"capacity": 10**13, "num_envs": 10, "batch_size": 8}, "MB; there are"),
+    ],
+)
+def test_refuses_sizes_that_cannot_be(sizes, message):
+    with pytest.raises(InputError, match=message):
+        uniform.uniform(SPEC, **sizes)
+
+
+def test_refuses_rollouts_that_do_not_fit():
+    with pytest.raises(InputError, match="must hold at least"):
+        add(uniform.create(SPEC, 8, NUM_ENVS), make_rollout(np.zeros((LENGTH, NUM_ENVS), int), 0))
+
+
+def test_what_a_run_holds_is_told_in_one_line():
+    """CartPole: 4 x 4 bytes of observation, 4 of action and reward each, 1 of flags; two seeds of 1001 rows of 10."""
+    config = DQNConfig(replay_capacity=10_000)
+    env = make("CartPole-v1")
+    algorithm = dqn(EnvironmentSpec(env.observation_space, env.action_space), config)
+    agent = jax.eval_shape(jax.vmap(algorithm.init), jax.random.split(jax.random.key(0), 2))
+    assert sizes.line(agent, config, 2) == "replay: 10,000 steps per seed, 2 seeds, 0.5 MB"
+    assert sizes.line((), config, 2) is None
+    many = jax.eval_shape(jax.vmap(algorithm.init), jax.ShapeDtypeStruct((10**7,), jax.random.key(0).dtype))
+    with pytest.raises(InputError, match=r"a replay of 10000 steps for each of 10000000 seeds takes .* MB; there are"):
+        sizes.line(many, config, 10**7)

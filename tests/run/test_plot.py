@@ -1,0 +1,151 @@
+"""Learning curves and what is shown while a run runs."""
+
+import jax
+import numpy as np
+import pytest
+
+from purerl import InputError, stats
+from purerl.run import display, metrics_csv, plot
+
+
+def write_run(folder, seeds, points=20, evaluate_every=5):
+    folder.mkdir()
+    (folder / "config.toml").write_text("format = 1\nalgorithm = 'ppo'\nenvironment = 'CartPole-v1'\n")
+    file = metrics_csv.Log(folder / "metrics.csv")
+    for update in range(1, points + 1):
+        rows = []
+        for seed in range(seeds):
+            evaluated = float(update) if update % evaluate_every == 0 else np.nan
+            row = {"seed": seed, "update": update, "env_steps": 100 * update, "wall_seconds": 0.1}
+            row |= {"episode_return": np.float32(update + seed if update > 2 else np.nan)}
+            rows.append(row | {"evaluation_return": np.float32(evaluated)})
+        file.write(rows)
+    file.close()
+    return folder
+
+
+class Axes:
+    """Notes what is drawn."""
+
+    def __init__(self):
+        self.lines, self.bands = [], []
+
+    def plot(self, x, y, **style):
+        self.lines.append((np.asarray(x), np.asarray(y), style))
+
+    def fill_between(self, x, low, high, **style):
+        self.bands.append((np.asarray(x), np.asarray(low), np.asarray(high)))
+
+
+def test_a_curve_is_the_iqm_with_its_interval(tmp_path):
+    columns = metrics_csv.read(write_run(tmp_path / "run", seeds=8) / "metrics.csv")
+    axes = Axes()
+    plot.curve(axes, columns, "C0")
+    x, y, style = axes.lines[0]
+    assert "IQM, 95% interval of 8 seeds" in style["label"]
+    known = ~np.isnan(y)
+    assert x[known][0] >= 300, "nothing is drawn before an episode has ended"
+    np.testing.assert_allclose(y[known], x[known] / 100 + 3.5, rtol=1e-5)  # seeds are 0 .. 7 apart
+    low, high = axes.bands[0][1][known], axes.bands[0][2][known]
+    assert np.all((low < y[known]) & (y[known] < high))
+    expected = stats.bootstrap_interval(jax.random.key(0), np.arange(8.0), resamples=400)
+    np.testing.assert_allclose([low[-1] - 20, high[-1] - 20], expected, atol=1e-4)
+    dots = axes.lines[-1]
+    assert dots[0].tolist() == [500, 1000, 1500, 2000]
+    assert dots[1].tolist() == [5, 10, 15, 20]
+
+
+@pytest.mark.parametrize("seeds", [1, 2, 4])
+def test_the_picture_has_axes_with_names(tmp_path, seeds):
+    from PIL import Image
+
+    path = plot.plot_run(write_run(tmp_path / "run", seeds))
+    assert path == tmp_path / "run" / "curve.png"
+    with Image.open(path) as image:
+        assert image.size == (1040, 624)
+        assert len(image.getcolors(1 << 24)) > 20
+    svg = tmp_path / "curve.svg"
+    plot.plot_run(tmp_path / "run", svg)
+    text = svg.read_text()
+    for label in ("PPO on CartPole-v1", "environment steps of each seed", "episode return (sum of rewards)"):
+        assert f"<!-- {label} -->" in text
+
+
+def test_several_runs_are_named(tmp_path):
+    folders = [write_run(tmp_path / name, seeds=2) for name in ("first", "second")]
+    text = plot.plot_runs(folders, tmp_path / "both.svg").read_text()
+    assert "first (mean, range of 2 seeds)" in text
+    assert "second (mean, range of 2 seeds)" in text
+
+
+def test_bad_input(tmp_path):
+    with pytest.raises(InputError, match="cannot read"):
+        plot.plot_runs([tmp_path], tmp_path / "x.png")
+    folder = write_run(tmp_path / "run", 1)
+    with pytest.raises(InputError, match="cannot write"):
+        plot.plot_run(folder, tmp_path / "no" / "x.png")
+    with pytest.raises(InputError, match="cannot write"):
+        plot.plot_run(folder, tmp_path / "x.nonsense")
+    (folder / "metrics.csv").write_text("seed,update\n")
+    with pytest.raises(InputError, match="no rows"):
+        plot.plot_run(folder)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0.4 s"), (42.4, "42 s"), (187, "3:07"), (7391, "2:03:11"), (float("nan"), "-")]
+)
+def test_duration(seconds, text):
+    assert display.duration(seconds) == text
+
+
+def snapshot(update, returns):
+    values = np.array(returns, np.float32)
+    return display.Snapshot(update, 100, 512 * update, 51_200, 1e5, 2.0, 3.0, values, values, {"loss": 0.25})
+
+
+def test_sparkline_and_numbers():
+    assert display.sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
+    assert display.sparkline([3.0, 3.0]) == "▁▁"
+    assert display.sparkline([]) == ""
+    assert len(display.sparkline(list(range(1000)), width=40)) == 40
+    assert [display.number(x) for x in (0.0, 1e-7, 12.34567, 123456.7, 1e9, float("nan"))] == [
+        "0", "1.00e-07", "12.35", "123,457", "1.00e+09", "-",
+    ]  # fmt: skip
+    assert display.over_seeds(np.array([np.nan, np.nan])) == "-"
+    assert display.over_seeds(np.array([1.0, np.nan, 3.0])) == "2  (1 .. 3)"
+
+
+def test_plain_lines_are_few(capsys):
+    shown = display.open_display("title", plain=True)
+    for update in range(1, 101):
+        shown.update(snapshot(update, [float("nan")] if update < 50 else [7.0]))
+    shown.close()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "title"
+    assert 10 <= len(lines) <= 13
+    assert lines[-1].startswith("100%       51,200 steps  return 7  evaluation 7  100,000 steps/s")
+
+
+def test_the_live_panel_shows_everything(monkeypatch):
+    from rich.console import Console
+
+    live = display.Live("ppo on CartPole-v1")
+    live.close()
+    live._console = Console(width=100)
+    live.stage("compiling")
+    with live._console.capture() as captured:
+        live._console.print(live)
+    assert "compiling (0.0 s)" in captured.get()
+    live.update(snapshot(50, [2.0, 4.0]))
+    with live._console.capture() as captured:
+        live._console.print(live)
+    for text in (
+        "ppo on CartPole-v1",
+        "50%",
+        "2.0 s left",
+        "25,600 of 51,200",
+        "100,000 steps/s",
+        "3  (2 .. 4)",
+        "loss 0.25",
+    ):
+        assert text in captured.get()

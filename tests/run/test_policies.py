@@ -1,0 +1,67 @@
+"""Runs of several groups, of which agents leave: saved and gone on with, and on two devices."""
+
+import jax
+import numpy as np
+import pytest
+
+from purerl.devices.sharding import make_mesh
+from purerl.run import checkpoint
+from purerl.run.config import settings
+from purerl.run.plan import make_plan, saved_progress
+
+FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_reward": True, "devices": 1}
+RUN = settings(
+    "a2c",
+    "TagContinuous",
+    FLAGS | {"total_timesteps": 32 * 6},
+    {"num_runners": 4, "side": 2.0, "tagging_distance": 0.15, "time_limit": 20, "num_neighbours": 1},
+    groups={"taggers": {"learning_rate": 1e-2}},
+)
+
+
+def begun(mesh):
+    """Return (plan, its first progress, a function that takes two updates)."""
+    plan = make_plan(RUN, mesh)
+    functions = plan.parts
+    step = lambda progress, fresh: functions.advance(progress, *functions.numbers, np.int32(2), np.bool_(fresh))
+    return plan, functions.init(functions.seeds, *functions.numbers), step
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """Return (plan, step, the run after two updates on the host, after four and its means) on one device."""
+    plan, progress, step = begun(make_mesh(1))
+    progress, _ = step(progress, True)
+    halfway = jax.device_get(progress)
+    progress, means = step(progress, False)
+    return plan, step, halfway, jax.device_get(progress), jax.device_get(means)
+
+
+def test_a_saved_run_of_several_groups_goes_on_to_the_same_bits(alone, tmp_path):
+    plan, step, halfway, straight, means = alone
+    assert (
+        set(halfway.state.agent) == {"runners", "taggers"} and not halfway.state.observation["active"]["runners"].all()
+    )
+    checkpoint.save(tmp_path, 2, halfway, {"lanes": 1}, 1)
+    found, _ = saved_progress(plan, tmp_path, 2)
+    further, others = jax.device_get(step(plan.parts.placed(found), False))
+    same = lambda x, y: np.testing.assert_array_equal(_bits(x), _bits(y))
+    jax.tree.map(same, further, straight)
+    jax.tree.map(np.testing.assert_array_equal, others, means)
+
+
+def test_groups_on_two_devices(alone):
+    """Half of the environments on each, the same run up to rounding."""
+    _, _, _, straight, means = alone
+    _, progress, step = begun(make_mesh(2, {"data": 2}))
+    progress, _ = step(progress, True)
+    progress, others = step(progress, False)
+    close = lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-3, atol=2e-4)
+    jax.tree.map(close, jax.device_get(progress.state.agent), straight.state.agent)
+    close(others["taggers/value_loss"], means["taggers/value_loss"])
+    shards = progress.state.observation["runners"].addressable_shards
+    assert [shard.data.shape[:3] for shard in shards] == [(1, 2, 4)] * 2
+
+
+def _bits(x):
+    return jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x

@@ -1,0 +1,225 @@
+"""A run's life in one process: rows, evaluations, failures, interruption."""
+
+import csv
+import json
+import os
+import signal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl import make_trainer
+from purerl.algos.ppo import ppo
+from purerl.envs.classic.cartpole import CartPole
+from purerl.loop import evaluate
+from purerl.run import checkpoint, metrics_csv, run, trained_run
+from purerl.run.config import settings
+from purerl.run.plan import make_plan
+from purerl.run.program import EVALUATION_BATCH
+from purerl.types import number, pytree
+
+TINY = {"num_envs": 2, "rollout_length": 16, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
+UPDATES = 25
+FLAGS = TINY | {"total_timesteps": 32 * UPDATES, "log_interval": 4, "evaluations": 2, "eval_episodes": 40, "seeds": 2}
+
+
+@pytree
+class Leaky(CartPole):
+    """CartPole whose rewards are sometimes not finite: a pure chance that differs between seeds."""
+
+    chance: float = number(default=0.0, doc="of a step to give NaN")
+
+    def step(self, key, state, action):
+        state, taken = CartPole.step(self, key, state, action)
+        leak = jax.random.uniform(jax.random.fold_in(key, 7)) < self.chance
+        return state, taken._replace(reward=jnp.where(leak, jnp.nan, taken.reward))
+
+
+def start(out, env="CartPole-v1", parameters=None, **flags):
+    return run.start(settings("ppo", env, FLAGS | flags, parameters or {}), out, plain=True)
+
+
+def rows(folder):
+    with (folder / "metrics.csv").open() as file:
+        return [{k: v for k, v in row.items() if k != "wall_seconds"} for row in csv.DictReader(file)]
+
+
+def untimed(folder):
+    found = json.loads((folder / "summary.json").read_text())
+    timed = ("env_steps_per_second", "train_seconds", "compile_seconds", "wall_seconds")
+    return {name: value for name, value in found.items() if name not in timed}
+
+
+def parameters(folder):
+    found = trained_run.load_run(folder)
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(found.state.agent)]
+
+
+def assert_same_run(a, b):
+    assert rows(a) == rows(b)
+    assert untimed(a) == untimed(b)
+    assert parameters(a) == parameters(b)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "reference"
+    assert start(folder) == 0
+    return folder
+
+
+def test_folder_is_complete(finished):
+    names = {path.name for path in finished.iterdir()}
+    assert names == {"config.toml", "metrics.csv", "summary.json", "curve.png", "checkpoints"}
+    assert checkpoint.steps(finished / "checkpoints") == [UPDATES]
+    assert (finished / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_rows_are_those_of_the_updates(finished):
+    """The rows against the same updates, taken one by one and reduced by NumPy."""
+    plan = make_plan(settings("ppo", "CartPole-v1", FLAGS, {}))
+    trainer = make_trainer(ppo, plan.env, plan.settings.config)
+    step = jax.jit(trainer.step)
+    table = rows(finished)
+    assert [int(row["update"]) for row in table] == [u for u in (4, 8, 12, 16, 20, 24, 25) for _ in (0, 1)]
+    assert [int(row["seed"]) for row in table] == [0, 1] * 7
+    for seed in (0, 1):
+        state = jax.jit(trainer.init)(jax.random.key(seed))
+        returns, lengths, counts, losses = [], [], [], []
+        mine = [row for row in table if int(row["seed"]) == seed]
+        for update in range(1, 9):  # later ones drift apart by rounding: one lane is not two
+            state, metrics = step(state)
+            losses.append(float(metrics["value_loss"]))
+            count = float(metrics["episodes"])
+            counts.append(count)
+            returns.append(float(metrics["episode_return"]) * count if count else 0.0)
+            lengths.append(float(metrics["episode_length"]) * count if count else 0.0)
+            if update % 4:
+                continue
+            row = mine[update // 4 - 1]
+            assert int(row["env_steps"]) == 32 * update
+            assert int(row["episodes"]) == sum(counts)
+            np.testing.assert_allclose(float(row["episode_return"]), np.sum(returns) / np.sum(counts), rtol=1e-5)
+            np.testing.assert_allclose(float(row["episode_length"]), np.sum(lengths) / np.sum(counts), rtol=1e-5)
+            np.testing.assert_allclose(float(row["value_loss"]), np.mean(losses), rtol=1e-2)
+            returns, lengths, counts, losses = [], [], [], []
+
+
+def test_no_episode_no_return(tmp_path):
+    endless = {"angle_limit": 1e9, "position_limit": 1e9}  # until the time limit, which is further away than the end
+    assert start(tmp_path / "a", parameters=endless) == 0
+    for row in rows(tmp_path / "a"):
+        assert (row["episodes"], row["episode_return"], row["episode_return_max"]) == ("0", "nan", "nan")
+    assert untimed(tmp_path / "a")["final_return"]["per_seed"] == [500.0, 500.0]
+    assert (tmp_path / "a" / "curve.png").exists()
+
+
+def test_evaluations_are_reproducible(finished):
+    table = rows(finished)
+    evaluated = [row for row in table if row["evaluation_return"] != "nan"]
+    assert [int(row["update"]) for row in evaluated] == [12, 12, 24, 24, 25, 25]
+    summary = untimed(finished)
+    assert summary["final_return"]["per_seed"] == [float(row["evaluation_return"]) for row in evaluated[-2:]]
+    best = [max(float(row["evaluation_return"]) for row in evaluated if row["seed"] == seed) for seed in "01"]
+    assert summary["best_return"]["per_seed"] == best
+    found = trained_run.load_run(finished)
+    played = trained_run.play(found, 40)
+    assert played.episode_return.shape == (2, 40)
+    np.testing.assert_allclose(played.episode_return.mean(axis=1), summary["final_return"]["per_seed"], rtol=1e-6)
+    alone = evaluate(found.trainer, found.agent(1), jax.random.key(5), EVALUATION_BATCH)
+    assert alone.episode_return.shape == (EVALUATION_BATCH,)
+
+
+def test_the_same_bits_whatever_the_chunks(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    assert start(tmp_path / "small", checkpoint_interval=0.0, keep_checkpoints=2) == 0
+    assert_same_run(finished, tmp_path / "small")
+    assert checkpoint.steps(tmp_path / "small" / "checkpoints") == [UPDATES - 1, UPDATES]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_and_resumed(finished, tmp_path, monkeypatch, capsys, number):
+    original = run.Run._note_failures
+
+    def strike(self, *args):
+        if self.update == 10:
+            os.kill(os.getpid(), number)
+        return original(self, *args)
+
+    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(run.Run, "_note_failures", strike)
+    folder = tmp_path / "a"
+    assert start(folder) == 128 + number
+    assert f"purerl train --resume {folder}" in capsys.readouterr().out
+    assert checkpoint.steps(folder / "checkpoints") == [10]
+    assert not (folder / "summary.json").exists()
+    monkeypatch.undo()
+    assert run.resume(folder, plain=True) == 0
+    assert_same_run(finished, folder)
+    assert run.resume(folder, plain=True) == 0  # nothing to do
+    assert "is complete" in capsys.readouterr().out
+
+
+def test_a_failed_seed_stops_and_the_others_finish(tmp_path, capsys):
+    flags = {"seeds": 8, "checkpoint_interval": 0.0}
+    leaky = {"chance": 8e-4}
+    assert start(tmp_path / "a", "test_run:Leaky", leaky, **flags) == 0
+    out = capsys.readouterr().out
+    summary = untimed(tmp_path / "a")
+    failed = {int(seed): told for seed, told in summary["failed"].items()}
+    assert 0 < len(failed) < 8, "the chance should hit some seeds, not all"
+    table = rows(tmp_path / "a")
+    final, _ = checkpoint.load(
+        tmp_path / "a" / "checkpoints",
+        UPDATES,
+        make_plan(settings("ppo", "test_run:Leaky", FLAGS | flags, leaky)).shapes,
+    )
+    for seed in range(8):
+        mine = [int(row["update"]) for row in table if int(row["seed"]) == seed]
+        params = [np.asarray(leaf)[seed] for leaf in jax.tree.leaves(final.state.agent.params)]
+        assert all(np.isfinite(leaf).all() for leaf in params), "a failed seed is kept as it was when it was good"
+        if seed not in failed:
+            assert mine[-1] == UPDATES
+            continue
+        at = int(final.failed_at[seed])
+        assert f"seed {seed} failed at update {at}: the environment gave a reward that is not finite" in out
+        assert mine == [u for u in (4, 8, 12, 16, 20, 24, 25) if u < at]
+        assert summary["final_return"]["per_seed"][seed] is None
+    assert all(row["value_loss"] != "nan" for row in table)
+
+
+def test_every_seed_failed(tmp_path, capsys):
+    assert start(tmp_path / "a", learning_rate=1e30, max_grad_norm=1e30) == 1
+    out = capsys.readouterr().out
+    assert "learning_rate may be too high" in out
+    assert "every seed failed; no checkpoint had been saved yet" in out
+
+
+def test_resume_without_a_checkpoint_begins_again(finished, tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    (folder / "config.toml").write_bytes((finished / "config.toml").read_bytes())
+    (folder / "metrics.csv").write_text((finished / "metrics.csv").read_text()[:300])  # rows that no checkpoint has
+    assert run.resume(folder, plain=True) == 0
+    assert_same_run(finished, folder)
+
+
+def test_log_reads_what_it_wrote(tmp_path):
+    path = tmp_path / "metrics.csv"
+    values = np.float32([0.1, 1e-30, 16777217.0, np.nan])
+    file = metrics_csv.Log(path)
+    for update, value in enumerate(values, 1):
+        row = {"seed": 0, "update": update, "env_steps": 10 * update, "wall_seconds": 0.5, "loss": value}
+        file.write([row, row | {"seed": 1}])
+    file.close()
+    np.testing.assert_array_equal(metrics_csv.read(path)["loss"].astype(np.float32), np.repeat(values, 2))
+    path.write_text(path.read_text() + "0,5,50,0.5")  # cut off in the middle
+    again = metrics_csv.Log(path, upto=2)
+    again.write([{"seed": 0, "update": 3, "env_steps": 30, "wall_seconds": 1.0, "loss": np.float32(7)}])
+    again.close()
+    assert metrics_csv.read(path)["update"].tolist() == [1, 1, 2, 2, 3]
+    x, y = metrics_csv.by_seed(metrics_csv.read(path), "loss")[0]
+    assert x.tolist() == [10, 20, 30]
+    assert y[-1] == 7

@@ -1,0 +1,56 @@
+"""Convolutions against XLA's own, and inside a loop."""
+
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.xla.convolution import convolve
+
+CASES = {  # image, kernel, stride, padding
+    "nature 1": ((20, 20, 2), 8, 4, "VALID"),
+    "nature 2": ((9, 8, 3), 4, 2, "VALID"),
+    "odd": ((11, 9, 2), 3, 2, "SAME"),
+    "minatar": ((10, 10, 4), 3, 1, "VALID"),
+    "explicit": ((7, 7, 1), 3, 1, ((1, 2), (0, 1))),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_value_and_gradient(case):
+    shape, size, stride, padding = CASES[case]
+    keys = jax.random.split(jax.random.key(0), 2)
+    x, kernel = jax.random.normal(keys[0], (2, *shape)), jax.random.normal(keys[1], (size, size, shape[-1], 5))
+    numbers = ("NHWC", "HWIO", "NHWC")
+
+    def of(function):
+        return lambda x, kernel: jnp.sum(jnp.sin(function(x, kernel)))
+
+    ours = lambda x, kernel: convolve(x, kernel, (stride, stride), padding)
+    theirs = lambda x, kernel: jax.lax.conv_general_dilated(
+        x, kernel, (stride, stride), padding, dimension_numbers=numbers
+    )
+    np.testing.assert_allclose(ours(x, kernel), theirs(x, kernel), rtol=1e-4, atol=1e-4)
+    for one, other in zip(jax.grad(of(ours), (0, 1))(x, kernel), jax.grad(of(theirs), (0, 1))(x, kernel), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_a_gradient_in_a_loop_is_not_much_slower_than_outside():
+    """XLA's own is about fifty times slower there; the bound leaves room for a busy machine."""
+    x, kernel = jnp.ones((32, 40, 40, 4)), jnp.ones((8, 8, 4, 32))
+    gradient = jax.grad(lambda kernel: jnp.sum(convolve(x, kernel, (4, 4), "VALID") ** 2))
+    outside = jax.jit(gradient)
+    inside = jax.jit(lambda kernel: jax.lax.fori_loop(0, 1, lambda _, k: k - 1e-9 * gradient(k), kernel))
+
+    def seconds(function):
+        jax.block_until_ready(function(kernel))
+        taken = []
+        for _ in range(5):
+            began = time.perf_counter()
+            jax.block_until_ready(function(kernel))
+            taken.append(time.perf_counter() - began)
+        return min(taken)
+
+    assert seconds(inside) < 8 * seconds(outside)

@@ -1,0 +1,53 @@
+"""Records are packed words that come back as what went in, bit for bit."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.xla import backend, packing
+
+
+def test_all_types_come_back():
+    tree = {
+        "flag": jnp.array([True, False, True]),
+        "frame": jnp.arange(12, dtype=jnp.uint8).reshape(3, 2, 2),
+        "mask": jnp.arange(6).reshape(3, 2) % 2 == 0,
+        "action": jnp.array([-1, 5, 2**31 - 1], jnp.int32),
+        "small": jnp.array([-7, 0, 127], jnp.int8),
+        "number": jnp.array([[1.5, -0.0], [jnp.nan, jnp.inf], [1e-40, 3.0]]),
+        "nothing": jnp.zeros((3, 0)),
+        "half": jnp.array([[1.5, -0.0, 2.0]] * 3, jnp.bfloat16),
+        "half_scalar": jnp.array([1.5, jnp.nan, 2.0], jnp.bfloat16),
+    }
+    with backend.traced_for("gpu"):
+        record, unpack = packing.pack(tree)
+    assert [x.dtype.itemsize for x in record] == [1, 2, 4]
+    found = unpack([jnp.stack([x, x[::-1]]) for x in record])
+    for name, want in tree.items():
+        assert found[name].dtype == want.dtype
+        both = np.stack([np.asarray(want), np.asarray(want)[::-1]])
+        assert np.asarray(found[name]).tobytes() == both.tobytes(), name
+
+
+def test_on_a_cpu_nothing_changes():
+    tree = {"a": jnp.ones((2, 3)), "b": jnp.zeros(2, jnp.bool_)}
+    record, unpack = packing.pack(tree)
+    assert record is tree and unpack(record) is tree
+
+
+def test_training_as_on_a_gpu_is_the_same(key):
+    config = PPOConfig(num_envs=4, rollout_length=16, hidden_sizes=(8,), reset_policy="always")
+
+    def trained(name):
+        with backend.traced_for(name):
+            trainer = purerl.make_trainer(ppo, purerl.make("CartPole-v1"), config)
+            return jax.jit(lambda key: trainer.step(trainer.init(key)))(key)
+
+    ours, theirs = trained("cpu"), trained("gpu")
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    is_number = lambda x: not jnp.issubdtype(x.dtype, jax.dtypes.extended)
+    numbers = lambda tree: [np.asarray(x) for x in jax.tree.leaves(tree) if is_number(x)]
+    for one, other in zip(numbers(ours), numbers(theirs), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
