@@ -46,13 +46,13 @@ def a2c(
     loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
 
     def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple[Array, Array]]]:
-        policy, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
+        policy, value, after = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
         next_value = net.value(params, after, rollout.next_observation)
         fixed, next_value = jax.lax.stop_gradient((value, next_value))
         advantage = gae(
-            rollout.reward, fixed, next_value, rollout.terminated, rollout.ended, config.discount, config.gae_lambda
+            rollout.reward, fixed, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
         )
-        log_prob = policy.log_prob(rollout.extras["draw"])
+        log_prob = policy.log_prob(rollout.extras["raw_action"])
         of_policy = (log_prob - rollout.extras["log_prob"], log_prob, value, policy.entropy())
         samples = Samples(*(x.reshape(-1) for x in (*of_policy, advantage, fixed, fixed + advantage)))
         mask = None if rollout.mask is None else rollout.mask.reshape(-1)
@@ -66,4 +66,4 @@ def a2c(
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
         return agent._replace(params=params, opt_state=opt_state), metrics
 
-    return Algorithm(init, net.begin, act, update)
+    return Algorithm(init, net.initial_carry, act, update)

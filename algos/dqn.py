@@ -2,7 +2,7 @@
 
 Act epsilon-greedily, keep every step in a replay, and descend on the error of Q against a slowly moving target.
 Source: Mnih et al. (2015), doi:10.1038/nature14236; double: van Hasselt et al. (2016), arXiv:1509.06461; dueling: Wang
-et al. (2016), arXiv:1511.06581; prioritised: Schaul et al. (2016), arXiv:1511.05952; noisy: Fortunato et al. (2018),
+et al. (2016), arXiv:1511.06581; prioritized: Schaul et al. (2016), arXiv:1511.05952; noisy: Fortunato et al. (2018),
 arXiv:1706.10295. A time limit does not end the task: it bootstraps from the true successor.
 """
 

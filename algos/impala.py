@@ -47,9 +47,9 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
     net, init, act, prepare = policy_agency(spec, config, optimizer, network)
 
     def loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
-        policy, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
+        policy, value, after = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
         next_value = net.value(params, after, rollout.next_observation)
-        log_prob = policy.log_prob(rollout.extras["draw"])
+        log_prob = policy.log_prob(rollout.extras["raw_action"])
         log_ratio, fixed, next_value = jax.lax.stop_gradient((log_prob - rollout.extras["log_prob"], value, next_value))
         target, advantage = vtrace(
             log_ratio,
@@ -57,7 +57,7 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
             fixed,
             next_value,
             rollout.terminated,
-            rollout.ended,
+            rollout.done,
             config.discount,
             config.gae_lambda,
             config.rho_clip,
@@ -75,17 +75,17 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
         }
         return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
 
-    def gradient_step(carry: tuple[PyTree, PyTree], rollout: Rollout, memory: PyTree):
-        params, opt_state = carry
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, rollout._replace(memory=memory))
+    def gradient_step(loop_carry: tuple[PyTree, PyTree], rollout: Rollout, carry: PyTree):
+        params, opt_state = loop_carry
+        gradient, metrics = jax.grad(loss, has_aux=True)(params, rollout._replace(carry=carry))
         return descend(optimizer, gradient, opt_state, params), metrics
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = prepare(agent, rollout)
-        carry, steps = (agent.params, agent.opt_state), rollout._replace(memory=())
+        loop_carry, steps = (agent.params, agent.opt_state), rollout._replace(carry=())
         (params, opt_state), metrics = rollout_minibatches(
-            gradient_step, carry, steps, rollout.memory, key, config, sequences=True
+            gradient_step, loop_carry, steps, rollout.carry, key, config, sequences=True
         )
         return agent._replace(params=params, opt_state=opt_state), metrics
 
-    return Algorithm(init, net.begin, act, update)
+    return Algorithm(init, net.initial_carry, act, update)

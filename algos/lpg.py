@@ -1,4 +1,4 @@
-"""LPG: an agent whose update is what a learnt rule says. `purerl evolve lpg --tasks Catch`.
+"""LPG: an agent whose update is what a learned rule says. `purerl evolve lpg --tasks Catch`.
 
 The agent has a policy and a prediction y(s), a distribution that means whatever the rule makes of it. A rule reads a
 rollout and gives each step a weight for its action and a target for its prediction.
@@ -25,7 +25,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 @pytree
 class LPGConfig(NetworkConfig):
-    """Settings of agents that follow a learnt rule."""
+    """Settings of agents that follow a learned rule."""
 
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=20, doc="steps of each environment per update", at_least=1)
@@ -53,15 +53,15 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
     Args:
       spec: the environment's spaces.
       config: the settings.
-      rule: with parameters, `begin` and `__call__` as `purerl.algo_parts.update_rules.LPG`; one with random weights, which teaches
-        nothing, if none is given.
+      rule: with parameters, `initial_carry` and `__call__` as `purerl.algo_parts.update_rules.LPG`; one with random
+        weights, which teaches nothing, if none is given.
 
     Raises:
       InputError: if a setting is out of range, a memory is asked for or the action space has no distribution.
     """
     validate(config, "lpg")
-    if config.core != "none":
-        raise InputError(f"lpg: core is {config.core}; it must be none: the agent has no memory")
+    if config.rnn != "none":
+        raise InputError(f"lpg: rnn is {config.rnn}; it must be none: the agent has no memory")
     rule = LPG.create(jax.random.key(0)) if rule is None else rule
     head, base = action_head(spec.action_space), body(spec.observation_space, config)
     layer = partial(dense, initializer=config.initializer)
@@ -77,27 +77,27 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
             "prediction": init_layer(prediction_head, keys[2], features),
             "free": jnp.zeros(head.num_free),
         }
-        return LPGAgent(params, optimizer.init(params), rule.begin(), jnp.int32(0))
+        return LPGAgent(params, optimizer.init(params), rule.initial_carry(), jnp.int32(0))
 
     def outputs(params: PyTree, observation: PyTree) -> tuple[Any, Array]:
         features, _ = base.step(params["body"], (), observation)
         policy = head.distribution(apply(policy_head, params["policy"], features), params["free"])
         return policy, jax.nn.log_softmax(apply(prediction_head, params["prediction"], features))
 
-    def act(agent: LPGAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool):
+    def act(agent: LPGAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         policy, _ = outputs(agent.params, observation)
-        draw = policy.sample(seed=key) if explore else policy.mode()
-        return head.to_action(draw), memory, {"draw": draw} if explore else ()
+        raw_action = policy.sample(seed=key) if explore else policy.mode()
+        return head.to_action(raw_action), carry, {"raw_action": raw_action} if explore else ()
 
     def loss(params: PyTree, agent: LPGAgent, rollout: Rollout) -> tuple[Array, tuple[PyTree, Metrics]]:
         policy, prediction = outputs(params, rollout.observation)
         _, following = outputs(params, rollout.next_observation)
-        log_prob, entropy = policy.log_prob(rollout.extras["draw"]), policy.entropy()
+        log_prob, entropy = policy.log_prob(rollout.extras["raw_action"]), policy.entropy()
         lifetime = jnp.asarray(config.total_timesteps, jnp.float32)
         progress = agent.updates.astype(jnp.float32) * config.steps_per_update / lifetime
         discount = jnp.asarray(config.discount, jnp.float32)
         seen = Seen(
-            rollout.reward, rollout.ended, discount, jnp.exp(log_prob), jnp.exp(prediction), jnp.exp(following),
+            rollout.reward, rollout.done, discount, jnp.exp(log_prob), jnp.exp(prediction), jnp.exp(following),
             progress, lifetime,
         )  # fmt: skip
         targets, rule_state = rule(agent.rule_state, jax.lax.stop_gradient(seen))
@@ -114,4 +114,4 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
         return LPGAgent(params, opt_state, rule_state, agent.updates + 1), metrics
 
-    return Algorithm(init, base.begin, act, update)
+    return Algorithm(init, base.initial_carry, act, update)

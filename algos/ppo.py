@@ -1,4 +1,4 @@
-"""PPO: proximal policy optimisation. `purerl train ppo CartPole-v1`.
+"""PPO: proximal policy optimization. `purerl train ppo CartPole-v1`.
 
 Collect a rollout, estimate advantages, then take several epochs of minibatch steps on the clipped objective.
 Source: Schulman et al. (2017), arXiv:1707.06347; the details follow Huang et al. (2022), "The 37 implementation details
@@ -31,7 +31,7 @@ class PPOConfig(PolicyConfig):
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
     clip_epsilon: float = number(default=0.2, doc="how far the probability ratio may move", above=0)
     value_clip: float | None = number(default=0.2, doc="how far a value may move per update; none: unclipped", above=0)
-    normalize_advantage: bool = static(default=True, doc="standardise advantages in each minibatch")
+    normalize_advantage: bool = static(default=True, doc="standardize advantages in each minibatch")
     target_kl: float | None = number(default=None, doc="KL divergence that stops an update's remaining steps", above=0)
 
 
@@ -39,7 +39,7 @@ class PPOConfig(PolicyConfig):
 class MAPPOConfig(PPOConfig):
     """Settings of MAPPO: PPO for several agents, whose critic sees the environment's global state where it has one."""
 
-    centralised_critic: bool = static(
+    centralized_critic: bool = static(
         default=True, doc="of several agents: the value function sees the environment's global state"
     )
 
@@ -48,11 +48,11 @@ class Batch(NamedTuple):
     """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
-    draw: PyTree  # what the policy drew, before clipping or squashing
+    raw_action: PyTree  # what the policy drew, before clipping or squashing
     log_prob: Array  # f32, under the policy that acted
     value: Array  # f32
     advantage: Array  # f32
-    ended: Array  # bool
+    done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
 
 
@@ -67,7 +67,7 @@ def ppo(
 ) -> Algorithm:
     """Return PPO for an environment with discrete, multi-discrete, continuous or dict actions.
 
-    With `config.core` the policy is recurrent: its minibatches are whole sequences, one per environment.
+    With `config.rnn` the policy is recurrent: its minibatches are whole sequences, one per environment.
 
     Args:
       spec: the environment's spaces.
@@ -82,7 +82,7 @@ def ppo(
       InputError: if the settings contradict one another or the action space has no distribution.
     """
     validate(config, "ppo")
-    recurrent = config.core != "none"
+    recurrent = config.rnn != "none"
     check_minibatches(config, recurrent, "ppo")
     if objective is not None and loss is not None:
         raise InputError("ppo: objective and loss are both given; the loss already holds the policy's part")
@@ -98,16 +98,16 @@ def ppo(
     descent = adam(plan.learning_rate, plan.max_grad_norm) if optimizer is None else optimizer(plan)
     net, init, act, prepare = policy_agency(spec, config, descent, network)
 
-    def standardised(batch: Batch) -> Array:
+    def standardized(batch: Batch) -> Array:
         if not config.normalize_advantage:
             return batch.advantage
         mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
         return (batch.advantage - mean) / (std + 1e-8)
 
     def total_loss(params: PyTree, chosen: tuple[Batch, Array, PyTree]) -> tuple[Array, Metrics]:
-        batch, advantage, memory = chosen
-        policy, value, _ = net.unroll(params, memory, batch.observation, batch.ended)
-        log_prob = policy.log_prob(batch.draw)
+        batch, advantage, carry = chosen
+        policy, value, _ = net.unroll(params, carry, batch.observation, batch.done)
+        log_prob = policy.log_prob(batch.raw_action)
         of_policy = (log_prob - batch.log_prob, log_prob, value, policy.entropy())
         fixed = (advantage, batch.value, batch.advantage + batch.value)
         samples = Samples(*(x.reshape(-1) for x in (*of_policy, *fixed)))
@@ -119,19 +119,19 @@ def ppo(
         return total, metrics | masked.means(told, mask)
 
     def samples_of(params: PyTree, rollout: Rollout) -> Batch:
-        _, value, after = net.unroll(params, rollout.memory, rollout.observation, rollout.ended)
+        _, value, after = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
         next_value = net.value(params, after, rollout.next_observation)
         advantage = gae(
-            rollout.reward, value, next_value, rollout.terminated, rollout.ended, config.discount, config.gae_lambda
+            rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
         )
         drawn = rollout.extras
         return Batch(
-            rollout.observation, drawn["draw"], drawn["log_prob"], value, advantage, rollout.ended, rollout.mask
+            rollout.observation, drawn["raw_action"], drawn["log_prob"], value, advantage, rollout.done, rollout.mask
         )
 
-    def gradient_step(carry: tuple[PyTree, PyTree, Array], batch: Batch, memory: PyTree):
-        params, opt_state, going = carry
-        chosen = (batch, standardised(batch), memory)
+    def gradient_step(loop_carry: tuple[PyTree, PyTree, Array], batch: Batch, carry: PyTree):
+        params, opt_state, going = loop_carry
+        chosen = (batch, standardized(batch), carry)
         if recurrent:
             gradient, metrics = jax.grad(total_loss, has_aux=True)(params, chosen)
         else:
@@ -146,11 +146,11 @@ def ppo(
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = prepare(agent, rollout)
         batch = samples_of(agent.params, rollout)
-        carry = (agent.params, agent.opt_state, jnp.array(True))
+        loop_carry = (agent.params, agent.opt_state, jnp.array(True))
         (params, opt_state, _), metrics = rollout_minibatches(
-            gradient_step, carry, batch, rollout.memory, key, config, recurrent
+            gradient_step, loop_carry, batch, rollout.carry, key, config, recurrent
         )
         metrics["explained_variance"] = explained_variance(batch.value, batch.value + batch.advantage, batch.mask)
         return agent._replace(params=params, opt_state=opt_state), metrics
 
-    return Algorithm(init, net.begin, act, update)
+    return Algorithm(init, net.initial_carry, act, update)

@@ -1,7 +1,7 @@
 """PQN: Q-learning in many environments at once, without a replay or a target network. `purerl train pqn CartPole-v1`.
 
 Collect a rollout epsilon-greedily, compute Q(lambda) returns backwards through it, and regress on them in several
-epochs of minibatches; layer normalisation keeps that stable.
+epochs of minibatches; layer normalization keeps that stable.
 Source: Gallici et al. (2024), arXiv:2407.04811. Ours bootstraps the last step from the value *after* it, and episodes
 that a time limit cut off from their true successor; the reference seeds the recursion one step off.
 """
@@ -35,7 +35,7 @@ class PQNConfig(NetworkConfig):
     activation: str = static(
         default="relu", doc="of the hidden layers", choices=("tanh", "relu", "elu", "gelu", "silu")
     )
-    layer_norm: bool = static(default=True, doc="normalise each hidden layer")
+    layer_norm: bool = static(default=True, doc="normalize each hidden layer")
     learning_rate: float = number(default=2.5e-4, doc="rectified Adam's step size", above=0)
     anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
@@ -44,7 +44,7 @@ class PQNConfig(NetworkConfig):
     max_grad_norm: float = number(default=10.0, doc="global norm that gradients are clipped to", above=0)
     epsilon_start: float = number(default=1.0, doc="probability of a random action at first", at_least=0, at_most=1)
     epsilon_end: float = number(default=0.05, doc="probability of a random action in the end", at_least=0, at_most=1)
-    epsilon_fraction: float = number(
+    exploration_fraction: float = number(
         default=0.2, doc="share of total_timesteps over which it falls", above=0, at_most=1
     )
 
@@ -63,12 +63,12 @@ class Batch(NamedTuple):
     observation: PyTree
     action: Array  # i32
     target: Array  # f32
-    ended: Array  # bool
+    done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
 
 
 def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | None = None) -> Algorithm:
-    r"""Return PQN; with `config.core` its Q function has a memory and minibatches are whole sequences.
+    r"""Return PQN; with `config.rnn` its Q function has a memory and minibatches are whole sequences.
 
         loss = (Q(s_t, a_t) - G_t)^2 / 2,  G the Q(lambda) return
 
@@ -83,12 +83,12 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
     validate(config, "pqn")
     if not isinstance(spec.action_space, Discrete):
         raise InputError(f"pqn: needs discrete actions, one of n; this environment's are {spec.action_space}")
-    recurrent = config.core != "none"
+    recurrent = config.rnn != "none"
     check_minibatches(config, recurrent, "pqn")
     base, head = body(spec.observation_space, config), dense(spec.action_space.n, 1.0, initializer=config.initializer)
     plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
     optimizer = radam(plan.learning_rate, plan.max_grad_norm)
-    fall = config.epsilon_fraction * config.total_timesteps
+    fall = config.exploration_fraction * config.total_timesteps
     explore_by = exploration or EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=fall)
 
     def init(key: Key) -> PQNAgent:
@@ -99,39 +99,39 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
     def q_values(params: PyTree, features: Array, observation: PyTree) -> Array:
         return mask_illegal(apply(head, params["head"], features), split_mask(observation)[1])
 
-    def act(agent: PQNAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool):
-        features, memory = base.step(agent.params["body"], memory, observation)
+    def act(agent: PQNAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        features, carry = base.step(agent.params["body"], carry, observation)
         q = q_values(agent.params, features, observation)
         choose = explore_by if explore else greedy
-        return choose(key, q, split_mask(observation)[1], agent.num_steps), memory, ()
+        return choose(key, q, split_mask(observation)[1], agent.num_steps), carry, ()
 
     def targets(params: PyTree, rollout: Rollout) -> Array:
-        _, after = base.unroll(params["body"], rollout.memory, rollout.observation, rollout.ended)
+        _, after = base.unroll(params["body"], rollout.carry, rollout.observation, rollout.done)
         features, _ = base.step(params["body"], after, rollout.next_observation)
         next_value = jnp.max(q_values(params, features, rollout.next_observation), axis=-1)
         return lambda_returns(
-            rollout.reward, next_value, rollout.terminated, rollout.ended, config.discount, config.q_lambda
+            rollout.reward, next_value, rollout.terminated, rollout.done, config.discount, config.q_lambda
         )
 
-    def loss(params: PyTree, batch: Batch, memory: PyTree) -> tuple[Array, Metrics]:
-        features, _ = base.unroll(params["body"], memory, batch.observation, batch.ended)
+    def loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
+        features, _ = base.unroll(params["body"], carry, batch.observation, batch.done)
         q = q_values(params, features, batch.observation)
         taken = jnp.sum(q * jax.nn.one_hot(batch.action, q.shape[-1]), axis=-1)
         mean = 0.5 * masked.mean((taken - batch.target) ** 2, batch.mask)
         return mean, {"loss": mean, "q_value": masked.mean(taken, batch.mask)}
 
-    def gradient_step(carry: tuple[PyTree, PyTree], batch: Batch, memory: PyTree):
-        params, opt_state = carry
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, batch, memory)
+    def gradient_step(loop_carry: tuple[PyTree, PyTree], batch: Batch, carry: PyTree):
+        params, opt_state = loop_carry
+        gradient, metrics = jax.grad(loss, has_aux=True)(params, batch, carry)
         return descend(optimizer, gradient, opt_state, params), metrics
 
     def update(agent: PQNAgent, key: Key, rollout: Rollout) -> tuple[PQNAgent, Metrics]:
         target = targets(agent.params, rollout)
-        batch = Batch(rollout.observation, rollout.action, target, rollout.ended, rollout.mask)
-        carry = (agent.params, agent.opt_state)
+        batch = Batch(rollout.observation, rollout.action, target, rollout.done, rollout.mask)
+        loop_carry = (agent.params, agent.opt_state)
         (params, opt_state), metrics = rollout_minibatches(
-            gradient_step, carry, batch, rollout.memory, key, config, recurrent
+            gradient_step, loop_carry, batch, rollout.carry, key, config, recurrent
         )
         return PQNAgent(params, opt_state, agent.num_steps + config.steps_per_update), metrics
 
-    return Algorithm(init, base.begin, act, update)
+    return Algorithm(init, base.initial_carry, act, update)

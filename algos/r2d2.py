@@ -1,6 +1,6 @@
 """R2D2: recurrent Q-learning from replayed sequences. `purerl train r2d2 TMaze`.
 
-Every environment explores at a rate of its own. Rollouts are kept with the recurrent memory they began with; drawn
+Every environment explores at a rate of its own. Rollouts are kept with the recurrent state they began with; drawn
 sequences first run without learning to renew that memory, then learn n-step double Q targets on rescaled values.
 Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning". Previous actions
 and rewards are seen by the network where the environment's observation holds them.
@@ -19,7 +19,7 @@ from purerl.fields import validate
 from purerl.functional.q_targets import Bootstrap, bootstraps, chosen, first_ending, rescale, unscale
 from purerl.networks.encoder import body
 from purerl.networks.q_networks import QHead
-from purerl.networks.torsos import CORES, apply, init, mask_illegal, split_mask
+from purerl.networks.torsos import RNNS, apply, init, mask_illegal, split_mask
 from purerl.replay.sequences import Sequences, SequenceSizes, sequences
 from purerl.replay.uniform import Replay
 from purerl.spaces import Discrete
@@ -32,7 +32,7 @@ class R2D2Config(OffPolicyConfig):
 
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=40, doc="steps between two stored recurrent memories", at_least=1)
-    core: str = static(default="lstm", doc="recurrent memory", choices=tuple(CORES))
+    rnn: str = static(default="lstm", doc="recurrent state", choices=tuple(RNNS))
     learning_starts: int = static(default=20_000, doc="environment steps before the first gradient step", at_least=1)
     learning_rate: float = number(default=1e-4, doc="Adam's step size", above=0)
     adam_epsilon: float = static(default=1e-3, doc="added to the root of Adam's second moment", at_least=0)
@@ -43,9 +43,13 @@ class R2D2Config(OffPolicyConfig):
     replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
     n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
     discount: float = number(default=0.997, doc="discount of future rewards, per step", at_least=0, at_most=1)
-    target_period: int = number(default=2500, doc="gradient steps between copies to the target network", at_least=1)
+    target_update_interval: int = number(
+        default=2500, doc="gradient steps between copies to the target network", at_least=1
+    )
     priority_exponent: float = number(default=0.9, doc="how strongly large errors are replayed", at_least=0)
-    priority_correction: float = number(default=0.6, doc="exponent of the importance weights", at_least=0, at_most=1)
+    importance_sampling_beta: float = number(
+        default=0.6, doc="exponent of the importance weights", at_least=0, at_most=1
+    )
     epsilon_min: float = number(default=0.0005, doc="lowest exploration rate of an environment", above=0, at_most=1)
     epsilon_max: float = number(default=0.1, doc="highest exploration rate of an environment", above=0, at_most=1)
     epsilon_evaluation: float = number(default=0.001, doc="exploration rate in evaluation", at_least=0, at_most=1)
@@ -60,32 +64,32 @@ class Network(NamedTuple):
     """A recurrent Q function. Time is the first axis of what `unroll` takes."""
 
     init: Any  # key -> params
-    begin: Any  # num_envs -> memory [B, ...]
-    step: Any  # (params, memory[B], observation[B]) -> (q f32[B, n], memory[B])
-    unroll: Any  # (params, memory[B], observation[T, B], ended[T, B]) -> (q f32[T, B, n], memory[B] after all)
+    initial_carry: Any  # num_envs -> carry [B, ...]
+    step: Any  # (params, carry[B], observation[B]) -> (q f32[B, n], carry[B])
+    unroll: Any  # (params, carry[B], observation[T, B], done[T, B]) -> (q f32[T, B, n], carry[B] after all)
 
 
 def network(spec: EnvironmentSpec, config: R2D2Config, num_actions: int) -> Network:
     """Return torso, recurrent core and dueling head."""
     base = body(spec.observation_space, config)
-    head = QHead(num_actions, hidden_size=config.core_size, dueling=True, initializer=config.initializer)
+    head = QHead(num_actions, hidden_size=config.rnn_size, dueling=True, initializer=config.initializer)
 
-    def initialise(key: Key) -> PyTree:
+    def initialize(key: Key) -> PyTree:
         key_body, key_head = jax.random.split(key)
         return {"body": base.init(key_body), "head": init(head, key_head, jnp.zeros(base.size))}
 
-    def step(params: PyTree, memory: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
-        features, memory = base.step(params["body"], memory, observation)
+    def step(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
+        features, carry = base.step(params["body"], carry, observation)
         q = apply(head, params["head"], features)
-        return mask_illegal(q, split_mask(observation)[1]), memory
+        return mask_illegal(q, split_mask(observation)[1]), carry
 
-    def unroll(params: PyTree, memory: PyTree, observation: PyTree, ended: Array) -> tuple[Array, PyTree]:
-        features, after = base.unroll(params["body"], memory, observation, ended)
+    def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
+        features, after = base.unroll(params["body"], carry, observation, done)
         q = mask_illegal(apply(head, params["head"], features), split_mask(observation)[1])
-        clear = lambda new, old: jnp.where(ended[-1][:, None], new, old[-1])
-        return q, jax.tree.map(clear, base.begin(ended.shape[1]), after)
+        clear = lambda new, old: jnp.where(done[-1][:, None], new, old[-1])
+        return q, jax.tree.map(clear, base.initial_carry(done.shape[1]), after)
 
-    return Network(initialise, base.begin, step, unroll)
+    return Network(initialize, base.initial_carry, step, unroll)
 
 
 def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = None) -> Algorithm:
@@ -98,7 +102,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
     Args:
       spec: the environment's spaces.
       config: the settings.
-      replay: of sequences; a prioritised one if none is given.
+      replay: of sequences; a prioritized one if none is given.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
@@ -119,41 +123,41 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
     held = replay or sequences(
         spec,
         sizes,
-        jax.eval_shape(lambda: q.begin(config.num_envs)),
+        jax.eval_shape(lambda: q.initial_carry(config.num_envs)),
         config.batch_size,
         exponent=config.priority_exponent,
-        correction=config.priority_correction,
+        correction=config.importance_sampling_beta,
     )
     optimizer = adam(step_size(config), config.max_grad_norm, config.adam_epsilon)
 
-    def initialise(key: Key) -> OffPolicyAgent:
+    def initialize(key: Key) -> OffPolicyAgent:
         params = q.init(key)
         return begin_agent(params, params, optimizer.init(params), held)
 
-    def act(agent: OffPolicyAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool):
-        values, memory = q.step(agent.params, memory, observation)
+    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        values, carry = q.step(agent.params, carry, observation)
         epsilon = config.epsilon_evaluation
         if explore:
             place = jnp.linspace(0.0, 1.0, values.shape[0], dtype=jnp.float32)
             epsilon = config.epsilon_max * (config.epsilon_min / config.epsilon_max) ** place
         choose = EpsilonGreedy(start=epsilon, end=epsilon, steps=1.0)
         action = choose(key, values, split_mask(observation)[1], agent.num_steps)
-        return action, memory, {"taken": chosen(values, action), "best": jnp.max(values, axis=-1)} if explore else ()
+        return action, carry, {"taken": chosen(values, action), "best": jnp.max(values, axis=-1)} if explore else ()
 
     def targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
         """Return (q taken, y, valid), [L, N] each, of the steps after the burn-in."""
         early = lambda tree: jax.tree.map(lambda x: x[: config.burn_in], tree)
         late = lambda tree: jax.tree.map(lambda x: x[config.burn_in :], tree)
-        ended = batch.terminated | batch.truncated
-        online = target = batch.memory
+        done = batch.terminated | batch.truncated
+        online = target = batch.carry
         if config.burn_in:
-            online = q.unroll(jax.lax.stop_gradient(params), online, early(batch.observation), early(ended))[1]
-            target = q.unroll(target_params, target, early(batch.observation), early(ended))[1]
-        observation = _with_successor(late(batch.observation), late(ended), batch.successor, config)
-        going = jnp.zeros((config.sequence_length + 1, ended.shape[1]), jnp.bool_)
+            online = q.unroll(jax.lax.stop_gradient(params), online, early(batch.observation), early(done))[1]
+            target = q.unroll(target_params, target, early(batch.observation), early(done))[1]
+        observation = _with_successor(late(batch.observation), late(done), batch.successor, config)
+        going = jnp.zeros((config.sequence_length + 1, done.shape[1]), jnp.bool_)
         values, _ = q.unroll(params, jax.lax.stop_gradient(online), observation, going)
         target_values, _ = q.unroll(target_params, target, observation, going)
-        parts = bootstraps(late(batch.reward), late(batch.terminated), late(ended), config.discount, config.n_step)
+        parts = bootstraps(late(batch.reward), late(batch.terminated), late(done), config.discount, config.n_step)
         best = jnp.argmax(values, axis=-1)
         following = jnp.take_along_axis(target_values, best[..., None], axis=-1)[..., 0]
         y = jax.lax.stop_gradient(_targets(parts, following))
@@ -173,7 +177,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
     def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         gradient, (priority, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        due = (agent.num_gradient_steps + 1) % config.target_period == 0
+        due = (agent.num_gradient_steps + 1) % config.target_update_interval == 0
         target_params = move_towards(agent.target_params, params, jnp.where(due, 1.0, 0.0))
         agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
         return agent, priority, metrics
@@ -184,15 +188,15 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         error = recorded_error(rollout, config)
         return learn(agent, key, rollout._replace(extras={"td_error": error}))
 
-    return Algorithm(initialise, q.begin, act, update)
+    return Algorithm(initialize, q.initial_carry, act, update)
 
 
 def recorded_error(rollout: Rollout, config: R2D2Config) -> Array:
     """Return f32[T, B]: the TD errors of the Q values recorded while acting; 0 where one is missing or not to count."""
-    parts = bootstraps(rollout.reward, rollout.terminated, rollout.ended, config.discount, config.n_step)
+    parts = bootstraps(rollout.reward, rollout.terminated, rollout.done, config.discount, config.n_step)
     best = jnp.concatenate([rollout.extras["best"], jnp.zeros((1, rollout.reward.shape[1]))])
     y = _targets(parts, best)
-    seen = (parts.discount == 0.0) | (parts.at <= first_ending(rollout.ended))
+    seen = (parts.discount == 0.0) | (parts.at <= first_ending(rollout.done))
     seen = seen if rollout.mask is None else seen & rollout.mask
     return jnp.where(parts.valid & seen, jnp.abs(rollout.extras["taken"] - y), 0.0)
 
@@ -203,9 +207,9 @@ def _targets(parts: Bootstrap, following: Array) -> Array:
     return rescale(parts.reward + parts.discount * value)
 
 
-def _with_successor(observation: PyTree, ended: Array, successor: PyTree, config: R2D2Config) -> PyTree:
+def _with_successor(observation: PyTree, done: Array, successor: PyTree, config: R2D2Config) -> PyTree:
     """Return observations [L + 1, N, ...]: after the first ending, or at the end, comes the true successor."""
-    first = first_ending(ended)
+    first = first_ending(done)
     chunk = (config.burn_in + first) // config.rollout_length
     here = jnp.arange(config.sequence_length + 1, dtype=jnp.int32)[:, None] == first + 1
 

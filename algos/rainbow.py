@@ -1,6 +1,6 @@
 """Rainbow: C51 with six of DQN's extensions at once. `purerl train rainbow CartPole-v1`.
 
-Double, dueling and noisy networks, n-step returns and prioritised replay, priorities from the loss.
+Double, dueling and noisy networks, n-step returns and prioritized replay, priorities from the loss.
 Source: Hessel et al. (2018), arXiv:1710.02298. A time limit does not end the task.
 """
 

@@ -1,6 +1,6 @@
 """SAC: soft actor-critic, with continuous or discrete actions. `purerl train sac Pendulum-v1`.
 
-Maximise return plus the policy's entropy: two critics learn the soft value from replay, the policy follows the smaller
+Maximize return plus the policy's entropy: two critics learn the soft value from replay, the policy follows the smaller
 of them, and the temperature that weighs entropy is learned so that the entropy stays near a target.
 Source: Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905; discrete: Christodoulou (2019), arXiv:1910.07207.
 """
@@ -63,12 +63,12 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     validate(config, "sac")
     actor = _discrete(spec, config) if isinstance(spec.action_space, Discrete) else _continuous(spec, config)
     target_entropy = actor.target_entropy if config.target_entropy is None else config.target_entropy
-    memory = replay or uniform_replay(spec, config)
+    buffer = replay or uniform_replay(spec, config)
     optimizer = adam(step_size(config), eps=1e-8)
 
     def init(key: Key) -> OffPolicyAgent:
         params = actor.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
-        return begin_agent(params, params["critics"], optimizer.init(params), memory)
+        return begin_agent(params, params["critics"], optimizer.init(params), buffer)
 
     def act(agent: OffPolicyAgent, _: PyTree, key: Key, observation: PyTree, explore: bool):
         action = actor.act(agent.params, key, observation, explore)
@@ -108,10 +108,10 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
         # One Adam serves all parts: it scales each number alone, and each loss reaches only its own.
         gradient, (td_error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        target_params = move_towards(agent.target_params, params["critics"], config.target_rate)
+        target_params = move_towards(agent.target_params, params["critics"], config.tau)
         return agent._replace(params=params, target_params=target_params, opt_state=opt_state), td_error, metrics
 
-    return Algorithm(init, lambda num_envs: (), act, learner(config, memory, gradient_step))
+    return Algorithm(init, lambda num_envs: (), act, learner(config, buffer, gradient_step))
 
 
 def _continuous(spec: EnvironmentSpec, config: SACConfig) -> Actor:

@@ -75,7 +75,7 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
     box = unit_box(spec.action_space, what)
     base, head = body(spec.observation_space, config), dense(box.size, 0.01, initializer=config.initializer)
     q = critics(spec.observation_space, box.size, config, config.num_critics)
-    memory = replay or uniform_replay(spec, config)
+    buffer = replay or uniform_replay(spec, config)
     optimizer = {
         "actor": adam(step_size(config, config.policy_period), eps=1e-8),
         "critics": adam(step_size(config), eps=1e-8),
@@ -86,7 +86,7 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
         params = {"actor": actor, "critics": q.init(keys[2])}
         opt_state = {part: optimizer[part].init(params[part]) for part in params}
-        return begin_agent(params, params, opt_state, memory)
+        return begin_agent(params, params, opt_state, buffer)
 
     def policy(params: PyTree, observation: PyTree) -> Array:
         return jnp.tanh(apply(head, params["head"], base.step(params["body"], (), observation)[0]))
@@ -124,7 +124,7 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
             params={"actor": actor_params, "critics": critic_params},
             opt_state={"actor": actor_opt, "critics": critic_opt},
         )
-        new = new._replace(target_params=move_towards(target, new.params, config.target_rate))
+        new = new._replace(target_params=move_towards(target, new.params, config.tau))
         due = (agent.num_gradient_steps + 1) % config.policy_period == 0
         waiting = agent._replace(
             params=params | {"critics": critic_params}, opt_state=opt_state | {"critics": critic_opt}
@@ -133,4 +133,4 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         agent = agent._replace(replay=waiting.replay)
         return agent, td_error, {"critic_loss": critic_term, "actor_loss": actor_term}
 
-    return Algorithm(init, lambda num_envs: (), act, learner(config, memory, gradient_step))
+    return Algorithm(init, lambda num_envs: (), act, learner(config, buffer, gradient_step))

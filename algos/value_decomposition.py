@@ -40,7 +40,7 @@ class VDNConfig(QConfig):
 class QMIXConfig(VDNConfig):
     """Settings of QMIX."""
 
-    centralised_critic: bool = static(default=True, doc="mix by the environment's global state")
+    centralized_critic: bool = static(default=True, doc="mix by the environment's global state")
     mixing_size: int = static(default=32, doc="units of the mixing network", at_least=1)
 
 
@@ -135,13 +135,13 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
         seen = private(observation)
         return mask_illegal(network.apply(params["network"], seen, None), split_mask(seen)[1])
 
-    def act(agent: OffPolicyAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool):
+    def act(agent: OffPolicyAgent, buffer: PyTree, key: Key, observation: PyTree, explore: bool):
         q = values_of(agent.params, observation)
         flat = lambda x: x.reshape(-1, x.shape[-1])
         mask = split_mask(private(observation))[1]
         choose: Any = explore_by if explore else greedy
         action = choose(key, flat(q), None if mask is None else flat(mask), agent.num_steps)
-        return action.reshape(q.shape[:-1]), memory, ()
+        return action.reshape(q.shape[:-1]), buffer, ()
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions) -> tuple[Array, tuple[Array, Metrics]]:
         pick = lambda q, action: jnp.sum(jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0), axis=-1)
@@ -162,8 +162,8 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
             agent.params, agent.target_params, batch
         )
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        due = (agent.num_gradient_steps + 1) % config.target_period == 0
-        target = move_towards(agent.target_params, params, jnp.where(due, config.target_rate, 0.0))
+        due = (agent.num_gradient_steps + 1) % config.target_update_interval == 0
+        target = move_towards(agent.target_params, params, jnp.where(due, config.tau, 0.0))
         return agent._replace(params=params, target_params=target, opt_state=opt_state), size, metrics | {"loss": mean}
 
     return Algorithm(init, lambda num_envs: (), act, learner(config, memories, gradient_step))

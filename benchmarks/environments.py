@@ -86,8 +86,8 @@ def ours(env: Environment, num_envs: int, policy: str = "auto", generator: str =
         def step(carry: tuple, time: jax.Array) -> tuple[tuple, None]:
             state, _, action, total = carry
             key_action, key_step = jax.random.split(jax.random.fold_in(key, time))
-            state, observation, taken = vector.step(key_step, state, action)
-            return (state, observation, sample(key_action), total + jnp.sum(mean_reward(taken.reward))), None
+            state, observation, timestep = vector.step(key_step, state, action)
+            return (state, observation, sample(key_action), total + jnp.sum(mean_reward(timestep.reward))), None
 
         carry, _ = jax.lax.scan(step, (state, observation, sample(key), jnp.float32(0)), jnp.arange(length))
         return carry

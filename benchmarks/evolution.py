@@ -131,8 +131,8 @@ def discover(minutes: float, population: int, generations: int, steps: int, out:
     life.complete()
     found = life.evolved()
     about = f"{found.generation} generations of {population} in {(time.perf_counter() - began) / 60:.1f} minutes"
-    columns = [("task", "text"), ("learnt", "text"), ("generation 0", "text"), ("PPO", "text")]
-    columns += [(f"P(learnt > {rival}), 95% interval", "text") for rival in ("generation 0", "PPO")]
+    columns = [("task", "text"), ("learned", "text"), ("generation 0", "text"), ("PPO", "text")]
+    columns += [(f"P(learned > {rival}), 95% interval", "text") for rival in ("generation 0", "PPO")]
     rows = [_compare(found, task(name, steps), whole.mesh) for name in ("CartPole-v1", "Acrobot-v1", "Catch")]
     title = f"LPO evolved on CartPole-v1, {about}: mean return of lifetimes of {steps:,} steps, {SEEDS} fresh seeds"
     settings = {"minutes": minutes, "generations": found.generation, "population": population, "steps": steps}
@@ -144,12 +144,12 @@ def discover(minutes: float, population: int, generations: int, steps: int, out:
 
 
 def _compare(found: Evolved, where: Task, mesh: Mesh) -> list[str]:
-    """Return a row: means, and how probably the learnt objective is better than generation 0 and than PPO's clip."""
-    learnt, zero = _lives(found, [found.candidate, found.first], where, mesh)
+    """Return a row: means, and how probably the learned objective is better than generation 0 and than PPO's clip."""
+    learned, zero = _lives(found, [found.candidate, found.first], where, mesh)
     (clip,) = _lives(found, [Clip(epsilon=jnp.float32(0.2))], where, mesh)
-    better = (improvement([learnt], [rival]) for rival in (zero, clip))
+    better = (improvement([learned], [rival]) for rival in (zero, clip))
     told = [f"{chance:.2f} ({low:.2f} .. {high:.2f})" for chance, (low, high) in better]
-    return [where.name, *(_told(scores) for scores in (learnt, zero, clip)), *told]
+    return [where.name, *(_told(scores) for scores in (learned, zero, clip)), *told]
 
 
 def _lives(found: Evolved, candidates: list[Any], where: Task, mesh: Mesh) -> np.ndarray:

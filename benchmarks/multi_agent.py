@@ -1,6 +1,6 @@
 """Figures of many agents: `python -m benchmarks.multi_agent [step|memory|train|scale|learn|all] [--long]`.
 
-    step    TagContinuous, 5 + 100 agents, 60 environments, random actions: this project against vectorised NumPy; on
+    step    TagContinuous, 5 + 100 agents, 60 environments, random actions: this project against vectorized NumPy; on
             two cores with XLA_FLAGS=--xla_force_host_platform_device_count=2
     memory  1000 agents x 100 environments, K = 10: seconds to compile a step, bytes that it takes; bytes of an update
     train   TagGridWorld as WarpDrive ships it, A2C: steps per second, and the taggers' return at first and at last
@@ -61,8 +61,8 @@ def stepping(env: Any, num_envs: int, steps: int) -> Any:
     def body(state: Any, key: Any) -> tuple[Any, Any]:
         key_action, key_step = jax.random.split(key)
         action = jax.vmap(env.action_space.sample)(jax.random.split(key_action, num_envs))
-        state, observation, taken = vector.step(key_step, state, action)
-        return state, jax.tree.map(lambda x: jnp.sum(x, dtype=jnp.float32), (observation, taken.reward))
+        state, observation, timestep = vector.step(key_step, state, action)
+        return state, jax.tree.map(lambda x: jnp.sum(x, dtype=jnp.float32), (observation, timestep.reward))
 
     def run(key: Any) -> Any:
         state, _ = vector.reset(key)
@@ -91,7 +91,7 @@ def best_of(function: Any, repeats: int) -> float:
 
 def step(long: bool) -> list[Row]:
     """Compare random stepping with NumPy's."""
-    env = TagContinuous(num_taggers=5, num_runners=100, side=20.0, time_limit=500, num_neighbours=10)
+    env = TagContinuous(num_taggers=5, num_runners=100, side=20.0, time_limit=500, num_neighbors=10)
     num_envs, steps, repeats = 60, 100 if long else 20, 7 if long else 3
     compiled = stepping(env, num_envs, steps)
     ours = num_envs * steps / best_of(lambda: compiled(purerl_key(0)), repeats)
@@ -100,12 +100,12 @@ def step(long: bool) -> list[Row]:
     what = "TagContinuous, 5 + 100 agents, 60 environments, random actions: environment steps/s"
     if (count := len(jax.devices())) > 1:
         what += f", {count} devices (NumPy has one core)"
-    return [Row(what, f"{ours:,.0f}, {ours / theirs:.1f} x vectorised NumPy's {theirs:,.0f}", "20 x")]
+    return [Row(what, f"{ours:,.0f}, {ours / theirs:.1f} x vectorized NumPy's {theirs:,.0f}", "20 x")]
 
 
 def memory(long: bool) -> list[Row]:
     """Compile one step of many agents; tell how long that took and what it needs."""
-    env = TagContinuous(num_taggers=50, num_runners=950, side=20.0, num_neighbours=10)
+    env = TagContinuous(num_taggers=50, num_runners=950, side=20.0, num_neighbors=10)
     vector = purerl.vectorize(env, 100)
     key = purerl_key(0)
     state, _ = jax.eval_shape(vector.reset, key)
@@ -122,10 +122,10 @@ def memory(long: bool) -> list[Row]:
         mine = dataclasses.replace(config, rebuild_observations=rebuild)
         trainer = make_trainer(multi_agent, env, policies_for(env, a2c, mine))
         shapes = jax.eval_shape(trainer.init, jax.random.key(0))
-        taken = needed(jax.jit(trainer.step, donate_argnums=0).lower(shapes).compile())
+        num_bytes = needed(jax.jit(trainer.step, donate_argnums=0).lower(shapes).compile())
         how = "rebuilt" if rebuild else "kept"
         rows.append(
-            Row(f"{what}: an update of {config.rollout_length} steps, observations {how}", f"{taken / 1e9:.2f} GB")
+            Row(f"{what}: an update of {config.rollout_length} steps, observations {how}", f"{num_bytes / 1e9:.2f} GB")
         )
     if long:
         run = stepping(env, 100, 10)

@@ -23,14 +23,14 @@ class NumpyTag:
         self.active, self.time = np.ones(self.shape, bool), np.zeros(num_envs, np.int32)
         self.restart(np.ones(num_envs, bool))
 
-    def restart(self, ended: np.ndarray) -> None:
+    def restart(self, done: np.ndarray) -> None:
         """Start the environments anew that ended."""
-        if not (k := int(ended.sum())):
+        if not (k := int(done.sum())):
             return
-        self.x[ended], self.y[ended] = self.rng.random((2, k, self.n), np.float32) * self.env.side
-        self.direction[ended] = self.rng.integers(0, 4, (k, self.n)) * (np.pi / 2)
-        self.speed[ended], self.acceleration[ended], self.time[ended] = 0, 0, 0
-        self.active[ended] = True
+        self.x[done], self.y[done] = self.rng.random((2, k, self.n), np.float32) * self.env.side
+        self.direction[done] = self.rng.integers(0, 4, (k, self.n)) * (np.pi / 2)
+        self.speed[done], self.acceleration[done], self.time[done] = 0, 0, 0
+        self.active[done] = True
 
     def step(self) -> tuple[np.ndarray, np.ndarray]:
         """Take random actions; return (observation, reward)."""
@@ -61,7 +61,7 @@ class NumpyTag:
 
     def observe(self) -> np.ndarray:
         """Return f32[B, N, 7 K + 1]."""
-        env, k = self.env, self.env.num_neighbours
+        env, k = self.env, self.env.num_neighbors
         square = (self.x[:, :, None] - self.x[:, None]) ** 2 + (self.y[:, :, None] - self.y[:, None]) ** 2
         square[:, np.arange(self.n), np.arange(self.n)] = np.inf
         square += np.where(self.active, 0, np.inf).astype(np.float32)[:, None]

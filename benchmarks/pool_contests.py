@@ -99,7 +99,7 @@ def only_acting(algorithm: AlgorithmFactory) -> AlgorithmFactory:
 
     def make(spec: Any, config: Any) -> Algorithm:
         algo = algorithm(spec, config)
-        return Algorithm(algo.init, algo.begin, algo.act, lambda agent, key, rollout: (agent, {}))
+        return Algorithm(algo.init, algo.initial_carry, algo.act, lambda agent, key, rollout: (agent, {}))
 
     return make
 

@@ -16,7 +16,7 @@ from purerl.types import EnvironmentSpec, Rollout
 
 BATCHES = 200  # per timed call
 SIZES = ((10_000, 1), (1_000_000, 1), (1_000_000, 4))  # steps held, seeds
-COLUMNS = [("steps held", "count"), ("seeds", "count"), ("uniform", "number"), ("prioritised", "number")]
+COLUMNS = [("steps held", "count"), ("seeds", "count"), ("uniform", "number"), ("prioritized", "number")]
 
 
 def measure(runs: int) -> Table:

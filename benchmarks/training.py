@@ -37,8 +37,8 @@ DQN = {  # PureJaxRL's
     "batch_size": 128,
     "replay_capacity": 10_000,
     "learning_starts": 10_000,
-    "target_period": 50,
-    "epsilon_fraction": 0.5,
+    "target_update_interval": 50,
+    "exploration_fraction": 0.5,
 }
 SAC_SMALL = {"num_envs": 4, "num_gradient_steps": 2, "hidden_sizes": (64, 64), "batch_size": 128}
 AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probability": 0.0, "time_limit": 1000}}

@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 Point = tuple[float, float]
 
-# the palette of Okabe and Ito (2008), which the colour-blind can tell apart, and greys
-WHITE, PAPER, SILVER, GREY, INK = (255, 255, 255), (242, 242, 238), (205, 205, 200), (130, 130, 126), (38, 38, 42)
+# the palette of Okabe and Ito (2008), which the color-blind can tell apart, and grays
+WHITE, PAPER, SILVER, GRAY, INK = (255, 255, 255), (242, 242, 238), (205, 205, 200), (130, 130, 126), (38, 38, 42)
 ORANGE, SKY, GREEN, YELLOW = (230, 159, 0), (86, 180, 233), (0, 158, 115), (240, 228, 66)
 BLUE, RED, PINK = (0, 114, 178), (213, 94, 0), (204, 121, 167)
 ICE = (222, 240, 250)
-HUES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GREY)
+HUES = (BLUE, ORANGE, GREEN, PINK, SKY, RED, YELLOW, GRAY)
 
 LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"  # of symbols that are numbers
 
-TILES: dict[str, Colour] = {
+TILES: dict[str, Color] = {
     "#": INK,
     ".": PAPER,
     " ": WHITE,
@@ -32,32 +32,32 @@ TILES: dict[str, Colour] = {
 }
 
 
-def hue(index: int) -> Colour:
-    """Return the colour that stands for a number 0, 1, 2, ...: the palette's, then ever further around the wheel."""
+def hue(index: int) -> Color:
+    """Return the color that stands for a number 0, 1, 2, ...: the palette's, then ever further around the wheel."""
     if index < len(HUES):
         return HUES[index]
     red, green, blue = colorsys.hsv_to_rgb((0.382 * index) % 1.0, 0.6, 0.85)
     return int(255 * red), int(255 * green), int(255 * blue)
 
 
-def tiles(text: str, colours: dict[str, Colour] | None = None, tile: tuple[int, int] | None = None) -> np.ndarray:
-    """Draw lines of letters as coloured tiles.
+def tiles(text: str, colors: dict[str, Color] | None = None, tile: tuple[int, int] | None = None) -> np.ndarray:
+    """Draw lines of letters as colored tiles.
 
     Args:
-      text: lines of one length. A letter that `TILES` and `colours` do not name, such as a digit, has the `hue` of its
+      text: lines of one length. A letter that `TILES` and `colors` do not name, such as a digit, has the `hue` of its
         place in the alphabet 0-9 a-z.
-      colours: of further letters, or of the same ones.
+      colors: of further letters, or of the same ones.
       tile: height and width of a tile in pixels; by default square, such that the picture is about 320 pixels wide.
 
     Returns:
       u8[height, width, 3].
     """
     rows = text.split("\n")
-    table = TILES | (colours or {})
-    colour = np.array([[table.get(c) or hue(LETTERS.index(c)) for c in row] for row in rows], np.uint8)
-    side = max(6, 320 // max(colour.shape[:2]))
+    table = TILES | (colors or {})
+    color = np.array([[table.get(c) or hue(LETTERS.index(c)) for c in row] for row in rows], np.uint8)
+    side = max(6, 320 // max(color.shape[:2]))
     height, width = tile or (side, side)
-    picture = colour.repeat(height, 0).repeat(width, 1)
+    picture = color.repeat(height, 0).repeat(width, 1)
     picture[::height], picture[:, ::width] = WHITE, WHITE  # lines between the tiles
     return picture
 
@@ -79,25 +79,25 @@ class Canvas:
     def _pixel(self, point: Point) -> tuple[float, float]:
         return (float(point[0]) - self._left) * self._scale, (self._top - float(point[1])) * self._scale
 
-    def line(self, points: Sequence[Point], colour: Colour, width: float) -> None:
+    def line(self, points: Sequence[Point], color: Color, width: float) -> None:
         """Draw a line through points, with round ends; `width` in the units of the task."""
         pixels = [self._pixel(p) for p in points]
-        self._draw.line(pixels, fill=colour, width=max(1, round(width * self._scale)), joint="curve")
+        self._draw.line(pixels, fill=color, width=max(1, round(width * self._scale)), joint="curve")
         for point in (points[0], points[-1]):
-            self.circle(point, width / 2, colour)
+            self.circle(point, width / 2, color)
 
-    def polygon(self, points: Sequence[Point], colour: Colour) -> None:
+    def polygon(self, points: Sequence[Point], color: Color) -> None:
         """Fill a polygon."""
-        self._draw.polygon([self._pixel(p) for p in points], fill=colour)
+        self._draw.polygon([self._pixel(p) for p in points], fill=color)
 
-    def rectangle(self, low: Point, high: Point, colour: Colour) -> None:
+    def rectangle(self, low: Point, high: Point, color: Color) -> None:
         """Fill a rectangle between its lower left and its upper right corner."""
-        self.polygon([low, (high[0], low[1]), high, (low[0], high[1])], colour)
+        self.polygon([low, (high[0], low[1]), high, (low[0], high[1])], color)
 
-    def circle(self, centre: Point, radius: float, colour: Colour) -> None:
+    def circle(self, center: Point, radius: float, color: Color) -> None:
         """Fill a circle."""
-        (x, y), r = self._pixel(centre), radius * self._scale
-        self._draw.ellipse([x - r, y - r, x + r, y + r], fill=colour)
+        (x, y), r = self._pixel(center), radius * self._scale
+        self._draw.ellipse([x - r, y - r, x + r, y + r], fill=color)
 
     def pixels(self) -> np.ndarray:
         """Return the picture, u8[height, width, 3]."""

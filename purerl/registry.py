@@ -126,7 +126,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "ppo": AlgorithmEntry(
         "purerl.algos.ppo:ppo",
         "purerl.algos.ppo:PPOConfig",
-        "proximal policy optimisation",
+        "proximal policy optimization",
         "Schulman et al. 2017, arXiv:1707.06347",
         ("discrete", "multi-discrete", "continuous", "dict"),
     ),
@@ -147,7 +147,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "rainbow": AlgorithmEntry(
         "purerl.algos.rainbow:rainbow",
         "purerl.algos.rainbow:RainbowConfig",
-        "C51, double, dueling, noisy, n-step, prioritised",
+        "C51, double, dueling, noisy, n-step, prioritized",
         "Hessel et al. 2018, arXiv:1710.02298",
         ("discrete",),
     ),
@@ -195,7 +195,7 @@ FOLLOWERS: dict[str, AlgorithmEntry] = {  # learn nothing but by a rule that was
     "lpg": AlgorithmEntry(
         "purerl.algos.lpg:lpg",
         "purerl.algos.lpg:LPGConfig",
-        "an agent whose update a learnt rule makes; evolve the rule first",
+        "an agent whose update a learned rule makes; evolve the rule first",
         "Oh et al. 2020, arXiv:2007.08794",
         ("discrete", "multi-discrete", "continuous"),
     ),
@@ -287,7 +287,7 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
         "purerl.evolution.candidates:open_optimizer",
         "ppo",
         "optimizer",
-        "an optimiser",
+        "an optimizer",
         "Goldie et al. 2024, arXiv:2407.07082",
     ),
 }

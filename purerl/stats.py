@@ -1,4 +1,4 @@
-"""Statistics over seeds and tasks: centres, intervals, and who is better. Pure functions, keyed.
+"""Statistics over seeds and tasks: centers, intervals, and who is better. Pure functions, keyed.
 
 Scores are f[seeds], or f[seeds, tasks] where every task is brought to one scale; no NaN. Returns are float32.
 

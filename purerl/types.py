@@ -34,7 +34,7 @@ class Environment:
     An environment of many agents has few groups of them: action, reward and observation are dicts from a group's name
     to arrays with a leading axis of its agents, the spaces `Dict`s of `Stacked`. Three further names in the observation
     are not for policies: "active", {group: bool[n]}, says who is still in the game (everyone where it is missing),
-    "turn", likewise, whose action counts where agents take turns, and "global_state" is what a centralised critic sees.
+    "turn", likewise, whose action counts where agents take turns, and "global_state" is what a centralized critic sees.
     An episode ends for all agents at once.
     """
 
@@ -125,13 +125,13 @@ class Rollout(NamedTuple):
     truncated: Array  # bool[T, B]
     next_observation: PyTree  # [T, B, ...], the true successor; differs from observation[t+1] where an episode ended
     extras: PyTree  # [T, B, ...], what `act` wants to remember, such as log-probabilities
-    memory: PyTree  # [B, ...], the recurrent memory before the first step; () without one
+    carry: PyTree  # [B, ...], the recurrent state before the first step; () without one
     mask: Array | None = None
     # bool[T, B], False where a step must not count: an agent that has left, a step that only reset a host environment.
     # It follows an ended step (or another such step), so that no return flows out of it. None: all steps count
 
     @property
-    def ended(self) -> Array:
+    def done(self) -> Array:
         """bool[T, B]: whether the episode ended with this step, for whatever reason."""
         return self.terminated | self.truncated
 
@@ -140,9 +140,9 @@ class Algorithm(NamedTuple):
     """Four pure functions; all that an agent knows is in `agent`, a pytree of arrays."""
 
     init: Callable[[Key], PyTree]  # key -> agent
-    begin: Callable[[int], PyTree]  # num_envs -> memory [B, ...] at the start of an episode; () without one
+    initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode; () without one
     act: Callable[..., tuple[PyTree, PyTree, PyTree]]
-    # (agent, memory, key, observation[B], explore: bool) -> (action[B], memory, extras[B])
+    # (agent, carry, key, observation[B], explore: bool) -> (action[B], carry, extras[B])
     update: Callable[[PyTree, Key, Rollout], tuple[PyTree, Metrics]]
     # (agent, key, rollout[T, B]) -> (agent, metrics: float32 scalars)
 

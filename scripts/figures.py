@@ -56,7 +56,7 @@ FIGURES = (
     *(Figure(f"{game}-MinAtar", "ppo", *reference, seeds=SEEDS.get(game, 5)) for game, reference in MINATAR.items()),
     *(Figure(f"{game}-MinAtar", name, seeds=SEEDS.get(game, 5)) for name in ("pqn", "dqn") for game in MINATAR),
     *(Figure(task, "ppo") for task in MEMORY),
-    *(Figure(task, "ppo", variant="feedforward", changes={"core": "none"}) for task in MEMORY),
+    *(Figure(task, "ppo", variant="feedforward", changes={"rnn": "none"}) for task in MEMORY),
     *(Figure(task, "r2d2") for task in MEMORY),
     *(Figure(task, "dqn") for task in MEMORY),
     Figure("envpool/CartPole-v1", "ppo"),

@@ -43,13 +43,13 @@ def shared_network(space: Any, head: Any, config: Any) -> ActorCritic:
         result: Any = module.apply(params, observation)
         return result[0], result[1]
 
-    def policy(params: Any, memory: Any, observation: Array) -> tuple[Any, Any]:
-        return head.distribution(outputs(params, observation)[0], jnp.zeros(head.num_free)), memory
+    def policy(params: Any, carry: Any, observation: Array) -> tuple[Any, Any]:
+        return head.distribution(outputs(params, observation)[0], jnp.zeros(head.num_free)), carry
 
-    def value(params: Any, memory: Any, observation: Array) -> Array:
+    def value(params: Any, carry: Any, observation: Array) -> Array:
         return outputs(params, observation)[1]
 
-    def unroll(params: Any, memory: Any, observation: Array, ended: Array) -> tuple[Any, Array, Any]:
+    def unroll(params: Any, carry: Any, observation: Array, done: Array) -> tuple[Any, Array, Any]:
         return policy(params, (), observation)[0], value(params, (), observation), ()
 
     return ActorCritic(lambda key: module.init(key, space.zeros()), lambda num_envs: (), policy, value, unroll)

@@ -17,7 +17,7 @@ def make(seed: int) -> jax.Array:
 
 
 def lanes_and_steps() -> np.ndarray:
-    """u32[1024 steps, 1024 lanes]: one word each, as a vectorised environment draws them."""
+    """u32[1024 steps, 1024 lanes]: one word each, as a vectorized environment draws them."""
 
     def step(time):
         keys = jax.random.split(jax.random.fold_in(make(3), time), 1024)
@@ -96,13 +96,13 @@ def test_words_are_equally_frequent_and_independent(words):
     for lag in (1, 2, 3, 4, 8, 64, 1024, 1025):
         z = np.sum(uniform[:-lag] * uniform[lag:]) * 12 / np.sqrt(len(words) - lag)
         assert 2 * stats.norm.sf(abs(z)) > LOW, f"serial correlation at lag {lag}"
-    for high in (24, 0):  # pairs of neighbours, by their high and by their low bits
+    for high in (24, 0):  # pairs of neighbors, by their high and by their low bits
         pair = (words[:-1:2] >> np.uint32(high) & 63) << 6 | words[1::2] >> np.uint32(high) & 63
         assert stats.chisquare(np.bincount(pair, minlength=4096)).pvalue > LOW, f"pairs at bit {high}"
 
 
 def test_classic_batteries(words):
-    # Runs (Wald and Wolfowitz): of neighbours on one side of the middle.
+    # Runs (Wald and Wolfowitz): of neighbors on one side of the middle.
     side = words >> np.uint32(31)
     runs = 1 + int(np.sum(side[1:] != side[:-1]))
     assert 2 * stats.norm.sf(abs(runs - len(words) / 2) / np.sqrt(len(words) / 4)) > LOW, "runs"

@@ -19,7 +19,7 @@ NAMES = {  # ours -> theirs
     "max_grad_norm": "MAX_GRAD_NORM",
     "epsilon_start": "EPS_START",
     "epsilon_end": "EPS_FINISH",
-    "epsilon_fraction": "EPS_DECAY",
+    "exploration_fraction": "EPS_DECAY",
 }
 
 

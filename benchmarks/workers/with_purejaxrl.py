@@ -30,7 +30,7 @@ NAMES = {  # ours -> theirs
     "learning_starts": "LEARNING_STARTS",
     "epsilon_start": "EPSILON_START",
     "epsilon_end": "EPSILON_FINISH",
-    "target_rate": "TAU",
+    "tau": "TAU",
 }
 
 
@@ -74,9 +74,9 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
         from dqn import make_train  # pyright: ignore[reportMissingImports]
 
         settings |= {
-            "EPSILON_ANNEAL_TIME": task["settings"]["epsilon_fraction"] * task["steps"],
+            "EPSILON_ANNEAL_TIME": task["settings"]["exploration_fraction"] * task["steps"],
             "TRAINING_INTERVAL": task["settings"]["num_envs"],
-            "TARGET_UPDATE_INTERVAL": task["settings"]["target_period"] * task["settings"]["num_envs"],
+            "TARGET_UPDATE_INTERVAL": task["settings"]["target_update_interval"] * task["settings"]["num_envs"],
         }
     else:
         from ppo import make_train  # pyright: ignore[reportMissingImports]

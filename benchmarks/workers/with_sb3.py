@@ -18,10 +18,10 @@ NAMES = {  # ours -> theirs
     "value_coefficient": "vf_coef",
     "replay_capacity": "buffer_size",
     "learning_starts": "learning_starts",
-    "epsilon_fraction": "exploration_fraction",
+    "exploration_fraction": "exploration_fraction",
     "epsilon_end": "exploration_final_eps",
     "epsilon_start": "exploration_initial_eps",
-    "target_rate": "tau",
+    "tau": "tau",
 }
 OF = {  # what each takes of these
     "ppo": "n_epochs n_steps gae_lambda clip_range ent_coef vf_coef max_grad_norm",
@@ -52,7 +52,7 @@ def arguments(task: dict[str, Any]) -> dict[str, Any]:
         theirs |= {"train_freq": ours["rollout_length"], "gradient_steps": ours["num_gradient_steps"]}
     if algorithm == "dqn":
         theirs["max_grad_norm"] = math.inf if ours["max_grad_norm"] is None else ours["max_grad_norm"]
-        theirs["target_update_interval"] = ours["target_period"] * ours["num_envs"]
+        theirs["target_update_interval"] = ours["target_update_interval"] * ours["num_envs"]
     return theirs
 
 

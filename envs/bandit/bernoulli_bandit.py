@@ -50,7 +50,7 @@ class BernoulliBandit(Environment):
         return state, TimeStep(observation, reward, terminated, jnp.zeros((), jnp.bool_), {})
 
     def render(self, state: BernoulliBanditState) -> np.ndarray:
-        """Draw the probabilities as bars, that of the arm pulled last in another colour: u8[H, W, 3]."""
+        """Draw the probabilities as bars, that of the arm pulled last in another color: u8[H, W, 3]."""
         return bars(np.asarray(state.probabilities), 0.0, 1.0, int(state.arm))
 
     def render_text(self, state: BernoulliBanditState) -> str:

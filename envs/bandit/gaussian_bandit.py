@@ -50,7 +50,7 @@ class GaussianBandit(Environment):
         return state, TimeStep(observation, reward, terminated, jnp.zeros((), jnp.bool_), {})
 
     def render(self, state: GaussianBanditState) -> np.ndarray:
-        """Draw the means as bars, that of the arm pulled last in another colour: u8[H, W, 3]."""
+        """Draw the means as bars, that of the arm pulled last in another color: u8[H, W, 3]."""
         return bars(np.asarray(state.means), -3.0, 3.0, int(state.arm))
 
     def render_text(self, state: GaussianBanditState) -> str:

@@ -39,8 +39,8 @@ class Acrobot(Environment):
     length_2: float = number(default=1.0, doc="metres, of the second link; only the height of the tip depends on it")
     mass_1: float = number(default=1.0, doc="kilograms")
     mass_2: float = number(default=1.0, doc="kilograms")
-    centre_1: float = number(default=0.5, doc="metres from the first joint to the first link's centre of mass")
-    centre_2: float = number(default=0.5, doc="metres from the second joint to the second link's centre of mass")
+    center_1: float = number(default=0.5, doc="metres from the first joint to the first link's center of mass")
+    center_2: float = number(default=0.5, doc="metres from the second joint to the second link's center of mass")
     inertia: float = number(default=1.0, doc="moment of inertia of each link, kilogram square metres")
     torque: float = number(default=1.0, doc="newton metres of one action")
     max_velocity_1: float = number(default=4 * jnp.pi, doc="radians per second")
@@ -82,13 +82,13 @@ class Acrobot(Environment):
         angle_1, angle_2, velocity_1, velocity_2 = motion
         sine_1, cosine_1 = sincos(angle_1)
         sine_2, cosine_2 = sincos(angle_2)
-        coupling = self.mass_2 * self.length_1 * self.centre_2
-        own_2 = self.mass_2 * self.centre_2**2 + self.inertia
-        own_1 = self.mass_1 * self.centre_1**2 + self.mass_2 * self.length_1**2 + self.inertia
+        coupling = self.mass_2 * self.length_1 * self.center_2
+        own_2 = self.mass_2 * self.center_2**2 + self.inertia
+        own_1 = self.mass_1 * self.center_1**2 + self.mass_2 * self.length_1**2 + self.inertia
         d1 = own_1 + own_2 + 2 * coupling * cosine_2
         d2 = own_2 + coupling * cosine_2
-        phi2 = self.mass_2 * self.centre_2 * self.gravity * (sine_1 * cosine_2 + cosine_1 * sine_2)
-        weight_1 = (self.mass_1 * self.centre_1 + self.mass_2 * self.length_1) * self.gravity
+        phi2 = self.mass_2 * self.center_2 * self.gravity * (sine_1 * cosine_2 + cosine_1 * sine_2)
+        weight_1 = (self.mass_1 * self.center_1 + self.mass_2 * self.length_1) * self.gravity
         phi1 = phi2 + weight_1 * sine_1 - coupling * sine_2 * velocity_2 * (velocity_2 + 2 * velocity_1)
         ratio = d2 / d1
         acceleration_2 = (torque + ratio * phi1 - coupling * velocity_1**2 * sine_2 - phi2) / (own_2 - d2 * ratio)

@@ -15,7 +15,7 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree
 class CartPoleState(NamedTuple):
     """The cart and the pole."""
 
-    position: Array  # f32[], of the cart, metres from the centre
+    position: Array  # f32[], of the cart, metres from the center
     velocity: Array  # f32[], metres per second
     angle: Array  # f32[], of the pole, radians from upright
     angular_velocity: Array  # f32[], radians per second

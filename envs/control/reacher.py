@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.envs.drawing import GREEN, GREY, INK, ORANGE, Canvas
+from purerl.envs.drawing import GRAY, GREEN, INK, ORANGE, Canvas
 from purerl.envs.trigonometry import sincos, wrap
 from purerl.spaces import Box
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree
@@ -111,7 +111,7 @@ class Reacher(Environment):
         canvas = Canvas((-reach, reach), (-reach, reach), width=320)
         canvas.circle((float(state.target_x), float(state.target_y)), 0.05 * reach, GREEN)
         canvas.line([(0, 0), elbow], INK, 0.07 * reach)
-        canvas.line([elbow, tip], GREY, 0.07 * reach)
+        canvas.line([elbow, tip], GRAY, 0.07 * reach)
         canvas.circle(tip, 0.03 * reach, ORANGE)
         return canvas.pixels()
 

@@ -18,7 +18,7 @@ class CoinState(NamedTuple):
 
     place: Array  # i32[2], of blue and red
     coin: Array  # i32[]
-    colour: Array  # i32[], 0: blue's coin, 1: red's
+    color: Array  # i32[], 0: blue's coin, 1: red's
     time: Array  # i32[], steps taken
 
 
@@ -54,24 +54,22 @@ class CoinGame(Environment):
         column = state.place % self.size + (move == 1).astype(jnp.int32) - (move == 0).astype(jnp.int32)
         place = (row % self.size) * self.size + column % self.size
         took = place == state.coin
-        hurt = (jnp.arange(2) == state.colour) & took[::-1]
+        hurt = (jnp.arange(2) == state.color) & took[::-1]
         reward = took.astype(jnp.float32) - jnp.where(hurt, self.harm, 0.0)
-        coin, colour = self._coin(key, place)
+        coin, color = self._coin(key, place)
         gone = jnp.any(took)
-        after = CoinState(
-            place, jnp.where(gone, coin, state.coin), jnp.where(gone, colour, state.colour), state.time + 1
-        )
+        after = CoinState(place, jnp.where(gone, coin, state.coin), jnp.where(gone, color, state.color), state.time + 1)
         late = after.time >= self.time_limit
         rewards = {name: reward[i : i + 1] for i, name in enumerate(PLAYERS)}
         return after, TimeStep(self.observe(after), rewards, jnp.zeros((), jnp.bool_), late, {})
 
     def _coin(self, key: Key, place: Array) -> tuple[Array, Array]:
-        """Return (cell, colour) of a new coin."""
-        key_cell, key_colour = jax.random.split(key)
+        """Return (cell, color) of a new coin."""
+        key_cell, key_color = jax.random.split(key)
         cells = jnp.arange(self.size**2)
         free = (cells != place[0]) & (cells != place[1])
         cell = jnp.argmax(jnp.where(free, jax.random.uniform(key_cell, cells.shape), -1.0)).astype(jnp.int32)
-        return cell, jax.random.randint(key_colour, (), 0, 2, jnp.int32)
+        return cell, jax.random.randint(key_color, (), 0, 2, jnp.int32)
 
     def observe(self, state: CoinState) -> dict[str, Array]:
         """Return what each player sees, from its own side."""
@@ -79,7 +77,7 @@ class CoinGame(Environment):
         seen = {}
         for i, name in enumerate(PLAYERS):
             coin = cells == state.coin
-            mine = state.colour == i
+            mine = state.color == i
             planes = (cells == state.place[i], cells == state.place[1 - i], coin & mine, coin & ~mine)
             seen[name] = jnp.concatenate(planes).astype(jnp.float32)[None]
         return seen
@@ -87,7 +85,7 @@ class CoinGame(Environment):
     def render_text(self, state: CoinState) -> str:
         """Write the cells: @ blue, H red, * both, o blue's coin, ? red's."""
         cells = np.full(self.size**2, ".")
-        cells[int(state.coin)] = "?" if int(state.colour) else "o"
+        cells[int(state.coin)] = "?" if int(state.color) else "o"
         blue, red = (int(place) for place in state.place)
         cells[red] = "H"
         cells[blue] = "*" if blue == red else "@"

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.envs.drawing import PAPER, Canvas, Colour
+from purerl.envs.drawing import PAPER, Canvas, Color
 from purerl.types import Array, Key
 
 DAMPING, TIME_STEP, CONTACT_FORCE, CONTACT_MARGIN = 0.25, 0.1, 100.0, 1e-3
@@ -77,12 +77,12 @@ def others(n: int) -> np.ndarray:
     return (column + (column >= np.arange(n)[:, None])).astype(np.int32)
 
 
-def picture(state: ParticleState, agents: list[tuple[float, Colour]], landmark: tuple[float, Colour]) -> np.ndarray:
-    """Draw landmarks and agents, given radius and colour of each: u8[H, W, 3]."""
+def picture(state: ParticleState, agents: list[tuple[float, Color]], landmark: tuple[float, Color]) -> np.ndarray:
+    """Draw landmarks and agents, given radius and color of each: u8[H, W, 3]."""
     canvas = Canvas((-1.5, 1.5), (-1.5, 1.5), width=320)
     canvas.rectangle((-1, -1), (1, 1), PAPER)
     for place in np.asarray(state.landmark):
         canvas.circle(tuple(place), *landmark)
-    for place, (radius, colour) in zip(np.asarray(state.position), agents, strict=True):
-        canvas.circle(tuple(place), radius, colour)
+    for place, (radius, color) in zip(np.asarray(state.position), agents, strict=True):
+        canvas.circle(tuple(place), radius, color)
     return canvas.pixels()

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.envs.drawing import BLUE, GREY, ORANGE
+from purerl.envs.drawing import BLUE, GRAY, ORANGE
 from purerl.envs.particle import physics
 from purerl.envs.particle.physics import ParticleState
 from purerl.spaces import Box, Dict, Discrete, Stacked
@@ -73,9 +73,9 @@ class PredatorPrey(Environment):
 
     def render(self, state: ParticleState) -> np.ndarray:
         """Draw obstacles, predators (orange) and prey (blue): u8[H, W, 3]."""
-        colours = [ORANGE] * self.num_predators + [BLUE] * self.num_prey
-        bodies = [(float(radius), colour) for radius, colour in zip(self._bodies[0], colours, strict=True)]
-        return physics.picture(state, bodies, (OBSTACLE, GREY))
+        colors = [ORANGE] * self.num_predators + [BLUE] * self.num_prey
+        bodies = [(float(radius), color) for radius, color in zip(self._bodies[0], colors, strict=True)]
+        return physics.picture(state, bodies, (OBSTACLE, GRAY))
 
     @property
     def observation_space(self) -> Dict:

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.envs.drawing import BLUE, GREY, INK, ORANGE, PAPER, RED, SILVER, SKY, YELLOW, Canvas
-from purerl.envs.tag.neighbours import nearest
+from purerl.envs.drawing import BLUE, GRAY, INK, ORANGE, PAPER, RED, SILVER, SKY, YELLOW, Canvas
+from purerl.envs.tag.neighbors import nearest
 from purerl.envs.trigonometry import sincos
 from purerl.spaces import Box, Dict, MultiDiscrete, Stacked
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree, static
@@ -49,7 +49,7 @@ class TagContinuous(Environment):
     end_of_game_reward.
 
     An action is two numbers: 0 changes nothing, i >= 1 is the i-th of `linspace(-max, max, levels)` of the acceleration
-    and of the turn. Agents see the num_neighbours nearest others in the game, f32[7 K + 1], or all others,
+    and of the turn. Agents see the num_neighbors nearest others in the game, f32[7 K + 1], or all others,
     f32[7 (N - 1) + 1]: feature by feature x, y, speed, acceleration and direction, relative to their own, then type (1:
     tagger) and whether it is in the game; then the time. With `observe_own`, which the original lacks, five more: own
     speed, direction as cosine and sine, x and y. What they see is as of before this step's tags. An agent that
@@ -83,8 +83,8 @@ class TagContinuous(Environment):
     observe_own: bool = static(
         default=False, doc="agents see their own motion and place too, without which they cannot know where they head"
     )
-    num_neighbours: int = static(default=2, doc="others that an agent sees if not all", at_least=1)
-    chunk: int = static(default=128, doc="agents whose neighbours are searched together", at_least=1)
+    num_neighbors: int = static(default=2, doc="others that an agent sees if not all", at_least=1)
+    chunk: int = static(default=128, doc="agents whose neighbors are searched together", at_least=1)
     start: str = static(default="drawn", doc="drawn at each reset, or always the same", choices=("drawn", "fixed"))
 
     def reset(self, key: Key) -> tuple[TagState, dict]:
@@ -153,7 +153,7 @@ class TagContinuous(Environment):
         by = jnp.min(jnp.where(square == nearest, number, self.num_taggers), axis=0)
         return (nearest < (self.tagging_distance * self.side) ** 2) & state.present[runners], by
 
-    observing_is_cheap = False  # neighbours are searched
+    observing_is_cheap = False  # neighbors are searched
 
     def observe(self, state: TagState) -> dict:
         """Return what each group's agents see, and who is in the game."""
@@ -163,7 +163,7 @@ class TagContinuous(Environment):
         return {"taggers": seen[taggers], "runners": seen[runners], "active": active}
 
     def observe_agent(self, state: TagState, group: str, index: Array) -> Array:
-        """Return what one agent sees: the search for its neighbours alone."""
+        """Return what one agent sees: the search for its neighbors alone."""
         return self._seen_by(state, (index + (0 if group == "taggers" else self.num_taggers))[None])[0]
 
     def _seen_by(self, state: TagState, rows: Array | None) -> Array:
@@ -185,7 +185,7 @@ class TagContinuous(Environment):
             others, found = own(self._others), own(state.present)[:, None]
             flags = (others < self.num_taggers, state.present[others])
         else:
-            others, found = nearest(state.x, state.y, state.present, rows, self.num_neighbours, self.chunk)
+            others, found = nearest(state.x, state.y, state.present, rows, self.num_neighbors, self.chunk)
             found = found & own(state.present)[:, None]
             flags = (found & (others < self.num_taggers), found)
         # All of an agent at once: faster than feature by feature.
@@ -226,8 +226,8 @@ class TagContinuous(Environment):
         canvas.rectangle((0, 0), (side, side), PAPER)
         x, y = (np.stack([getattr(state, name) for state in past]) for name in ("x", "y"))
         for i in np.flatnonzero(now.present) if len(past) > 1 else ():
-            colour = YELLOW if self._is_tagger[i] else SKY
-            canvas.line(list(zip(x[:, i], y[:, i], strict=True)), colour, 0.005 * side)
+            color = YELLOW if self._is_tagger[i] else SKY
+            canvas.line(list(zip(x[:, i], y[:, i], strict=True)), color, 0.005 * side)
         for t in range(max(1, len(past) - SHOWN), len(past)):
             for runner, tagger in _who_tagged_whom(self, past[t]):
                 ends = [(x[t, runner], y[t, runner]), (x[t, tagger], y[t, tagger])]
@@ -239,13 +239,13 @@ class TagContinuous(Environment):
             size = 0.018 if self._is_tagger[i] else 0.012
             canvas.circle((x[-1, i], y[-1, i]), size * side, ORANGE if self._is_tagger[i] else BLUE)
         progress = side * float(now.time) / float(self.time_limit)
-        canvas.rectangle((0, -0.02 * side), (progress, -0.01 * side), GREY)
+        canvas.rectangle((0, -0.02 * side), (progress, -0.01 * side), GRAY)
         return canvas.pixels()
 
     @property
     def observation_space(self) -> Dict:
         """f32[7 K + 1] or f32[7 (N - 1) + 1] for each agent, 5 more with `observe_own`, and who is in the game."""
-        others = self.num_taggers + self.num_runners - 1 if self.full_observation else self.num_neighbours
+        others = self.num_taggers + self.num_runners - 1 if self.full_observation else self.num_neighbors
         part = Box(low=-jnp.inf, high=jnp.inf, shape=(FEATURES * others + 1 + OWN * self.observe_own,))
         flag = lambda n: Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
         groups = {"taggers": self.num_taggers, "runners": self.num_runners}

@@ -1,4 +1,4 @@
-"""OPEN: an optimiser whose update is a small recurrent network, the same for each parameter of an agent."""
+"""OPEN: an optimizer whose update is a small recurrent network, the same for each parameter of an agent."""
 
 import math
 from typing import Any, NamedTuple
@@ -21,12 +21,12 @@ class OPENState(NamedTuple):
     steps: Array  # i32[], gradient steps so far
     key: Key
     averages: PyTree  # f32[len(DECAYS), ...] per array
-    memory: PyTree  # f32[..., UNITS] per array
+    carry: PyTree  # f32[..., UNITS] per array
 
 
 @pytree
 class OPEN:
-    """A learnt optimiser of 1,211 parameters, as a factory of optax transformations: `partial(ppo, optimizer=OPEN...)`.
+    """A learned optimizer of 1,211 parameters, a factory of optax transformations: `partial(ppo, optimizer=OPEN...)`.
 
     Of each parameter it sees the sign and logarithm of the gradient and of six running averages of it, its value, how
     far the run and the update are, how deep its layer is, and dormancy. A GRU of 8 units and two layers of 16 make of
@@ -70,8 +70,8 @@ class OPEN:
 
         def init(params: PyTree) -> OPENState:
             averages = jax.tree.map(lambda p: jnp.zeros((len(DECAYS), *p.shape)), params)
-            memory = jax.tree.map(lambda p: jnp.zeros((*p.shape, UNITS)), params)
-            return OPENState(jnp.int32(0), jax.random.key(0), averages, memory)
+            carry = jax.tree.map(lambda p: jnp.zeros((*p.shape, UNITS)), params)
+            return OPENState(jnp.int32(0), jax.random.key(0), averages, carry)
 
         def update(gradients: PyTree, state: OPENState, params: PyTree | None = None) -> tuple[PyTree, OPENState]:
             assert params is not None
@@ -81,7 +81,7 @@ class OPEN:
             count = state.steps.astype(jnp.float32)
             within = (state.steps % plan.steps_per_update).astype(jnp.float32) / plan.steps_per_update
             leaves, structure = jax.tree.flatten(gradients)
-            columns = [structure.flatten_up_to(tree) for tree in (params, averages, state.memory)]
+            columns = [structure.flatten_up_to(tree) for tree in (params, averages, state.carry)]
             results = []
             for i, (g, p, m, h) in enumerate(zip(leaves, *columns, strict=True)):
                 depth = jnp.float32((i + 1) / len(leaves))
@@ -89,28 +89,28 @@ class OPEN:
                 features = _features(g, p, m, shared)
                 noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(state.key, state.steps), i), g.shape)
                 results.append(self._one(features, h, noise))
-            updates, memory = (jax.tree.unflatten(structure, part) for part in zip(*results, strict=True))
-            return updates, OPENState(state.steps + 1, state.key, averages, memory)
+            updates, carry = (jax.tree.unflatten(structure, part) for part in zip(*results, strict=True))
+            return updates, OPENState(state.steps + 1, state.key, averages, carry)
 
         return optax.GradientTransformation(init, update)  # type: ignore[arg-type]
 
-    def _one(self, features: Array, memory: Array, noise: Array) -> tuple[Array, Array]:
+    def _one(self, features: Array, carry: Array, noise: Array) -> tuple[Array, Array]:
         """Return (the update, the memory) of the parameters of an array."""
         w = self.network
         of_input = features @ w["input"] + w["input_bias"]
-        of_memory = memory @ w["hidden"]
+        of_memory = carry @ w["hidden"]
         reset, keep, new = jnp.split(of_input, 3, axis=-1)
         reset_memory, keep_memory, new_memory = jnp.split(of_memory, 3, axis=-1)
         reset, keep = jax.nn.sigmoid(reset + reset_memory), jax.nn.sigmoid(keep + keep_memory)
         new = jnp.tanh(new + reset * (new_memory + w["hidden_bias"]))
-        memory = (1.0 - keep) * new + keep * memory
-        x = memory
+        carry = (1.0 - keep) * new + keep * carry
+        x = carry
         for i in range(2):
             x = x @ w[f"dense_{i}"] + w[f"bias_{i}"]
             x = (x - jnp.mean(x, -1, keepdims=True)) * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-6)
             x = jax.nn.relu(x * w[f"scale_{i}"] + w[f"shift_{i}"])
         size, exponent, spread = jnp.moveaxis(x @ w["output"] + w["output_bias"], -1, 0)
-        return -self.step * (size * jnp.exp(self.step * exponent) + self.noise * spread * noise), memory
+        return -self.step * (size * jnp.exp(self.step * exponent) + self.noise * spread * noise), carry
 
 
 def _features(gradient: Array, parameter: Array, averages: Array, shared: Array) -> Array:

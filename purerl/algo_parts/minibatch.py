@@ -18,7 +18,7 @@ def permutation(key: Key, size: int) -> Array:
 
     One sort of one operand: each word holds random high bits and its index in the low bits, which is far cheaper than
     sorting pairs. Words with equal random bits keep their order; with b = 32 - ceil(log2 size) random bits that touches
-    a fraction size / 2^(b+1) of neighbours.
+    a fraction size / 2^(b+1) of neighbors.
     """
     index_bits = max(int(size - 1).bit_length(), 1)
     low = np.uint32((1 << index_bits) - 1)
@@ -28,7 +28,7 @@ def permutation(key: Key, size: int) -> Array:
 
 def shuffled_minibatches(
     step: Callable[[Any, PyTree], tuple[Any, Metrics]],
-    carry: Any,
+    loop_carry: Any,
     batch: PyTree,
     key: Key,
     num_epochs: int,
@@ -52,14 +52,14 @@ def shuffled_minibatches(
     orders = orders.reshape(num_epochs * num_minibatches, size // num_minibatches)
 
     first = jax.tree.map(lambda x: x[: size // num_minibatches], batch)
-    names = sorted(jax.eval_shape(step, carry, first)[1])
-    begin, unpack = pack(carry)
+    names = sorted(jax.eval_shape(step, loop_carry, first)[1])
+    begin, unpack = pack(loop_carry)
 
     def body(state: tuple[PyTree, Array], chosen: Array) -> tuple[tuple[PyTree, Array], None]:
         packed, sums = state
         minibatch = split_data(jax.tree.map(lambda x: jnp.take(x, chosen, axis=0, mode="clip"), batch))
-        carry, metrics = step(unpack(packed), minibatch)
-        return (pack(carry)[0], sums + jnp.stack([metrics[name] for name in names])), None
+        loop_carry, metrics = step(unpack(packed), minibatch)
+        return (pack(loop_carry)[0], sums + jnp.stack([metrics[name] for name in names])), None
 
     (packed, sums), _ = jax.lax.scan(body, (begin, jnp.zeros(len(names))), orders)
     return unpack(packed), dict(zip(names, sums / orders.shape[0], strict=True))
@@ -103,9 +103,9 @@ def check_minibatches(config: Any, sequences: bool, what: str) -> None:
 
 def rollout_minibatches(
     step: Callable[[Any, Any, PyTree], tuple[Any, Metrics]],
-    carry: Any,
+    loop_carry: Any,
     batch: Any,
-    memory: PyTree,
+    carry: PyTree,
     key: Key,
     config: Any,
     sequences: bool,
@@ -113,11 +113,11 @@ def rollout_minibatches(
     """Run `step` on every minibatch of a rollout, `config.num_minibatches` of them in each of `config.num_epochs`.
 
     Args:
-      step: (carry, minibatch, memory) -> (carry, metrics). The minibatch is [M, ...], M of the T x B samples; or
-        [T, M, ...], M of the B sequences whole, with their memory [M, ...].
+      step: (carry, minibatch, carry) -> (carry, metrics). The minibatch is [M, ...], M of the T x B samples; or
+        [T, M, ...], M of the B sequences whole, with their carry [M, ...].
       carry: what the steps pass on.
       batch: [T, B, ...].
-      memory: [B, ...], the recurrent memory before the first step; () without one.
+      carry: [B, ...], the recurrent state before the first step; () without one.
       key: for the orders.
       config: the settings.
       sequences: whether sequences stay whole, as a recurrent agent or a trace over time needs them.
@@ -128,11 +128,11 @@ def rollout_minibatches(
     shape = (config.steps_per_update,)
     units = swap_time(batch) if sequences else jax.tree.map(lambda x: x.reshape(shape + x.shape[2:]), batch)
 
-    def one(carry: Any, minibatch: tuple[Any, PyTree]) -> tuple[Any, Metrics]:
-        units, memory = minibatch
-        return step(carry, swap_time(units) if sequences else units, memory)
+    def one(loop_carry: Any, minibatch: tuple[Any, PyTree]) -> tuple[Any, Metrics]:
+        units, carry = minibatch
+        return step(loop_carry, swap_time(units) if sequences else units, carry)
 
-    return shuffled_minibatches(one, carry, (units, memory), key, config.num_epochs, config.num_minibatches)
+    return shuffled_minibatches(one, loop_carry, (units, carry), key, config.num_epochs, config.num_minibatches)
 
 
 def swap_time(tree: PyTree) -> PyTree:

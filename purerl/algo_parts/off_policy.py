@@ -75,23 +75,23 @@ def step_size(config: OffPolicyConfig, period: Array | int = 1) -> optax.ScalarO
     return schedule
 
 
-def begin_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, memory: Replay) -> OffPolicyAgent:
+def begin_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, buffer: Replay) -> OffPolicyAgent:
     """Return an agent that has seen nothing; the target is a copy, so that the state can be donated."""
     copy = jax.tree.map(jnp.copy, target_params)
-    return OffPolicyAgent(params, copy, opt_state, memory.init(), jnp.int32(0), jnp.int32(0))
+    return OffPolicyAgent(params, copy, opt_state, buffer.init(), jnp.int32(0), jnp.int32(0))
 
 
 def learner(
-    config: OffPolicyConfig, memory: Replay, gradient_step: GradientStep
+    config: OffPolicyConfig, buffer: Replay, gradient_step: GradientStep
 ) -> Callable[[OffPolicyAgent, Key, Rollout], tuple[OffPolicyAgent, Metrics]]:
     """Return an `Algorithm.update` that stores the rollout and, once learning has started, takes gradient steps."""
 
     def once(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
         key_sample, key_step = jax.random.split(key)
-        drawn = memory.sample(agent.replay, key_sample)
+        drawn = buffer.sample(agent.replay, key_sample)
         learned, td_error, metrics = gradient_step(agent, drawn, key_step)
         counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))
-        stored = memory.update(agent.replay, counted, td_error)
+        stored = buffer.update(agent.replay, counted, td_error)
         learned = learned._replace(replay=(), num_gradient_steps=agent.num_gradient_steps + 1)
         # The replay is no part of the choice: its copy would cost more than the rest of the update.
         chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
@@ -106,7 +106,7 @@ def learner(
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
         num_steps = agent.num_steps + config.steps_per_update
-        agent = agent._replace(replay=memory.add(agent.replay, rollout), num_steps=num_steps)
+        agent = agent._replace(replay=buffer.add(agent.replay, rollout), num_steps=num_steps)
         started = num_steps >= config.learning_starts
         zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
         rest = lambda agent, key, started: (agent, zeros)

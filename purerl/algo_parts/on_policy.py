@@ -1,4 +1,4 @@
-"""What agents with a policy and a value function share: their state, acting, and normalised rollouts."""
+"""What agents with a policy and a value function share: their state, acting, and normalized rollouts."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -19,15 +19,15 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, p
 class PolicyConfig(ActorCriticConfig):
     """What the configs of policy-gradient algorithms share."""
 
-    learning_rate: float = number(default=2.5e-4, doc="the optimiser's step size", above=0)
+    learning_rate: float = number(default=2.5e-4, doc="the optimizer's step size", above=0)
     anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
-    gae_lambda: float = number(default=0.95, doc="mixing of generalised advantage estimation", at_least=0, at_most=1)
+    gae_lambda: float = number(default=0.95, doc="mixing of generalized advantage estimation", at_least=0, at_most=1)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
-    normalize_observation: bool = static(default=False, doc="standardise observations by running statistics")
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
-    centralised_critic: bool = static(
+    centralized_critic: bool = static(
         default=False, doc="of several agents: the value function sees the environment's global state"
     )
     rebuild_observations: bool = static(
@@ -53,9 +53,9 @@ class PolicyAgency(NamedTuple):
 
     network: ActorCritic
     init: Callable[[Key], PolicyAgent]
-    act: Callable[..., tuple[PyTree, PyTree, PyTree]]  # as in `Algorithm`; extras hold "draw" and "log_prob"
+    act: Callable[..., tuple[PyTree, PyTree, PyTree]]  # as in `Algorithm`; extras hold "raw_action" and "log_prob"
     prepare: Callable[[PolicyAgent, Rollout], tuple[PolicyAgent, Rollout]]
-    # adds the rollout to the agent's statistics and returns it normalised by those it was collected under
+    # adds the rollout to the agent's statistics and returns it normalized by those it was collected under
 
 
 def policy_agency(
@@ -88,19 +88,19 @@ def policy_agency(
         )
 
     def act(
-        agent: PolicyAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool
+        agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
     ) -> tuple[PyTree, PyTree, PyTree]:
         observation = normalize.identity_or(agent.observation_statistics, observation)
-        policy, memory = net.policy(agent.params, memory, observation)
+        policy, carry = net.policy(agent.params, carry, observation)
         if not explore:
-            return head.to_action(policy.mode()), memory, ()
-        draw = policy.sample(seed=key)
-        return head.to_action(draw), memory, {"draw": draw, "log_prob": policy.log_prob(draw)}
+            return head.to_action(policy.mode()), carry, ()
+        raw_action = policy.sample(seed=key)
+        return head.to_action(raw_action), carry, {"raw_action": raw_action, "log_prob": policy.log_prob(raw_action)}
 
     def prepare(agent: PolicyAgent, rollout: Rollout) -> tuple[PolicyAgent, Rollout]:
         statistics, scale, reward = agent.observation_statistics, agent.reward_scale, rollout.reward
         if scale is not None:
-            scale = scale.update(reward, rollout.ended, config.discount, rollout.mask)
+            scale = scale.update(reward, rollout.done, config.discount, rollout.mask)
             reward = scale.normalize(reward)
         seen = rollout._replace(
             observation=normalize.identity_or(statistics, rollout.observation),

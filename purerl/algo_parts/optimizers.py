@@ -1,4 +1,4 @@
-"""Optimisers: optax's, on one flat vector, with norms clipped as the papers mean it."""
+"""Optimizers: optax's, on one flat vector, with norms clipped as the papers mean it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from purerl.types import Array, PyTree
 
 
 class GradientPlan(NamedTuple):
-    """What an optimiser may know of a run; `(plan) -> optax.GradientTransformation` is what algorithms take."""
+    """What an optimizer may know of a run; `(plan) -> optax.GradientTransformation` is what algorithms take."""
 
     learning_rate: optax.ScalarOrSchedule
     max_grad_norm: Array | float

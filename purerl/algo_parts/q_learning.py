@@ -39,22 +39,22 @@ class QConfig(OffPolicyConfig):
     max_grad_norm: float | None = number(
         default=None, doc="global norm that gradients are clipped to; none: unclipped", above=0
     )
-    target_period: int = number(default=50, doc="gradient steps between updates of the target network", at_least=1)
-    target_rate: float = number(
-        default=1.0, doc="share of the new parameters in such an update; 1: a copy", above=0, at_most=1
+    target_update_interval: int = number(
+        default=50, doc="gradient steps between updates of the target network", at_least=1
     )
+    tau: float = number(default=1.0, doc="share of the new parameters in such an update; 1: a copy", above=0, at_most=1)
     double: bool = static(default=False, doc="choose the target's action by the online network")
     dueling: bool = static(default=False, doc="value and advantage streams")
     noisy: bool = static(default=False, doc="explore by noise in the weights of the head instead of epsilon")
     priority_exponent: float | None = number(
         default=None, doc="how strongly large errors are replayed; none: uniformly", at_least=0
     )
-    priority_correction: float = number(
+    importance_sampling_beta: float = number(
         default=0.4, doc="exponent of the importance weights at first; rises to 1", at_least=0, at_most=1
     )
     epsilon_start: float = number(default=1.0, doc="probability of a random action at first", at_least=0, at_most=1)
     epsilon_end: float = number(default=0.05, doc="probability of a random action in the end", at_least=0, at_most=1)
-    epsilon_fraction: float = number(
+    exploration_fraction: float = number(
         default=0.5, doc="share of total_timesteps over which it falls", above=0, at_most=1
     )
 
@@ -114,21 +114,21 @@ def q_agent(
     Raises:
       InputError: if the sizes of the replay do not fit one another or the memory there is.
     """
-    memories = replay or replay_of(spec, config)
+    buffer = replay or replay_of(spec, config)
     explore_by = exploration or (greedy if config.noisy else epsilon_greedy(config))
     optimizer = adam(step_size(config), config.max_grad_norm)
 
     def init(key: Key) -> OffPolicyAgent:
         params = network.init(key)
-        return begin_agent(params, params, optimizer.init(params), memories)
+        return begin_agent(params, params, optimizer.init(params), buffer)
 
     def act(
-        agent: OffPolicyAgent, memory: PyTree, key: Key, observation: PyTree, explore: bool
+        agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
     ) -> tuple[Array, PyTree, PyTree]:
         key_noise, key_explore = jax.random.split(key)
         q = q_values(network.apply(agent.params, observation, key_noise if config.noisy and explore else None))
         choose = explore_by if explore else greedy
-        return choose(key_explore, q, split_mask(observation)[1], agent.num_steps), memory, ()
+        return choose(key_explore, q, split_mask(observation)[1], agent.num_steps), carry, ()
 
     def mean_loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
         losses, td_error, metrics = loss(params, target_params, batch, key)
@@ -138,13 +138,13 @@ def q_agent(
         gradient_of = jax.value_and_grad(mean_loss, has_aux=True)
         (mean, (td_error, metrics)), gradient = gradient_of(agent.params, agent.target_params, batch, key)
         params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        due = (agent.num_gradient_steps + 1) % config.target_period == 0
-        rate = jnp.where(due, config.target_rate, 0.0)
+        due = (agent.num_gradient_steps + 1) % config.target_update_interval == 0
+        rate = jnp.where(due, config.tau, 0.0)
         target_params = move_towards(agent.target_params, params, rate)
         agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
         return agent, td_error, metrics | {"loss": mean}
 
-    return Algorithm(init, lambda num_envs: (), act, learner(config, memories, gradient_step))
+    return Algorithm(init, lambda num_envs: (), act, learner(config, buffer, gradient_step))
 
 
 def network_for(
@@ -158,8 +158,8 @@ def network_for(
     validate(config, what)
     if not isinstance(spec.action_space, Discrete):
         raise InputError(f"{what}: needs discrete actions, one of n; this environment's are {spec.action_space}")
-    if config.core != "none":
-        raise InputError(f"{what}: core is '{config.core}', but it has no memory; r2d2 and pqn have")
+    if config.rnn != "none":
+        raise InputError(f"{what}: rnn is '{config.rnn}', but it has no memory; r2d2 and pqn have")
     if network is not None:
         return network
     size = spec.action_space.n
@@ -168,7 +168,7 @@ def network_for(
 
 def epsilon_greedy(config: QConfig) -> EpsilonGreedy:
     """Return the exploration that the config describes."""
-    steps = config.epsilon_fraction * config.total_timesteps
+    steps = config.exploration_fraction * config.total_timesteps
     return EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=steps)
 
 
@@ -189,6 +189,6 @@ def replay_of(spec: EnvironmentSpec, config: QConfig) -> Replay:
         config.discount,
         config.n_step,
         exponent=config.priority_exponent,
-        correction=config.priority_correction,
+        correction=config.importance_sampling_beta,
         correction_steps=config.total_timesteps,
     )

@@ -1,6 +1,6 @@
 """Update rules: what replaces the gradient of a loss, as data. A rule looks at rollouts and says what to move towards.
 
-It is a pytree with parameters, `begin() -> state` and `rule(state, seen) -> (targets, state)`.
+It is a pytree with parameters, `initial_carry() -> state` and `rule(state, seen) -> (targets, state)`.
 """
 
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ class Seen(NamedTuple):
     """What a rule sees of a rollout."""
 
     reward: Array  # f32[T, B]
-    ended: Array  # bool[T, B]
+    done: Array  # bool[T, B]
     discount: Array  # f32[]
     probability: Array  # f32[T, B], pi(a|s) now
     prediction: Array  # f32[T, B, m], y(s), a distribution
@@ -69,7 +69,7 @@ class LPG:
             temporal=temporal,
         )
 
-    def begin(self) -> PyTree:
+    def initial_carry(self) -> PyTree:
         """Return the state at the start of an agent's life: it has none beside what it sees."""
         return ()
 
@@ -77,24 +77,24 @@ class LPG:
         """Return (targets, state) for a rollout."""
         w = self.weights
         embed = lambda y: (jax.nn.relu(y @ w["embed_0"]) @ w["embed_1"])[..., 0]
-        ended = seen.ended.astype(jnp.float32)
-        following = (1.0 - ended) * embed(seen.next_prediction)
+        done = seen.done.astype(jnp.float32)
+        following = (1.0 - done) * embed(seen.next_prediction)
         whole = lambda x: jnp.broadcast_to(x, seen.reward.shape)
-        columns = [seen.reward, ended, whole(seen.discount), seen.probability, embed(seen.prediction), following]
+        columns = [seen.reward, done, whole(seen.discount), seen.probability, embed(seen.prediction), following]
         if self.temporal:
             columns += [whole(seen.progress), whole(jnp.log(seen.lifetime) / 10.0)]
         inputs = jnp.stack(columns, axis=-1) @ w["input"] + w["bias"]
 
-        def step(memory: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        def step(carry: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
             x, end = now
-            memory = memory * (1.0 - end)[:, None]  # nothing flows back over the end of an episode
+            carry = carry * (1.0 - end)[:, None]  # nothing flows back over the end of an episode
             reset, keep, new = jnp.split(x, 3, axis=-1)
-            of_reset, of_keep, of_new = jnp.split(memory @ w["hidden"], 3, axis=-1)
+            of_reset, of_keep, of_new = jnp.split(carry @ w["hidden"], 3, axis=-1)
             new = jnp.tanh(new + jax.nn.sigmoid(reset + of_reset) * of_new)
             keep = jax.nn.sigmoid(keep + of_keep)
-            memory = keep * memory + (1.0 - keep) * new
-            return memory, memory
+            carry = keep * carry + (1.0 - keep) * new
+            return carry, carry
 
-        begin = jnp.zeros((seen.reward.shape[1], w["hidden"].shape[0]))
-        _, memories = jax.lax.scan(step, begin, (inputs, ended), reverse=True)
-        return Targets((memories @ w["policy"])[..., 0], jax.nn.softmax(memories @ w["prediction"])), state
+        initial_carry = jnp.zeros((seen.reward.shape[1], w["hidden"].shape[0]))
+        _, carries = jax.lax.scan(step, initial_carry, (inputs, done), reverse=True)
+        return Targets((carries @ w["policy"])[..., 0], jax.nn.softmax(carries @ w["prediction"])), state

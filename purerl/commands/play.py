@@ -44,7 +44,7 @@ def command(
     if gif is not None:
         render.save_gif(render.frames(env, episode), gif, fps)
         click.echo(gif)
-    over = "" if episode.ended else f"; cut off after {max_steps} steps"
+    over = "" if episode.done else f"; cut off after {max_steps} steps"
     total = float(agent_groups.mean_reward(episode.reward).sum())
     parts = {name: float(reward.sum()) for name, reward in agent_groups.group_rewards(episode.reward).items()}
     each = f" ({', '.join(f'{name} {value:.5g}' for name, value in parts.items())}, per agent)" if parts else ""

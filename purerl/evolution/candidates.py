@@ -40,7 +40,7 @@ def kl(key: Key) -> Drifting:
 
 
 def spo(key: Key) -> Drifting:
-    """Return simple policy optimisation: one number."""
+    """Return simple policy optimization: one number."""
     return Drifting(drift=SquaredDrift(epsilon=jnp.float32(0.2)))
 
 

@@ -1,4 +1,4 @@
-"""Distilling: a closed form for a learnt drift, fitted over a basis, with its error."""
+"""Distilling: a closed form for a learned drift, fitted over a basis, with its error."""
 
 import functools
 from collections.abc import Callable, Mapping

@@ -33,9 +33,9 @@ from purerl.types import PyTree
 class Evolved(NamedTuple):
     """What an evolution has found so far."""
 
-    candidate: PyTree  # the centre of the search
+    candidate: PyTree  # the center of the search
     first: PyTree  # where it began
-    frames: list[tuple[int, PyTree]]  # (generation, centre), as it changed
+    frames: list[tuple[int, PyTree]]  # (generation, center), as it changed
     columns: dict[str, np.ndarray]  # of generations.csv
     plan: EvolvePlan
     generation: int
@@ -222,7 +222,7 @@ class Life:
             self._save()
 
     def _keep(self, center: np.ndarray) -> None:
-        """Keep the centre of this generation as a frame."""
+        """Keep the center of this generation as a frame."""
         assert self.kept is not None
         place = self.generation // self.every
         frames, frame_at = np.array(self.kept.frames), np.array(self.kept.frame_at)

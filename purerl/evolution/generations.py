@@ -14,13 +14,13 @@ from jax.sharding import Mesh
 
 from purerl.errors import InputError, unknown
 from purerl.evolution.inner_loop import Learner, Plug, Task, lifetimes
-from purerl.evolution.strategies import OpenES, centred_ranks, check_population, nan_is_worst, standardize
+from purerl.evolution.strategies import OpenES, centered_ranks, check_population, nan_is_worst, standardize
 from purerl.functional.objectives import check_objective
 from purerl.loop.train import make_train
 from purerl.types import Array, Key, PyTree
 
 FITNESS = ("auc", "final", "wins")
-SHAPING = {"zscore": standardize, "rank": centred_ranks}
+SHAPING = {"zscore": standardize, "rank": centered_ranks}
 
 
 class EvolutionState(NamedTuple):
@@ -35,7 +35,7 @@ class Generation(NamedTuple):
     """What a generation was like; P candidates."""
 
     fitness: Array  # f32[tasks, P], the means over seeds; NaN: a training failed
-    mean: Array  # f32[n], the centre that the candidates were drawn around
+    mean: Array  # f32[n], the center that the candidates were drawn around
     sigma: Array  # f32[]
 
 
@@ -45,7 +45,7 @@ class Evolution(NamedTuple):
     init: Callable[[Key], EvolutionState]
     step: Callable[[EvolutionState], tuple[EvolutionState, Generation]]
     tree: Callable[[Array], PyTree]  # a flat vector as a candidate
-    center: Callable[[EvolutionState], Array]  # f32[n], the centre of the search
+    center: Callable[[EvolutionState], Array]  # f32[n], the center of the search
     size: int  # n
 
 
@@ -73,7 +73,7 @@ def make_evolution(
       seeds: lifetimes per candidate and task.
       fitness: "auc", the mean over a lifetime of the training episodes' return; "final", its last tenth; "wins", which
         of a pair's two was better in its "auc", over seeds and tasks.
-      shaping: "zscore" or "rank": how a task's fitness is normalised over the population before tasks are averaged.
+      shaping: "zscore" or "rank": how a task's fitness is normalized over the population before tasks are averaged.
       common: all candidates of a generation meet the same random numbers; otherwise each its own.
       chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
       mesh: of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.

@@ -1,4 +1,4 @@
-"""Is a learnt objective better? It and its rivals, on the tasks it was evolved on and on others, with fresh seeds.
+"""Is a learned objective better? It and its rivals, on the tasks it was evolved on and on others, with fresh seeds.
 
 The rivals train the same number of agents for as long: PPO and DPO as they are, and PPO whose learning rate and clip
 were searched for with as many trainings as the evolution had.
@@ -22,7 +22,7 @@ from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.inner_loop import Task, in_chunks, score
 from purerl.evolution.plan import EvolvePlan, make_task
-from purerl.evolution.strategies import centred_ranks, nan_is_worst
+from purerl.evolution.strategies import centered_ranks, nan_is_worst
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Clip, Drifting
 from purerl.loop.train import make_train
@@ -51,7 +51,7 @@ class Row(NamedTuple):
     method: str
     iqm: float
     interval: tuple[float, float]
-    improvement: float  # how probably a training with the learnt objective is better
+    improvement: float  # how probably a training with the learned objective is better
     improvement_interval: tuple[float, float]
 
 
@@ -64,11 +64,11 @@ class MetaEvaluation(NamedTuple):
 
     def text(self) -> str:
         """Return a table."""
-        lines = [f"{'task':24} {'method':12} {'IQM':>9}  {'95% interval':>19}   P(learnt is better)"]
+        lines = [f"{'task':24} {'method':12} {'IQM':>9}  {'95% interval':>19}   P(learned is better)"]
         for row in self.rows:
             low, high = row.interval
             better = row.improvement_interval
-            told = "" if row.method == "learnt" else f"{row.improvement:.2f}  ({better[0]:.2f} .. {better[1]:.2f})"
+            told = "" if row.method == "learned" else f"{row.improvement:.2f}  ({better[0]:.2f} .. {better[1]:.2f})"
             name = row.task + (" (held out)" if row.held_out else "")
             lines.append(
                 f"{name:24} {row.method:12} {number(row.iqm):>9}  {number(low):>8} .. {number(high):>8}   {told}"
@@ -89,7 +89,7 @@ def meta_evaluate(
     kind: str = "final",
     mesh: Mesh | None = None,
 ) -> MetaEvaluation:
-    """Compare a learnt objective with PPO, DPO and a tuned PPO.
+    """Compare a learned objective with PPO, DPO and a tuned PPO.
 
     Args:
       runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
@@ -120,7 +120,7 @@ def meta_evaluate(
     for task in tasks:
         own = [_scores(task, Method(plan.learner, run.candidate), keys, kind, mesh) for run in runs]
         rivals = {name: _scores(task, method, keys, kind, mesh) for name, method in methods.items()}
-        scores[task.name] = {"learnt": np.concatenate(own), **rivals}
+        scores[task.name] = {"learned": np.concatenate(own), **rivals}
     known = {task.name for task in plan.tasks}
     return MetaEvaluation(scores, _rows(scores, known), tuned)
 
@@ -159,7 +159,7 @@ def tune_ppo(
         compiled = jax.jit(lambda key, task=task: all_trials(task, key))
         for n in range(rounds):
             scores = jax.device_get(compiled(jax.random.fold_in(jax.random.key(1), n)))
-            ranks += np.asarray(centred_ranks(nan_is_worst(jnp.asarray(scores))))
+            ranks += np.asarray(centered_ranks(nan_is_worst(jnp.asarray(scores))))
             if n in (0, rounds // 2):
                 tell(f"tuning PPO on {task.name}: {(n + 1) * trials:,} of {rounds * trials:,} trainings")
     best = int(np.argmax(ranks))
@@ -209,12 +209,12 @@ def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> 
                 stats.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
             )
             center = float(stats.iqm(known)) if len(known) else np.nan
-            better = improvement([own["learnt"]], [values])
+            better = improvement([own["learned"]], [values])
             rows.append(Row(task, task not in trained, method, center, (float(low), float(high)), *better))
     for held_out in (False, True):
         group = [own for task, own in scores.items() if (task not in trained) == held_out]
         for method in group[0] if len(group) > 1 else ():
-            better = improvement([own["learnt"] for own in group], [own[method] for own in group])
+            better = improvement([own["learned"] for own in group], [own[method] for own in group])
             name = "all held-out tasks" if held_out else "all training tasks"
             rows.append(Row(name, held_out, method, np.nan, (np.nan, np.nan), *better))
     return rows

@@ -44,17 +44,17 @@ class EvolveOptions:
     strategy: str = option("openes", "openes, snes, or an algorithm of evosax such as evosax:CMA_ES", None)
     sigma: float = option(0.04, "standard deviation of the first candidates")
     sigma_decay: float = option(0.999, "its factor per generation (openes)")
-    meta_learning_rate: float = option(0.01, "of openes, whose optimiser is Adam")
+    meta_learning_rate: float = option(0.01, "of openes, whose optimizer is Adam")
     antithetic: bool = option(True, "draw candidates in pairs")
     fitness: str = option("auc", "auc, final or wins: how well a training went", None)
-    shaping: str = option("zscore", "zscore or rank: how a task's fitness is normalised over the population", None)
+    shaping: str = option("zscore", "zscore or rank: how a task's fitness is normalized over the population", None)
     fresh: bool = option(False, "random numbers of its own for each candidate, instead of common ones")
     minutes: float = option(0.0, "stop after so many minutes, compilation included; 0: after all generations")
     chunk: int = option(0, "trainings side by side on a device; 0: as many as serve speed and memory")
     devices: int | str = option("auto", "devices that share the trainings; auto: all, on a CPU one per core", None)
     checkpoint_generations: int = option(10, "generations between two checkpoints", at_least=1)
     keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
-    frames: int = option(40, "generations whose centre is kept, to draw how it changed", at_least=2)
+    frames: int = option(40, "generations whose center is kept, to draw how it changed", at_least=2)
 
 
 class Redraw(NamedTuple):

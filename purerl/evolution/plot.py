@@ -42,7 +42,7 @@ def _surface(objective: Objective, log_ratio: Array, advantage: Array) -> tuple[
 
 
 def objective_of(candidate: PyTree) -> Objective | None:
-    """Return the policy's objective in a candidate; None where there is none, as in a rule or an optimiser."""
+    """Return the policy's objective in a candidate; None where there is none, as in a rule or an optimizer."""
     if isinstance(candidate, ActorCriticLoss):
         return candidate.objective
     if isinstance(candidate, Clip | Drifting | Mixture):
@@ -106,7 +106,7 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
 
 
 def known_objectives() -> dict[str, Objective]:
-    """Return what learnt objectives are drawn beside."""
+    """Return what learned objectives are drawn beside."""
     return {"PPO": Clip(), "DPO": Drifting(drift=DPO())}
 
 

@@ -20,7 +20,7 @@ class Kept(NamedTuple):
     """What a checkpoint holds."""
 
     state: EvolutionState
-    frames: np.ndarray  # f32[frames, n], the centre at generations that are evenly spread
+    frames: np.ndarray  # f32[frames, n], the center at generations that are evenly spread
     frame_at: np.ndarray  # i32[frames], which generation each is of; -1: none yet
 
 

@@ -33,7 +33,7 @@ def write_report(
     Args:
       plan: of the evolution.
       columns: of generations.csv.
-      frames: (generation, centre of the search), the last one what was found.
+      frames: (generation, center of the search), the last one what was found.
       folder: where to; made where there is none.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -59,11 +59,11 @@ def write_report(
 
 
 def _of_objective(frames: list[tuple[int, Objective]], folder: Path) -> list[str]:
-    generation, learnt = frames[-1]
-    plots.draw_heat_maps(learnt, folder / "heat_maps.png", f"the objective after {generation} generations")
-    plots.draw_slices({"learnt": learnt, **plots.known_objectives()}, folder / "slices.png")
+    generation, learned = frames[-1]
+    plots.draw_heat_maps(learned, folder / "heat_maps.png", f"the objective after {generation} generations")
+    plots.draw_slices({"learned": learned, **plots.known_objectives()}, folder / "slices.png")
     plots.animate(frames, folder / "evolution.gif")
-    form = distill(learnt).text()
+    form = distill(learned).text()
     (folder / "closed_form.txt").write_text(form + "\n", encoding="utf-8")
     return [
         "<h2>What was found</h2>",

@@ -56,7 +56,7 @@ class OpenESState(NamedTuple):
 class OpenES:
     """A Gaussian of fixed shape whose mean climbs the estimated gradient of the expected fitness.
 
-    g = 1 / (P sigma) sum_i fitness_i (x_i - mean) / sigma, then a step of an optax optimiser along g.
+    g = 1 / (P sigma) sum_i fitness_i (x_i - mean) / sigma, then a step of an optax optimizer along g.
 
     Source: Salimans et al. (2017), arXiv:1703.03864; the decays as Lu et al. (2022), arXiv:2210.05639, have them.
     """
@@ -67,7 +67,7 @@ class OpenES:
     start_sigma: Any = number(default=0.04, doc="standard deviation of the candidates", above=0)
     sigma_decay: Any = number(default=0.999, doc="its factor per generation", above=0)
     least_sigma: Any = number(default=0.01, doc="where its decay ends", at_least=0)
-    learning_rate: Any = number(default=0.01, doc="of the optimiser", above=0)
+    learning_rate: Any = number(default=0.01, doc="of the optimizer", above=0)
     learning_rate_decay: Any = number(default=0.999, doc="its factor per generation", above=0)
     least_learning_rate: Any = number(default=0.001, doc="where its decay ends", at_least=0)
 
@@ -93,7 +93,7 @@ class OpenES:
         return OpenESState(mean, opt_state, state.generation + 1)
 
     def mean(self, state: OpenESState) -> Array:
-        """Return f32[n], the centre of the search."""
+        """Return f32[n], the center of the search."""
         return state.mean
 
     def sigma(self, state: OpenESState) -> Array:
@@ -144,7 +144,7 @@ class SNES:
         return SNESState(mean, state.deviation * jnp.exp(0.5 * rate * (utility @ (z**2 - 1.0))))
 
     def mean(self, state: SNESState) -> Array:
-        """Return f32[n], the centre of the search."""
+        """Return f32[n], the center of the search."""
         return state.mean
 
     def sigma(self, state: SNESState) -> Array:
@@ -156,7 +156,7 @@ class SNES:
 class Evosax:
     """A distribution-based strategy of evosax, such as `CMA_ES` or `Sep_CMA_ES`; its extra is purerl[evosax].
 
-    evosax minimises and holds its rates fast, so its fitness is negated and nothing of it can be vmapped.
+    evosax minimizes and holds its rates fast, so its fitness is negated and nothing of it can be vmapped.
     """
 
     strategy: Any = static(doc="made by evosax with population_size and solution=jnp.zeros(n)")
@@ -193,7 +193,7 @@ class Evosax:
         return jax.tree.map(lambda new, old: new.astype(old.dtype), told, state)
 
     def mean(self, state: Any) -> Array:
-        """Return f32[n], the centre of the search."""
+        """Return f32[n], the center of the search."""
         return self.strategy.get_mean(state)
 
     def sigma(self, state: Any) -> Array:
@@ -202,7 +202,7 @@ class Evosax:
 
 
 def utilities(fitness: Array) -> Array:
-    """Return f32[P] that sum to 0: max(0, log(P/2 + 1) - log(rank)) normalised, less 1/P; ties share theirs.
+    """Return f32[P] that sum to 0: max(0, log(P/2 + 1) - log(rank)) normalized, less 1/P; ties share theirs.
 
     Source: Wierstra et al. (2014), JMLR 15, section 3.1.
     """
@@ -230,12 +230,12 @@ def nan_is_worst(fitness: Array) -> Array:
 
 def standardize(fitness: Array) -> Array:
     """Return (fitness - mean) / standard deviation, f32[P]; 0 where all are equal."""
-    centred = fitness - jnp.mean(fitness)
+    centered = fitness - jnp.mean(fitness)
     deviation = jnp.std(fitness)
-    return jnp.where(deviation > 0, centred / jnp.where(deviation > 0, deviation, 1.0), 0.0)
+    return jnp.where(deviation > 0, centered / jnp.where(deviation > 0, deviation, 1.0), 0.0)
 
 
-def centred_ranks(fitness: Array) -> Array:
+def centered_ranks(fitness: Array) -> Array:
     """Return ranks from -0.5 (worst) to 0.5 (best), f32[P]; ties share theirs."""
     below = jnp.sum(fitness[:, None] > fitness[None, :], axis=1)
     above = jnp.sum(fitness[:, None] < fitness[None, :], axis=1)

@@ -1,6 +1,6 @@
 r"""Drifts: what an objective subtracts from r A for moving away from the policy that acted, as data.
 
-A drift D(log_ratio, A) >= 0 is 0 with gradient 0 where the policies agree; then every step that maximises
+A drift D(log_ratio, A) >= 0 is 0 with gradient 0 where the policies agree; then every step that maximizes
 E[r A - D] improves (Kuba et al., 2022, arXiv:2201.02373). `Drifting(drift=D)` is its objective. All of them are
 computed from the log-ratio itself, and keep finite gradients for log-ratios from -200 to 200.
 """
@@ -35,7 +35,7 @@ class ClipDrift:
 
 @pytree
 class DPO:
-    """Discovered policy optimisation, the closed form of what LPO learnt.
+    """Discovered policy optimization, the closed form of what LPO learned.
 
     A >= 0: u = (r - 1) A,      D = relu(u - alpha tanh(u / alpha))
     A < 0:  v = log(r) A,       D = relu(v - beta tanh(v / beta))
@@ -71,7 +71,7 @@ class KLPenalty:
 
 @pytree
 class SquaredDrift:
-    """Simple policy optimisation: D = |A| (r - 1)^2 / (2 epsilon), whose best ratio is 1 +- epsilon.
+    """Simple policy optimization: D = |A| (r - 1)^2 / (2 epsilon), whose best ratio is 1 +- epsilon.
 
     Source: Xie et al. (2024), arXiv:2401.16025.
     """
@@ -112,7 +112,7 @@ class DriftNetwork:
 
 @pytree
 class LPO:
-    """Learnt policy optimisation: D = relu(D0 + f(x) - 0.0001), f a `DriftNetwork`.
+    """Learned policy optimization: D = relu(D0 + f(x) - 0.0001), f a `DriftNetwork`.
 
     D0 is PPO's drift inside, relu((r - clip(r, 0.8, 1.2)) A), or nothing. The threshold keeps the relu shut around
     r = 1, where f is 0, so it is a valid drift for all parameters.

@@ -1,4 +1,4 @@
-"""Running normalisation of observations and rewards, shared by all environments, kept in the agent's state."""
+"""Running normalization of observations and rewards, shared by all environments, kept in the agent's state."""
 
 from typing import NamedTuple
 
@@ -73,7 +73,7 @@ class RewardScale(NamedTuple):
         """Return the scale before any reward."""
         return RewardScale(jnp.zeros(num_envs), RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)))
 
-    def update(self, reward: Array, ended: Array, discount: Array | float, mask: Array | None = None) -> "RewardScale":
+    def update(self, reward: Array, done: Array, discount: Array | float, mask: Array | None = None) -> "RewardScale":
         """Add a rollout: reward f32[T, B], ended bool[T, B], of which the steps in mask bool[T, B] count."""
         if mask is not None:
             reward = jnp.where(mask, reward, 0.0)
@@ -82,7 +82,7 @@ class RewardScale(NamedTuple):
             discounted = discounted * discount + at[0]
             return jnp.where(at[1], 0.0, discounted), discounted
 
-        discounted, seen = jax.lax.scan(step, self.discounted, (reward, ended))
+        discounted, seen = jax.lax.scan(step, self.discounted, (reward, done))
         return RewardScale(discounted, self.statistics.update(seen, mask))
 
     def normalize(self, reward: Array, limit: float = 10.0) -> Array:
@@ -91,7 +91,7 @@ class RewardScale(NamedTuple):
 
 
 def identity_or(statistics: RunningStatistics | None, value: PyTree) -> PyTree:
-    """Normalise by `statistics`, or return `value` as it is where there are none."""
+    """Normalize by `statistics`, or return `value` as it is where there are none."""
     return value if statistics is None else statistics.normalize(value)
 
 

@@ -1,4 +1,4 @@
-"""Objectives: what a gradient step minimises, per sample, as data with parameters of its own.
+"""Objectives: what a gradient step minimizes, per sample, as data with parameters of its own.
 
 Two levels, each a pytree with one method, so both can be traced, vmapped, evolved and saved:
 
@@ -7,7 +7,7 @@ Two levels, each a pytree with one method, so both can be traced, vmapped, evolv
 
 Both may also be plain functions. `context` holds "config", the algorithm's settings, and for an objective inside a loss
 "samples", all of them. A rule that replaces the gradient of a loss altogether is in `update_rules`, a learned
-optimiser in `open_optimizer`.
+optimizer in `open_optimizer`.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ class Samples(NamedTuple):
     log_prob: Array  # log pi(a|s)
     value: Array  # V(s)
     entropy: Array  # of pi(.|s)
-    advantage: Array  # standardised if the config says so
+    advantage: Array  # standardized if the config says so
     old_value: Array  # V(s) when the samples were taken
     target: Array  # the return that V(s) should be
 

@@ -57,19 +57,19 @@ class Bootstrap(NamedTuple):
     valid: Array  # bool[L, N], up to the first ending
 
 
-def bootstraps(reward: Array, terminated: Array, ended: Array, discount: Array | float, n_step: int) -> Bootstrap:
+def bootstraps(reward: Array, terminated: Array, done: Array, discount: Array | float, n_step: int) -> Bootstrap:
     r"""Return what n-step targets are made of, up to the first ending in each run.
 
         y_t = sum_{k < m} discount^k r_{t+k} + discount^m V_{t+m},  m = n_step, or less up to the ending or the end
 
     Args:
       reward: f32[L, N].
-      terminated, ended: bool[L, N].
+      terminated, done: bool[L, N].
       discount: per step.
       n_step: n.
     """
     length = reward.shape[0]
-    first = first_ending(ended)
+    first = first_ending(done)
     time = jnp.arange(length, dtype=jnp.int32)[:, None]
     valid = time <= first
     index = jnp.minimum(time + n_step, first + 1)
@@ -81,6 +81,6 @@ def bootstraps(reward: Array, terminated: Array, ended: Array, discount: Array |
     return Bootstrap(total, jnp.where(over, 0.0, power), jnp.clip(index, 0, length), valid)
 
 
-def first_ending(ended: Array) -> Array:
+def first_ending(done: Array) -> Array:
     """Return i32[N], the step of the first ending in bool[L, N]; the last step where there is none."""
-    return jnp.where(jnp.any(ended, axis=0), jnp.argmax(ended, axis=0), ended.shape[0] - 1).astype(jnp.int32)
+    return jnp.where(jnp.any(done, axis=0), jnp.argmax(done, axis=0), done.shape[0] - 1).astype(jnp.int32)

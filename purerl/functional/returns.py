@@ -11,11 +11,11 @@ def gae(
     value: Array,
     next_value: Array,
     terminated: Array,
-    ended: Array,
+    done: Array,
     discount: Array | float,
     gae_lambda: Array | float,
 ) -> Array:
-    r"""Generalised advantage estimation.
+    r"""Generalized advantage estimation.
 
         delta_t = r_t + discount (1 - terminated_t) V(s'_t) - V(s_t)
         A_t = delta_t + discount lambda (1 - ended_t) A_{t+1}
@@ -35,7 +35,7 @@ def gae(
     Source: Schulman et al. (2016), arXiv:1506.02438.
     """
     delta = reward + discount * jnp.where(terminated, 0.0, next_value) - value
-    decay = jnp.where(ended, 0.0, discount * gae_lambda)
+    decay = jnp.where(done, 0.0, discount * gae_lambda)
 
     def backward(advantage: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
         advantage = step[0] + step[1] * advantage
@@ -49,7 +49,7 @@ def lambda_returns(
     reward: Array,
     next_value: Array,
     terminated: Array,
-    ended: Array,
+    done: Array,
     discount: Array | float,
     trace_lambda: Array | float,
 ) -> Array:
@@ -63,7 +63,7 @@ def lambda_returns(
     Args:
       reward: f32[T, B].
       next_value: f32[T, B], the value of the true successor.
-      terminated, ended: bool[T, B], the task ended; the episode ended for whatever reason.
+      terminated, done: bool[T, B], the task ended; the episode ended for whatever reason.
       discount, trace_lambda: scalars in 0 .. 1.
 
     Returns:
@@ -72,7 +72,7 @@ def lambda_returns(
     Source: Sutton and Barto (2018), equation 12.18; Peng and Williams (1996) for Q.
     """
     bootstrap = reward + discount * jnp.where(terminated, 0.0, next_value)
-    decay = jnp.where(ended, 0.0, discount * trace_lambda)
+    decay = jnp.where(done, 0.0, discount * trace_lambda)
 
     def backward(following: Array, step: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         alone, decay, next_value = step
@@ -84,7 +84,7 @@ def lambda_returns(
 
 
 def n_step_returns(
-    reward: Array, next_value: Array, terminated: Array, ended: Array, discount: Array | float, n_step: int
+    reward: Array, next_value: Array, terminated: Array, done: Array, discount: Array | float, n_step: int
 ) -> Array:
     r"""N-step returns.
 
@@ -95,7 +95,7 @@ def n_step_returns(
     Args:
       reward: f32[T, B].
       next_value: f32[T, B], the value of the true successor.
-      terminated, ended: bool[T, B], the task ended; the episode ended for whatever reason.
+      terminated, done: bool[T, B], the task ended; the episode ended for whatever reason.
       discount: scalar in 0 .. 1.
       n_step: at least 1.
 
@@ -105,7 +105,7 @@ def n_step_returns(
     Source: Sutton and Barto (2018), equation 7.1.
     """
     alone = reward + discount * jnp.where(terminated, 0.0, next_value)
-    stop = ended.at[-1].set(True)
+    stop = done.at[-1].set(True)
     returns = alone
     for _ in range(n_step - 1):
         following = jnp.concatenate([returns[1:], returns[-1:]])

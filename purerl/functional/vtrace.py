@@ -21,7 +21,7 @@ def vtrace(
     value: Array,
     next_value: Array,
     terminated: Array,
-    ended: Array,
+    done: Array,
     discount: Array | float,
     trace_lambda: Array | float = 1.0,
     rho_clip: Array | float = 1.0,
@@ -41,14 +41,14 @@ def vtrace(
       log_ratio: f32[T, B], log pi(a|s) - log mu(a|s), of the learner over the actor.
       reward, value: f32[T, B].
       next_value: f32[T, B], the value of the true successor.
-      terminated, ended: bool[T, B], the task ended; the episode ended for whatever reason.
+      terminated, done: bool[T, B], the task ended; the episode ended for whatever reason.
       discount, trace_lambda, rho_clip, c_clip: scalars.
 
     Source: Espeholt et al. (2018), arXiv:1802.01561, equations 1 and 2.
     """
     ratio = jnp.exp(log_ratio)
     rho = jnp.minimum(ratio, rho_clip)
-    decay = jnp.where(ended, 0.0, discount * trace_lambda * jnp.minimum(ratio, c_clip))
+    decay = jnp.where(done, 0.0, discount * trace_lambda * jnp.minimum(ratio, c_clip))
     successor_value = discount * jnp.where(terminated, 0.0, next_value)
     delta = rho * (reward + successor_value - value)
 
@@ -59,5 +59,5 @@ def vtrace(
     _, error = jax.lax.scan(backward, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=16)
     target = value + error
     following = jnp.concatenate([discount * target[1:], successor_value[-1:]])
-    advantage = rho * (reward + jnp.where(ended, successor_value, following) - value)
+    advantage = rho * (reward + jnp.where(done, successor_value, following) - value)
     return VTrace(target, advantage)

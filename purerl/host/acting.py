@@ -23,9 +23,9 @@ class Acting(NamedTuple):
     copy: Callable[[Part], Part]  # arrays of their own, so that the learner may overwrite its agent
     keys: Callable[[Key, Any], Key]  # (the run's key, number of updates) -> key[T, 2] of the rollout
     act: Callable[..., Any]
-    # (part, memory, restart bool[B], keys, t, group, observation as it comes) ->
+    # (part, carry, restart bool[B], keys, t, group, observation as it comes) ->
     #   (action, memory after, memory before, extras, observation as the agent sees it)
-    act_greedily: Callable[..., Any]  # (part, memory, keys, t, observation as it comes) -> (action, memory after)
+    act_greedily: Callable[..., Any]  # (part, carry, keys, t, observation as it comes) -> (action, memory after)
 
 
 def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTree, group_size: int) -> Acting:
@@ -45,16 +45,16 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
         given = iter(part)
         return structure.unflatten([next(given) if use else _blank(x) for x, use in zip(leaves, needed, strict=True)])
 
-    def act(part: Part, memory: PyTree, restart: Array, keys: Key, t: Array, group: Array | None, observation: PyTree):
-        before = where(restart, algo.begin(group_size), memory)
+    def act(part: Part, carry: PyTree, restart: Array, keys: Key, t: Array, group: Array | None, observation: PyTree):
+        before = where(restart, algo.initial_carry(group_size), carry)
         seen = source.prepare(observation)
         key = keys[t, 0] if group is None else jax.random.fold_in(keys[t, 0], group)
         action, after, extras = algo.act(rebuild(part), before, key, seen, True)
         return action, after, before, extras, seen
 
-    def act_greedily(part: Part, memory: PyTree, keys: Key, t: Array, observation: PyTree):
-        action, memory, _ = algo.act(rebuild(part), memory, keys[t], source.prepare(observation), False)
-        return action, memory
+    def act_greedily(part: Part, carry: PyTree, keys: Key, t: Array, observation: PyTree):
+        action, carry, _ = algo.act(rebuild(part), carry, keys[t], source.prepare(observation), False)
+        return action, carry
 
     def rollout_keys(key: Key, num_updates: Array) -> Key:
         return jax.random.split(update_keys(key, num_updates)[0], (config.rollout_length, 2))
@@ -72,14 +72,14 @@ def _needed(algo: Algorithm, source: HostSource, agent: PyTree, group_size: int)
     """Return for each leaf of an agent whether acting looks at it."""
     batch = lambda leaf: jax.ShapeDtypeStruct((group_size, *leaf.shape), leaf.dtype)
     observation = jax.tree.map(batch, source.observation_space.struct)
-    memory = jax.eval_shape(lambda: algo.begin(group_size))
+    carry = jax.eval_shape(lambda: algo.initial_carry(group_size))
     key = jax.eval_shape(lambda: jax.random.key(0))
 
-    def both(agent: PyTree, memory: PyTree, key: Key, observation: PyTree) -> tuple[PyTree, PyTree]:
-        acted = algo.act(agent, memory, key, observation, True)
-        return acted, algo.act(agent, memory, key, observation, False)
+    def both(agent: PyTree, carry: PyTree, key: Key, observation: PyTree) -> tuple[PyTree, PyTree]:
+        acted = algo.act(agent, carry, key, observation, True)
+        return acted, algo.act(agent, carry, key, observation, False)
 
-    program = jax.make_jaxpr(both)(agent, memory, key, observation).jaxpr
+    program = jax.make_jaxpr(both)(agent, carry, key, observation).jaxpr
     read = {id(var) for equation in program.eqns for var in equation.invars} | {id(var) for var in program.outvars}
     return [id(var) in read for var in program.invars[: len(jax.tree.leaves(agent))]]
 

@@ -64,11 +64,11 @@ class _DressedEnvironment(HostEnvironment):
         return self._saved[1]
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
-        state, observation, taken = self._step(self._saved[0], action, keys, np.int32(t))
+        state, observation, timestep = self._step(self._saved[0], action, keys, np.int32(t))
         self._saved = state, observation
-        reward, terminated, truncated = jax.device_get((taken.reward, taken.terminated, taken.truncated))
+        reward, terminated, truncated = jax.device_get((timestep.reward, timestep.terminated, timestep.truncated))
         over = terminated | truncated
-        return HostStep(observation, reward, terminated, truncated, None, taken.observation, reward, over)
+        return HostStep(observation, reward, terminated, truncated, None, timestep.observation, reward, over)
 
     def snapshot(self) -> PyTree:
         return self._saved

@@ -56,15 +56,15 @@ def metrics_struct(algo: Algorithm, source: HostSource, config: Config, agent: P
       agent: the shapes and dtypes of its agent.
     """
     size = config.num_envs
-    memory = jax.eval_shape(lambda: algo.begin(size))
+    carry = jax.eval_shape(lambda: algo.initial_carry(size))
     batch = lambda leaf: jax.ShapeDtypeStruct((size, *leaf.shape), leaf.dtype)
     seen = jax.tree.map(batch, source.observation_space.struct)
     key = jax.eval_shape(lambda: convert(jax.random.key(0), config.prng))
-    action, _, extras = jax.eval_shape(lambda *args: algo.act(*args, True), agent, memory, key, seen)
+    action, _, extras = jax.eval_shape(lambda *args: algo.act(*args, True), agent, carry, key, seen)
     steps = lambda leaf: jax.ShapeDtypeStruct((config.rollout_length, *leaf.shape), leaf.dtype)
     seen, action, extras = (jax.tree.map(steps, tree) for tree in (seen, action, extras))
     number, flag = (jax.ShapeDtypeStruct((config.rollout_length, size), kind) for kind in (jnp.float32, jnp.bool_))
-    rollout = Rollout(seen, action, number, flag, flag, seen, extras, memory, flag)  # type: ignore[arg-type]
+    rollout = Rollout(seen, action, number, flag, flag, seen, extras, carry, flag)  # type: ignore[arg-type]
     return jax.eval_shape(algo.update, agent, key, rollout)[1]
 
 
@@ -85,7 +85,7 @@ def _joined(source: HostSource, group: GroupRollout) -> Rollout:
         group.truncated,  # type: ignore[arg-type]
         following,
         stack(group.extras),
-        group.memory,
+        group.carry,
         group.mask,  # type: ignore[arg-type]
     )
 
@@ -94,9 +94,9 @@ def _side_by_side(rollouts: list[Rollout]) -> Rollout:
     """Join rollouts along the environments' axis."""
     if len(rollouts) == 1:
         return rollouts[0]
-    memory = jax.tree.map(lambda *xs: jnp.concatenate(xs), *[rollout.memory for rollout in rollouts])
-    rest = [rollout._replace(memory=()) for rollout in rollouts]
-    return jax.tree.map(lambda *xs: jnp.concatenate(xs, 1), *rest)._replace(memory=memory)
+    carry = jax.tree.map(lambda *xs: jnp.concatenate(xs), *[rollout.carry for rollout in rollouts])
+    rest = [rollout._replace(carry=()) for rollout in rollouts]
+    return jax.tree.map(lambda *xs: jnp.concatenate(xs, 1), *rest)._replace(carry=carry)
 
 
 def _count(episodes: Episodes, score: Array, over: Array, mask: Array) -> Episodes:

@@ -28,23 +28,23 @@ class GroupRollout(NamedTuple):
     mask: np.ndarray | None  # bool[T, B]
     score: np.ndarray  # f32[T, B]
     over: np.ndarray  # bool[T, B]
-    memory: PyTree  # [B, ...], before the first step
+    carry: PyTree  # [B, ...], before the first step
 
 
 class Group:
-    """Environments that act and step together; recurrent memory is theirs and begins anew with each episode."""
+    """Environments that act and step together; recurrent state is theirs and begins anew with each episode."""
 
-    def __init__(self, worker: Worker, acting: Acting, index: int | None, memory: PyTree, num_envs: int):
+    def __init__(self, worker: Worker, acting: Acting, index: int | None, carry: PyTree, num_envs: int):
         """Take environments that have not started.
 
         Args:
           worker: steps them.
           acting: the programs.
           index: which group this is; None if it is the only one.
-          memory: [B, ...], at the start of an episode.
+          carry: [B, ...], at the start of an episode.
           num_envs: B.
         """
-        self.worker, self._acting, self._memory = worker, acting, memory
+        self.worker, self._acting, self._memory = worker, acting, carry
         self._index = None if index is None else np.int32(index)
         self._num_envs = num_envs
         self._observation: PyTree = None
@@ -52,11 +52,11 @@ class Group:
         self._acted: list[tuple] = []
         self._steps: list[Any] = []
 
-    def begin(self, observation: PyTree, memory: PyTree | None = None) -> None:
+    def begin(self, observation: PyTree, carry: PyTree | None = None) -> None:
         """Go on from these observations; from the start of an episode if no memory is given."""
-        self._observation, self._restart = observation, np.full(self._num_envs, memory is None)
-        if memory is not None:
-            self._memory = memory
+        self._observation, self._restart = observation, np.full(self._num_envs, carry is None)
+        if carry is not None:
+            self._memory = carry
 
     @property
     def observation(self) -> PyTree:
@@ -64,7 +64,7 @@ class Group:
         return self._observation
 
     @property
-    def memory(self) -> PyTree:
+    def carry(self) -> PyTree:
         """[B, ...], before the next step, but for the episodes that begin with it."""
         return self._memory
 
@@ -113,8 +113,8 @@ class Group:
 
 def restart_after(step: HostStep) -> Any:
     """Return bool[B]: after which environments' step memory begins anew."""
-    ended = step.terminated | step.truncated
-    return ended if step.mask is None else ended | ~step.mask
+    done = step.terminated | step.truncated
+    return done if step.mask is None else done | ~step.mask
 
 
 def cut_at_starts(truncated: Any, mask: Any) -> Any:

@@ -119,19 +119,19 @@ class _Loop:
         for group, own in zip(self._groups, keys, strict=True):
             group.begin(group.worker.reset(own))
         episodes = begin_episodes(self._config.num_envs, self._snapshots())
-        return TrainState(self._init_agent(key_agent), episodes, (), self._memories(), key_run, jnp.int32(0))  # type: ignore[arg-type]
+        return TrainState(self._init_agent(key_agent), episodes, (), self._carries(), key_run, jnp.int32(0))  # type: ignore[arg-type]
 
     def template(self, key: Key) -> tuple[TrainState, Metrics]:
         """Return the shapes and dtypes of `init(key)`, and of the metrics of a step."""
         many, size = self._settings.num_groups, self._group_size
-        memory = jax.eval_shape(lambda: self._algo.begin(size))
+        carry = jax.eval_shape(lambda: self._algo.initial_carry(size))
         env_state = (self._source.snapshot_struct(size),) * many if self._saves else ()
         run = jax.eval_shape(lambda key: convert(key, self._config.prng), key)
         agent = jax.eval_shape(self._algo.init, run)
         episodes = jax.eval_shape(lambda: begin_episodes(self._config.num_envs, ()))
         number = jax.ShapeDtypeStruct((), jnp.int32)
         metrics = metrics_struct(self._algo, self._source, self._config, agent)
-        saved = (memory,) * many if self._saves else ()
+        saved = (carry,) * many if self._saves else ()
         state = TrainState(agent, episodes._replace(env_state=env_state), (), saved, run, number)  # type: ignore[arg-type]
         return state, metrics | own_metrics(self._config, None if self._settings.mode == "inside" else 0.0, 0.0, 1.0)
 
@@ -150,7 +150,7 @@ class _Loop:
         if self._actors is not None:
             self._actors.publish(int(state.num_updates) + 1, self._acting.copy(self._acting.part(agent)))
         episodes = episodes._replace(env_state=self._snapshots())
-        state = TrainState(agent, episodes, (), self._memories(), state.key, state.num_updates + 1)  # type: ignore[arg-type]
+        state = TrainState(agent, episodes, (), self._carries(), state.key, state.num_updates + 1)  # type: ignore[arg-type]
         self._updates += 1
         return state, metrics | self._own_metrics(lag)
 
@@ -165,12 +165,12 @@ class _Loop:
             self._stage = worker, num_episodes, acting
         worker, _, acting = self._stage
         key_reset, key_run = jax.random.split(fast(key))
-        observation, memory = worker.reset(key_reset), self._algo.begin(num_episodes)
+        observation, carry = worker.reset(key_reset), self._algo.initial_carry(num_episodes)
         part, keys = acting.part(agent), jax.random.split(key_run, (256, 2))
         total, length = np.zeros(num_episodes, np.float32), np.zeros(num_episodes, np.int32)
         finished, t = np.zeros(num_episodes, np.bool_), 0
         while not finished.all() and t < max_steps:
-            action, memory = acting.act_greedily(part, memory, keys[:, 0], np.int32(t % 256), observation)
+            action, carry = acting.act_greedily(part, carry, keys[:, 0], np.int32(t % 256), observation)
             worker.send(jax.device_get(action), keys, t % 256)
             step = worker.recv()
             observation, t = step.observation, t + 1
@@ -202,9 +202,9 @@ class _Loop:
             own = seed + i * self._group_size
             env = self._source.open(self._group_size, own, mode != "serial")
             worker = self._worker(env, str(i), self._group_size, own, self._busy)
-            memory = self._algo.begin(self._group_size)
+            carry = self._algo.initial_carry(self._group_size)
             index = None if many == 1 else i
-            self._groups.append(Group(worker, self._acting, index, memory, self._group_size))
+            self._groups.append(Group(worker, self._acting, index, carry, self._group_size))
 
     def _worker(self, env: Any, group: str, num_envs: int, seed: int, busy: Busy) -> Worker:
         about = {
@@ -223,7 +223,7 @@ class _Loop:
         saved = state.vector.env_state
         for i, group in enumerate(self._groups):
             if saved != ():
-                group.begin(group.worker.env.restore(saved[i]), state.memory[i])
+                group.begin(group.worker.env.restore(saved[i]), state.carry[i])
             else:
                 group.begin(group.worker.reset(jax.random.fold_in(key, i)))
         if saved == ():
@@ -231,7 +231,7 @@ class _Loop:
 
     def _compiled(self) -> Inside:
         if self._inside is None:
-            begin, length = self._algo.begin(self._group_size), self._config.rollout_length
+            begin, length = self._algo.initial_carry(self._group_size), self._config.rollout_length
             self._inside = Inside(self._groups[0], self._acting, self._learn, begin, length)
         return self._inside
 
@@ -250,12 +250,12 @@ class _Loop:
     def _snapshots(self) -> PyTree:
         return tuple(group.worker.env.snapshot() for group in self._groups) if self._saves else ()
 
-    def _memories(self) -> PyTree:
+    def _carries(self) -> PyTree:
         """Return the groups' memories, begun anew where an episode begins."""
         if not self._saves:
             return ()
-        fresh = self._algo.begin(self._group_size)
-        return tuple(_restarted(group.restart, fresh, group.memory) for group in self._groups)
+        fresh = self._algo.initial_carry(self._group_size)
+        return tuple(_restarted(group.restart, fresh, group.carry) for group in self._groups)
 
     def _own_metrics(self, lag: float) -> dict[str, Any]:
         if self._settings.mode == "inside":

@@ -26,7 +26,7 @@ class Carry(NamedTuple):
 
     env: PyTree  # what their steps carry on
     observation: PyTree  # [B, ...], as it comes
-    memory: PyTree  # [B, ...]
+    carry: PyTree  # [B, ...]
     restart: Array  # bool[B], where the next step is an episode's first
 
 
@@ -48,7 +48,7 @@ class Inside:
         if steps is None:
             self._caller = _Caller(group)
             steps = self._caller.steps()
-        self._carry = Carry(steps.carry, group.observation, group.memory, jnp.asarray(group.restart))
+        self._carry = Carry(steps.carry, group.observation, group.carry, jnp.asarray(group.restart))
         self._program = jax.jit(functools.partial(_update, acting, learn, steps.step, begin, length), donate_argnums=0)
         self._compiled: Any = None
 
@@ -80,7 +80,7 @@ def _update(
     begin: PyTree,
     length: int,
     agent: PyTree,
-    carry: Carry,
+    loop_carry: Carry,
     episodes: Any,
     key: Key,
     num_updates: Array,
@@ -88,20 +88,20 @@ def _update(
     """Act and step `length` times, and learn from it."""
     part, keys = acting.part(agent), acting.keys(key, num_updates)
 
-    def one(carry: Carry, t: Array) -> tuple[Carry, Any]:
-        action, memory, _, extras, seen = acting.act(
-            part, carry.memory, carry.restart, keys, t, None, carry.observation
+    def one(loop_carry: Carry, t: Array) -> tuple[Carry, Any]:
+        action, carry, _, extras, seen = acting.act(
+            part, loop_carry.carry, loop_carry.restart, keys, t, None, loop_carry.observation
         )
-        env, step = env_step(carry.env, action)
+        env, step = env_step(loop_carry.env, action)
         rest = step._replace(observation=())
-        return Carry(env, step.observation, memory, restart_after(step)), (seen, action, extras, rest)
+        return Carry(env, step.observation, carry, restart_after(step)), (seen, action, extras, rest)
 
-    before = where(carry.restart, begin, carry.memory)
-    carry, (seen, action, extras, steps) = jax.lax.scan(one, carry, jnp.arange(length, dtype=jnp.int32))
+    before = where(loop_carry.restart, begin, loop_carry.carry)
+    loop_carry, (seen, action, extras, steps) = jax.lax.scan(one, loop_carry, jnp.arange(length, dtype=jnp.int32))
     truncated = cut_at_starts(steps.truncated, steps.mask)
     flags = (steps.reward, steps.terminated, truncated, steps.mask, steps.score, steps.over)
-    rollout = GroupRollout(seen, action, extras, carry.observation, None, *flags, before)
-    return carry, learn(agent, episodes, key, num_updates, (rollout,))
+    rollout = GroupRollout(seen, action, extras, loop_carry.observation, None, *flags, before)
+    return loop_carry, learn(agent, episodes, key, num_updates, (rollout,))
 
 
 class _Caller:

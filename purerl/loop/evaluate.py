@@ -49,29 +49,29 @@ def evaluate(
     key_reset, key_run = jax.random.split(fast(key))
     env_state, observation = jax.vmap(env.reset)(jax.random.split(key_reset, num_episodes))
 
-    def going(carry: tuple) -> Array:
-        time, finished = carry[0], carry[-1].finished
+    def going(loop_carry: tuple) -> Array:
+        time, finished = loop_carry[0], loop_carry[-1].finished
         return (time < max_steps) & ~jnp.all(finished)
 
-    def step(carry: tuple) -> tuple:
-        time, env_state, observation, memory, result = carry
+    def step(loop_carry: tuple) -> tuple:
+        time, env_state, observation, carry, result = loop_carry
         key_act, key_step = jax.random.split(jax.random.fold_in(key_run, time))
-        action, memory, _ = algo.act(agent, memory, key_act, observation, explore)
-        new_state, taken = jax.vmap(env.step)(jax.random.split(key_step, num_episodes), env_state, action)
+        action, carry, _ = algo.act(agent, carry, key_act, observation, explore)
+        new_state, timestep = jax.vmap(env.step)(jax.random.split(key_step, num_episodes), env_state, action)
         running = ~result.finished
         count = lambda total, reward: total + jnp.where(running, reward, 0.0)
         result = Evaluation(
-            count(result.episode_return, mean_reward(taken.reward)),
+            count(result.episode_return, mean_reward(timestep.reward)),
             result.episode_length + running.astype(jnp.int32),
-            result.finished | taken.terminated | taken.truncated,
-            jax.tree.map(count, result.group_return, group_rewards(taken.reward)),
+            result.finished | timestep.terminated | timestep.truncated,
+            jax.tree.map(count, result.group_return, group_rewards(timestep.reward)),
         )
         env_state = where(running, new_state, env_state)
-        return time + 1, env_state, taken.observation, memory, result
+        return time + 1, env_state, timestep.observation, carry, result
 
     zeros = jnp.zeros(num_episodes)
     none = Evaluation(
         zeros, zeros.astype(jnp.int32), zeros.astype(jnp.bool_), dict.fromkeys(agent_groups.sizes(env), zeros)
     )
-    carry = (jnp.int32(0), env_state, observation, algo.begin(num_episodes), none)
-    return jax.lax.while_loop(going, step, carry)[-1]
+    loop_carry = (jnp.int32(0), env_state, observation, algo.initial_carry(num_episodes), none)
+    return jax.lax.while_loop(going, step, loop_carry)[-1]

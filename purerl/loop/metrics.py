@@ -28,7 +28,7 @@ class EpisodeStatistics(NamedTuple):
         info_sum = dict.fromkeys(info_names, zeros)
         return EpisodeStatistics(ints, zeros, inf, -inf, ints, large, ints, info_sum)
 
-    def add(self, ended: Array, episode_return: Array, episode_length: Array, info: PyTree) -> "EpisodeStatistics":
+    def add(self, done: Array, episode_return: Array, episode_length: Array, info: PyTree) -> "EpisodeStatistics":
         """Count the episodes that end with this step.
 
         Args:
@@ -37,16 +37,16 @@ class EpisodeStatistics(NamedTuple):
           episode_length: i32[B], likewise.
           info: f32[B] per name.
         """
-        length = jnp.where(ended, episode_length, 0)
+        length = jnp.where(done, episode_length, 0)
         return EpisodeStatistics(
-            self.episodes + ended.astype(jnp.int32),
-            self.return_sum + jnp.where(ended, episode_return, 0.0),
-            jnp.where(ended, jnp.minimum(self.return_min, episode_return), self.return_min),
-            jnp.where(ended, jnp.maximum(self.return_max, episode_return), self.return_max),
+            self.episodes + done.astype(jnp.int32),
+            self.return_sum + jnp.where(done, episode_return, 0.0),
+            jnp.where(done, jnp.minimum(self.return_min, episode_return), self.return_min),
+            jnp.where(done, jnp.maximum(self.return_max, episode_return), self.return_max),
             self.length_sum + length,
-            jnp.where(ended, jnp.minimum(self.length_min, episode_length), self.length_min),
+            jnp.where(done, jnp.minimum(self.length_min, episode_length), self.length_min),
             jnp.maximum(self.length_max, length),
-            {name: total + jnp.where(ended, info[name], 0.0) for name, total in self.info_sum.items()},
+            {name: total + jnp.where(done, info[name], 0.0) for name, total in self.info_sum.items()},
         )
 
     def merge(self, later: "EpisodeStatistics") -> "EpisodeStatistics":

@@ -52,19 +52,19 @@ def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -
     return starts._replace(spare=first, used=jnp.ones(num_envs, jnp.bool_)), first
 
 
-def take(reset: Reset, starts: Starts, ended: Array) -> tuple[Starts, PyTree]:
-    """Return (starts, what `reset` returns [B], to go on from where an episode ended); `ended` is bool[B]."""
+def take(reset: Reset, starts: Starts, done: Array) -> tuple[Starts, PyTree]:
+    """Return (starts, what `reset` returns [B], to go on from where an episode ended); `done` is bool[B]."""
     following = starts.episode + 1
-    episode = jnp.where(ended, following, starts.episode)
+    episode = jnp.where(done, following, starts.episode)
     if starts.used is None:
         return starts._replace(episode=episode), _start(reset, starts, following)
     spare, used = jax.lax.cond(
-        any_lane(ended & starts.used),
-        lambda _: (_start(reset, starts, following), jnp.zeros_like(ended)),
+        any_lane(done & starts.used),
+        lambda _: (_start(reset, starts, following), jnp.zeros_like(done)),
         lambda kept: kept,
         (starts.spare, starts.used),
     )
-    return starts._replace(episode=episode, spare=spare, used=used | ended), spare
+    return starts._replace(episode=episode, spare=spare, used=used | done), spare
 
 
 def _start(reset: Reset, starts: Starts, episode: Array) -> PyTree:

@@ -37,7 +37,7 @@ class TrainState(NamedTuple):
     agent: PyTree
     vector: VectorState  # the environments, and the statistics of the episodes that ended in the last update
     observation: PyTree  # [B, ...], to act on next
-    memory: PyTree  # [B, ...]
+    carry: PyTree  # [B, ...]
     key: Key  # the run's, of the config's generator; update n draws from fold_in(key, n)
     num_updates: Array  # i32[]
 
@@ -88,7 +88,7 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
         key_agent, key_env, key_run = jax.random.split(convert(key, config.prng), 3)
         vector_state, observation = vector.reset(key_env)
         return TrainState(
-            algo.init(key_agent), vector_state, observation, algo.begin(config.num_envs), key_run, jnp.int32(0)
+            algo.init(key_agent), vector_state, observation, algo.initial_carry(config.num_envs), key_run, jnp.int32(0)
         )
 
     def step(state: TrainState) -> tuple[TrainState, Metrics]:
@@ -120,28 +120,35 @@ def collect(
     Returns:
       (state with the environments advanced, rollout [T, B]).
     """
-    begin = algo.begin(vector.num_envs)
+    begin = algo.initial_carry(vector.num_envs)
     layout = []  # how a step's record is read, told when the step is traced
 
-    def step(carry: tuple[VectorState, PyTree, PyTree], keys: Key):
-        vector_state, observation, memory = carry
-        action, memory, extras = algo.act(state.agent, memory, keys[0], observation, True)
-        vector_state, observation, taken = vector.step(keys[1], vector_state, action)
-        memory = where(taken.terminated | taken.truncated, begin, memory)
+    def step(loop_carry: tuple[VectorState, PyTree, PyTree], keys: Key):
+        vector_state, observation, carry = loop_carry
+        action, carry, extras = algo.act(state.agent, carry, keys[0], observation, True)
+        vector_state, observation, timestep = vector.step(keys[1], vector_state, action)
+        carry = where(timestep.terminated | timestep.truncated, begin, carry)
         # The observation to act on next is stacked, not the carried one: a carry that a step only passes on would
         # become a copy that depends on the loop.
-        record, unpack = packing.pack((observation, action, taken, extras))
+        record, unpack = packing.pack((observation, action, timestep, extras))
         layout.append(unpack)
-        return (vector_state, observation, memory), record
+        return (vector_state, observation, carry), record
 
-    carry = (state.vector, state.observation, state.memory)
-    (vector_state, last, memory), stacked = jax.lax.scan(step, carry, jax.random.split(key, (length, 2)))
-    following, action, taken, extras = layout[-1](stacked)
+    loop_carry = (state.vector, state.observation, state.carry)
+    (vector_state, last, carry), stacked = jax.lax.scan(step, loop_carry, jax.random.split(key, (length, 2)))
+    following, action, timestep, extras = layout[-1](stacked)
     observation = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs[:-1]]), state.observation, following)
     rollout = Rollout(
-        observation, action, taken.reward, taken.terminated, taken.truncated, taken.observation, extras, state.memory
+        observation,
+        action,
+        timestep.reward,
+        timestep.terminated,
+        timestep.truncated,
+        timestep.observation,
+        extras,
+        state.carry,
     )
-    return state._replace(vector=vector_state, observation=last, memory=memory), rollout
+    return state._replace(vector=vector_state, observation=last, carry=carry), rollout
 
 
 def make_train(
@@ -202,9 +209,9 @@ def advance(trainer: Trainer, state: TrainState, num_updates: Array) -> tuple[Tr
     """Take i32[] updates, at least one; return the state and what they were like, as `Interval.means`."""
     metrics = jax.eval_shape(trainer.step, state)[1]
 
-    def one(_: Array, carry: tuple[TrainState, Interval]) -> tuple[TrainState, Interval]:
-        state, metrics = trainer.step(carry[0])
-        return state, carry[1].add(state.vector.statistics, metrics)
+    def one(_: Array, loop_carry: tuple[TrainState, Interval]) -> tuple[TrainState, Interval]:
+        state, metrics = trainer.step(loop_carry[0])
+        return state, loop_carry[1].add(state.vector.statistics, metrics)
 
     state, interval = jax.lax.fori_loop(0, num_updates, one, (state, Interval.empty(state.vector.statistics, metrics)))
     return state, interval.means()

@@ -81,19 +81,19 @@ class VectorEnvironment:
         if self._observes:  # from the state in memory: XLA would else compute the step anew for what is observed
             env_state = jax.lax.optimization_barrier(env_state)
             step = step._replace(observation=jax.vmap(self.env.observe)(env_state))
-        ended = step.terminated | step.truncated
-        coming, fresh = resets.take(self._start, state.starts, ended)
-        env_state, observation = self._seen(where(ended, fresh, (env_state, step.observation)[: len(fresh)]))
+        done = step.terminated | step.truncated
+        coming, fresh = resets.take(self._start, state.starts, done)
+        env_state, observation = self._seen(where(done, fresh, (env_state, step.observation)[: len(fresh)]))
         episode_return = state.episode_return + mean_reward(step.reward)
         group_return = jax.tree.map(jnp.add, state.group_return, group_rewards(step.reward))
         episode_length = state.episode_length + 1
         info = {**step.info, **_named(group_return)}
-        statistics = state.statistics.add(ended, episode_return, episode_length, info)
+        statistics = state.statistics.add(done, episode_return, episode_length, info)
         state = VectorState(
             env_state,
-            jnp.where(ended, 0.0, episode_return),
-            jax.tree.map(lambda total: jnp.where(ended, 0.0, total), group_return),
-            jnp.where(ended, 0, episode_length),
+            jnp.where(done, 0.0, episode_return),
+            jax.tree.map(lambda total: jnp.where(done, 0.0, total), group_return),
+            jnp.where(done, 0, episode_length),
             statistics,
             coming,
         )

@@ -97,14 +97,16 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
         keys = keys_of(key)
         return {name: _begin_agent(name, part, keys[name]) for name, part in parts.items()}
 
-    def begin(num_envs: int) -> dict[str, PyTree]:
-        return {name: _unfold(part.algorithm.begin(_batch(part, num_envs)), part) for name, part in parts.items()}
+    def initial_carry(num_envs: int) -> dict[str, PyTree]:
+        return {
+            name: _unfold(part.algorithm.initial_carry(_batch(part, num_envs)), part) for name, part in parts.items()
+        }
 
-    def act(agent: dict[str, PyTree], memory: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
+    def act(agent: dict[str, PyTree], carry: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
         action, after, extras, keys = {}, {}, {}, keys_of(key)
         for name, part in parts.items():
             seen = _fold(_seen(part, observation, 1), part, 0)
-            before = _fold(memory[name], part, 0)
+            before = _fold(carry[name], part, 0)
             chosen, kept, extra = part.algorithm.act(agent[name], before, keys[name], seen, explore)
             if "turn" in observation and not part.joint:
                 kept = _where(_together(part, observation["turn"], 1).reshape(-1), kept, before)
@@ -121,7 +123,7 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
             metrics |= own if len(parts) == 1 else {f"{name}/{metric}": value for metric, value in own.items()}
         return agent, metrics
 
-    return Algorithm(init, begin, act, update)
+    return Algorithm(init, initial_carry, act, update)
 
 
 def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Any, **by_group: Policy) -> MultiAgentConfig:
@@ -175,7 +177,7 @@ def _part(spec: EnvironmentSpec, config: MultiAgentConfig, policy: Policy) -> Pa
     assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
     sizes = tuple(spec.action_space.spaces[group].n for group in policy.groups)
     central = (
-        bool(getattr(policy.config, "centralised_critic", False)) and "global_state" in spec.observation_space.spaces
+        bool(getattr(policy.config, "centralized_critic", False)) and "global_state" in spec.observation_space.spaces
     )
     joint = bool(getattr(policy.config, "joint", False))
     if joint and "turn" in spec.observation_space.spaces:
@@ -297,7 +299,7 @@ def _own_rollout(name: str, part: Part, rollout: Rollout) -> Rollout:
         truncated,
         fold(following),
         fold(rollout.extras[name]),
-        _fold(rollout.memory[name], part, 0),
+        _fold(rollout.carry[name], part, 0),
         mask,
     )
     if "turn" not in rollout.observation:

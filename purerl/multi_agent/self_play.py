@@ -84,16 +84,16 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         pool = jax.tree.map(lambda x: jnp.broadcast_to(x, (num, *x.shape)), acting(learner))
         return SelfPlayAgent(learner, pool, jnp.int32(0), jnp.int32(0))
 
-    def begin(num_envs: int) -> dict[str, PyTree]:
-        return {"own": inner.begin(num_envs), "others": inner.begin(num_envs)}
+    def initial_carry(num_envs: int) -> dict[str, PyTree]:
+        return {"own": inner.initial_carry(num_envs), "others": inner.initial_carry(num_envs)}
 
-    def act(agent: SelfPlayAgent, memory: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
+    def act(agent: SelfPlayAgent, carry: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
         key_own, key_others = jax.random.split(key)
         first = plays_first(jax.tree.leaves(observation)[0].shape[0], num)
-        own, after, extras = inner.act(agent.learner, memory["own"], key_own, side(observation, first), explore)
+        own, after, extras = inner.act(agent.learner, carry["own"], key_own, side(observation, first), explore)
         keys, seen = jax.random.split(key_others, num), side(observation, ~first)
         play = jax.vmap(lambda *given: inner.act(*given, explore)[:2])
-        others = play(agent.pool, deal(memory["others"], num), keys, deal(seen, num))
+        others = play(agent.pool, deal(carry["others"], num), keys, deal(seen, num))
         others, kept = collect(others, first.shape[0])
         action = {sides[0]: choose(first, own, others)[SELF], sides[1]: choose(~first, own, others)[SELF]}
         return action, {"own": after, "others": kept}, extras
@@ -109,7 +109,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
             name: side(getattr(rollout, name), first, 1)
             for name in ("observation", "next_observation", "action", "reward")
         }
-        learner, metrics = inner.update(agent.learner, key, rollout._replace(**mine, memory=rollout.memory["own"]))
+        learner, metrics = inner.update(agent.learner, key, rollout._replace(**mine, carry=rollout.carry["own"]))
         others = side(rollout.reward, ~first, 1)[SELF]
         metrics |= {"reward_of_learner": jnp.mean(mine["reward"][SELF]), "reward_of_others": jnp.mean(others)}
         done = agent.num_updates + 1
@@ -119,7 +119,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         pool = choose(fill, jax.tree.map(lambda x: x[None], acting(learner)), agent.pool)
         return SelfPlayAgent(learner, pool, newest, done), metrics
 
-    return Algorithm(init, begin, act, update)
+    return Algorithm(init, initial_carry, act, update)
 
 
 def of_groups(config: SelfPlayConfig, names: tuple[str, ...]) -> MultiAgentConfig:
@@ -130,7 +130,7 @@ def of_groups(config: SelfPlayConfig, names: tuple[str, ...]) -> MultiAgentConfi
 
 
 def acting(learner: dict[str, PyTree]) -> dict[str, PyTree]:
-    """Return what acting takes of an agent: without its optimiser's state.
+    """Return what acting takes of an agent: without its optimizer's state.
 
     Raises:
       InputError: if it is not that of a policy-gradient algorithm.

@@ -50,7 +50,7 @@ def own_turns(rollout: Rollout, turn: Array, following: Array) -> Rollout:
         (truncated & mask) | (last & ~terminated),
         pick(rollout.next_observation, pick(step, order)),
         pick(rollout.extras, order),
-        rollout.memory,
+        rollout.carry,
         mask,
     )
 

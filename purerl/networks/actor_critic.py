@@ -17,16 +17,16 @@ from purerl.types import Array, Key, PyTree, pytree, static
 
 
 class ActorCritic(NamedTuple):
-    """A policy and a value function. Without memory, `memory` is () and any leading axes will do."""
+    """A policy and a value function. Without memory, `carry` is () and any leading axes will do."""
 
     init: Callable[[Key], PyTree]  # key -> params
-    begin: Callable[[int], PyTree]  # num_envs -> memory [B, ...] at the start of an episode
+    initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode
     policy: Callable[[PyTree, PyTree, PyTree], tuple[Any, PyTree]]
-    # (params, memory[B], observation[B]) -> (distribution[B], memory[B])
-    value: Callable[[PyTree, PyTree, PyTree], Array]  # (params, memory[...], observation[...]) -> f32[...]
+    # (params, carry[B], observation[B]) -> (distribution[B], carry[B])
+    value: Callable[[PyTree, PyTree, PyTree], Array]  # (params, carry[...], observation[...]) -> f32[...]
     unroll: Callable[[PyTree, PyTree, PyTree, Array], tuple[Any, Array, PyTree]]
-    # (params, memory[B], observation[T, B], ended[T, B]) ->
-    #   (distribution[T, B], value f32[T, B], memory [T, B] after each step, before an ending clears it)
+    # (params, carry[B], observation[T, B], done[T, B]) ->
+    #   (distribution[T, B], value f32[T, B], carry [T, B] after each step, before an ending clears it)
 
 
 @pytree
@@ -50,14 +50,14 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
     """
     central = private(space) is not space
     if central and config.share_body:
-        raise InputError("share_body goes without centralised_critic: that critic sees what the policy does not")
-    shared = (config.core != "none" or config.share_body) and not central
+        raise InputError("share_body goes without centralized_critic: that critic sees what the policy does not")
+    shared = (config.rnn != "none" or config.share_body) and not central
     base = body(private(space), config)
-    critic_base = body(space, dataclasses.replace(config, core="none")) if central else base
+    critic_base = body(space, dataclasses.replace(config, rnn="none")) if central else base
     layer = partial(dense, initializer=config.initializer)
     actor_head, critic_head = layer(head.num_outputs, 0.01), layer(1, 1.0)
 
-    def initialise(key: Key) -> PyTree:
+    def initialize(key: Key) -> PyTree:
         keys = jax.random.split(key, 4)
         features = jnp.zeros(base.size)
         bodies = {"body": base.init(keys[0])}
@@ -74,20 +74,20 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
         outputs = mask_illegal(apply(actor_head, params["actor"], features), split_mask(observation)[1])
         return head.distribution(outputs, params["free"])
 
-    def policy(params: PyTree, memory: PyTree, observation: PyTree) -> tuple[Any, PyTree]:
+    def policy(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Any, PyTree]:
         observation = private(observation)
-        features, memory = base.step(params["body"], memory, observation)
-        return distribution(params, features, observation), memory
+        features, carry = base.step(params["body"], carry, observation)
+        return distribution(params, features, observation), carry
 
-    def value(params: PyTree, memory: PyTree, observation: PyTree) -> Array:
-        features, _ = critic_base.step(params["body" if shared else "critic_body"], memory, observation)
+    def value(params: PyTree, carry: PyTree, observation: PyTree) -> Array:
+        features, _ = critic_base.step(params["body" if shared else "critic_body"], carry, observation)
         return apply(critic_head, params["critic"], features)[..., 0]
 
-    def unroll(params: PyTree, memory: PyTree, observation: PyTree, ended: Array) -> tuple[Any, Array, PyTree]:
-        features, after = base.unroll(params["body"], memory, private(observation), ended)
+    def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Any, Array, PyTree]:
+        features, after = base.unroll(params["body"], carry, private(observation), done)
         if not shared:
             return distribution(params, features, private(observation)), value(params, (), observation), after
         values = apply(critic_head, params["critic"], features)[..., 0]
         return distribution(params, features, observation), values, after
 
-    return ActorCritic(initialise, base.begin, policy, value, unroll)
+    return ActorCritic(initialize, base.initial_carry, policy, value, unroll)

@@ -26,7 +26,7 @@ class CriticsConfig(OffPolicyConfig):
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
     replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
     learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
-    target_rate: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
+    tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
 
 
 class UnitBox(NamedTuple):
@@ -69,7 +69,7 @@ def critics(space: Space, action_size: int, config: NetworkConfig, num: int) -> 
     joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
     base, head = body(joint, config), dense(1, 1.0, initializer=config.initializer)
 
-    def initialise(key: Key) -> PyTree:
+    def initialize(key: Key) -> PyTree:
         def one(key: Key) -> PyTree:
             key_body, key_head = jax.random.split(key)
             return {"body": base.init(key_body), "head": init(head, key_head, jnp.zeros(base.size))}
@@ -84,4 +84,4 @@ def critics(space: Space, action_size: int, config: NetworkConfig, num: int) -> 
 
         return jnp.stack([one(part) for part in params])
 
-    return Critics(initialise, value)
+    return Critics(initialize, value)

@@ -20,7 +20,7 @@ class NoisyDense(nn.Module):
     The noise is f(e) = sgn(e) sqrt|e| of normal draws, one per input and one per output, from the generator "noise";
     without that generator it is 0.
 
-    Source: Fortunato et al. (2018), arXiv:1706.10295, factorised noise.
+    Source: Fortunato et al. (2018), arXiv:1706.10295, factorized noise.
     """
 
     features: int

@@ -23,9 +23,9 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 
 
 def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
-    """Return an initialiser: a matrix with orthonormal rows or columns times `scale`.
+    """Return an initializer: a matrix with orthonormal rows or columns times `scale`.
 
-    It orthogonalises by Gram-Schmidt, twice per row, rather than by LAPACK's QR: a batched QR (this under a vmap
+    It orthogonalizes by Gram-Schmidt, twice per row, rather than by LAPACK's QR: a batched QR (this under a vmap
     over seeds) can hang XLA's CPU backend.
 
     Source: Saxe et al. (2014), arXiv:1312.6120.
@@ -35,20 +35,20 @@ def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
         rows, columns = math.prod(shape[:-1]), shape[-1]
         wide = jax.random.normal(key, (min(rows, columns), max(rows, columns)), dtype)
 
-        def orthonormalise(i: Array, q: Array) -> Array:
+        def orthonormalize(i: Array, q: Array) -> Array:
             row, before = q[i], jnp.arange(q.shape[0]) < i
             for _ in range(2):
                 row = row - jnp.where(before, q @ row, 0.0) @ q
             return q.at[i].set(row / jnp.linalg.norm(row))
 
-        q = jax.lax.fori_loop(0, wide.shape[0], orthonormalise, wide)
+        q = jax.lax.fori_loop(0, wide.shape[0], orthonormalize, wide)
         return scale * (q.T if rows >= columns else q).reshape(shape)
 
     return init
 
 
 def normal(scale: float = 1.0) -> Callable[..., Array]:
-    """Return an initialiser: independent normal weights of variance scale^2 / inputs.
+    """Return an initializer: independent normal weights of variance scale^2 / inputs.
 
     Unlike orthogonal weights they pass small observations on in their size where a layer has more outputs than inputs,
     which values learned from replay gain from in the end: DQN reaches 494 in 250,000 steps of CartPole-v1, 383 with
@@ -220,7 +220,7 @@ def split_mask(observation: PyTree) -> tuple[PyTree, Array | None]:
 
 
 def private(tree: PyTree) -> PyTree:
-    """Return an observation, or the space of one, without the global state that only a centralised critic sees."""
+    """Return an observation, or the space of one, without the global state that only a centralized critic sees."""
     if isinstance(tree, Dict):
         parts = private(tree.spaces)
         return tree if parts is tree.spaces else Dict(spaces=parts)
@@ -234,7 +234,7 @@ def mask_illegal(scores: Array, mask: Array | None) -> Array:
     return scores if mask is None else jnp.where(mask, scores, -1e9)
 
 
-CORES: dict[str, Callable[[int], nn.RNNCellBase]] = {
+RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {
     "gru": lambda size: nn.GRUCell(size, recurrent_kernel_init=orthogonal()),
     "lstm": lambda size: nn.OptimizedLSTMCell(size, recurrent_kernel_init=orthogonal()),
 }
@@ -246,5 +246,5 @@ def apply(module: nn.Module, params: PyTree, *args: Any) -> Any:
 
 
 def init(module: nn.Module, key: Key, *args: Any) -> PyTree:
-    """Return the parameters of a module, initialised on example inputs."""
+    """Return the parameters of a module, initialized on example inputs."""
     return module.init(key, *args)["params"]

@@ -40,9 +40,9 @@ class DMPool(Pool, dm_env.Environment):
     def _present(self, ids: Any, outputs: Outputs, reset: bool) -> dm_env.TimeStep:
         info = info_of(ids, outputs)
         del info["elapsed_step"]
-        ended = outputs.terminated | outputs.truncated
-        step_type = 1 - outputs.started.astype("int32") + ended.astype("int32")
-        final = ended if self._settings.strict_envpool else outputs.terminated
+        done = outputs.terminated | outputs.truncated
+        step_type = 1 - outputs.started.astype("int32") + done.astype("int32")
+        final = done if self._settings.strict_envpool else outputs.terminated
         return dm_env.TimeStep(
             step_type=step_type,
             reward=outputs.reward,

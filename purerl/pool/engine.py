@@ -70,24 +70,24 @@ def advance(
     """
     over = instances.over | restart
     keys = jax.vmap(jax.random.fold_in)(instances.key, instances.drawn)
-    stepped, taken = jax.vmap(env.step)(keys, instances.env_state, action)
+    stepped, timestep = jax.vmap(env.step)(keys, instances.env_state, action)
     starts, (fresh, first) = take(env.reset, instances.starts, over)
     elapsed = jnp.where(over, 0, instances.elapsed_step + 1)
-    terminated, truncated = taken.terminated & ~over, taken.truncated & ~over
+    terminated, truncated = timestep.terminated & ~over, timestep.truncated & ~over
     if strict_limit is not None:
         at_limit = elapsed >= strict_limit
         terminated, truncated = terminated & ~at_limit, truncated | (terminated & at_limit)
     outputs = Outputs(
-        where(over, first, taken.observation),
-        jnp.where(over, 0.0, taken.reward),
+        where(over, first, timestep.observation),
+        jnp.where(over, 0.0, timestep.reward),
         terminated,
         truncated,
         over,
         elapsed,
-        jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(taken.info)),
+        jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(timestep.info)),
     )
-    ended = terminated | truncated
-    return Instances(instances.key, instances.drawn + 1, where(over, fresh, stepped), elapsed, ended, starts), outputs
+    done = terminated | truncated
+    return Instances(instances.key, instances.drawn + 1, where(over, fresh, stepped), elapsed, done, starts), outputs
 
 
 def advance_some(

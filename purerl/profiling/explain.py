@@ -167,7 +167,7 @@ def _named(agent: Any) -> dict[str, Any]:
 
 
 def _options(factory: Any, env: Any, config: Any, seeds: int) -> tuple[Option, ...]:
-    """Try settings that often help; some change what is learnt."""
+    """Try settings that often help; some change what is learned."""
     changes: list[tuple[int, dict[str, Any]]] = [(seeds, {"num_envs": 4 * config.num_envs})]
     if getattr(config, "num_minibatches", 1) % 2 == 0:
         changes.append((seeds, {"num_minibatches": config.num_minibatches // 2}))
@@ -216,7 +216,7 @@ def lines(run: Settings, found: Explanation) -> list[str]:
         f"{_size(found.environments)}, rollout {_size(found.rollout)}",
         *([] if found.gpu is None else [_kernels(found.gpu, found.steps_per_update)]),
         "",
-        "what would be faster, tried for a moment (all but --seeds change what is learnt):",
+        "what would be faster, tried for a moment (all but --seeds change what is learned):",
     ]
     width = max((len(option.flags) for option in found.options), default=0)
     out += [f"  {o.flags:{width}}  {o.steps_per_second / rate:5.2f}x" for o in found.options]

@@ -142,7 +142,7 @@ def _uncached() -> Any:
 
 
 def read(program: str, plan: str) -> GPUProgram:
-    """Count in the text of an optimised program, and in the plan by which it is launched."""
+    """Count in the text of an optimized program, and in the plan by which it is launched."""
     bodies, entry = _computations(program)
     loops: list[Loop] = []
 

@@ -62,12 +62,12 @@ def from_states(factory: AlgorithmFactory, env: Environment, spec: EnvironmentSp
 
     shown = learner(lambda seen, names=(): seen)
 
-    def act(agent: PyTree, memory: PyTree, key: Key, states: PyTree, explore: bool):
-        return shown.act(agent, memory, key, jax.vmap(env.observe)(states), explore)
+    def act(agent: PyTree, carry: PyTree, key: Key, states: PyTree, explore: bool):
+        return shown.act(agent, carry, key, jax.vmap(env.observe)(states), explore)
 
     def update(agent: PyTree, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
         source, seen, following = refer(env, (rollout.observation, rollout.next_observation))
         look = lambda seen, names=(): view(source, seen, names)
         return learner(look).update(agent, key, rollout._replace(observation=seen, next_observation=following))
 
-    return Algorithm(shown.init, shown.begin, act, update)
+    return Algorithm(shown.init, shown.initial_carry, act, update)

@@ -87,7 +87,7 @@ def view(source: Source, seen: PyTree, names: tuple[str, ...] = ()) -> PyTree:
 
     Args:
       source: what they refer to.
-      seen: a `Reference`, or {"observation": Reference, "global_state": Reference} of a centralised critic.
+      seen: a `Reference`, or {"observation": Reference, "global_state": Reference} of a centralized critic.
       names: the groups whose agents they are of; () for a single agent.
     """
     if isinstance(seen, Reference):
@@ -128,25 +128,25 @@ def _offset(source: Source, group: str) -> int:
 def looking_up(net: ActorCritic, look: Callable[[PyTree], PyTree]) -> ActorCritic:
     """Return a network whose `value` and `unroll` take references, a part of their first axis at a time."""
 
-    def value(params: PyTree, memory: PyTree, seen: PyTree) -> Array:
+    def value(params: PyTree, carry: PyTree, seen: PyTree) -> Array:
         one = jax.checkpoint(lambda given: net.value(params, given[0], look(given[1])), prevent_cse=False)
-        return in_parts(one, (memory, seen), _rebuilt(seen, look))
+        return in_parts(one, (carry, seen), _rebuilt(seen, look))
 
-    def unroll(params: PyTree, memory: PyTree, seen: PyTree, ended: Array) -> tuple[Any, Array, PyTree]:
+    def unroll(params: PyTree, carry: PyTree, seen: PyTree, done: Array) -> tuple[Any, Array, PyTree]:
         each = _rebuilt(seen, look)
 
-        def one(memory: PyTree, given: tuple[PyTree, Array]) -> tuple[PyTree, tuple[Any, Array, PyTree]]:
-            policy, value, after = net.unroll(params, memory, look(given[0]), given[1])
-            fresh = net.begin(ended.shape[1]) if jax.tree.leaves(memory) else memory
+        def one(carry: PyTree, given: tuple[PyTree, Array]) -> tuple[PyTree, tuple[Any, Array, PyTree]]:
+            policy, value, after = net.unroll(params, carry, look(given[0]), given[1])
+            fresh = net.initial_carry(done.shape[1]) if jax.tree.leaves(carry) else carry
             clear = lambda new, old: jnp.where(given[1][-1].reshape(-1, *[1] * (new.ndim - 1)), new, old[-1])
             return jax.tree.map(clear, fresh, after), (policy, value, after)
 
-        count = _count(ended.shape[0], each)
+        count = _count(done.shape[0], each)
         if count == 1:
-            return net.unroll(params, memory, look(seen), ended)
-        cut = jax.tree.map(lambda x: _cut(x, count), (seen, ended))
-        _, found = jax.lax.scan(jax.checkpoint(one, prevent_cse=False), memory, cut)
-        return jax.tree.map(lambda x: _joined(x, ended.shape[0]), found)
+            return net.unroll(params, carry, look(seen), done)
+        cut = jax.tree.map(lambda x: _cut(x, count), (seen, done))
+        _, found = jax.lax.scan(jax.checkpoint(one, prevent_cse=False), carry, cut)
+        return jax.tree.map(lambda x: _joined(x, done.shape[0]), found)
 
     return net._replace(value=value, unroll=unroll)
 

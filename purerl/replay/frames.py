@@ -67,7 +67,7 @@ def assemble(depth: PyTree, frames: PyTree, age: PyTree, place: Array, num_envs:
     return jax.tree.map(show, depth, frames)
 
 
-def unroll(depth: PyTree, frames: PyTree, before: PyTree, ended: Array) -> PyTree:
+def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree:
     """Return the observations of N runs of T steps.
 
     Args:
@@ -79,9 +79,9 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, ended: Array) -> PyTre
     Returns:
       [N, T, ...].
     """
-    num, length = ended.shape
+    num, length = done.shape
     here = jnp.arange(length, dtype=jnp.int32)
-    began = jnp.where(jnp.concatenate([jnp.zeros_like(ended[:, :1]), ended[:, :-1]], axis=1), here, 0)
+    began = jnp.where(jnp.concatenate([jnp.zeros_like(done[:, :1]), done[:, :-1]], axis=1), here, 0)
     began = jax.lax.cummax(began, axis=1)  # the first step of each one's episode; 0: the run's first, or before it
 
     def show(k: int, frames: Array, before: PyTree) -> Array:
@@ -98,7 +98,7 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, ended: Array) -> PyTre
     return jax.tree.map(show, depth, frames, before)
 
 
-def ages(running: Array, ended: Array, counts: Array) -> tuple[Array, Array]:
+def ages(running: Array, done: Array, counts: Array) -> tuple[Array, Array]:
     """Return how long episodes have lasted.
 
     Args:
@@ -111,6 +111,6 @@ def ages(running: Array, ended: Array, counts: Array) -> tuple[Array, Array]:
     """
     steps = counts.astype(jnp.int32)
     through = jnp.cumsum(steps, axis=0)  # steps up to and with this one
-    began = jnp.where(ended & counts, through, -running)  # an episode begins after an ending
+    began = jnp.where(done & counts, through, -running)  # an episode begins after an ending
     began = jax.lax.cummax(jnp.concatenate([-running[None], began]), axis=0)
     return through - steps - began[:-1], through[-1] - began[-1]

@@ -1,4 +1,4 @@
-"""Prioritised replay: draws in proportion to priorities kept in a sum tree, corrected by importance weights."""
+"""Prioritized replay: draws in proportion to priorities kept in a sum tree, corrected by importance weights."""
 
 import math
 from typing import NamedTuple
@@ -85,7 +85,7 @@ class PrioritizedStorage(NamedTuple):
 
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
-    """Return how many bytes a prioritised replay of `capacity` steps takes."""
+    """Return how many bytes a prioritized replay of `capacity` steps takes."""
     places = jax.eval_shape(lambda: uniform.create(spec, capacity, num_envs)).flag.size
     levels = jax.eval_shape(lambda: SumTree.create(places)).levels
     return uniform.nbytes(spec, capacity, num_envs) + sum(4 * math.prod(level.shape) for level in levels)

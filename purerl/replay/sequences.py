@@ -1,4 +1,4 @@
-"""Sequence replay: runs of steps with the recurrent memory they began with, drawn by priority.
+"""Sequence replay: runs of steps with the recurrent state they began with, drawn by priority.
 
 Each rollout is kept as one chunk per environment. The memory is stored where a chunk begins, so sequences begin there.
 An observation is stored once: the successor of a chunk's last step is the next chunk's first, and one more observation
@@ -31,7 +31,7 @@ class Chunks(NamedTuple):
     truncated: Array  # bool[K, B, T]
     mask: Array  # bool[K, B, T], which steps count
     successor: PyTree  # [K, B, ...], after the first ending in the chunk, or after its last step
-    memory: PyTree  # [K, B, ...], before the chunk's first step
+    carry: PyTree  # [K, B, ...], before the chunk's first step
     largest: Array  # f32[K, B], |TD error| over the chunk when it was recorded
     mean: Array  # f32[K, B]
     tree: SumTree  # priority^exponent of the sequences
@@ -49,7 +49,7 @@ class Sequences(NamedTuple):
     truncated: Array  # bool[L, N]
     mask: Array  # bool[L, N], which steps count
     successor: PyTree  # [L / T, N, ...], one per chunk
-    memory: PyTree  # [N, ...]
+    carry: PyTree  # [N, ...]
     weight: Array  # f32[N]
     place: Array  # i32[N]
 
@@ -74,17 +74,17 @@ class SequenceSizes(NamedTuple):
         return -(-self.capacity // (self.num_envs * self.chunk))
 
 
-def nbytes(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree) -> int:
-    """Return how many bytes the replay takes; `memory` is the recurrent memory of B environments."""
-    state = jax.eval_shape(lambda: create(spec, sizes, memory))
+def nbytes(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> int:
+    """Return how many bytes the replay takes; `carry` is the recurrent state of B environments."""
+    state = jax.eval_shape(lambda: create(spec, sizes, carry))
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
-def create(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree) -> Chunks:
+def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> Chunks:
     """Return an empty replay."""
     shape = (sizes.num_chunks, sizes.num_envs)
     zeros = lambda tree, *lead: jax.tree.map(lambda leaf: jnp.zeros((*shape, *lead, *leaf.shape), leaf.dtype), tree)
-    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), memory)
+    one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), carry)
     number, flag = jax.ShapeDtypeStruct((), jnp.float32), jax.ShapeDtypeStruct((), jnp.bool_)
     older = jax.eval_shape(
         lambda x: frames.older(frames.depths(spec.observation_space), x), spec.observation_space.struct
@@ -110,14 +110,14 @@ def create(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree) -> Chunk
 def sequences(
     spec: EnvironmentSpec,
     sizes: SequenceSizes,
-    memory: PyTree,
+    carry: PyTree,
     batch_size: int,
     *,
     exponent: Array | float = 0.9,
     correction: Array | float = 0.6,
     mix: Array | float = 0.9,
 ) -> Replay:
-    r"""Return a prioritised replay of `Sequences of burn_in + train steps.
+    r"""Return a prioritized replay of `Sequences of burn_in + train steps.
 
         p = mix max_t |delta_t| + (1 - mix) mean_t |delta_t|, over the steps that are trained on
         P(i) = p_i^alpha / sum_k p_k^alpha,  w_i = P(i)^-beta / max_j w_j
@@ -125,7 +125,7 @@ def sequences(
     Args:
       spec: the environment's spaces.
       sizes: how much is kept and how long a sequence is.
-      memory: the recurrent memory of B environments, for its shapes.
+      carry: the recurrent state of B environments, for its shapes.
       batch_size: sequences per draw.
       exponent: alpha.
       correction: beta.
@@ -140,7 +140,7 @@ def sequences(
 
     Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning".
     """
-    _check(spec, sizes, memory, batch_size)
+    _check(spec, sizes, carry, batch_size)
     kept, num_envs, length = sizes.num_chunks, sizes.num_envs, sizes.length
     burned = sizes.burn_in // sizes.chunk
     env, depth = jnp.arange(num_envs, dtype=jnp.int32), frames.depths(spec.observation_space)
@@ -149,9 +149,9 @@ def sequences(
         at = state.head
         put = lambda xs, x: jax.tree.map(lambda s, v: s.at[at].set(v), xs, x)
         by_env = lambda tree: jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)
-        ended = rollout.ended
-        mask = jnp.ones_like(ended) if rollout.mask is None else rollout.mask
-        first = jnp.where(jnp.any(ended, axis=0), jnp.argmax(ended, axis=0), sizes.chunk - 1)
+        done = rollout.done
+        mask = jnp.ones_like(done) if rollout.mask is None else rollout.mask
+        first = jnp.where(jnp.any(done, axis=0), jnp.argmax(done, axis=0), sizes.chunk - 1)
         successor = jax.tree.map(lambda x: x[first, env], rollout.next_observation)
         error = jnp.abs(rollout.extras["td_error"])
         largest, mean = put(state.largest, jnp.max(error, axis=0)), put(state.mean, jnp.mean(error, axis=0))
@@ -170,7 +170,7 @@ def sequences(
             put(state.truncated, by_env(rollout.truncated)),
             put(state.mask, by_env(mask)),
             put(state.successor, successor),
-            put(state.memory, rollout.memory),
+            put(state.carry, rollout.carry),
             largest,
             mean,
             tree.set(whole, _power(priority, exponent)),
@@ -191,8 +191,8 @@ def sequences(
 
         def observations() -> PyTree:
             of = lambda tree: jax.tree.map(lambda x: x[chunk, chosen].reshape(-1, *x.shape[2:]), tree)
-            ended = of(state.terminated) | of(state.truncated)
-            whole = frames.unroll(depth, of(state.observation), of(state.before), ended)  # [L / T x N, T, ...]
+            done = of(state.terminated) | of(state.truncated)
+            whole = frames.unroll(depth, of(state.observation), of(state.before), done)  # [L / T x N, T, ...]
             apart = lambda x: jnp.moveaxis(x.reshape(length, batch_size, *x.shape[1:]), 2, 1)
             return jax.tree.map(lambda x: apart(x).reshape(-1, batch_size, *x.shape[2:]), whole)
 
@@ -204,7 +204,7 @@ def sequences(
             steps(state.truncated),
             steps(state.mask),
             jax.tree.map(lambda x: x[chunk, chosen], state.successor),
-            jax.tree.map(lambda x: x[which, chosen], state.memory),
+            jax.tree.map(lambda x: x[which, chosen], state.carry),
             weight,
             place,
         )
@@ -213,14 +213,14 @@ def sequences(
         place = jnp.where(batch.weight > 0.0, batch.place, NOWHERE)
         return state._replace(tree=state.tree.set(place, _power(priority, exponent)))
 
-    return Replay(lambda: create(spec, sizes, memory), add, sample, update)
+    return Replay(lambda: create(spec, sizes, carry), add, sample, update)
 
 
 def _power(priority: Array, exponent: Array | float) -> Array:
     return (priority + 1e-6) ** exponent
 
 
-def _check(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree, batch_size: int) -> None:
+def _check(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree, batch_size: int) -> None:
     if sizes.burn_in % sizes.chunk or sizes.train % sizes.chunk:
         raise InputError(
             f"burn_in {sizes.burn_in} and sequence_length {sizes.train} must be multiples of rollout_length "
@@ -236,4 +236,4 @@ def _check(spec: EnvironmentSpec, sizes: SequenceSizes, memory: PyTree, batch_si
             f"batch_size {batch_size} is larger than the sequences that the replay holds, "
             f"{sizes.num_chunks * sizes.num_envs}"
         )
-    check_memory(nbytes(spec, sizes, memory), sizes.capacity)
+    check_memory(nbytes(spec, sizes, carry), sizes.capacity)

@@ -144,7 +144,7 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
     age, running, void = state.age, state.running, apart
     if depth is not None:
         back = frames.deepest(depth) - 1
-        age_now, running = frames.ages(running, rollout.ended, counts)
+        age_now, running = frames.ages(running, rollout.done, counts)
         clipped = lambda steps: jnp.minimum(steps, back).astype(jnp.uint8)
         age, running = put(put(age, row, clipped(age_now)), apart, clipped(age_now + 1)), jnp.minimum(running, back)
         oldest = head + jnp.any(apart == head, axis=0).astype(jnp.int32)  # the head may hold the newest successor

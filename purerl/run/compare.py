@@ -151,7 +151,7 @@ def area(run: Contender) -> float:
 
 
 def draw(runs: Sequence[Contender], path: Path) -> None:
-    """Write the picture: learning curves, and each run's final returns with the interval of their centre.
+    """Write the picture: learning curves, and each run's final returns with the interval of their center.
 
     Raises:
       InputError: if it cannot be written.

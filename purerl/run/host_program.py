@@ -142,7 +142,7 @@ def _one_lane(algo: Algorithm) -> Algorithm:
         agent, metrics = algo.update(jax.tree.map(lambda x: x[0], agent), key, rollout)
         return jax.tree.map(lambda x: x[None], agent), metrics
 
-    return Algorithm(init, algo.begin, act, update)
+    return Algorithm(init, algo.initial_carry, act, update)
 
 
 def _as_lane(progress: Progress) -> Progress:
@@ -158,7 +158,7 @@ def _mapped(progress: Progress, change: Callable[[Any], Any]) -> Progress:
     each = lambda tree: jax.tree.map(change, tree)
     state, interval = progress.state, progress.interval
     state = TrainState(
-        state.agent, each(state.vector), each(state.observation), each(state.memory), each(state.key), state.num_updates
+        state.agent, each(state.vector), each(state.observation), each(state.carry), each(state.key), state.num_updates
     )
     interval = Interval(interval.updates, each(interval.statistics), each(interval.sums))
     return Progress(state, interval, each(progress.failed_at), each(progress.cause))
@@ -166,7 +166,7 @@ def _mapped(progress: Progress, change: Callable[[Any], Any]) -> Progress:
 
 def _small(state: TrainState) -> Any:
     """Return a state without what is large."""
-    return state._replace(agent=(), memory=(), vector=state.vector._replace(env_state=()))
+    return state._replace(agent=(), carry=(), vector=state.vector._replace(env_state=()))
 
 
 _account = jax.jit(program.account)

@@ -110,13 +110,13 @@ def _trained(folder: Path, name: str) -> tuple[Any, Any, Any]:
 def at_random(spec: EnvironmentSpec, config: Any) -> Algorithm:
     """Return the algorithm that draws every action, of the legal ones where a mask says which, and never learns."""
 
-    def act(agent: Any, memory: Any, key: Any, observation: Any, explore: bool) -> tuple[Any, Any, Any]:
+    def act(agent: Any, carry: Any, key: Any, observation: Any, explore: bool) -> tuple[Any, Any, Any]:
         num = jax.tree.leaves(observation)[0].shape[0]
         return (
             jax.vmap(lambda key, seen: agent_groups.draw(spec.action_space, key, seen))(
                 jax.random.split(key, num), observation
             ),
-            memory,
+            carry,
             (),
         )
 

@@ -18,8 +18,8 @@ from purerl.types import Algorithm, Array, Environment, Key, PyTree
 class Policy(NamedTuple):
     """What chooses the actions of one environment."""
 
-    memory: PyTree  # at the start of an episode; () without one
-    act: Callable[[PyTree, Key, PyTree], tuple[PyTree, PyTree]]  # (memory, key, observation) -> (action, memory)
+    carry: PyTree  # at the start of an episode; () without one
+    act: Callable[[PyTree, Key, PyTree], tuple[PyTree, PyTree]]  # (memory, key, observation) -> (action, carry)
 
 
 class Episode(NamedTuple):
@@ -28,18 +28,18 @@ class Episode(NamedTuple):
     state: PyTree  # [L + 1, ...], the first one before any step
     action: PyTree  # [L, ...]
     reward: PyTree  # f32[L]; of several agents {group: f32[L, n]}
-    ended: bool  # False: cut off by `max_steps`
+    done: bool  # False: cut off by `max_steps`
 
 
 def random_policy(env: Environment) -> Policy:
     """Return the policy that draws from the action space, or from the legal actions where a mask is observed."""
 
-    return Policy((), lambda memory, key, observation: (agent_groups.draw(env.action_space, key, observation), memory))
+    return Policy((), lambda carry, key, observation: (agent_groups.draw(env.action_space, key, observation), carry))
 
 
 def scripted_policy(function: Callable[[Key, PyTree], PyTree]) -> Policy:
     """Return the policy of a function (key, observation) -> action."""
-    return Policy((), lambda memory, key, observation: (function(key, observation), memory))
+    return Policy((), lambda carry, key, observation: (function(key, observation), carry))
 
 
 def agent_policy(algorithm: Algorithm, agent: PyTree, explore: bool = False) -> Policy:
@@ -51,12 +51,12 @@ def agent_policy(algorithm: Algorithm, agent: PyTree, explore: bool = False) -> 
       explore: act as in training instead of greedily.
     """
 
-    def act(memory: PyTree, key: Key, observation: PyTree) -> tuple[PyTree, PyTree]:
+    def act(carry: PyTree, key: Key, observation: PyTree) -> tuple[PyTree, PyTree]:
         batch = jax.tree.map(lambda x: jnp.asarray(x)[None], observation)
-        action, memory, _ = algorithm.act(agent, memory, key, batch, explore)
-        return jax.tree.map(lambda x: x[0], action), memory
+        action, carry, _ = algorithm.act(agent, carry, key, batch, explore)
+        return jax.tree.map(lambda x: x[0], action), carry
 
-    return Policy(algorithm.begin(1), act)
+    return Policy(algorithm.initial_carry(1), act)
 
 
 def play(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> Episode:
@@ -69,25 +69,25 @@ def play(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> E
       max_steps: the most steps kept.
     """
 
-    def step(carry: tuple, key: Key) -> tuple[tuple, tuple]:
-        state, observation, memory, over = carry
+    def step(loop_carry: tuple, key: Key) -> tuple[tuple, tuple]:
+        state, observation, carry, over = loop_carry
         key_act, key_step = jax.random.split(key)
-        action, memory = policy.act(memory, key_act, observation)
-        state, taken = env.step(key_step, state, action)
-        out = (state, action, taken.reward, over)
-        return (state, taken.observation, memory, over | taken.terminated | taken.truncated), out
+        action, carry = policy.act(carry, key_act, observation)
+        state, timestep = env.step(key_step, state, action)
+        out = (state, action, timestep.reward, over)
+        return (state, timestep.observation, carry, over | timestep.terminated | timestep.truncated), out
 
     def run(key: Key) -> tuple[PyTree, tuple, Array]:
         keys = jax.random.split(key, max_steps + 1)
         state, observation = env.reset(keys[0])
-        carry, out = jax.lax.scan(step, (state, observation, policy.memory, jnp.zeros((), jnp.bool_)), keys[1:])
-        return state, out, carry[-1]
+        loop_carry, out = jax.lax.scan(step, (state, observation, policy.carry, jnp.zeros((), jnp.bool_)), keys[1:])
+        return state, out, loop_carry[-1]
 
-    first, (state, action, reward, over), ended = jax.tree.map(np.asarray, jax.jit(run)(fast(key)))
+    first, (state, action, reward, over), done = jax.tree.map(np.asarray, jax.jit(run)(fast(key)))
     length = int((~over).sum())
     state = jax.tree.map(lambda a, b: np.concatenate([a[None], b[:length]]), first, state)
     action, reward = jax.tree.map(lambda x: x[:length], (action, reward))
-    return Episode(state, action, reward, bool(ended))
+    return Episode(state, action, reward, bool(done))
 
 
 def length_of(episode: Episode) -> int:

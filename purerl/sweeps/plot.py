@@ -9,7 +9,7 @@ from purerl.run.plot import center_and_interval, label_curves, new_figure, save,
 from purerl.sweeps.result import SweepResult, mean_known
 from purerl.sweeps.search import Choices, Dimension, Range, text
 
-BEST = 5  # curves in colour
+BEST = 5  # curves in color
 
 
 def plot_sweep(result: SweepResult) -> list[Path]:
@@ -23,7 +23,7 @@ def plot_sweep(result: SweepResult) -> list[Path]:
 
 
 def curves(result: SweepResult) -> Any:
-    """Return the figure of all trials' curves, the best ones in colour with a band over seeds."""
+    """Return the figure of all trials' curves, the best ones in color with a band over seeds."""
     figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
     found = result.curves
@@ -76,12 +76,12 @@ def sensitivity(result: SweepResult) -> Any:
         axes.set_visible(False)
     for axes in grid[::columns]:
         axes.set_ylabel("final return")
-    figure.suptitle(f"{_title(result)}: what matters (best circled, line: mean of neighbours)", fontsize="medium")
+    figure.suptitle(f"{_title(result)}: what matters (best circled, line: mean of neighbors)", fontsize="medium")
     return figure
 
 
 def parallel(result: SweepResult) -> Any:
-    """Return the figure of parallel coordinates: a line per trial through what it was given, coloured by its return."""
+    """Return the figure of parallel coordinates: a line per trial through what it was given, colored by its return."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
@@ -95,8 +95,8 @@ def parallel(result: SweepResult) -> Any:
     heights = np.array([[_height(result.plan.dimensions[name], row[name]) for name in names] for row in rows])
     heights = np.column_stack([heights, norm(np.nan_to_num(scores, nan=norm.vmin or 0.0))])
     for i in np.argsort(np.where(np.isnan(scores), -np.inf, scores), kind="stable"):  # the best on top
-        colour = "0.8" if np.isnan(scores[i]) else colormaps["viridis"](norm(scores[i]))
-        axes.plot(range(len(names) + 1), heights[i], color=colour, linewidth=1.2, alpha=0.8)
+        color = "0.8" if np.isnan(scores[i]) else colormaps["viridis"](norm(scores[i]))
+        axes.plot(range(len(names) + 1), heights[i], color=color, linewidth=1.2, alpha=0.8)
     for x, name in enumerate([*names, "final return"]):
         axes.axvline(x, color="0.3", linewidth=0.8)
         returns = [(0.0, f"{norm.vmin:.4g}"), (1.0, f"{norm.vmax:.4g}")]
@@ -151,7 +151,7 @@ def _ticks(axes: Any, dimension: Dimension) -> None:
 
 
 def _trend(axes: Any, dimension: Dimension, places: np.ndarray, scores: np.ndarray) -> None:
-    """Draw the mean over neighbours along a range, or over each listed value."""
+    """Draw the mean over neighbors along a range, or over each listed value."""
     known = ~np.isnan(scores)
     places, scores = places[known], scores[known]
     if isinstance(dimension, Choices):

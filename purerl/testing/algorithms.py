@@ -116,14 +116,14 @@ def _check_structures(algorithm: AlgorithmFactory, config: Any, env: Probe, key:
     algo = make_trainer(algorithm, env, config).algorithm
     agent = jax.eval_shape(algo.init, key)
     observation = jax.eval_shape(lambda env: env.observation[:2], env)
-    memory = jax.eval_shape(lambda: algo.begin(2))
+    carry = jax.eval_shape(lambda: algo.initial_carry(2))
     for explore in (True, False):
-        acted = jax.eval_shape(lambda a, m, k, o, e=explore: algo.act(a, m, k, o, e), agent, memory, key, observation)
+        acted = jax.eval_shape(lambda a, m, k, o, e=explore: algo.act(a, m, k, o, e), agent, carry, key, observation)
         if not isinstance(acted, tuple) or len(acted) != 3:
-            raise InputError(f"{name}.act must return (action, memory, extras)")
+            raise InputError(f"{name}.act must return (action, carry, extras)")
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape), x.dtype), env.action_space.struct)
         same_struct(f"{name}.act: action", acted[0], wanted, "a batch of two of the action space")
-        same_struct(f"{name}.act: memory", acted[1], memory, "begin(2)")
+        same_struct(f"{name}.act: memory", acted[1], carry, "initial_carry(2)")
     trainer = make_trainer(algorithm, env, config)
     state = jax.eval_shape(trainer.init, key)
     after, metrics = jax.eval_shape(trainer.step, state)
@@ -201,7 +201,7 @@ def _check_eager(algorithm: AlgorithmFactory, config: Any, env: Probe, states: l
     keys = jax.random.split(fast(jax.random.key(7)))
 
     def act(key: Key, explore: bool) -> Array:
-        return trainer.algorithm.act(state.agent, state.memory, key, state.observation, explore)[0]
+        return trainer.algorithm.act(state.agent, state.carry, key, state.observation, explore)[0]
 
     if difference(host(act(keys[0], False)), host(act(keys[1], False))) is not None:
         raise InputError(f"{name}.act with explore=False depends on the key")
@@ -227,9 +227,9 @@ def _check_mask(algorithm: AlgorithmFactory, config: Any, key: Key, name: str) -
 
     @jax.jit
     def act(key: Key) -> list[Array]:
-        agent, memory = algo.init(key), algo.begin(64)
+        agent, carry = algo.init(key), algo.initial_carry(64)
         observation = {"observation": jax.random.normal(fast(key), (64, 3)), "action_mask": mask}
-        return [algo.act(agent, memory, fast(key), observation, explore)[0] for explore in (True, False)]
+        return [algo.act(agent, carry, fast(key), observation, explore)[0] for explore in (True, False)]
 
     for action in act(key):
         if not mask[jnp.arange(64), action].all():

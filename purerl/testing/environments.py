@@ -261,9 +261,9 @@ def _distinct(first: PyTree) -> int:
 def _check_time_limit(env: Environment, name: str, play: Any, record: Record) -> Check:
     """With a shorter limit, no episode is longer."""
     limit = getattr(env, "time_limit", None)
-    ended = record.result[1].terminated | record.result[1].truncated
+    done = record.result[1].terminated | record.result[1].truncated
     if limit is None:
-        detail = f"none; {ended.sum()} of the episodes in {ended.size} random steps ended"
+        detail = f"none; {done.sum()} of the episodes in {done.size} random steps ended"
         return Check("time limit", detail)
     if np.ndim(limit) or isinstance(limit, bool) or "time_limit" not in getattr(env, "__dataclass_fields__", {}):
         raise InputError(f"{name}.time_limit must be a number field: steps, or None")
@@ -277,13 +277,13 @@ def _check_time_limit(env: Environment, name: str, play: Any, record: Record) ->
 
 def _figures(env: Environment, record: Record) -> dict[str, float | str]:
     step = record.result[1]
-    ended = step.terminated | step.truncated
+    done = step.terminated | step.truncated
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(env.observation_space.struct))
     figures: dict[str, float | str] = {"bytes per observation": str(size)}
-    figures["episodes ended in random play"] = f"{ended.sum()} in {ended.size} steps"
-    if ended.any():
-        figures["mean return of random play"] = float(record.episode_return[ended].mean())
-        figures["mean length of random play"] = float(record.length[ended].mean())
+    figures["episodes ended in random play"] = f"{done.sum()} in {done.size} steps"
+    if done.any():
+        figures["mean return of random play"] = float(record.episode_return[done].mean())
+        figures["mean length of random play"] = float(record.length[done].mean())
     figures["gradients"] = _gradients(env)
     return figures
 
@@ -293,9 +293,9 @@ def _gradients(env: Environment) -> str:
 
     def outcome(floats: PyTree, rest: PyTree, key: Key) -> Array:
         state, action = jax.tree.map(lambda x, y: x if y is None else y, floats, rest, is_leaf=lambda x: x is None)
-        after, taken = env.step(key, state, action)
+        after, timestep = env.step(key, state, action)
         leaves = [x for x in jax.tree.leaves(after) if jnp.issubdtype(x.dtype, jnp.floating)]
-        return agent_groups.mean_reward(taken.reward) + sum(
+        return agent_groups.mean_reward(timestep.reward) + sum(
             (jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0)
         )
 

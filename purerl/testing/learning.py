@@ -33,7 +33,7 @@ def check_learning(
     """Train on every probe with every seed, all in one vmapped program, and compare the greedy choices."""
     num_updates = int(config.total_timesteps) // config.steps_per_update
     example = make_trainer(algorithm, LADDER[0].environment(kind), config)
-    recurrent = bool(jax.tree.leaves(jax.eval_shape(lambda: example.algorithm.begin(1))))
+    recurrent = bool(jax.tree.leaves(jax.eval_shape(lambda: example.algorithm.initial_carry(1))))
     rungs = [rung for rung in LADDER if recurrent or not rung.recurrent]
     lanes = [rung for rung in rungs for _ in range(num_seeds)]
     envs = jax.tree.map(lambda *xs: jnp.stack(xs), *[rung.environment(kind) for rung in lanes])
@@ -84,11 +84,11 @@ def _walk(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe,
       (choices i32[WALK, S], states they were made in i32[WALK, S], -1 after an ending).
     """
     algo = _trainer(algorithm, config, discount, env).algorithm
-    state, memory = jnp.arange(STATES, dtype=jnp.int32), algo.begin(STATES)
+    state, carry = jnp.arange(STATES, dtype=jnp.int32), algo.initial_carry(STATES)
     going = jnp.ones(STATES, jnp.bool_)
     rows = []
     for _ in range(WALK):
-        action, memory, _ = algo.act(agent, memory, fast(jax.random.key(0)), env.observation[state], False)
+        action, carry, _ = algo.act(agent, carry, fast(jax.random.key(0)), env.observation[state], False)
         choice = env.choice(action)
         rows.append((choice, jnp.where(going, state, -1)))
         going = going & ~env.terminated[state, choice] & ~env.truncated[state, choice]

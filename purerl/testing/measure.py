@@ -47,10 +47,10 @@ def _run(env: Environment, batch: int, steps: int, reset: bool) -> Callable[[Key
             state, actions = carry
             following = sample(key)
             if reset:
-                state, _, taken = vector.step(key, state, actions)
-                return (state, following), mean_reward(taken.reward).sum()
-            env_state, taken = jax.vmap(env.step)(jax.random.split(key, batch), state.env_state, actions)
-            return (state._replace(env_state=env_state), following), mean_reward(taken.reward).sum()
+                state, _, timestep = vector.step(key, state, actions)
+                return (state, following), mean_reward(timestep.reward).sum()
+            env_state, timestep = jax.vmap(env.step)(jax.random.split(key, batch), state.env_state, actions)
+            return (state._replace(env_state=env_state), following), mean_reward(timestep.reward).sum()
 
         return jax.lax.scan(step, (state, sample(key)), jax.random.split(key, steps))
 

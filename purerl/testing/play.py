@@ -42,12 +42,12 @@ def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Reco
         action_inside = env.action_space.contains(action)
         wrong = _outside(env.action_space, action)
         action = jax.tree.map(lambda x, y: jnp.where(invalid, x, y), wrong, action)
-        after, taken = env.step(key_step, state, action)
-        inside = {path: part.contains(value) for path, part, value in parts(space, taken.observation)}
+        after, timestep = env.step(key_step, state, action)
+        inside = {path: part.contains(value) for path, part, value in parts(space, timestep.observation)}
         inside_first = {path: part.contains(value) for path, part, value in parts(space, observation)}
         inside = {path: inside[path] & inside_first[path] for path in inside}
         sampled = space.contains(space.sample(key_sample))
-        length, total = length + 1, total + mean_reward(taken.reward)
+        length, total = length + 1, total + mean_reward(timestep.reward)
         row = Record(
             fresh,
             key_reset,
@@ -55,15 +55,15 @@ def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Reco
             state,
             observation,
             action,
-            (after, taken),
+            (after, timestep),
             inside,
             action_inside,
             sampled,
             length,
             total,
         )
-        ended = taken.terminated | taken.truncated
-        return (after, taken.observation, jnp.where(ended, 0, length), jnp.where(ended, 0.0, total)), row
+        done = timestep.terminated | timestep.truncated
+        return (after, timestep.observation, jnp.where(done, 0, length), jnp.where(done, 0.0, total)), row
 
     nothing = jax.tree.map(lambda x: _zeros(x, key), jax.eval_shape(env.reset, key))
     _, record = jax.lax.scan(step, (*nothing, jnp.int32(0), jnp.float32(0)), jax.random.split(key, num_steps))

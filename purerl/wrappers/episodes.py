@@ -74,7 +74,7 @@ class RecordEpisode(Wrapper):
 
 @pytree
 class Redraw(Wrapper):
-    """Draws the environment's parameters anew for every episode: domain randomisation, or a curriculum.
+    """Draws the environment's parameters anew for every episode: domain randomization, or a curriculum.
 
     `redraw(key, env) -> env` gives the parameters of one episode, such as
     `lambda key, env: dataclasses.replace(env, gravity=jax.random.uniform(key, minval=5.0, maxval=15.0))`.

@@ -35,8 +35,8 @@ def mean_gradient(
         gradient, (means, columns) = jax.grad(loss, has_aux=True)(params, rollout)
         return gradient, means, columns
 
-    parts = jax.tree.map(lambda x: _cut(x, count, 1), rollout._replace(memory=()))
-    parts = parts._replace(memory=jax.tree.map(lambda x: _cut(x, count, 0), rollout.memory))
+    parts = jax.tree.map(lambda x: _cut(x, count, 1), rollout._replace(carry=()))
+    parts = parts._replace(carry=jax.tree.map(lambda x: _cut(x, count, 0), rollout.carry))
     weights = jax.vmap(_samples)(parts) / jnp.maximum(_samples(rollout), 1.0)
     gradient, means, columns = _over_parts(loss, params, parts, weights)
     return gradient, means, jax.tree.map(lambda x: jnp.moveaxis(x, 0, 2).reshape(length, size), columns)

@@ -1,4 +1,4 @@
-"""LPG's rule and OPEN's optimiser: their sizes and properties, and that agents train with them."""
+"""LPG's rule and OPEN's optimizer: their sizes and properties, and that agents train with them."""
 
 import jax
 import jax.numpy as jnp
@@ -24,11 +24,11 @@ KEY = jax.random.key(0)
 def seen(seed=0):
     rng = np.random.default_rng(seed)
     normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
-    ended = jnp.zeros((T, B), bool).at[2, 0].set(True)
+    done = jnp.zeros((T, B), bool).at[2, 0].set(True)
     y, following = (jax.nn.softmax(normal(T, B, M)) for _ in range(2))
     return Seen(
         normal(T, B),
-        ended,
+        done,
         jnp.float32(0.9),
         jax.nn.sigmoid(normal(T, B)),
         y,
@@ -117,5 +117,5 @@ def test_one_of_objective_and_loss():
     spec = purerl.types.EnvironmentSpec(ENV.observation_space, ENV.action_space)
     with pytest.raises(purerl.InputError, match="objective and loss are both given"):
         ppo(spec, PPO_CONFIG, objective=Clip(), loss=ActorCriticLoss())
-    with pytest.raises(purerl.InputError, match="lpg: core is gru; it must be none"):
-        lpg(spec, LPGConfig(core="gru"))
+    with pytest.raises(purerl.InputError, match="lpg: rnn is gru; it must be none"):
+        lpg(spec, LPGConfig(rnn="gru"))

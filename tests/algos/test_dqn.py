@@ -24,7 +24,9 @@ TABLE = QNetwork(  # Q(s, a) by the state's number, which is the observation's f
 
 def small(**changes):
     settings = {"num_envs": 4, "batch_size": 64, "replay_capacity": 64, "learning_starts": 64, "learning_rate": 0.05}
-    return DQNConfig(**{**settings, "rollout_length": 4, "num_gradient_steps": 20, "target_period": 5, **changes})
+    return DQNConfig(
+        **{**settings, "rollout_length": 4, "num_gradient_steps": 20, "target_update_interval": 5, **changes}
+    )
 
 
 def loop(truncated, length=4, num_envs=4, every=2):
@@ -49,9 +51,9 @@ def value_of_loop(truncated, **changes):
 def test_a_time_limit_is_not_an_ending(n_step):
     """Reward 1 for ever is worth 1 / (1 - 0.8) = 5; if every second step ended the task, 1 + 0.8 / 2 on average."""
     assert value_of_loop(truncated=True, n_step=n_step) == pytest.approx(5.0, abs=0.3)
-    ended = value_of_loop(truncated=False, n_step=n_step)
+    done = value_of_loop(truncated=False, n_step=n_step)
     # Half of the steps are worth 1, half 1 + 0.8 v (or, in n steps, 1 + 0.8 1); one state holds the mean.
-    assert ended == pytest.approx((1 + 1) / (2 - 0.8) if n_step == 1 else 1.4, abs=0.15)
+    assert done == pytest.approx((1 + 1) / (2 - 0.8) if n_step == 1 else 1.4, abs=0.15)
 
 
 def fixed(**parts):
@@ -106,7 +108,7 @@ def test_chosen_picks_the_entries_of_the_actions():
 @pytest.mark.parametrize(("period", "rate", "share"), [(1, 0.1, 0.1), (3, 1.0, 0.0), (2, 0.5, 0.5)])
 def test_target_moves_by_its_rate_when_due(period, rate, share):
     """After two gradient steps: the shares of old and new parameters in the target."""
-    config = small(num_gradient_steps=2, target_period=period, target_rate=rate)
+    config = small(num_gradient_steps=2, target_update_interval=period, tau=rate)
     algorithm = dqn(SPEC, config, network=TABLE, replay=fixed(**STEP, weight=jnp.float32(1)))
     agent = algorithm.init(jax.random.key(0))._replace(params=PARAMS, num_steps=jnp.int32(1000))
     after, _ = algorithm.update(agent._replace(target_params=jnp.zeros((4, 2))), jax.random.key(0), loop(False))
@@ -215,8 +217,8 @@ def test_one_program_serves_vmapped_settings():
     [
         ({"batch_size": 65}, "batch_size 65 is larger than"),
         ({"learning_starts": 32}, "batch_size 64 is larger than the 32 steps that are stored"),
-        ({"epsilon_fraction": 1.5}, "epsilon_fraction is 1.5"),
-        ({"core": "gru"}, "core is 'gru'"),
+        ({"exploration_fraction": 1.5}, "exploration_fraction is 1.5"),
+        ({"rnn": "gru"}, "rnn is 'gru'"),
         ({"n_step": 17}, "n_step 17 is larger"),
         ({"replay_capacity": 10**13}, "MB; there are"),
     ],

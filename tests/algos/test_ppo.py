@@ -42,9 +42,9 @@ def table(space, head, config):
     return ActorCritic(
         init=lambda key: jax.tree.map(jnp.asarray, PARAMS),
         begin=lambda num_envs: (),
-        policy=lambda params, memory, observation: (policy(params, observation), ()),
-        value=lambda params, memory, observation: params["value"][at(observation)],
-        unroll=lambda params, memory, o, ended: (policy(params, o), params["value"][at(o)], ()),
+        policy=lambda params, carry, observation: (policy(params, observation), ()),
+        value=lambda params, carry, observation: params["value"][at(observation)],
+        unroll=lambda params, carry, o, done: (policy(params, o), params["value"][at(o)], ()),
     )
 
 
@@ -60,7 +60,7 @@ def make_rollout(seed=1):
     log_prob = (log_probs[state, action] + rng.normal(0, 0.15, (T, B))).astype(np.float32)
     observe = lambda s: s[..., None].astype(np.float32)
     reward = rng.normal(size=(T, B)).astype(np.float32)
-    extras = {"draw": action, "log_prob": log_prob}
+    extras = {"raw_action": action, "log_prob": log_prob}
     rollout = Rollout(observe(state), action, reward, terminated, truncated, observe(successor), extras, ())
     return jax.tree.map(jnp.asarray, rollout)
 
@@ -76,14 +76,14 @@ def numpy_loss(params, old, rollout, config):
     """The loss and its terms in float64, by plain loops, from the equations."""
     r = jax.tree.map(np.asarray, rollout)
     state, successor = r.observation[..., 0].astype(int), r.next_observation[..., 0].astype(int)
-    ended = r.terminated | r.truncated
+    done = r.terminated | r.truncated
     advantage = np.zeros((T, B))
     for b in range(B):
         following = 0.0
         for t in reversed(range(T)):
             bootstrap = 0.0 if r.terminated[t, b] else old["value"][successor[t, b]]
             delta = r.reward[t, b] + config.discount * bootstrap - old["value"][state[t, b]]
-            following = delta + (0.0 if ended[t, b] else config.discount * config.gae_lambda * following)
+            following = delta + (0.0 if done[t, b] else config.discount * config.gae_lambda * following)
             advantage[t, b] = following
     old_value = old["value"][state]
     target = advantage + old_value
@@ -170,19 +170,19 @@ def test_time_limits_bootstrap_from_the_true_successor(truncated, target):
     """From states of value 0 one step of reward 1 to state 4 of value 10: value loss is target^2 / 2."""
     agent = ppo(SPEC, CONFIG, network=table).init(jax.random.key(0))
     agent = agent._replace(params=agent.params | {"value": jnp.array([0.0, 0.0, 0.0, 0.0, 10.0])})
-    ended = jnp.ones((T, B), bool)
+    done = jnp.ones((T, B), bool)
     rollout = make_rollout()._replace(
         observation=jnp.zeros((T, B, 1)),
         next_observation=jnp.full((T, B, 1), 4.0),
         reward=jnp.ones((T, B)),
-        terminated=ended & (not truncated),
-        truncated=ended & truncated,
+        terminated=done & (not truncated),
+        truncated=done & truncated,
     )
     np.testing.assert_allclose(updated(rollout=rollout, agent=agent)[1]["value_loss"], 0.5 * target**2, rtol=1e-5)
 
 
 def test_kl_stop(once):
-    """The rollout's policy is far from the table: above the bound nothing is learnt, below it everything."""
+    """The rollout's policy is far from the table: above the bound nothing is learned, below it everything."""
     stopped, metrics = updated(target_kl=float(once[1]["approx_kl"]) * 0.9)
     for name, value in PARAMS.items():
         np.testing.assert_array_equal(stopped.params[name], value)
@@ -203,7 +203,7 @@ def test_learning_rate_falls_to_zero():
         np.testing.assert_array_equal(first.params[name], second.params[name])
 
 
-def test_normalised_rewards_do_not_depend_on_their_unit():
+def test_normalized_rewards_do_not_depend_on_their_unit():
     rollout = make_rollout()
     losses = [
         updated(normalize_reward=True, rollout=rollout._replace(reward=rollout.reward * unit))[1]["value_loss"]
@@ -237,7 +237,7 @@ def test_observation_statistics_are_kept_and_used_also_when_greedy():
             np.testing.assert_allclose(ours[2]["log_prob"], theirs[2]["log_prob"], rtol=1e-4)
 
 
-def test_legal_actions_stay_legal_when_observations_are_normalised(key):
+def test_legal_actions_stay_legal_when_observations_are_normalized(key):
     mask = jax.random.bernoulli(key, 0.4, (T, B, A)).at[..., 1].set(True)
     flags = Box(low=0, high=1, shape=(A,), dtype=jnp.bool_)
     space = Dict(spaces={"observation": SPEC.observation_space, "action_mask": flags})
@@ -266,21 +266,21 @@ def test_actions_of_every_kind(key):
         assert jax.vmap(space.contains)(action).all() and jax.vmap(space.contains)(greedy).all()
         assert extras["log_prob"].shape == (64,) and nothing == ()
         if space is not box:
-            np.testing.assert_array_equal(action, extras["draw"])
+            np.testing.assert_array_equal(action, extras["raw_action"])
         elif squash:  # inside, by a tanh of the draw
             unit = (action - box.low) / (box.high - box.low)
-            np.testing.assert_allclose(unit, 0.5 * (jnp.tanh(extras["draw"]) + 1), atol=1e-5)
+            np.testing.assert_allclose(unit, 0.5 * (jnp.tanh(extras["raw_action"]) + 1), atol=1e-5)
             assert (unit > 0).all() and (unit < 1).all()
         else:  # the draw goes past the bounds, the action stops there, and the density is the draw's
-            np.testing.assert_array_equal(action, np.clip(extras["draw"], box.low, box.high).astype(np.float32))
-            assert (np.abs(extras["draw"][:, 0]) > 0.1).mean() > 0.5
+            np.testing.assert_array_equal(action, np.clip(extras["raw_action"], box.low, box.high).astype(np.float32))
+            assert (np.abs(extras["raw_action"][:, 0]) > 0.1).mean() > 0.5
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"num_minibatches": 5}, "ppo: num_minibatches 5 does not divide num_envs x rollout_length = 12"),
-        ({"num_minibatches": 4, "core": "gru"}, "ppo: num_minibatches 4 does not divide num_envs = 2"),
+        ({"num_minibatches": 4, "rnn": "gru"}, "ppo: num_minibatches 4 does not divide num_envs = 2"),
         ({"discount": 1.5}, "ppo: discount is 1.5; it must be at least 0 and at most 1"),
         ({"learning_rate": 0.0}, "ppo: learning_rate is 0.0; it must be above 0"),
     ],

@@ -15,7 +15,7 @@ REWARD = np.array([1.0, 2.0, 3.0, 4.0])
 NEXT_VALUE = np.array([10.0, 20.0, 30.0, 40.0])  # max_a Q(s'_t, a)
 
 
-def q_lambda(reward, next_value, terminated, ended, discount, lam):
+def q_lambda(reward, next_value, terminated, done, discount, lam):
     """The forward view: a weighted mean of n-step returns, computed without a recursion."""
     total = np.zeros(len(reward))
     for start in range(len(reward)):
@@ -24,7 +24,7 @@ def q_lambda(reward, next_value, terminated, ended, discount, lam):
             rewards += scale * reward[t]
             scale *= discount
             n_step = rewards + (0.0 if terminated[t] else scale * next_value[t])
-            last = ended[t] or t == len(reward) - 1
+            last = done[t] or t == len(reward) - 1
             total[start] += weight * (1.0 if last else 1.0 - lam) * n_step
             if last:
                 break
@@ -40,11 +40,9 @@ def column(x, dtype=jnp.float32):
 @pytest.mark.parametrize("ending", ["none", "terminated", "truncated"])
 def test_q_lambda_equals_the_forward_view(lam, ending):
     terminated = np.array([False, ending == "terminated", False, False])
-    ended = np.array([False, ending != "none", False, False])
-    returns = lambda_returns(
-        column(REWARD), column(NEXT_VALUE), column(terminated, bool), column(ended, bool), 0.9, lam
-    )
-    np.testing.assert_allclose(returns[:, 0], q_lambda(REWARD, NEXT_VALUE, terminated, ended, 0.9, lam), rtol=1e-6)
+    done = np.array([False, ending != "none", False, False])
+    returns = lambda_returns(column(REWARD), column(NEXT_VALUE), column(terminated, bool), column(done, bool), 0.9, lam)
+    np.testing.assert_allclose(returns[:, 0], q_lambda(REWARD, NEXT_VALUE, terminated, done, 0.9, lam), rtol=1e-6)
 
 
 def test_golden_last_steps():
@@ -65,22 +63,22 @@ def test_seeding_one_step_off_would_be_wrong_by_a_known_amount():
 
 
 def test_targets_do_not_leak_over_a_time_limit():
-    ended = column([False, True, False, False], bool)
-    base = lambda_returns(column(REWARD), column(NEXT_VALUE), column(np.zeros(4), bool), ended, 0.9, 1.0)
+    done = column([False, True, False, False], bool)
+    base = lambda_returns(column(REWARD), column(NEXT_VALUE), column(np.zeros(4), bool), done, 0.9, 1.0)
     later = column(REWARD + np.array([0.0, 0.0, 100.0, 100.0]))
-    moved = lambda_returns(later, column(NEXT_VALUE), column(np.zeros(4), bool), ended, 0.9, 1.0)
+    moved = lambda_returns(later, column(NEXT_VALUE), column(np.zeros(4), bool), done, 0.9, 1.0)
     np.testing.assert_array_equal(base[:2], moved[:2])
     assert base[1, 0] == pytest.approx(2.0 + 0.9 * 20.0)
 
 
 def test_the_memory_of_a_recurrent_agent_changes_what_it_does(key):
     spec = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=4))
-    algorithm = pqn(spec, PQNConfig(core="gru", num_envs=32))
+    algorithm = pqn(spec, PQNConfig(rnn="gru", num_envs=32))
     agent = algorithm.init(key)
     observation = jax.random.normal(key, (2, 3))
-    memory = algorithm.begin(2)
-    _, later, _ = algorithm.act(agent, memory, key, observation, False)
-    assert jnp.any(jax.tree.leaves(later)[0] != jax.tree.leaves(memory)[0])
+    carry = algorithm.initial_carry(2)
+    _, later, _ = algorithm.act(agent, carry, key, observation, False)
+    assert jnp.any(jax.tree.leaves(later)[0] != jax.tree.leaves(carry)[0])
 
 
 def test_refuses_continuous_actions_and_minibatches_that_do_not_divide():

@@ -21,7 +21,7 @@ from purerl.types import EnvironmentSpec, Rollout
 
 SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3))
 SIZES = {"num_envs": 2, "rollout_length": 4, "burn_in": 4, "sequence_length": 8, "batch_size": 3, "n_step": 3}
-SMALL = {**SIZES, "replay_capacity": 64, "learning_starts": 64, "hidden_sizes": (5,), "core_size": 6}
+SMALL = {**SIZES, "replay_capacity": 64, "learning_starts": 64, "hidden_sizes": (5,), "rnn_size": 6}
 
 
 def h(x, epsilon=1e-3):
@@ -99,7 +99,7 @@ def rollout(length=4, num_envs=2, start=0, ends=None):
         "best": jnp.zeros((length, num_envs)),
         "td_error": jnp.asarray(number),
     }
-    memory = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))
+    carry = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))
     return Rollout(
         pair(number),
         jnp.asarray(number % 3, jnp.int32),
@@ -108,7 +108,7 @@ def rollout(length=4, num_envs=2, start=0, ends=None):
         jnp.asarray(ends == 2),
         pair(number + 0.5),
         seen,
-        memory,
+        carry,
     )
 
 
@@ -145,13 +145,13 @@ def stepping():
     return jax.jit(network(SPEC, R2D2Config(**SMALL), 3).step)
 
 
-def q_along(params, memory, observations):
+def q_along(params, carry, observations):
     """Q values and memory, one step at a time."""
     values = []
     for observation in observations:
-        q, memory = stepping()(params, memory, observation)
+        q, carry = stepping()(params, carry, observation)
         values.append(np.asarray(q))
-    return np.stack(values), memory
+    return np.stack(values), carry
 
 
 @pytest.mark.parametrize(
@@ -167,16 +167,16 @@ def test_loss_and_priority_equal_numpy(burned, trained):
     ends = np.array(burned + trained)[:, None]
     batch = drawn(3, ends)
     agent, after, metrics = learn(batch)
-    begin, states = network(SPEC, R2D2Config(**SMALL), 3).begin, {}
+    initial_carry, states = network(SPEC, R2D2Config(**SMALL), 3).initial_carry, {}
     for name, params in (("online", agent.params), ("target", agent.target_params)):
-        memory = batch.memory
+        carry = batch.carry
         for t in range(4):
-            _, memory = q_along(params, memory, [batch.observation[t]])
+            _, carry = q_along(params, carry, [batch.observation[t]])
             if burned[t]:
-                memory = begin(1)
+                carry = initial_carry(1)
         first = next((t for t in range(8) if trained[t]), 7)
         observations = [batch.observation[4 + t] for t in range(first + 1)] + [batch.successor[1 + first // 4]]
-        states[name] = q_along(params, memory, observations)[0][:, 0]
+        states[name] = q_along(params, carry, observations)[0][:, 0]
     values = states["target"][np.arange(first + 2), states["online"].argmax(axis=1)]
     part = slice(4, 4 + first + 1)
     flat = lambda x: np.asarray(x)[part, 0]
@@ -192,16 +192,16 @@ def test_no_gradient_through_the_burn_in():
     ends = np.zeros((12, 1), int)
     batch = drawn(5, ends)
     agent, after, _ = learn(batch)
-    _, memory = q_along(agent.params, batch.memory, batch.observation[:4])
-    _, target_memory = q_along(agent.target_params, batch.memory, batch.observation[:4])
-    assert not np.allclose(memory[0], target_memory[0])
+    _, carry = q_along(agent.params, batch.carry, batch.observation[:4])
+    _, target_memory = q_along(agent.target_params, batch.carry, batch.observation[:4])
+    assert not np.allclose(carry[0], target_memory[0])
     # The same training steps from the burned-in memory, without a burn-in; the target's memory is the same.
     tail = lambda x: x[4:]
     steps = ("observation", "action", "reward", "terminated", "truncated", "mask")
     plain = batch._replace(
         **{name: tail(getattr(batch, name)) for name in steps},
         successor=batch.successor[1:],
-        memory=memory,
+        carry=carry,
     )
 
     with_burn_in, without = learn(batch, 4, target=0)[1].params, learn(plain, 0, target=0)[1].params
@@ -214,12 +214,12 @@ def test_no_gradient_through_the_burn_in():
 def test_sequences_are_what_was_added():
     """Chunks of one environment stay in order over the ring's end, with the memory that the first began with."""
     sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=4, train=8)
-    memory = (jnp.zeros((2, 6)), jnp.zeros((2, 6)))
-    held = sequences(SPEC, sizes, memory, 10)
+    carry = (jnp.zeros((2, 6)), jnp.zeros((2, 6)))
+    held = sequences(SPEC, sizes, carry, 10)
     state = held.init()
     add = jax.jit(held.add)
     assert sizes.num_chunks == 5
-    assert nbytes(SPEC, sizes, memory) == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
+    assert nbytes(SPEC, sizes, carry) == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     for i in range(9):
         ends = np.zeros((4, 2), int)
         ends[2, 1] = 2 if i % 2 else 0
@@ -236,7 +236,7 @@ def test_sequences_are_what_was_added():
             expected = np.concatenate([100 * (first + c) + 2 * np.arange(4) + env for c in range(3)])
             assert batch.reward[:, n].tolist() == expected.tolist()
             assert batch.observation[:, n, 0].tolist() == expected.tolist()
-            assert float(batch.memory[0][n, 0]) == 100 * first
+            assert float(batch.carry[0][n, 0]) == 100 * first
             cut = [env == 1 and (first + c) % 2 == 1 for c in range(3)]
             after = [100 * (first + c) + 2 * (2 if cut[c] else 3) + env + 0.5 for c in range(3)]
             assert batch.successor[:, n, 0].tolist() == after
@@ -277,8 +277,8 @@ def test_explores_at_a_rate_per_environment():
     algorithm = r2d2(SPEC, config)
     agent = algorithm.init(jax.random.key(0))
     observation = jnp.ones((3, 2))
-    act = jax.jit(lambda key: algorithm.act(agent, algorithm.begin(3), key, observation, True)[0])
-    best = algorithm.act(agent, algorithm.begin(3), jax.random.key(0), observation, False)[0]
+    act = jax.jit(lambda key: algorithm.act(agent, algorithm.initial_carry(3), key, observation, True)[0])
+    best = algorithm.act(agent, algorithm.initial_carry(3), jax.random.key(0), observation, False)[0]
     actions = jax.vmap(act)(jax.random.split(jax.random.key(1), 20_000))
     rate = np.mean(np.asarray(actions) != np.asarray(best), axis=0) * 3 / 2  # of three actions one is the best
     assert np.allclose(rate, [1.0, 0.1, 0.01], atol=[0.02, 0.01, 0.005])
@@ -286,12 +286,14 @@ def test_explores_at_a_rate_per_environment():
 
 @functools.cache
 def ten_updates():
-    """A compiled (target_period, max_grad_norm) -> (parameters, the target's, gradient steps) after each of ten."""
+    """Compiled: (target_update_interval, max_grad_norm) -> (parameters, target, gradient steps) after each of ten."""
     keys = jax.vmap(jax.random.key)(jnp.arange(10))
     rollouts = jax.tree.map(lambda *xs: jnp.stack(xs), *[rollout(start=i) for i in range(10)])
 
-    def program(target_period, max_grad_norm):
-        config = R2D2Config(**SMALL, num_gradient_steps=2, target_period=target_period, max_grad_norm=max_grad_norm)
+    def program(target_update_interval, max_grad_norm):
+        config = R2D2Config(
+            **SMALL, num_gradient_steps=2, target_update_interval=target_update_interval, max_grad_norm=max_grad_norm
+        )
         algorithm = r2d2(SPEC, config)
 
         def update(agent, given):
@@ -312,8 +314,8 @@ def test_replay_ratio_holds_from_the_first_gradient_step():
 def test_copies_to_the_target_when_due_and_clips_gradients():
     """Two gradient steps in the eighth update: both numbers are data, so one program serves all three settings."""
 
-    def eighth(target_period, max_grad_norm):
-        params, target_params, _ = ten_updates()(target_period, max_grad_norm)
+    def eighth(target_update_interval, max_grad_norm):
+        params, target_params, _ = ten_updates()(target_update_interval, max_grad_norm)
         at = lambda tree, i: jax.tree.map(lambda x: np.asarray(x[i]), tree)
         return at(params, 6), at(params, 7), at(target_params, 7)
 
@@ -332,7 +334,7 @@ def test_copies_to_the_target_when_due_and_clips_gradients():
 def test_evaluation_explores_at_its_own_rate():
     algorithm = r2d2(SPEC, R2D2Config(**{**SMALL, "num_envs": 1}, epsilon_evaluation=0.6))
     agent = algorithm.init(jax.random.key(0))
-    act = lambda key: algorithm.act(agent, algorithm.begin(1), key, jnp.ones((1, 2)), False)[0][0]
+    act = lambda key: algorithm.act(agent, algorithm.initial_carry(1), key, jnp.ones((1, 2)), False)[0][0]
     actions = np.asarray(jax.jit(jax.vmap(act))(jax.random.split(jax.random.key(1), 5_000)))
     assert np.allclose(np.sort(np.bincount(actions, minlength=3)) / 5_000, [0.2, 0.2, 0.6], atol=0.03)
 
@@ -343,7 +345,7 @@ def test_evaluation_explores_at_its_own_rate():
         ({"burn_in": 3}, "must be multiples of rollout_length"),
         ({"replay_capacity": 16, "batch_size": 1}, "longer than an environment's share"),
         ({"learning_starts": 24, "batch_size": 5}, "larger than the 2 sequences that are stored"),
-        ({"core": "none"}, "core is 'none'"),
+        ({"rnn": "none"}, "rnn is 'none'"),
         ({"replay_capacity": 10**13}, "MB; there are"),
     ],
 )

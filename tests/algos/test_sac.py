@@ -73,7 +73,7 @@ def test_values_bootstrap_through_a_time_limit_only(key, kind):
             "discount": 0.5,
             "learning_rate": 1e-2,
             "num_gradient_steps": 400,
-            "target_rate": 0.05,
+            "tau": 0.05,
             "initial_temperature": 1e-6,
             "target_entropy": -50.0,
         }

@@ -24,6 +24,6 @@ def test_the_opponent_plays_the_game(script):
     for _ in range(60):
         observation, _ = game.step()
         left.append(game.active[:, env.num_taggers :].sum(axis=1))
-        assert observation.shape == (3, 8, 7 * env.num_neighbours + 1) and np.isfinite(observation).all()
+        assert observation.shape == (3, 8, 7 * env.num_neighbors + 1) and np.isfinite(observation).all()
     change = np.diff(np.array(left), axis=0)
     assert (change < 0).any() and (np.array(left)[1:][change > 0] == env.num_runners).all()

@@ -18,10 +18,9 @@ def run(*words):
     return caught.value.code
 
 
-def test_text_and_animation_of_a_scripted_policy(tmp_path, capsys, monkeypatch):
-    monkeypatch.syspath_prepend(__file__.rsplit("/", 1)[0])
+def test_text_and_animation_of_a_scripted_policy(tmp_path, capsys):
     gif = tmp_path / "episode.gif"
-    assert run("CartPole-v1", "--policy", "test_play:right", "--terminal", "--gif", str(gif)) == 0
+    assert run("CartPole-v1", "--policy", "tests.commands.test_play:right", "--terminal", "--gif", str(gif)) == 0
     out = capsys.readouterr().out
     steps = int(out.rsplit(" in ", 1)[1].split()[0])
     assert 7 <= steps <= 12  # pushed one way only, the pole falls within some ten steps

@@ -12,7 +12,7 @@ from purerl.evolution.strategies import (
     SNES,
     Evosax,
     OpenES,
-    centred_ranks,
+    centered_ranks,
     check_population,
     nan_is_worst,
     standardize,
@@ -76,7 +76,7 @@ def climb(strategy, generations=150, start=1.0):
 
     def step(state, key):
         candidates, state = strategy.ask(state, key)
-        return strategy.tell(state, candidates, centred_ranks(bowl(candidates))), None
+        return strategy.tell(state, candidates, centered_ranks(bowl(candidates))), None
 
     state = jax.lax.scan(step, strategy.init(jnp.full(N, start)), jax.random.split(jax.random.key(1), generations))[0]
     return jnp.linalg.norm(strategy.mean(state) - TARGET), strategy.sigma(state)
@@ -126,8 +126,8 @@ def test_nan_is_worst():
     assert shaped[1] == shaped[4] < 3.0 and np.isfinite(shaped).all()
     np.testing.assert_array_equal(np.sign(standardize(nan_is_worst(jnp.array([2.0, nan, 2.0, nan])))), [1, -1, 1, -1])
     np.testing.assert_array_equal(nan_is_worst(jnp.array([nan, nan])), 0.0)
-    np.testing.assert_allclose(centred_ranks(jnp.array([3.0, 1.0, 2.0])), [0.5, -0.5, 0.0])
-    np.testing.assert_array_equal(centred_ranks(jnp.array([1.0, 1.0])), 0.0)
+    np.testing.assert_allclose(centered_ranks(jnp.array([3.0, 1.0, 2.0])), [0.5, -0.5, 0.0])
+    np.testing.assert_array_equal(centered_ranks(jnp.array([1.0, 1.0])), 0.0)
 
 
 def test_odd_populations_are_refused():

@@ -128,8 +128,8 @@ def test_environment_fields_are_drawn_for_each_training():
     assert float(found[0, 0]) < 3.0  # the pole is never upright for long
 
 
-LEARNT = jax.tree.map(lambda x: x + 0.3, LPO.at_ppo(jax.random.key(1), 4))
-MEMBERS = (Clip(), Drifting(drift=DPO()), Drifting(drift=LEARNT), Drifting(drift=ClipDrift()))
+LEARNED = jax.tree.map(lambda x: x + 0.3, LPO.at_ppo(jax.random.key(1), 4))
+MEMBERS = (Clip(), Drifting(drift=DPO()), Drifting(drift=LEARNED), Drifting(drift=ClipDrift()))
 BOLD = dataclasses.replace(CONFIG, learning_rate=0.1, anneal_learning_rate=False, num_epochs=4)  # the ratio moves
 
 

@@ -1,4 +1,4 @@
-"""Comparing a learnt objective with its rivals: the numbers by hand, and the whole on tiny trainings."""
+"""Comparing a learned objective with its rivals: the numbers by hand, and the whole on tiny trainings."""
 
 import jax
 import jax.numpy as jnp
@@ -44,15 +44,15 @@ def test_improvement_by_hand():
 
 def test_rows_and_table():
     scores = {
-        "A": {"learnt": np.array([2.0, 3.0, 4.0, 5.0]), "PPO": np.array([1.0, 1.5, 1.0, 1.2])},
-        "B": {"learnt": np.array([0.0, 1.0, 0.0, 1.0]), "PPO": np.array([0.0, 1.0, 1.0, 0.0])},
-        "C": {"learnt": np.array([0.0, 1.0, 0.0, 1.0]), "PPO": np.array([2.0, 2.0, 2.0, np.nan])},
+        "A": {"learned": np.array([2.0, 3.0, 4.0, 5.0]), "PPO": np.array([1.0, 1.5, 1.0, 1.2])},
+        "B": {"learned": np.array([0.0, 1.0, 0.0, 1.0]), "PPO": np.array([0.0, 1.0, 1.0, 0.0])},
+        "C": {"learned": np.array([0.0, 1.0, 0.0, 1.0]), "PPO": np.array([2.0, 2.0, 2.0, np.nan])},
     }
     rows = {(row.task, row.method): row for row in _rows(scores, {"A"})}
     assert rows["A", "PPO"].improvement == 1.0 and not rows["A", "PPO"].held_out
     assert rows["B", "PPO"].improvement == 0.5 and rows["B", "PPO"].held_out
     np.testing.assert_allclose(rows["all held-out tasks", "PPO"].improvement, (0.5 + 0.25) / 2)
-    np.testing.assert_allclose(rows["A", "learnt"].iqm, 3.5)
+    np.testing.assert_allclose(rows["A", "learned"].iqm, 3.5)
     np.testing.assert_allclose(rows["C", "PPO"].iqm, 2.0)
     text = MetaEvaluation(scores, list(rows.values()), {}).text()
     assert "B (held out)" in text and "1.00  (1.00 .. 1.00)" in text
@@ -74,7 +74,7 @@ def test_the_whole(capsys):
     found = meta_evaluate([evolved(), evolved()], ["Catch"], seeds=3, tuning=2.0)
     assert found.tuned["trainings"] == 8 and "tuning PPO on CartPole-v1" in capsys.readouterr().out
     for own in found.scores.values():
-        np.testing.assert_allclose(own["learnt"], np.tile(own["DPO"], 2), rtol=1e-4)
+        np.testing.assert_allclose(own["learned"], np.tile(own["DPO"], 2), rtol=1e-4)
         assert own["tuned PPO"].shape == own["PPO"].shape == (3,)
 
 

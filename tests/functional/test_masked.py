@@ -30,13 +30,13 @@ TRUNCATED[3, 1] = TERMINATED[5, 1] = TERMINATED[2, 2] = TERMINATED[7, 2] = TERMI
 CASES = {
     "a2c": lambda: a2c(SPEC, A2CConfig(**SIZES, **NORMALIZED)),
     "ppo": lambda: ppo(SPEC, PPOConfig(**SIZES, **NORMALIZED, num_epochs=2)),
-    "ppo gru": lambda: ppo(SPEC, PPOConfig(**SIZES, core="gru", core_size=8)),
+    "ppo gru": lambda: ppo(SPEC, PPOConfig(**SIZES, rnn="gru", rnn_size=8)),
     "impala": lambda: impala(SPEC, IMPALAConfig(**SIZES, num_minibatches=2)),
     "pqn": lambda: pqn(SPEC, PQNConfig(**SIZES, num_minibatches=4)),
     "dqn": lambda: dqn(SPEC, DQNConfig(**SIZES, **REPLAYED, batch_size=16, n_step=3)),
     "dqn by priority": lambda: dqn(SPEC, DQNConfig(**SIZES, **REPLAYED, batch_size=16, priority_exponent=0.6)),
     "r2d2": lambda: r2d2(
-        SPEC, R2D2Config(**SIZES, **REPLAYED, core_size=8, burn_in=8, sequence_length=16, batch_size=8, n_step=3)
+        SPEC, R2D2Config(**SIZES, **REPLAYED, rnn_size=8, burn_in=8, sequence_length=16, batch_size=8, n_step=3)
     ),
 }
 
@@ -51,12 +51,12 @@ def rollout_of(algo, agent, contents, mask=MASK):
         return jnp.asarray(np.where(counts, mine[0], theirs), jnp.float32)
 
     observation, reward, successor = normal(3), normal(), normal(3)
-    memory = algo.begin(NUM_ENVS)
-    action, _, extras = jax.vmap(lambda x, key: algo.act(agent, memory, key, x, True))(
+    carry = algo.initial_carry(NUM_ENVS)
+    action, _, extras = jax.vmap(lambda x, key: algo.act(agent, carry, key, x, True))(
         observation, jax.random.split(jax.random.key(0), LENGTH)
     )
     flags = (jnp.asarray(TERMINATED), jnp.asarray(TRUNCATED))
-    return Rollout(observation, action, reward, *flags, successor, extras, memory, jnp.asarray(mask))
+    return Rollout(observation, action, reward, *flags, successor, extras, carry, jnp.asarray(mask))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -85,7 +85,7 @@ def test_a_rollout_without_the_masked_steps_gives_the_same_gradient():
     algo = a2c(SPEC, config)
     agent = algo.init(jax.random.key(0))
     whole = rollout_of(algo, agent, 1, mask)
-    part = jax.tree.map(lambda x: x[:, :2], whole._replace(memory=(), mask=None))
+    part = jax.tree.map(lambda x: x[:, :2], whole._replace(carry=(), mask=None))
     results = [jax.jit(algo.update)(agent, jax.random.key(0), rollout) for rollout in (whole, part)]
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-6), *results)
 
@@ -104,7 +104,7 @@ def test_mean_and_spread_of_what_counts():
     assert masked.mean(jnp.full_like(x, jnp.nan), nothing) == 0.0 and masked.variance(x, nothing) == 0.0
 
 
-def test_normalisers_see_what_counts():
+def test_normalizers_see_what_counts():
     rng = np.random.default_rng(1)
     x = rng.normal(3.0, 2.0, (LENGTH, NUM_ENVS, 2)).astype(np.float32)
     statistics = RunningStatistics.create(jax.ShapeDtypeStruct((2,), jnp.float32))

@@ -67,15 +67,15 @@ def test_flags_and_integers_stay():
 def test_rewards_are_divided_by_the_spread_of_returns():
     rng = np.random.default_rng(1)
     reward = rng.normal(size=(2, 30, 5)).astype(np.float32) * 7
-    ended = rng.random((2, 30, 5)) < 0.2
+    done = rng.random((2, 30, 5)) < 0.2
     scale = RewardScale.create(5)
     discounted, seen = np.zeros(5), []
     for part in range(2):
-        scale = scale.update(jnp.asarray(reward[part]), jnp.asarray(ended[part]), 0.9)
+        scale = scale.update(jnp.asarray(reward[part]), jnp.asarray(done[part]), 0.9)
         for t in range(30):
             discounted = 0.9 * discounted + reward[part, t]
             seen.append(discounted)
-            discounted = np.where(ended[part, t], 0, discounted)
+            discounted = np.where(done[part, t], 0, discounted)
     np.testing.assert_allclose(scale.discounted, discounted, rtol=1e-4)
     np.testing.assert_allclose(scale.statistics.variance, np.var(seen), rtol=1e-4)
     expected = np.clip(reward[1] / np.std(seen), -10, 10)  # scaled, never shifted: signs stay

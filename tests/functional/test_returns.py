@@ -35,7 +35,7 @@ def test_gae_by_hand():
 
 @pytest.mark.parametrize(("discount", "trace"), [(0.99, 0.95), (1.0, 1.0), (0.9, 0.0), (0.0, 0.5)])
 def test_gae_by_a_loop(rollout, discount, trace):
-    reward, value, next_value, terminated, ended = rollout
+    reward, value, next_value, terminated, done = rollout
     expected = np.zeros((T, B))
     for b in range(B):
         for t in range(T):  # the definition, forwards: sum of decayed errors up to the episode's end
@@ -43,7 +43,7 @@ def test_gae_by_a_loop(rollout, discount, trace):
             for k in range(t, T):
                 following = 0.0 if terminated[k, b] else next_value[k, b]
                 expected[t, b] += weight * (reward[k, b] + discount * following - value[k, b])
-                if ended[k, b]:
+                if done[k, b]:
                     break
                 weight *= discount * trace
     np.testing.assert_allclose(gae(*rollout, discount, trace), expected, rtol=1e-4, atol=1e-5)
@@ -51,16 +51,16 @@ def test_gae_by_a_loop(rollout, discount, trace):
 
 @pytest.mark.parametrize("n_step", [1, 3, 10, 100])
 def test_n_step_by_a_loop(rollout, n_step):
-    reward, _, next_value, terminated, ended = rollout
+    reward, _, next_value, terminated, done = rollout
     expected = np.zeros((T, B))
     for b in range(B):
         for t in range(T):
             for k in range(n_step):
                 expected[t, b] += 0.9**k * reward[t + k, b]
-                if k == n_step - 1 or ended[t + k, b] or t + k == T - 1:
+                if k == n_step - 1 or done[t + k, b] or t + k == T - 1:
                     expected[t, b] += 0.9 ** (k + 1) * next_value[t + k, b] * (not terminated[t + k, b])
                     break
-    actual = n_step_returns(reward, next_value, jnp.asarray(terminated), jnp.asarray(ended), 0.9, n_step)
+    actual = n_step_returns(reward, next_value, jnp.asarray(terminated), jnp.asarray(done), 0.9, n_step)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -69,7 +69,7 @@ def mixed_returns(rollout, discount, trace):
 
     The last of them, at the episode's or the rollout's end, has the weight that is left.
     """
-    reward, _, next_value, terminated, ended = rollout
+    reward, _, next_value, terminated, done = rollout
     expected = np.zeros((T, B))
     for b in range(B):
         for t in range(T):
@@ -77,7 +77,7 @@ def mixed_returns(rollout, discount, trace):
             for k in range(t, T):
                 total += discount ** (k - t) * reward[k, b]
                 estimate = total + discount ** (k - t + 1) * next_value[k, b] * (not terminated[k, b])
-                if ended[k, b] or k == T - 1:
+                if done[k, b] or k == T - 1:
                     expected[t, b] += left * estimate
                     break
                 expected[t, b] += left * (1 - trace) * estimate
@@ -87,8 +87,8 @@ def mixed_returns(rollout, discount, trace):
 
 @pytest.mark.parametrize(("discount", "trace"), [(0.99, 0.65), (0.9, 1.0), (0.9, 0.0)])
 def test_lambda_returns_are_the_mixture_of_n_step_returns(rollout, discount, trace):
-    reward, _, next_value, terminated, ended = rollout
-    actual = lambda_returns(reward, next_value, jnp.asarray(terminated), jnp.asarray(ended), discount, trace)
+    reward, _, next_value, terminated, done = rollout
+    actual = lambda_returns(reward, next_value, jnp.asarray(terminated), jnp.asarray(done), discount, trace)
     np.testing.assert_allclose(actual, mixed_returns(rollout, discount, trace), rtol=1e-4, atol=1e-5)
 
 
@@ -104,10 +104,10 @@ def test_q_lambda_by_hand():
 
 def test_gae_and_values_are_lambda_returns_where_values_agree(rollout):
     """Where V(s'_t) is V(s_{t+1}), advantage + value is the lambda return."""
-    reward, value, next_value, terminated, ended = rollout
+    reward, value, next_value, terminated, done = rollout
     following = np.concatenate([value[1:], next_value[-1:]])
-    next_value = np.where(ended, next_value, following)
-    flags = jnp.asarray(terminated), jnp.asarray(ended)
+    next_value = np.where(done, next_value, following)
+    flags = jnp.asarray(terminated), jnp.asarray(done)
     advantage = gae(reward, value, next_value, *flags, 0.95, 0.8)
     np.testing.assert_allclose(
         advantage + value, lambda_returns(reward, next_value, *flags, 0.95, 0.8), rtol=1e-4, atol=1e-5

@@ -26,7 +26,7 @@ def rollout():
     }
 
 
-def by_hand(log_ratio, reward, value, next_value, terminated, ended, discount, lam, rho_clip, c_clip):
+def by_hand(log_ratio, reward, value, next_value, terminated, done, discount, lam, rho_clip, c_clip):
     """The sum of equation 1, term by term: no recursion shared with the code."""
     ratio = np.exp(log_ratio.astype(np.float64))
     rho, c = np.minimum(rho_clip, ratio), lam * np.minimum(c_clip, ratio)
@@ -38,12 +38,12 @@ def by_hand(log_ratio, reward, value, next_value, terminated, ended, discount, l
             total, weight = 0.0, 1.0
             for t in range(s, T):
                 total += weight * delta[t, b]
-                if ended[t, b]:
+                if done[t, b]:
                     break
                 weight *= discount * c[t, b]
             target[s, b] = value[s, b] + total
         for s in range(T):
-            alone = ended[s, b] or s == T - 1
+            alone = done[s, b] or s == T - 1
             following = successor[s, b] if alone else target[s + 1, b]
             advantage[s, b] = rho[s, b] * (reward[s, b] + discount * following - value[s, b])
     return target, advantage

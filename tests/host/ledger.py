@@ -43,10 +43,10 @@ class _LedgerEnvironment(HostEnvironment):
         starting = self.over
         self.state[:, 1] = np.where(starting, 0, self.state[:, 1] + 1)
         self.state[:, 2] = np.where(starting, 0, self.state[:, 2] + action)
-        ended = self.state[:, 1] >= self.state[:, 0] + 2
-        self.over, mask = ended, ~starting
+        done = self.state[:, 1] >= self.state[:, 0] + 2
+        self.over, mask = done, ~starting
         reward = np.where(mask, action, 0).astype(np.float32)
-        return HostStep(self.state.copy(), reward, ended, np.zeros_like(ended), mask, None, reward, ended)
+        return HostStep(self.state.copy(), reward, done, np.zeros_like(done), mask, None, reward, done)
 
     def close(self):
         self.closed = True

@@ -24,7 +24,7 @@ from purerl.types import Algorithm
 from tests.host.ledger import Ledger
 
 PPO = PPOConfig(
-    num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), core="gru", core_size=8
+    num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), rnn="gru", rnn_size=8
 )
 DQN = DQNConfig(
     num_envs=4, rollout_length=4, hidden_sizes=(8,), batch_size=8, learning_starts=32, replay_capacity=256, n_step=2
@@ -34,8 +34,8 @@ DQN = DQNConfig(
 def counting():
     """An algorithm whose memory counts the steps since it began anew, and whose actions tell the count."""
 
-    def act(agent, memory, key, observation, explore):
-        return memory + 1, memory + 1, {"count": memory + 1}
+    def act(agent, carry, key, observation, explore):
+        return carry + 1, carry + 1, {"count": carry + 1}
 
     def update(agent, key, rollout):
         return agent + 1, {}
@@ -51,7 +51,7 @@ def gathered(num_groups, size, length, rollouts):
     for i in range(num_groups):
         about = {"environment": source.id, "seed": 0, "group": str(i)}
         worker = Worker(source.open(size, 0, True), about, 10.0, None, Busy())
-        groups.append(Group(worker, acting, i, algo.begin(size), size))
+        groups.append(Group(worker, acting, i, algo.initial_carry(size), size))
         groups[-1].begin(worker.reset(None))
     keys = acting.keys(jax.random.key(0), 0)
     found = [collect(groups, acting.part(jnp.int32(0)), keys, length) for _ in range(rollouts)]
@@ -178,7 +178,7 @@ def test_async_holds_the_replay_ratio():
 
 
 def test_alternating_is_reproducible_and_learns_from_both_halves():
-    trainer = dressed(ppo, dataclasses.replace(PPO, core="none"), mode="alternating")
+    trainer = dressed(ppo, dataclasses.replace(PPO, rnn="none"), mode="alternating")
     one, found = run(trainer, 4)
     other, _ = run(trainer, 4)
     assert_same_bits(one.agent, other.agent)

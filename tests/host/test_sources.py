@@ -145,4 +145,4 @@ def test_bad_gymnasium():
     with pytest.raises(InputError, match="did you mean 'CartPole-v1'"):
         purerl.make("gymnasium/CartPol-v1")
     with pytest.raises(InputError, match="cannot be made: TypeError"):
-        purerl.make("gymnasium/CartPole-v1", colour="red")
+        purerl.make("gymnasium/CartPole-v1", color="red")

@@ -35,9 +35,9 @@ def keeping(source, config):
     """An algorithm with chance and memory whose agent is a digest of all rollouts so far, and the last rewards."""
     shape = (config.rollout_length, config.num_envs)
 
-    def act(agent, memory, key, observation, explore):
+    def act(agent, carry, key, observation, explore):
         keys = jax.random.split(key, config.num_envs)
-        return jax.vmap(source.action_space.sample)(keys), memory + 1, {"memory": memory}
+        return jax.vmap(source.action_space.sample)(keys), carry + 1, {"memory": carry}
 
     def digest(rollout):
         numbers = lambda x: x.astype(jnp.float32) * jnp.cos(jnp.arange(x.size, dtype=jnp.float32)).reshape(x.shape)

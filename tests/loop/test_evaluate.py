@@ -54,8 +54,8 @@ class CounterAgent(NamedTuple):
 def counter(spec, config):
     """Act by memory alone: the number of steps since `begin`, one less while exploring."""
 
-    def act(agent, memory, key, observation, explore):
-        return memory + agent.offset - (1 if explore else 0), memory + 1, ()
+    def act(agent, carry, key, observation, explore):
+        return carry + agent.offset - (1 if explore else 0), carry + 1, ()
 
     return Algorithm(
         lambda key: CounterAgent(jnp.int32(0)), lambda n: jnp.zeros(n, jnp.int32), act, lambda a, k, r: (a, {})

@@ -24,14 +24,14 @@ def test_against_a_list_of_episodes():
     episodes = []
     for _ in range(steps):
         reward = rng.normal(size=num_envs).astype(np.float32)
-        ended = rng.random(num_envs) < 0.1
+        done = rng.random(num_envs) < 0.1
         speed = rng.normal(size=num_envs).astype(np.float32)
         total, length = total + reward, length + 1
         statistics = statistics.add(
-            jnp.asarray(ended), jnp.asarray(total), jnp.asarray(length), {"speed": jnp.asarray(speed)}
+            jnp.asarray(done), jnp.asarray(total), jnp.asarray(length), {"speed": jnp.asarray(speed)}
         )
-        episodes += [(total[i], length[i], speed[i]) for i in np.flatnonzero(ended)]
-        total, length = np.where(ended, 0, total), np.where(ended, 0, length)
+        episodes += [(total[i], length[i], speed[i]) for i in np.flatnonzero(done)]
+        total, length = np.where(done, 0, total), np.where(done, 0, length)
     returns, lengths, speeds = map(np.array, zip(*episodes, strict=True))
     assert len(episodes) > 40
     expected = {

@@ -44,9 +44,9 @@ class Episodes(Environment):
 
     def step(self, key, state, action):
         state = Place(state.value, state.left - 1, state.noise + jax.random.uniform(key))
-        ended = state.left <= 0
+        done = state.left <= 0
         step = TimeStep(
-            self._observe(state), jnp.float32(1) + self.bonus, ended & (action == 0), ended & (action != 0), {}
+            self._observe(state), jnp.float32(1) + self.bonus, done & (action == 0), done & (action != 0), {}
         )
         return state, step
 
@@ -71,8 +71,8 @@ def play(vector: VectorEnvironment, key, length=LENGTH):
         state, _ = carry
         key_step = jax.random.fold_in(key_run, time)
         action = jax.random.randint(key_step, (vector.num_envs,), 0, 2)
-        state, observation, taken = vector.step(key_step, state, action)
-        return (state, observation), (observation, taken, state.starts.episode)
+        state, observation, timestep = vector.step(key_step, state, action)
+        return (state, observation), (observation, timestep, state.starts.episode)
 
     last, seen = jax.lax.scan(step, first, jnp.arange(length))
     return first, last, seen
@@ -98,34 +98,34 @@ def test_spare_and_always_give_the_same_run(played):
 
 
 def test_episode_e_of_environment_i_starts_where_the_key_says(played):
-    env, (first, _, (observation, taken, episode)) = Episodes(), played["spare"]
+    env, (first, _, (observation, timestep, episode)) = Episodes(), played["spare"]
     keys = jax.random.split(jax.random.split(fast(jax.random.key(3)))[0], NUM_ENVS)
     start = jax.jit(lambda i, e: env.reset(renew(jax.random.fold_in(keys[i], e)))[1])
-    ended = taken.terminated | taken.truncated
-    assert ended[:-1][ended[1:]].any(), "some episode should have lasted one step: then a spare is needed at once"
+    done = timestep.terminated | timestep.truncated
+    assert done[:-1][done[1:]].any(), "some episode should have lasted one step: then a spare is needed at once"
     starts = []
     for i in range(NUM_ENVS):
         np.testing.assert_array_equal(first[1][i], start(i, 0))
         starts.append(first[1][i, 0])
-        for time in np.flatnonzero(ended[:, i]):
+        for time in np.flatnonzero(done[:, i]):
             np.testing.assert_array_equal(observation[time, i], start(i, int(episode[time, i])))
             starts.append(observation[time, i, 0])
-        np.testing.assert_array_equal(episode[:, i], np.cumsum(ended[:, i]))
+        np.testing.assert_array_equal(episode[:, i], np.cumsum(done[:, i]))
     assert len(starts) > 90 and len(set(map(float, starts))) == len(starts), "a start was used twice"
 
 
 def test_starts_are_uniform(played):
-    _, _, (observation, taken, _) = played["spare"]
-    values = observation[..., 0][taken.terminated | taken.truncated]
+    _, _, (observation, timestep, _) = played["spare"]
+    values = observation[..., 0][timestep.terminated | timestep.truncated]
     assert stats.kstest(values, "uniform").pvalue > 1e-4
 
 
 def test_pool_draws_from_its_starts_alone(played):
-    first, _, (observation, taken, _) = played["pool"]
+    first, _, (observation, timestep, _) = played["pool"]
     pool = np.asarray(first[0].starts.pool[1])
     assert pool.shape == (4, 2)
-    ended = taken.terminated | taken.truncated
-    begun = np.concatenate([first[1], observation[ended]])
+    done = timestep.terminated | timestep.truncated
+    begun = np.concatenate([first[1], observation[done]])
     which = (begun[:, None] == pool[None]).all(-1)
     assert (which.sum(1) == 1).all()
     assert stats.chisquare(which.sum(0)).pvalue > 1e-4
@@ -181,13 +181,13 @@ def test_any_lane_sees_every_lane():
 def test_redraw_gives_each_episode_its_own_parameters():
     redraw = lambda key, env: dataclasses.replace(env, bonus=jax.random.uniform(key))
     vector = vectorize(Episodes(), NUM_ENVS, "spare", redraw=redraw)
-    first, _, (_, taken, episode) = jax.device_get(jax.jit(lambda key: play(vector, key))(fast(jax.random.key(5))))
+    first, _, (_, timestep, episode) = jax.device_get(jax.jit(lambda key: play(vector, key))(fast(jax.random.key(5))))
     assert set(first[0].env_state.own) == {"bonus"}, "only what changes is carried"
     drawn = {}
     for i in range(NUM_ENVS):
         running = 0
         for time in range(LENGTH):
-            drawn.setdefault((i, running), set()).add(float(taken.reward[time, i]) - 1.0)
+            drawn.setdefault((i, running), set()).add(float(timestep.reward[time, i]) - 1.0)
             running = int(episode[time, i])
     assert all(len(bonus) == 1 for bonus in drawn.values()), "parameters changed within an episode"
     values = [min(bonus) for bonus in drawn.values()]
@@ -202,11 +202,11 @@ def test_redrawn_physics_are_those_of_an_environment_made_so():
     gravity = start.env_state.own["gravity"]
     assert len(np.unique(gravity)) == 3
     action = jnp.ones(3, jnp.int32)
-    _, _, taken = jax.jit(vector.step)(fast(jax.random.key(1)), start, action)
+    _, _, timestep = jax.jit(vector.step)(fast(jax.random.key(1)), start, action)
     for i in range(3):
         inner = type(start.env_state.inner)(*(field[i] for field in start.env_state.inner))
         _, alone = CartPole(gravity=float(gravity[i])).step(fast(jax.random.key(1)), inner, jnp.int32(1))
-        np.testing.assert_allclose(taken.observation[i], alone.observation, rtol=1e-6)
+        np.testing.assert_allclose(timestep.observation[i], alone.observation, rtol=1e-6)
 
 
 @pytest.mark.parametrize("prng", GENERATORS)

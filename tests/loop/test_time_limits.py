@@ -72,8 +72,8 @@ def settings(name):
     names = {field.name for field in dataclasses.fields(config)}
     wanted = {"discount": DISCOUNT, "hidden_sizes": (8,), "learning_rate": 0.02, "total_timesteps": 12_000}
     wanted |= {"anneal_learning_rate": False, "entropy_coefficient": 0.0, "value_clip": None}
-    wanted |= {"v_min": 0.0, "v_max": 3.0, "num_atoms": 31, "num_quantiles": 5, "core_size": 8}
-    wanted |= {"initial_temperature": 1e-6, "target_entropy": -50.0, "target_rate": 0.1}
+    wanted |= {"v_min": 0.0, "v_max": 3.0, "num_atoms": 31, "num_quantiles": 5, "rnn_size": 8}
+    wanted |= {"initial_temperature": 1e-6, "target_entropy": -50.0, "tau": 0.1}
     if name in ("qmix", "vdn"):  # their target follows a tenth of the way every twenty steps
         wanted["total_timesteps"] = 36_000
     if name in ("r2d2", "ddpg", "td3"):
@@ -107,6 +107,6 @@ def test_a_time_limit_is_not_an_ending(name):
         state = jax.lax.fori_loop(0, updates, lambda _, s: trainer.step(s)[0], trainer.init(jax.random.key(0)))
         return value(trainer, config, *trainer.step(state))
 
-    limited, ended = jax.jit(jax.vmap(train))(jnp.array([False, True]))
+    limited, done = jax.jit(jax.vmap(train))(jnp.array([False, True]))
     assert float(limited) == pytest.approx(2.0, abs=0.25)
-    assert float(ended) == pytest.approx(1.0, abs=0.15)
+    assert float(done) == pytest.approx(1.0, abs=0.15)

@@ -185,9 +185,9 @@ def test_points_that_cannot_be(num_points):
 def observer(spec, config):
     """An algorithm that learns nothing; its memory counts its steps."""
 
-    def act(agent, memory, key, observation, explore):
-        memory = memory + 1
-        return jax.random.randint(key, observation.shape[:1], 0, 2, jnp.int32), memory, {"memory": memory}
+    def act(agent, carry, key, observation, explore):
+        carry = carry + 1
+        return jax.random.randint(key, observation.shape[:1], 0, 2, jnp.int32), carry, {"memory": carry}
 
     return Algorithm(lambda key: (), lambda n: jnp.zeros(n, jnp.int32), act, lambda agent, key, rollout: (agent, {}))
 
@@ -201,17 +201,17 @@ def test_rollouts_hold_what_happened():
     state, first = go(state, jax.random.key(2))
     after, second = go(state, jax.random.key(3))
     for rollout in (first, second):
-        ended = np.asarray(rollout.ended)
-        assert ended.any()
+        done = np.asarray(rollout.done)
+        assert done.any()
         shown = np.asarray(rollout.observation)[1:]
-        np.testing.assert_array_equal(shown[~ended[:-1]], np.asarray(rollout.next_observation)[:-1][~ended[:-1]])
-        assert (np.abs(shown[ended[:-1]]) <= 0.05).all()  # CartPole's starts
-        assert (np.abs(np.asarray(rollout.next_observation)[ended]).max(-1) > 0.2).all()  # and its true endings
-        count = np.asarray(rollout.memory).copy()
+        np.testing.assert_array_equal(shown[~done[:-1]], np.asarray(rollout.next_observation)[:-1][~done[:-1]])
+        assert (np.abs(shown[done[:-1]]) <= 0.05).all()  # CartPole's starts
+        assert (np.abs(np.asarray(rollout.next_observation)[done]).max(-1) > 0.2).all()  # and its true endings
+        count = np.asarray(rollout.carry).copy()
         for t in range(40):
             count += 1
             np.testing.assert_array_equal(rollout.extras["memory"][t], count)
-            count[ended[t]] = 0
+            count[done[t]] = 0
     np.testing.assert_array_equal(second.observation[0], state.observation)
-    np.testing.assert_array_equal(second.memory, state.memory)
+    np.testing.assert_array_equal(second.carry, state.carry)
     assert not (first.action == second.action).all() and after.observation.shape == (3, 4)

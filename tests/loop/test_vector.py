@@ -1,4 +1,4 @@
-"""Vectorised environments: what an episode's end looks like, and what is counted."""
+"""Vectorized environments: what an episode's end looks like, and what is counted."""
 
 import jax
 import jax.numpy as jnp
@@ -50,8 +50,8 @@ def played():
         def step(state, key):
             key_action, key_step = jax.random.split(key)
             action = jax.random.randint(key_action, (B,), 0, 2, jnp.int32)
-            state, shown, taken = vector.step(key_step, state, action)
-            return state, (shown, taken, action)
+            state, shown, timestep = vector.step(key_step, state, action)
+            return state, (shown, timestep, action)
 
         state, rows = jax.lax.scan(step, state, jax.random.split(key, T))
         return state._replace(starts=None), first, *rows
@@ -61,17 +61,17 @@ def played():
 
 def test_every_episode_by_hand(played):
     """Follow each environment in plain Python, from the observations it was shown at its starts."""
-    state, first, shown, taken, actions = played
+    state, first, shown, timestep, actions = played
     episodes = []
     for b in range(B):
         count, length, total = first[b], 0, 0.0
         for t in range(T):
             count, length = count + 1 + actions[t, b], length + 1
             total += count
-            assert taken.observation[t, b] == count  # the true successor, also at an end
-            assert taken.reward[t, b] == count
-            assert taken.terminated[t, b] == (count >= 10)
-            assert taken.truncated[t, b] == (length == 6 and count < 10)
+            assert timestep.observation[t, b] == count  # the true successor, also at an end
+            assert timestep.reward[t, b] == count
+            assert timestep.terminated[t, b] == (count >= 10)
+            assert timestep.truncated[t, b] == (length == 6 and count < 10)
             if count >= 10 or length == 6:
                 episodes.append((total, length, 2 * count))
                 assert 0 <= shown[t, b] < 5  # the next episode's first
@@ -89,15 +89,15 @@ def test_every_episode_by_hand(played):
 
 
 def test_starts_differ_in_time_and_between_environments(played):
-    _, first, shown, taken, _ = played
-    ended = taken.terminated | taken.truncated
-    starts = np.concatenate([first, shown[ended]])
+    _, first, shown, timestep, _ = played
+    done = timestep.terminated | timestep.truncated
+    starts = np.concatenate([first, shown[done]])
     counts = np.bincount(starts.astype(int), minlength=5)
     assert (counts > 0).all() and counts.max() < 0.5 * len(starts)
 
 
 def test_parameters_may_be_vmapped():
-    """One vectorised environment per time limit: episodes of at most so many steps."""
+    """One vectorized environment per time limit: episodes of at most so many steps."""
 
     def longest(time_limit, key):
         vector = vectorize(Counter(time_limit=time_limit), B)

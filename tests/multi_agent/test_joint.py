@@ -60,9 +60,9 @@ def run(factory, env, config, updates=3):
 @pytest.mark.parametrize("core", ["none", "gru"])
 def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
     """MAPPO on one agent, whose environment offers no global state, is PPO."""
-    config = dataclasses.replace(SMALL, core=core, core_size=8, normalize_observation=True, normalize_reward=True)
+    config = dataclasses.replace(SMALL, rnn=core, rnn_size=8, normalize_observation=True, normalize_reward=True)
     single, metrics = run(ppo, CartPole(), config)
-    central = dataclasses.replace(config, centralised_critic=True)
+    central = dataclasses.replace(config, centralized_critic=True)
     alone, others = run(multi_agent, Alone(), policies_for(Alone(), ppo, central))
     jax.tree.map(np.testing.assert_array_equal, single.agent, alone.agent["agents"])
     assert all(np.array_equal(metrics[name], others[name], equal_nan=True) for name in metrics)
@@ -157,9 +157,9 @@ def test_a_mixed_value_never_falls_in_an_agents():
     assert slope.shape == (64, 3) and (slope >= 0).all() and (slope > 0).mean() > 0.9
 
 
-def test_a_centralised_critic_sees_the_global_state_and_the_policy_does_not():
+def test_a_centralized_critic_sees_the_global_state_and_the_policy_does_not():
     env = Spread()
-    config = policies_for(env, ppo, dataclasses.replace(SMALL, centralised_critic=True))
+    config = policies_for(env, ppo, dataclasses.replace(SMALL, centralized_critic=True))
     trainer = make_trainer(multi_agent, env, config)
     params = jax.jit(trainer.init)(jax.random.key(0)).agent["agents"].params
     inputs = {name: jax.tree.leaves(params[name])[1].shape[0] for name in ("body", "critic_body")}

@@ -178,7 +178,9 @@ def test_a_game_in_turns_is_learned_to_its_theory():
     state, metrics = jax.jit(train.make_train(self_play, Nim(), game))(jax.random.key(0))
     trainer = make_trainer(self_play, Nim(), game)
     piles = jax.vmap(Nim().observe)(Pile(jnp.array([7, 5, 4, 2, 1] * 4), jnp.arange(20) >= 10))
-    chosen, _, _ = trainer.algorithm.act(state.agent, trainer.algorithm.begin(20), jax.random.key(0), piles, False)
+    chosen, _, _ = trainer.algorithm.act(
+        state.agent, trainer.algorithm.initial_carry(20), jax.random.key(0), piles, False
+    )
     mine = plays_first(20, 2)
     moves = np.where(mine, chosen["first"][:, 0], chosen["second"][:, 0]) + 1
     np.testing.assert_array_equal(moves, [1, 2, 1, 2, 1] * 4)

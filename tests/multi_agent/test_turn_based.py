@@ -19,7 +19,9 @@ def played():
     step = np.broadcast_to(np.arange(T, dtype=np.float32)[:, None], (T, B))
     reward = rng.integers(-3, 4, (T, B)).astype(np.float32)
     observation, following = {"step": step}, {"step": step + 0.5}
-    rollout = Rollout(observation, step[..., None], reward, terminated, truncated, following, {"draw": step}, (), None)
+    rollout = Rollout(
+        observation, step[..., None], reward, terminated, truncated, following, {"raw_action": step}, (), None
+    )
     return rollout, turn[:-1], turn[1:]
 
 
@@ -45,13 +47,18 @@ def test_turns_are_those_of_a_loop():
         n = len(expected)
         assert np.asarray(own.mask[:, b]).tolist() == [True] * n + [False] * (T - n)
         for k, (t, s, total, terminated, truncated) in enumerate(expected):
-            assert float(own.observation["step"][k, b]) == t == float(own.action[k, b, 0]) == own.extras["draw"][k, b]
+            assert (
+                float(own.observation["step"][k, b])
+                == t
+                == float(own.action[k, b, 0])
+                == own.extras["raw_action"][k, b]
+            )
             assert float(own.next_observation["step"][k, b]) == s + 0.5 and float(own.reward[k, b]) == total
             assert bool(own.terminated[k, b]) == terminated
             last = k == n - 1 and n < T and not terminated and not truncated
             assert bool(own.truncated[k, b]) == (truncated or last), "the last is bootstrapped: nothing follows it"
             cut += last
-        assert not np.asarray(own.ended[n:, b]).any()
+        assert not np.asarray(own.done[n:, b]).any()
     assert cut > 5 and np.asarray(own.mask).sum() < turn.sum(), "outcomes beyond the rollout occur"
 
 

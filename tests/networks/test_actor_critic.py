@@ -20,8 +20,8 @@ def test_a_rollout_is_its_steps(share_body):
     net = actor_critic(SPACE, HEAD, ActorCriticConfig(hidden_sizes=(8,), share_body=share_body))
     params = net.init(jax.random.key(0))
     assert ("critic_body" in params) is not share_body
-    along, values, memory = net.unroll(params, (), OBSERVATION, jnp.zeros((5, 2), jnp.bool_))
-    assert memory == () and along.logits.shape == (5, 2, 4) and values.shape == (5, 2)
+    along, values, carry = net.unroll(params, (), OBSERVATION, jnp.zeros((5, 2), jnp.bool_))
+    assert carry == () and along.logits.shape == (5, 2, 4) and values.shape == (5, 2)
     for t in range(5):
         assert np.allclose(net.policy(params, (), OBSERVATION[t])[0].logits, along.logits[t], atol=1e-6)
         assert np.allclose(net.value(params, (), OBSERVATION[t]), values[t], atol=1e-6)
@@ -37,5 +37,5 @@ def test_what_the_value_teaches_the_policy(share_body):
 
 def test_a_critic_that_sees_more_has_a_body_of_its_own():
     space = Dict(spaces={"observation": SPACE, "global_state": SPACE})
-    with pytest.raises(InputError, match="share_body goes without centralised_critic"):
+    with pytest.raises(InputError, match="share_body goes without centralized_critic"):
         actor_critic(space, HEAD, ActorCriticConfig(share_body=True))

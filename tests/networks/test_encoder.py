@@ -34,35 +34,35 @@ def batch(space, key, shape):
 @pytest.mark.parametrize(("name", "core"), [*((name, "none") for name in SPACES), ("dict", "gru"), ("vector", "lstm")])
 def test_every_observation_and_core(name, core, key):
     space = SPACES[name]
-    base = body(space, NetworkConfig(hidden_sizes=(8,), core=core, core_size=6))
+    base = body(space, NetworkConfig(hidden_sizes=(8,), rnn=core, rnn_size=6))
     params = base.init(key)
     observation = batch(space, key, (4, 2))
-    ended = jnp.array([[False, False], [True, False], [False, False], [False, False]])
-    features, after = base.unroll(params, base.begin(2), observation, ended)
+    done = jnp.array([[False, False], [True, False], [False, False], [False, False]])
+    features, after = base.unroll(params, base.initial_carry(2), observation, done)
     assert features.shape == (4, 2, base.size) and features.dtype == jnp.float32
-    memory, begin = base.begin(2), base.begin(2)
+    carry, initial_carry = base.initial_carry(2), base.initial_carry(2)
     for t in range(4):
-        one, memory = base.step(params, memory, jax.tree.map(lambda x, t=t: x[t], observation))
+        one, carry = base.step(params, carry, jax.tree.map(lambda x, t=t: x[t], observation))
         np.testing.assert_allclose(one, features[t], atol=1e-5)
-        clear = lambda new, old, t=t: jnp.where(ended[t][:, None], new, old)
-        assert jax.tree.all(jax.tree.map(lambda x, y, t=t: jnp.allclose(x, y[t], atol=1e-5), memory, after))
-        memory = jax.tree.map(clear, begin, memory)
+        clear = lambda new, old, t=t: jnp.where(done[t][:, None], new, old)
+        assert jax.tree.all(jax.tree.map(lambda x, y, t=t: jnp.allclose(x, y[t], atol=1e-5), carry, after))
+        carry = jax.tree.map(clear, initial_carry, carry)
 
 
 @pytest.mark.parametrize("core", ["gru", "lstm"])
 def test_memory_does_not_leak_over_an_ending(core, key):
     space = SPACES["vector"]
-    base = body(space, NetworkConfig(hidden_sizes=(8,), core=core))
+    base = body(space, NetworkConfig(hidden_sizes=(8,), rnn=core))
     params = base.init(key)
     observation = batch(space, key, (6, 1))
 
-    def later(observation, ended):
-        return jnp.sum(base.unroll(params, base.begin(1), observation, ended)[0][3:])
+    def later(observation, done):
+        return jnp.sum(base.unroll(params, base.initial_carry(1), observation, done)[0][3:])
 
-    ended = jnp.zeros((6, 1), bool)
-    leak = jax.grad(later)(observation, ended.at[2].set(True))
+    done = jnp.zeros((6, 1), bool)
+    leak = jax.grad(later)(observation, done.at[2].set(True))
     np.testing.assert_array_equal(leak[:3], 0.0)
-    assert jnp.any(jax.grad(later)(observation, ended)[:3] != 0.0)
+    assert jnp.any(jax.grad(later)(observation, done)[:3] != 0.0)
 
 
 @pytest.mark.parametrize(("kind", "space"), [("nature", IMAGE), ("impala", IMAGE), ("mlp", GRID), ("auto", IMAGE)])

@@ -1,4 +1,4 @@
-"""Initialisation: orthonormal, and it never hangs under a vmap over seeds."""
+"""Initialization: orthonormal, and it never hangs under a vmap over seeds."""
 
 import subprocess
 import sys
@@ -53,7 +53,7 @@ def test_the_setting_reaches_every_kernel(key, algorithm, config, initializer):
         assert orthonormal == (initializer == "orthogonal" or len(gram) == 1)
 
 
-def test_many_seeds_initialise_in_time():
+def test_many_seeds_initialize_in_time():
     """A batched QR hangs jaxlib on two cores; what takes its place must not. In a process that can be ended."""
     code = """
 import jax

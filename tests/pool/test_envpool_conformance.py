@@ -183,4 +183,4 @@ def test_forwarded_to_the_real_one(real):
     with pytest.raises(pool.InputError, match="batch_size 3 is above num_envs 2"):
         pool.make("envpool/CartPole-v1", num_envs=2, batch_size=3)
     with pytest.raises(pool.InputError, match="refuses"):
-        pool.make("envpool/CartPole-v1", num_envs=2, colour=3)
+        pool.make("envpool/CartPole-v1", num_envs=2, color=3)

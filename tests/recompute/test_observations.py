@@ -10,7 +10,7 @@ import pytest
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.devices.memory import needed
+from purerl.devices.carry import needed
 from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.mountain_car import MountainCar
 from purerl.envs.particle.spread import Spread
@@ -22,13 +22,13 @@ from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.recompute import references
 
 SMALL = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)}
-TAG = TagContinuous(num_taggers=2, num_runners=5, num_neighbours=1, side=3.0, tagging_distance=0.2)
+TAG = TagContinuous(num_taggers=2, num_runners=5, num_neighbors=1, side=3.0, tagging_distance=0.2)
 SHARED = lambda factory, config: {"all": Policy(algorithm=factory, config=config, groups=("taggers", "runners"))}
 CASES = {
     "tag": (TAG, a2c, A2CConfig(**SMALL)),
     "tag on a grid": (TagGridWorld(num_taggers=3), ppo, PPOConfig(**SMALL, num_minibatches=2, num_epochs=1)),
-    "a global state": (Spread(), a2c, A2CConfig(**SMALL, centralised_critic=True)),
-    "a memory, one agent": (Catch(), ppo, PPOConfig(**SMALL, core="gru", core_size=8, num_minibatches=2, num_epochs=1)),
+    "a global state": (Spread(), a2c, A2CConfig(**SMALL, centralized_critic=True)),
+    "a memory, one agent": (Catch(), ppo, PPOConfig(**SMALL, rnn="gru", rnn_size=8, num_minibatches=2, num_epochs=1)),
 }
 
 

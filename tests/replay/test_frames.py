@@ -114,7 +114,7 @@ def test_memory_is_that_of_the_frames():
     assert abs(sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)) - held) < 100
 
 
-def test_prioritised_draws_find_whole_stacks_only():
+def test_prioritized_draws_find_whole_stacks_only():
     memory = prioritized.prioritized(SPEC, 40, NUM_ENVS, 40)
     player, rng = Player(), np.random.default_rng(0)
     state, whole = memory.init(), uniform.create(WHOLE, 400, NUM_ENVS)
@@ -186,8 +186,8 @@ def test_learning_is_the_same_to_the_bit():
 
 @pytest.mark.parametrize("running", [0, 5])
 def test_ages_by_hand(running):
-    ended = jnp.array([[0, 1, 0, 0, 1, 1]], bool).T
+    done = jnp.array([[0, 1, 0, 0, 1, 1]], bool).T
     counts = jnp.array([[1, 1, 0, 1, 1, 0]], bool).T
-    age, after = frames.ages(jnp.array([running]), ended, counts)
+    age, after = frames.ages(jnp.array([running]), done, counts)
     assert age[:, 0].tolist() == [running, running + 1, 0, 0, 1, 0]
     assert after.tolist() == [0]

@@ -1,4 +1,4 @@
-"""Prioritised replay: the sum tree against NumPy, draws, weights, and what update does."""
+"""Prioritized replay: the sum tree against NumPy, draws, weights, and what update does."""
 
 import jax
 import jax.numpy as jnp

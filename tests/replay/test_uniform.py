@@ -74,8 +74,8 @@ class Slow:
                 while True:
                     total += factor * steps[at]["reward"]
                     factor *= DISCOUNT
-                    ended = steps[at]["terminated"] or steps[at]["truncated"]
-                    if ended or at - start == n_step - 1:
+                    done = steps[at]["terminated"] or steps[at]["truncated"]
+                    if done or at - start == n_step - 1:
                         break
                     at += 1
                     if at == len(steps):

@@ -14,7 +14,7 @@ RUN = settings(
     "a2c",
     "TagContinuous",
     FLAGS | {"total_timesteps": 32 * 6},
-    {"num_runners": 4, "side": 2.0, "tagging_distance": 0.15, "time_limit": 20, "num_neighbours": 1},
+    {"num_runners": 4, "side": 2.0, "tagging_distance": 0.15, "time_limit": 20, "num_neighbors": 1},
     groups={"taggers": {"learning_rate": 1e-2}},
 )
 

@@ -90,7 +90,7 @@ def test_environments_without_a_picture_say_so(key):
 @pytest.mark.parametrize("core", ["none", "gru"])
 def test_an_agent_can_be_watched(core, key):
     env = CartPole(force=0.0)  # the pole falls whatever is done
-    algorithm = ppo(EnvironmentSpec(env.observation_space, env.action_space), PPOConfig(core=core))
+    algorithm = ppo(EnvironmentSpec(env.observation_space, env.action_space), PPOConfig(rnn=core))
     policy = agent_policy(algorithm, algorithm.init(key))
     first, second = (play(env, policy, key, max_steps=200) for _ in range(2))
     assert first.ended
@@ -114,9 +114,9 @@ def test_gifs(tmp_path, key):
     assert np.abs(shown - images[4]).max() <= 8
 
 
-def test_a_colour_seen_for_a_moment_is_kept(tmp_path):
+def test_a_color_seen_for_a_moment_is_kept(tmp_path):
     images = [np.zeros((64, 64, 3), np.uint8) for _ in range(40)]
-    images[0][:] = (np.indices((64, 64)).sum(axis=0) * 2)[..., None]  # many colours in another picture
+    images[0][:] = (np.indices((64, 64)).sum(axis=0) * 2)[..., None]  # many colors in another picture
     for t, image in enumerate(images):
         image[63, t] = 255  # equal pictures would be joined
     images[13][5, 7] = (213, 94, 0)

@@ -32,9 +32,9 @@ class Leaky(CartPole):
     chance: float = number(default=0.0, doc="of a step to give NaN")
 
     def step(self, key, state, action):
-        state, taken = CartPole.step(self, key, state, action)
+        state, timestep = CartPole.step(self, key, state, action)
         leak = jax.random.uniform(jax.random.fold_in(key, 7)) < self.chance
-        return state, taken._replace(reward=jnp.where(leak, jnp.nan, taken.reward))
+        return state, timestep._replace(reward=jnp.where(leak, jnp.nan, timestep.reward))
 
 
 def start(out, env="CartPole-v1", parameters=None, **flags):

@@ -40,13 +40,13 @@ def linear_q(spec, config):
     def init(key):
         return LinearAgent(0.01 * jax.random.normal(key, (inputs, num_actions)), jnp.int32(0))
 
-    def act(agent, memory, key, observation, explore):
+    def act(agent, carry, key, observation, explore):
         values = action_value(agent.weights, observation)
         greedy = jnp.argmax(values, axis=-1).astype(jnp.int32)
         key_draw, key_which = jax.random.split(key)
         drawn = jax.random.categorical(key_draw, jnp.where(jnp.isfinite(values), 0.0, -jnp.inf)).astype(jnp.int32)
         at_random = jax.random.bernoulli(key_which, config.epsilon, greedy.shape)
-        return (jnp.where(at_random, drawn, greedy) if explore else greedy), memory, ()
+        return (jnp.where(at_random, drawn, greedy) if explore else greedy), carry, ()
 
     def update(agent, key, rollout):
         following = jnp.max(action_value(agent.weights, rollout.next_observation), axis=-1)
@@ -94,9 +94,9 @@ def with_metrics(metrics):
 
 def with_action(change):
     def faulty(a, spec, config):
-        def act(agent, memory, key, observation, explore):
-            action, memory, extras = a.act(agent, memory, key, observation, explore)
-            return change(action, key, explore), memory, extras
+        def act(agent, carry, key, observation, explore):
+            action, carry, extras = a.act(agent, carry, key, observation, explore)
+            return change(action, key, explore), carry, extras
 
         return a._replace(act=act)
 
@@ -104,7 +104,7 @@ def with_action(change):
 
 
 def branch(a, spec, config):
-    return a if config.learning_rate < 1 else a._replace(begin=lambda n: jnp.zeros(n))
+    return a if config.learning_rate < 1 else a._replace(initial_carry=lambda n: jnp.zeros(n))
 
 
 CONTRACT = {
@@ -199,7 +199,7 @@ def faulty_q(spec, config):
             reward=jnp.where(has("rewards of other environments"), jnp.roll(rollout.reward, 1, 1), rollout.reward),
             observation=jnp.where(has("blind"), blurred, seen),
             next_observation=jnp.where(has("successors from the next episode"), shown, after),
-            terminated=jnp.where(has("time limits taken as endings"), rollout.ended, terminated),
+            terminated=jnp.where(has("time limits taken as endings"), rollout.done, terminated),
         )
         return algo.update(agent, key, rollout)
 
@@ -216,7 +216,7 @@ def test_faults_fail_their_probe(fault):
         check_algorithm(faulty_q, config, contract=False)
 
 
-def test_without_a_fault_all_probes_are_learnt():
+def test_without_a_fault_all_probes_are_learned():
     report = check_algorithm(faulty_q, FAULTY, contract=False)
     names = [check.name for check in report.checks]
     assert names == [f"learns the probe '{rung.name}'" for rung in LADDER if not rung.recurrent]
@@ -234,7 +234,7 @@ def test_a_sound_algorithm_keeps_the_contract():
 
 def test_forgetting_fails_the_memory_probe():
     """An algorithm that carries a memory but never looks at it."""
-    forgetful = broken(lambda a, s, c: a._replace(begin=lambda num_envs: jnp.zeros((num_envs, 1))))
+    forgetful = broken(lambda a, s, c: a._replace(initial_carry=lambda num_envs: jnp.zeros((num_envs, 1))))
     with pytest.raises(InputError, match="does not learn the probe 'memory'"):
         check_algorithm(forgetful, CONFIG, contract=False, num_seeds=1)
 

@@ -14,7 +14,7 @@ SMALL = {
     "total_timesteps": 16_384,
     "discount": 0.9,
     "hidden_sizes": (16,),
-    "core_size": 16,
+    "rnn_size": 16,
     "learning_rate": 3e-3,
     "reset_policy": "always",
 }
@@ -23,7 +23,7 @@ REPLAYING = {
     "batch_size": 32,
     "replay_capacity": 2_048,
     "learning_starts": 32,
-    "target_period": 20,
+    "target_update_interval": 20,
 }
 # A deterministic policy needs random actions first, else it saturates where the critic has seen nothing.
 DETERMINISTIC = {"rollout_length": 64, "num_gradient_steps": 64, "learning_starts": 1024, "exploration_noise": 0.5}
@@ -94,4 +94,4 @@ def test_other_actions(name_and_kind):
 def test_memory():
     """One kind of memory is enough, as all policies share it."""
     factory, config = small("ppo")
-    check_algorithm(factory, dataclasses.replace(config, core="gru", num_minibatches=2), contract=False)
+    check_algorithm(factory, dataclasses.replace(config, rnn="gru", num_minibatches=2), contract=False)

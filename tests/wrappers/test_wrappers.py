@@ -106,11 +106,11 @@ def play(env, actions, key=None):
         state, observation = env.reset(key_reset)
 
         def step(state, xs):
-            state, taken = env.step(xs[0], state, xs[1])
-            return state, taken
+            state, timestep = env.step(xs[0], state, xs[1])
+            return state, timestep
 
-        state, taken = jax.lax.scan(step, state, (jax.random.split(key_run, len(actions)), actions))
-        return state, observation, taken
+        state, timestep = jax.lax.scan(step, state, (jax.random.split(key_run, len(actions)), actions))
+        return state, observation, timestep
 
     return jax.device_get(run(env))
 
@@ -119,18 +119,18 @@ ACTIONS = jnp.array([1, 2, 3, 4, 1, 2, 3, 4], jnp.int32)
 
 
 def test_time_limit_truncates_but_not_what_terminates():
-    _, _, taken = play(TimeLimit(Counter(end=5), time_limit=3), ACTIONS)
-    np.testing.assert_array_equal(np.flatnonzero(taken.truncated), [2, 3])
-    np.testing.assert_array_equal(np.flatnonzero(taken.terminated), [4, 5, 6, 7])
-    assert not (taken.truncated & taken.terminated).any()
+    _, _, timestep = play(TimeLimit(Counter(end=5), time_limit=3), ACTIONS)
+    np.testing.assert_array_equal(np.flatnonzero(timestep.truncated), [2, 3])
+    np.testing.assert_array_equal(np.flatnonzero(timestep.terminated), [4, 5, 6, 7])
+    assert not (timestep.truncated & timestep.terminated).any()
 
 
 def test_frame_stack_shows_the_last_frames():
     env = FrameStack(Counter(), num_frames=3)
-    _, first, taken = play(env, ACTIONS)
+    _, first, timestep = play(env, ACTIONS)
     np.testing.assert_array_equal(first, np.zeros(6))
-    np.testing.assert_array_equal(taken.observation[0], [0, 0, 0, 0, 1, 1])
-    np.testing.assert_array_equal(taken.observation[4], [3, 3, 4, 4, 5, 1])
+    np.testing.assert_array_equal(timestep.observation[0], [0, 0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(timestep.observation[4], [3, 3, 4, 4, 5, 1])
     np.testing.assert_array_equal(np.broadcast_to(env.observation_space.high, (6,)), [9, 4] * 3)
     with pytest.raises(InputError, match="FrameStack takes observations in a Box, not in a Discrete"):
         _ = FrameStack(Parts(), num_frames=2).observation_space
@@ -138,11 +138,11 @@ def test_frame_stack_shows_the_last_frames():
 
 def test_flatten_puts_all_parts_in_a_row():
     env = Flatten(Parts())
-    _, first, taken = play(env, ACTIONS[:2])
+    _, first, timestep = play(env, ACTIONS[:2])
     # pair (1, 0) as one-hot of 2 and of 3, then the picture, then which = 2 of 3: names in alphabetical order.
     expected = [0, 1, 1, 0, 0, 200, 200, 200, 200, 0, 0, 1]
     np.testing.assert_array_equal(first["observation"], expected)
-    np.testing.assert_array_equal(taken.observation["observation"], [expected] * 2)
+    np.testing.assert_array_equal(timestep.observation["observation"], [expected] * 2)
     np.testing.assert_array_equal(first["action_mask"], [True, False, True])
     space = env.observation_space.spaces["observation"]
     np.testing.assert_array_equal(space.high, [1] * 5 + [255] * 4 + [1] * 3)
@@ -151,8 +151,8 @@ def test_flatten_puts_all_parts_in_a_row():
 
 def test_sticky_actions_repeat_as_often_as_they_should():
     actions = jnp.tile(ACTIONS, 500)
-    _, _, taken = play(StickyActions(Counter(), probability=0.25), actions)
-    done, given = taken.observation[:, 1].astype(int), np.asarray(actions)
+    _, _, timestep = play(StickyActions(Counter(), probability=0.25), actions)
+    done, given = timestep.observation[:, 1].astype(int), np.asarray(actions)
     before = np.concatenate([[0], done[:-1]])
     assert ((done == given) | (done == before)).all()
     free = given != before
@@ -164,27 +164,27 @@ def test_sticky_actions_repeat_as_often_as_they_should():
 
 
 def test_action_repeat_adds_rewards_up_to_the_end():
-    _, _, taken = play(ActionRepeat(Counter(end=7), num_repeats=3), ACTIONS[:3])
-    np.testing.assert_array_equal(taken.reward, [1 + 2 + 3, 4 + 5 + 6, 7])
-    np.testing.assert_array_equal(taken.observation[:, 0], [3, 6, 7])
-    np.testing.assert_array_equal(taken.terminated, [False, False, True])
+    _, _, timestep = play(ActionRepeat(Counter(end=7), num_repeats=3), ACTIONS[:3])
+    np.testing.assert_array_equal(timestep.reward, [1 + 2 + 3, 4 + 5 + 6, 7])
+    np.testing.assert_array_equal(timestep.observation[:, 0], [3, 6, 7])
+    np.testing.assert_array_equal(timestep.terminated, [False, False, True])
 
 
 def test_rewards_are_scaled_and_clipped():
-    _, _, taken = play(RewardScale(Counter(), scale=0.5, shift=-2.0), ACTIONS)
-    np.testing.assert_allclose(taken.reward, (np.arange(1, 9) - 2) * 0.5)
-    _, _, taken = play(RewardClip(Counter(), low=2.0, high=5.0), ACTIONS)
-    np.testing.assert_array_equal(taken.reward, [2, 2, 3, 4, 5, 5, 5, 5])
+    _, _, timestep = play(RewardScale(Counter(), scale=0.5, shift=-2.0), ACTIONS)
+    np.testing.assert_allclose(timestep.reward, (np.arange(1, 9) - 2) * 0.5)
+    _, _, timestep = play(RewardClip(Counter(), low=2.0, high=5.0), ACTIONS)
+    np.testing.assert_array_equal(timestep.reward, [2, 2, 3, 4, 5, 5, 5, 5])
 
 
 def test_previous_action_and_reward_are_shown():
     env = PreviousActionReward(Counter())
-    _, first, taken = play(env, ACTIONS)
+    _, first, timestep = play(env, ACTIONS)
     np.testing.assert_array_equal(first["previous_action"], np.zeros(5))
     np.testing.assert_array_equal(first["previous_reward"], [0])
-    np.testing.assert_array_equal(taken.observation["previous_action"].argmax(-1), ACTIONS)
-    np.testing.assert_array_equal(taken.observation["previous_action"].sum(-1), np.ones(8))
-    np.testing.assert_array_equal(taken.observation["previous_reward"][:, 0], taken.reward)
+    np.testing.assert_array_equal(timestep.observation["previous_action"].argmax(-1), ACTIONS)
+    np.testing.assert_array_equal(timestep.observation["previous_action"].sum(-1), np.ones(8))
+    np.testing.assert_array_equal(timestep.observation["previous_reward"][:, 0], timestep.reward)
     _, flat, _ = play(Flatten(env), ACTIONS)
     assert flat.shape == (2 + 5 + 1,)
     _, masked, _ = play(PreviousActionReward(Parts()), ACTIONS[:2] % 3)
@@ -193,9 +193,9 @@ def test_previous_action_and_reward_are_shown():
 
 
 def test_action_mask_is_shown_and_narrowed():
-    _, first, taken = play(ActionMask(Counter(), legal=even_actions), ACTIONS)
+    _, first, timestep = play(ActionMask(Counter(), legal=even_actions), ACTIONS)
     np.testing.assert_array_equal(first["action_mask"], [True, False, True, False, True])
-    np.testing.assert_array_equal(taken.observation["observation"][:, 1], ACTIONS)
+    np.testing.assert_array_equal(timestep.observation["observation"][:, 1], ACTIONS)
     only_first = ActionMask(ActionMask(Counter(), legal=even_actions), legal=lambda state: jnp.arange(5) < 2)
     np.testing.assert_array_equal(play(only_first, ACTIONS)[1]["action_mask"], [True, False, False, False, False])
     with pytest.raises(InputError, match="ActionMask takes discrete actions, not a Box"):
@@ -211,11 +211,11 @@ def test_cast_changes_boxes_alone():
 
 
 def test_record_keeps_the_episode():
-    state, _, taken = play(RecordEpisode(Counter(), max_length=5), ACTIONS)
+    state, _, timestep = play(RecordEpisode(Counter(), max_length=5), ACTIONS)
     record = state.own
     np.testing.assert_array_equal(record.observation[:, 0], [0, 1, 2, 3, 4, 5])
     np.testing.assert_array_equal(record.action, ACTIONS[:5])
-    np.testing.assert_array_equal(record.reward, taken.reward[:5])
+    np.testing.assert_array_equal(record.reward, timestep.reward[:5])
     assert record.length == 8
 
 
@@ -267,8 +267,8 @@ def test_numbers_may_be_vmapped():
     def ends(time_limit, scale):
         env = RewardScale(TimeLimit(Counter(), time_limit=time_limit), scale=scale)
         state, _ = env.reset(fast(jax.random.key(0)))
-        _, taken = env.step(fast(jax.random.key(0)), state, jnp.int32(0))
-        return taken.truncated, taken.reward
+        _, timestep = env.step(fast(jax.random.key(0)), state, jnp.int32(0))
+        return timestep.truncated, timestep.reward
 
     truncated, reward = jax.vmap(ends)(jnp.array([1, 2]), jnp.array([3.0, 4.0]))
     np.testing.assert_array_equal(truncated, [True, False])
@@ -289,9 +289,9 @@ def test_numbers_may_be_vmapped():
     ids=["limit-stack", "limit-scale", "limit-sticky", "stack-sticky", "stack-clip", "cast-stack", "mask-scale"],
 )
 def test_order_does_not_matter_where_it_should_not(one, two):
-    _, first, taken = play(one(two(Counter())), ACTIONS)
+    _, first, timestep = play(one(two(Counter())), ACTIONS)
     _, other_first, other_taken = play(two(one(Counter())), ACTIONS)
-    for x, y in zip(jax.tree.leaves((first, taken)), jax.tree.leaves((other_first, other_taken)), strict=True):
+    for x, y in zip(jax.tree.leaves((first, timestep)), jax.tree.leaves((other_first, other_taken)), strict=True):
         np.testing.assert_array_equal(x, y)
 
 

@@ -18,16 +18,16 @@ SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=2))
 def rollout(algo, agent, key, mask):
     keys = jax.random.split(key, 4)
     seen = jax.random.normal(keys[0], (T + 1, B, 3))
-    action, _, extras = jax.vmap(lambda x: algo.act(agent, algo.begin(B), keys[1], x, True))(seen[:-1])
-    ended = jax.random.bernoulli(keys[2], 0.3, (T, B))
+    action, _, extras = jax.vmap(lambda x: algo.act(agent, algo.initial_carry(B), keys[1], x, True))(seen[:-1])
+    done = jax.random.bernoulli(keys[2], 0.3, (T, B))
     reward, nothing = jax.random.normal(keys[3], (T, B)), jnp.zeros((T, B), jnp.bool_)
-    return Rollout(seen[:-1], action, reward, ended, nothing, seen[1:], extras, algo.begin(B), mask)
+    return Rollout(seen[:-1], action, reward, done, nothing, seen[1:], extras, algo.initial_carry(B), mask)
 
 
 @pytest.mark.parametrize("core", ["none", "gru"])
 def test_in_parts_as_in_one(key, monkeypatch, core):
     """Parts with unlike numbers of samples that count, one of them with none."""
-    algo = a2c(SPEC, A2CConfig(num_envs=B, rollout_length=T, hidden_sizes=(4,), core=core, learning_rate=0.1))
+    algo = a2c(SPEC, A2CConfig(num_envs=B, rollout_length=T, hidden_sizes=(4,), rnn=core, learning_rate=0.1))
     agent = algo.init(key)
     mask = np.array(jax.random.bernoulli(key, 0.6, (T, B)))
     mask[:, 1::3] = False

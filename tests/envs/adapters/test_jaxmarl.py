@@ -70,7 +70,7 @@ def test_steps_as_jaxmarl_does(name, groups, steps):
 def test_contract_and_training():
     env = purerl.make("jaxmarl/MPE_simple_spread_v3", global_state=True)
     check_environment(env, name="spread", num_steps=40, eager=False)
-    config = PPOConfig(num_envs=2, rollout_length=8, hidden_sizes=(8,), centralised_critic=True)
+    config = PPOConfig(num_envs=2, rollout_length=8, hidden_sizes=(8,), centralized_critic=True)
     trainer = make_trainer(multi_agent, env, policies_for(env, ppo, config))
     state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))
     assert all(jnp.isfinite(metrics[name]) for name in ("policy_loss", "value_loss")) and state.num_updates == 1

@@ -51,8 +51,8 @@ def test_tetris_has_one_action_per_placement(side_by_side):
 def test_maze_ends_at_its_goal_and_not_at_the_limit(side_by_side):
     env = purerl.make("jumanji/Maze-v0", time_limit=25)
     out = side_by_side(env, *suite("Maze-v0", 25), steps=27, num_envs=32, told=False)
-    ended = out.ours.terminated & out.running
-    assert ended.any() and out.ours.reward[ended].min() == 1.0
+    done = out.ours.terminated & out.running
+    assert done.any() and out.ours.reward[done].min() == 1.0
     assert out.ours.truncated[:, 24][out.running[:, 24] & ~out.ours.terminated[:, 24]].all()
 
 

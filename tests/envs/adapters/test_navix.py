@@ -34,8 +34,8 @@ def test_steps_as_navix_does(name, side_by_side):
     out = side_by_side(env, *suite(name, 25), num_envs=32, steps=27)
     assert out.ours.truncated[out.running].any()
     if "Empty" in name:
-        ended = out.ours.terminated & out.running
-        assert ended.any() and (out.ours.reward[ended] == 1).all()
+        done = out.ours.terminated & out.running
+        assert done.any() and (out.ours.reward[done] == 1).all()
     assert len(np.unique(out.first, axis=0)) > 4, "episodes have starts of their own"
 
 

@@ -43,17 +43,17 @@ def test_a_step_lasts_until_it_is_the_agents_turn(name):
             np.testing.assert_array_equal(observation["observation"], theirs.observation)
             np.testing.assert_array_equal(observation["action_mask"], theirs.legal_action_mask)
             action = jnp.int32(random.choice(np.flatnonzero(observation["action_mask"])))
-            state, taken = step(key, state, action)
+            state, timestep = step(key, state, action)
             with jax.numpy_dtype_promotion("standard"):
                 theirs = move(theirs, action)
                 theirs, reward = others_move(theirs, float(theirs.rewards[0]))
-            assert float(taken.reward) == reward
-            assert bool(taken.terminated) == bool(theirs.terminated)
-            observation = taken.observation
-            if taken.terminated:
+            assert float(timestep.reward) == reward
+            assert bool(timestep.terminated) == bool(theirs.terminated)
+            observation = timestep.observation
+            if timestep.terminated:
                 outcomes.add(reward)
                 break
-        assert taken.terminated
+        assert timestep.terminated
     assert began == {0, 1}, "either seat begins"
     assert len(outcomes) > 1 or name == "kuhn_poker"
 
@@ -79,16 +79,16 @@ def test_self_play_is_pgx_turn_by_turn(side_by_side):
             np.testing.assert_array_equal(seen[other]["observation"][0], np.asarray(theirs.observation)[..., ::-1])
             assert seen["turn"][mover].all() and not seen["turn"][other].any() and seen[other]["action_mask"].all()
             action = jnp.int32(random.choice(np.flatnonzero(theirs.legal_action_mask)))
-            state, taken = step(key, state, {mover: action[None], other: jnp.full(1, 6, jnp.int32)})
+            state, timestep = step(key, state, {mover: action[None], other: jnp.full(1, 6, jnp.int32)})
             with jax.numpy_dtype_promotion("standard"):
                 theirs = move(theirs, action)
-            assert [float(taken.reward[f"player_{i}"][0]) for i in range(2)] == np.asarray(theirs.rewards).tolist()
-            assert bool(taken.terminated) == bool(theirs.terminated)
-            seen = taken.observation
-            if taken.terminated:
-                outcomes.add(float(taken.reward[mover][0]))
+            assert [float(timestep.reward[f"player_{i}"][0]) for i in range(2)] == np.asarray(theirs.rewards).tolist()
+            assert bool(timestep.terminated) == bool(theirs.terminated)
+            seen = timestep.observation
+            if timestep.terminated:
+                outcomes.add(float(timestep.reward[mover][0]))
                 break
-        assert taken.terminated
+        assert timestep.terminated
     assert began == {0, 1} and outcomes <= {0.0, 1.0} and 1.0 in outcomes, "who moves last never loses"
 
 

@@ -47,6 +47,6 @@ def test_the_best_arm_pays_what_the_docstring_says(env, best_share, key):
     states = jax.vmap(env.reset)(jax.random.split(key, NUM))[0]
     arms = np.asarray(states[0])
     assert abs(arms.max(1).mean() - best_share) < 0.02
-    ended = jax.jit(jax.vmap(lambda s, t: env.step(key, s._replace(time=t), jnp.int32(0))[1], (None, 0)))
-    ended = ended(jax.tree.map(lambda x: x[0], states), jnp.array([97, 98, 99], jnp.int32))
-    np.testing.assert_array_equal(ended.terminated, [False, False, True])
+    done = jax.jit(jax.vmap(lambda s, t: env.step(key, s._replace(time=t), jnp.int32(0))[1], (None, 0)))
+    done = done(jax.tree.map(lambda x: x[0], states), jnp.array([97, 98, 99], jnp.int32))
+    np.testing.assert_array_equal(done.terminated, [False, False, True])

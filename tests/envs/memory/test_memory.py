@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.envs.memory.autoencode import Autoencode
-from purerl.envs.memory.repeat_previous import RepeatPrevious
-from purerl.envs.memory.t_maze import EAST, NORTH, SOUTH, WEST, TMaze
+from purerl.envs.carry.autoencode import Autoencode
+from purerl.envs.carry.repeat_previous import RepeatPrevious
+from purerl.envs.carry.t_maze import EAST, NORTH, SOUTH, WEST, TMaze
 from purerl.loop.train import make_train
 
 NUM = 500
@@ -18,8 +18,8 @@ def episodes(env, length, policy, key):
     """Run NUM episodes of `length` steps; `policy` maps (key, state, observation) to an action."""
 
     def one(key):
-        def body(carry, key):
-            state, observation = carry
+        def body(loop_carry, key):
+            state, observation = loop_carry
             action = policy(key, state, observation)
             state, step = env.step(key, state, action)
             return (state, step.observation), (observation, action, step)
@@ -104,7 +104,7 @@ def test_t_maze(key):
 def test_only_an_agent_with_memory_solves_repeat_previous(core, low, high, key):
     env = RepeatPrevious(num_symbols=3, lag=2, length=22)
     config = PPOConfig(
-        core=core, num_envs=64, rollout_length=22, total_timesteps=200_000, learning_rate=1e-3, discount=0.5
+        rnn=core, num_envs=64, rollout_length=22, total_timesteps=200_000, learning_rate=1e-3, discount=0.5
     )
     metrics = jax.jit(make_train(ppo, env, config, total_timesteps=200_000))(key)[1]
     assert low <= np.mean(metrics["episode_return"][-5:]) <= high + 1e-5

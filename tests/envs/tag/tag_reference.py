@@ -109,7 +109,7 @@ class SlowTag:
         return math.sqrt((s["x"][i] - s["x"][j]) ** 2 + (s["y"][i] - s["y"][j]) ** 2)
 
     def observe(self, s):
-        """Return (a list of observations, the agents whose neighbours rounding decides)."""
+        """Return (a list of observations, the agents whose neighbors rounding decides)."""
         env, seen, unsure = self.env, [], set()
         scales = {
             "x": math.sqrt(2) * env.side,
@@ -122,7 +122,7 @@ class SlowTag:
             others = [j for j in range(self.n) if j != i]
             room = len(others)
             if not env.full_observation:
-                room = env.num_neighbours
+                room = env.num_neighbors
                 others = sorted((j for j in others if s["present"][j]), key=lambda j: (self.distance(s, i, j), j))
                 apart = [self.distance(s, i, j) for j in others[: room + 1]]
                 if any(0 < b - a < self.NEAR * (b + 1) for a, b in itertools.pairwise(apart)):

@@ -21,7 +21,7 @@ CASES = {
         time_limit=30,
     ),
     "in chunks, few left": TagContinuous(
-        num_taggers=4, num_runners=9, side=3.0, tagging_distance=0.08, num_neighbours=10, chunk=5, runner_skill=0.8
+        num_taggers=4, num_runners=9, side=3.0, tagging_distance=0.08, num_neighbors=10, chunk=5, runner_skill=0.8
     ),
     "nobody leaves": TagContinuous(
         num_taggers=2,
@@ -30,7 +30,7 @@ CASES = {
         tagging_distance=0.1,
         runner_exits=False,
         time_limit=25,
-        num_neighbours=6,
+        num_neighbors=6,
     ),
 }
 STEPS = 1000
@@ -51,11 +51,11 @@ def record(env, num_steps):
         state, observation = carry
         keys = jax.random.split(key, 3)
         action = env.action_space.sample(keys[0])
-        after, taken = env.step(keys[1], state, action)
+        after, timestep = env.step(keys[1], state, action)
         fresh = env.reset(keys[2])
-        ended = taken.terminated | taken.truncated
-        following = jax.tree.map(lambda x, y: jnp.where(ended, x, y), fresh, (after, taken.observation))
-        return following, (state, observation, action, after, taken)
+        done = timestep.terminated | timestep.truncated
+        following = jax.tree.map(lambda x, y: jnp.where(done, x, y), fresh, (after, timestep.observation))
+        return following, (state, observation, action, after, timestep)
 
     keys = jax.random.split(jax.random.key(0), num_steps + 1)
     return jax.tree.map(np.asarray, jax.jit(lambda: jax.lax.scan(step, env.reset(keys[0]), keys[1:])[1])())
@@ -66,7 +66,7 @@ def test_a_thousand_steps_equal_the_slow_game(name):
     env = CASES[name]
     slow, played, unsure_of = SlowTag(env), record(env, STEPS), 0
     for t in range(STEPS):
-        before, observation, action, after, taken = jax.tree.map(lambda x, t=t: x[t], played)
+        before, observation, action, after, timestep = jax.tree.map(lambda x, t=t: x[t], played)
         expected, rewards, terminated, truncated, unsure = slow.step(as_lists(before), joined(action).tolist())
         unsure_of += len(unsure)
         found = as_lists(after)
@@ -79,25 +79,25 @@ def test_a_thousand_steps_equal_the_slow_game(name):
             if ("active", i) not in unsure:
                 assert found["active"][i] == expected["active"][i]
             if ("reward", i) not in unsure:
-                assert joined(taken.reward)[i] == pytest.approx(rewards[i], abs=1e-5), (t, i)
+                assert joined(timestep.reward)[i] == pytest.approx(rewards[i], abs=1e-5), (t, i)
         assert found["present"] == [bool(x) for x in expected["present"]]
         if not any(part == "active" for part, _ in unsure):
-            assert (bool(taken.terminated), bool(taken.truncated)) == (terminated, truncated)
-        for state, seen in ((before, observation), (after, taken.observation)):
+            assert (bool(timestep.terminated), bool(timestep.truncated)) == (terminated, truncated)
+        for state, seen in ((before, observation), (after, timestep.observation)):
             state = as_lists(state)
             rows, unsure = slow.observe(state | {"time": state["time"][0]})
             unsure_of += len(unsure)
             sure = [i for i in range(slow.n) if i not in unsure]
             np.testing.assert_allclose(joined(seen)[sure], np.array(rows)[sure], atol=1e-5)
             assert joined(seen["active"]).tolist() == state["active"]
-    ended = played[-1].terminated | played[-1].truncated
-    assert ended.sum() >= 5 and (played[-1].terminated.any() or name not in ("all seen", "in chunks, few left"))
+    done = played[-1].terminated | played[-1].truncated
+    assert done.sum() >= 5 and (played[-1].terminated.any() or name not in ("all seen", "in chunks, few left"))
     assert played[-1].info["tags"].max() > 0
     assert unsure_of < 0.3 * STEPS * slow.n, "too much is left to rounding for the comparison to mean much"
 
 
 def test_other_order_of_agents_same_game():
-    env = TagContinuous(num_taggers=3, num_runners=5, side=3.0, tagging_distance=0.1, num_neighbours=3)
+    env = TagContinuous(num_taggers=3, num_runners=5, side=3.0, tagging_distance=0.1, num_neighbors=3)
     taggers, runners = np.array([2, 0, 1]), np.array([4, 2, 0, 1, 3])
     everyone = np.concatenate([taggers, runners + 3])
     state, _ = env.reset(jax.random.key(5))
@@ -134,9 +134,9 @@ def test_what_agents_see_of_themselves():
 
 
 def test_chunks_change_nothing():
-    small = TagContinuous(num_taggers=4, num_runners=15, num_neighbours=6, chunk=7)
+    small = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6, chunk=7)
     state, observation = small.reset(jax.random.key(0))
-    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbours=6).observe(state)
+    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6).observe(state)
     jax.tree.map(np.testing.assert_array_equal, observation, whole)
 
 

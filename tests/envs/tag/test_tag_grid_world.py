@@ -36,13 +36,13 @@ def test_a_thousand_steps_equal_the_slow_game(name):
         )
         action = drawn(env, rng)
         before = (np.asarray(state.x), np.asarray(state.y), int(state.time))
-        state, taken = step(key, state, action)
+        state, timestep = step(key, state, action)
         x, y, rewards, terminated, truncated = slow.step(*before, joined(action))
         assert np.array_equal(state.x, x) and np.array_equal(state.y, y)
-        np.testing.assert_allclose(joined(taken.reward), rewards, atol=1e-6)
-        assert (bool(taken.terminated), bool(taken.truncated)) == (terminated, truncated)
-        assert float(taken.info["tags"]) == terminated
-        observation = taken.observation
+        np.testing.assert_allclose(joined(timestep.reward), rewards, atol=1e-6)
+        assert (bool(timestep.terminated), bool(timestep.truncated)) == (terminated, truncated)
+        assert float(timestep.info["tags"]) == terminated
+        observation = timestep.observation
         endings["terminated"] += terminated
         endings["truncated"] += truncated
         if terminated or truncated:
@@ -60,8 +60,8 @@ def test_starts():
 def test_those_who_swap_cells_do_not_touch():
     env = TagGridWorld(num_taggers=1)
     state = TagGridState(jnp.array([3, 4]), jnp.array([5, 5]), jnp.int32(0))
-    state, taken = env.step(jax.random.key(0), state, {"taggers": jnp.array([1]), "runners": jnp.array([2])})
-    assert not taken.terminated and np.array_equal(state.x, [4, 3])
+    state, timestep = env.step(jax.random.key(0), state, {"taggers": jnp.array([1]), "runners": jnp.array([2])})
+    assert not timestep.terminated and np.array_equal(state.x, [4, 3])
 
 
 def test_other_order_of_taggers_same_game():

@@ -1,4 +1,4 @@
-"""The nearest neighbours of every agent, with memory that stays bounded."""
+"""The nearest neighbors of every agent, with memory that stays bounded."""
 
 from collections.abc import Callable
 from functools import partial, reduce
@@ -11,7 +11,7 @@ from jax.custom_batching import custom_vmap
 from purerl.types import Array
 
 FAR = np.float32(np.inf).view(np.int32)
-LANES = 8  # agents whose neighbours one vector register holds
+LANES = 8  # agents whose neighbors one vector register holds
 DEPTH = 128  # agents compared in one kernel
 PAIRS = 1 << 16  # distances that are kept at a time
 MOST = 1 << 14  # agents whose number leaves 9 bits of the distance's fraction
@@ -25,10 +25,10 @@ def nearest(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk
 
     Args:
       x, y: f32[n].
-      active: bool[n], who can be a neighbour.
-      rows: i32[m], whose neighbours are searched; None: of all, m = n.
+      active: bool[n], who can be a neighbor.
+      rows: i32[m], whose neighbors are searched; None: of all, m = n.
       k: how many.
-      chunk: agents whose neighbours are searched together where distances are kept: chunk x n numbers.
+      chunk: agents whose neighbors are searched together where distances are kept: chunk x n numbers.
 
     Returns:
       (numbers i32[m, k], found bool[m, k]: False where there are fewer than k, the number then is any).
@@ -90,7 +90,7 @@ def _in_parts(x: Array, y: Array, active: Array, rows: Array, k: int) -> Array:
         for part in (jnp.take_along_axis(x, rows, 1), jnp.take_along_axis(y, rows, 1), rows)
     ]
     take = lambda i: [part[i // turns] for part in others] + [part[i // turns, i % turns] for part in own]
-    # What a turn needs is cut out the turn before: a kernel that cuts is not vectorised.
+    # What a turn needs is cut out the turn before: a kernel that cuts is not vectorized.
     _, keys = jax.lax.scan(lambda now, i: (take(i + 1), _keys(*now, n=n, k=k)), take(0), jnp.arange(groups * turns))
     keys = keys.reshape(groups, turns, k, many, few * LANES)
     return jnp.transpose(keys, (0, 3, 1, 4, 2)).reshape(groups * many, turns * few * LANES, k)[:crowds, :m]

@@ -1,7 +1,7 @@
-"""Each optimisation taken away: what it gains in speed, and that learning is the same without it.
+"""Each optimization taken away: what it gains in speed, and that learning is the same without it.
 
-python -m benchmarks.optimisations               PPO and DQN on CartPole, 20 seeds: a table, and results/optimisations.csv
-python -m benchmarks.optimisations --quick       2 seeds, few steps: shows that it runs, writes nothing
+python -m benchmarks.optimizations            PPO and DQN on CartPole, 20 seeds: a table, results/optimizations.csv
+python -m benchmarks.optimizations --quick    2 seeds, few steps: shows that it runs, writes nothing
 
 The interval is that of the difference of the final returns' means (95%, bootstrap over seeds): it should hold 0.
 """
@@ -27,7 +27,7 @@ from purerl.algo_parts import minibatch, optimizers
 from purerl.devices import selection, sharding, threads
 from purerl.stats import bootstrap_interval
 
-PATH = Path(__file__).parent.parent / "results" / "optimisations.csv"
+PATH = Path(__file__).parent.parent / "results" / "optimizations.csv"
 COLUMNS = ("task", "without", "steps_per_second", "of_all", "final_return", "difference", "low", "high")
 TASKS = {
     "ppo": {"learning_rate": 1e-3, "total_timesteps": 100_000},
@@ -36,7 +36,7 @@ TASKS = {
 
 
 class Variant(NamedTuple):
-    """An optimisation that is taken away: by settings, or by putting plain code in its place."""
+    """An optimization that is taken away: by settings, or by putting plain code in its place."""
 
     settings: dict[str, Any]
     place: Callable[[], Any] = contextlib.nullcontext  # a context in which training is traced

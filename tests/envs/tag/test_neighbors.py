@@ -1,12 +1,12 @@
-"""The search for neighbours against a stable sort of all distances."""
+"""The search for neighbors against a stable sort of all distances."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.envs.tag import neighbours
-from purerl.envs.tag.neighbours import by_keys, by_top_k
+from purerl.envs.tag import neighbors
+from purerl.envs.tag.neighbors import by_keys, by_top_k
 
 N = 40
 
@@ -38,7 +38,7 @@ def places():
 
 
 @pytest.mark.parametrize(("search", "k", "chunk"), [(by_keys, 6, 1), (by_top_k, 6, 64), (by_top_k, 50, 16)])
-def test_neighbours_are_those_of_a_stable_sort(search, k, chunk):
+def test_neighbors_are_those_of_a_stable_sort(search, k, chunk):
     x, y = places()
     active = np.random.default_rng(1).random(x.shape) < 0.9
     one = jax.jit(lambda x, y, active: search(x, y, active, None, k, chunk))
@@ -101,7 +101,7 @@ def test_keys_that_collide_are_settled_by_distance(n):
 
 @pytest.mark.parametrize("pairs", [1, 2500, 1 << 16])
 def test_parts_of_any_size_find_the_same(pairs, monkeypatch):
-    monkeypatch.setattr(neighbours, "PAIRS", pairs)
+    monkeypatch.setattr(neighbors, "PAIRS", pairs)
     rng = np.random.default_rng(2)
     x, y = rng.integers(0, 50, (2, 7, 21)).astype(np.float32)
     index, found = jax.vmap(lambda x, y: by_keys(x, y, np.ones(21, bool), None, 30, 1))(x, y)
@@ -113,8 +113,8 @@ def test_parts_of_any_size_find_the_same(pairs, monkeypatch):
 
 
 def test_too_many_agents_for_keys_are_compared_by_distance(monkeypatch):
-    monkeypatch.setattr(neighbours, "MOST", 8)
-    monkeypatch.setattr(neighbours, "_in_parts", None)
+    monkeypatch.setattr(neighbors, "MOST", 8)
+    monkeypatch.setattr(neighbors, "_in_parts", None)
     x = jnp.arange(9, dtype=jnp.float32) ** 2
     index, _ = by_keys(x, jnp.zeros(9), jnp.ones(9, jnp.bool_), None, 3, 4)
     np.testing.assert_array_equal(index[5], [4, 6, 3])
