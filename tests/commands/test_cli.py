@@ -40,7 +40,7 @@ def told(capsys, *words):
 def test_help_needs_no_jax():
     script = (
         "import sys\n"
-        "from purerl import cli\n"
+        "from purerl.commands import cli\n"
         "for words in (['--help'], ['train', '--help'], ['list', 'algos'], ['list', 'envs'], ['--version']):\n"
         "    try:\n"
         "        cli.main(words)\n"

@@ -74,7 +74,7 @@ def test_wrapped_environments_draw_what_is_inside(key):
     env = FrameStack(TimeLimit(inner, time_limit=5), num_frames=2)
     episode = play(env, random_policy(env), key, max_steps=20)
     assert len(episode.reward) == 5
-    assert episode.ended
+    assert episode.done
     last = jax.tree.map(lambda x: x[-1], episode.state.inner.inner)
     assert isinstance(last, CartPoleState)
     np.testing.assert_array_equal(frames(env, episode)[-1], inner.render(last))
@@ -93,7 +93,7 @@ def test_an_agent_can_be_watched(core, key):
     algorithm = ppo(EnvironmentSpec(env.observation_space, env.action_space), PPOConfig(rnn=core))
     policy = agent_policy(algorithm, algorithm.init(key))
     first, second = (play(env, policy, key, max_steps=200) for _ in range(2))
-    assert first.ended
+    assert first.done
     assert len(first.reward) == len(first.action) == len(first.state.angle) - 1 < 200
     np.testing.assert_array_equal(first.action, second.action)
     limit = env.angle_limit
