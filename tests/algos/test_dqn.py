@@ -5,37 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl import make, make_train, make_trainer
-from purerl.algo_parts.exploration import EpsilonGreedy
-from purerl.algos.dqn import DQNConfig, dqn
+from purerl import make, make_train
+from purerl.algos.dqn import dqn
 from purerl.errors import InputError
-from purerl.functional.q_targets import chosen, huber
-from purerl.networks.q_networks import QNetwork, q_network
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Box, Dict, Discrete
-from purerl.types import EnvironmentSpec, Rollout
-
-OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
-SPEC = EnvironmentSpec(OBSERVATION, Discrete(n=2))
-TABLE = QNetwork(  # Q(s, a) by the state's number, which is the observation's first entry
-    lambda key: jnp.zeros((4, 2)), lambda params, observation, noise=None: params[observation[..., 0].astype(jnp.int32)]
-)
-
-
-def small(**changes):
-    settings = {"num_envs": 4, "batch_size": 64, "replay_capacity": 64, "learning_starts": 64, "learning_rate": 0.05}
-    return DQNConfig(
-        **{**settings, "rollout_length": 4, "num_gradient_steps": 20, "target_update_interval": 5, **changes}
-    )
-
-
-def loop(truncated, length=4, num_envs=4, every=2):
-    """One state, reward 1 per step; every second step is the last of its episode."""
-    ends = jnp.broadcast_to((jnp.arange(length) % every == every - 1)[:, None], (length, num_envs))
-    zeros = jnp.zeros((length, num_envs, 2))
-    never = jnp.zeros_like(ends)
-    flags = (never, ends) if truncated else (ends, never)
-    return Rollout(zeros, jnp.zeros((length, num_envs), jnp.int32), jnp.ones(ends.shape), *flags, zeros, (), ())
+from purerl.types import EnvironmentSpec
+from tests.helpers.tables import OBSERVATION, PARAMS, SPEC, STEP, TABLE, fixed, loop, small
 
 
 def value_of_loop(truncated, **changes):
@@ -56,24 +32,7 @@ def test_a_time_limit_is_not_an_ending(n_step):
     assert done == pytest.approx((1 + 1) / (2 - 0.8) if n_step == 1 else 1.4, abs=0.15)
 
 
-def fixed(**parts):
-    """A replay that always returns the same four transitions, and adds what priorities it was given."""
-    full = {name: jnp.broadcast_to(jnp.asarray(value), (4, *np.shape(value))) for name, value in parts.items()}
-    batch = Transitions(**full, place=jnp.arange(4, dtype=jnp.int32))
-    return Replay(
-        lambda: jnp.zeros(4), lambda state, _: state, lambda state, _: batch, lambda s, batch, error: s + error
-    )
-
-
-PARAMS = jnp.array([[2.0, 4.0], [6.0, 5.0], [0.0, 0.0], [0.0, 0.0]])
 TARGETS = jnp.array([[9.0, 9.0], [3.0, 7.0], [0.0, 0.0], [0.0, 0.0]])
-STEP = {
-    "observation": jnp.array([0.0, 0.0]),
-    "action": jnp.int32(1),
-    "reward": jnp.float32(1.0),
-    "discount": jnp.float32(0.5),
-    "next_observation": jnp.array([1.0, 0.0]),
-}
 
 
 @pytest.mark.parametrize(("double", "target"), [(False, 1 + 0.5 * 7), (True, 1 + 0.5 * 3)], ids=["plain", "double"])
@@ -90,69 +49,6 @@ def test_loss_by_hand(double, target, weight):
     assert np.allclose(after.replay, error)
     moved = np.asarray(after.params != PARAMS)
     assert moved.tolist() == [[False, True], [False, False], [False, False], [False, False]]
-
-
-def test_huber_is_quadratic_then_linear():
-    error = np.linspace(-3, 3, 13)
-    expected = [0.5 * e * e if abs(e) <= 0.5 else 0.5 * (abs(e) - 0.25) for e in error]
-    assert np.allclose(huber(jnp.asarray(error, jnp.float32), 0.5), expected)
-    assert np.allclose(huber(jnp.asarray(error, jnp.float32), None), 0.5 * error**2)
-
-
-def test_chosen_picks_the_entries_of_the_actions():
-    values = np.random.default_rng(0).normal(size=(5, 3, 2)).astype(np.float32)
-    action = np.array([0, 2, 1, 1, 0])
-    assert np.array_equal(chosen(jnp.asarray(values), jnp.asarray(action)), values[np.arange(5), action])
-
-
-@pytest.mark.parametrize(("period", "rate", "share"), [(1, 0.1, 0.1), (3, 1.0, 0.0), (2, 0.5, 0.5)])
-def test_target_moves_by_its_rate_when_due(period, rate, share):
-    """After two gradient steps: the shares of old and new parameters in the target."""
-    config = small(num_gradient_steps=2, target_update_interval=period, tau=rate)
-    algorithm = dqn(SPEC, config, network=TABLE, replay=fixed(**STEP, weight=jnp.float32(1)))
-    agent = algorithm.init(jax.random.key(0))._replace(params=PARAMS, num_steps=jnp.int32(1000))
-    after, _ = algorithm.update(agent._replace(target_params=jnp.zeros((4, 2))), jax.random.key(0), loop(False))
-    expected = {0.1: 0.1 * PARAMS * 0.9 + 0.1 * after.params, 0.0: 0 * PARAMS, 0.5: 0.5 * after.params}[share]
-    assert np.allclose(after.target_params, expected, atol=0.01)
-
-
-def test_does_nothing_before_learning_starts():
-    algorithm = dqn(SPEC, small(), network=TABLE)
-    agent = algorithm.init(jax.random.key(0))
-    update = jax.jit(algorithm.update)
-    counts = []
-    for i in range(5):
-        agent, metrics = update(agent, jax.random.key(i), loop(True))
-        counts.append((int(agent.num_steps), int(agent.num_gradient_steps), float(metrics["loss"]) > 0))
-    assert counts == [(16, 0, False), (32, 0, False), (48, 0, False), (64, 20, True), (80, 40, True)]
-
-
-def test_mapped_runs_start_learning_each_in_its_own_time():
-    """One that has started beside one that has not: as alone, and without computing both sides where none has."""
-    algorithm = dqn(SPEC, small(priority_exponent=0.6), network=TABLE)
-    update, agents = jax.jit(algorithm.update), [algorithm.init(jax.random.key(0))]
-    for i in range(4):
-        agents.append(update(agents[-1], jax.random.key(i), loop(True))[0])
-    both = jax.tree.map(lambda *leaves: jnp.stack(leaves), agents[2], agents[3])
-    mapped = jax.vmap(algorithm.update, (0, None, None))
-    together, metrics = jax.jit(mapped)(both, jax.random.key(9), loop(True))
-    assert together.num_gradient_steps.tolist() == [0, 20] and metrics["loss"][0] == 0 < metrics["loss"][1]
-    for i, alone in enumerate(agents[2:4]):
-        after, _ = update(alone, jax.random.key(9), loop(True))
-        one = jax.tree.map(lambda x, i=i: x[i], together)
-        jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5), one, after)
-    assert "cond[" in str(jax.make_jaxpr(mapped)(both, jax.random.key(9), loop(True)))
-
-
-def test_epsilon_falls_and_random_actions_are_uniform_over_the_legal_ones(key):
-    explore = EpsilonGreedy(start=1.0, end=0.2, steps=100.0)
-    assert [round(float(explore.epsilon(jnp.int32(t))), 3) for t in (0, 50, 100, 10_000)] == [1.0, 0.6, 0.2, 0.2]
-    q = jnp.broadcast_to(jnp.array([1.0, 5.0, 3.0, 9.0]), (20_000, 4))
-    mask = jnp.broadcast_to(jnp.array([True, False, True, True]), q.shape)
-    mask = mask.at[:, 3].set(False)
-    for steps, best in ((0, 0.5), (200, 0.9)):
-        counts = np.bincount(explore(key, q, mask, jnp.int32(steps)), minlength=4) / 20_000
-        assert np.allclose(counts, [1 - best, 0, best, 0], atol=0.02)
 
 
 def test_illegal_actions_are_neither_taken_nor_bootstrapped(key):
@@ -176,18 +72,6 @@ def test_illegal_actions_are_neither_taken_nor_bootstrapped(key):
         assert action.tolist() == [0, 0, 0, 0]
 
 
-@pytest.mark.parametrize("dueling", [False, True])
-def test_networks_have_the_stated_shapes(key, dueling):
-    network = q_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), dueling=dueling)
-    params = network.init(key)
-    assert network.apply(params, jnp.zeros((5, 2))).shape == (5, 3)
-    atoms = q_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), num_atoms=7, dueling=dueling)
-    assert atoms.apply(atoms.init(key), jnp.zeros((5, 2))).shape == (5, 3, 7)
-    sizes = sum(leaf.size for leaf in jax.tree.leaves(params))
-    plain = (2 * 8 + 8) + (8 * 6 + 6) + (6 * 3 + 3)
-    assert sizes == (plain + (8 * 6 + 6) + (6 + 1) if dueling else plain)
-
-
 def test_vmapped_seeds_equal_solo_runs():
     config = small(rollout_length=2, num_gradient_steps=2, hidden_sizes=(16,), learning_rate=1e-3)
     train = make_train(dqn, make("CartPole-v1"), config, total_timesteps=8 * 12)
@@ -197,19 +81,6 @@ def test_vmapped_seeds_equal_solo_runs():
     assert int(alone.agent.num_gradient_steps) == 10
     for one, many in zip(jax.tree.leaves(alone.agent), jax.tree.leaves(together.agent), strict=True):
         assert np.allclose(one, many[1], atol=1e-5)
-
-
-def test_one_program_serves_vmapped_settings():
-    env = make("CartPole-v1")
-
-    def final_loss(learning_rate, epsilon_end):
-        config = small(hidden_sizes=(8,), learning_rate=learning_rate, epsilon_end=epsilon_end)
-        trainer = make_trainer(dqn, env, config)
-        _, metrics = jax.lax.scan(lambda s, _: trainer.step(s), trainer.init(jax.random.key(0)), None, 6)
-        return metrics["loss"][-1]
-
-    losses = jax.jit(jax.vmap(final_loss))(jnp.array([0.0001, 0.01]), jnp.array([0.1, 0.1]))
-    assert losses.shape == (2,) and float(losses[0]) != float(losses[1])
 
 
 @pytest.mark.parametrize(

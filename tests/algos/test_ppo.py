@@ -41,7 +41,7 @@ def table(space, head, config):
     policy = lambda params, observation: Categorical(params["logits"][at(observation)])
     return ActorCritic(
         init=lambda key: jax.tree.map(jnp.asarray, PARAMS),
-        begin=lambda num_envs: (),
+        initial_carry=lambda num_envs: (),
         policy=lambda params, carry, observation: (policy(params, observation), ()),
         value=lambda params, carry, observation: params["value"][at(observation)],
         unroll=lambda params, carry, o, done: (policy(params, o), params["value"][at(o)], ()),

@@ -7,69 +7,19 @@ import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from purerl import make, make_train
 from purerl.algos.r2d2 import R2D2Config, network, r2d2
 from purerl.errors import InputError
-from purerl.functional.q_targets import bootstraps, rescale, unscale
-from purerl.replay.sequences import Sequences, SequenceSizes, nbytes, sequences
+from purerl.replay.sequences import Sequences
 from purerl.replay.uniform import Replay
-from purerl.spaces import Box, Discrete
-from purerl.types import EnvironmentSpec, Rollout
+from tests.helpers.numbered import SPEC, rollout
+from tests.helpers.slow_targets import slow_targets
 
-SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3))
 SIZES = {"num_envs": 2, "rollout_length": 4, "burn_in": 4, "sequence_length": 8, "batch_size": 3, "n_step": 3}
+
+
 SMALL = {**SIZES, "replay_capacity": 64, "learning_starts": 64, "hidden_sizes": (5,), "rnn_size": 6}
-
-
-def h(x, epsilon=1e-3):
-    return np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + epsilon * x
-
-
-def h_inverse(x, epsilon=1e-3):
-    return np.sign(x) * (((np.sqrt(1 + 4 * epsilon * (np.abs(x) + 1 + epsilon)) - 1) / (2 * epsilon)) ** 2 - 1)
-
-
-def test_rescaling_and_its_inverse():
-    x = np.concatenate([np.linspace(-5, 5, 101), [-3000.0, 1e-4, 250.0, 1e5]])
-    assert np.allclose(rescale(jnp.asarray(x, jnp.float32)), h(x), rtol=1e-5, atol=1e-6)
-    assert np.allclose(unscale(jnp.asarray(h(x), jnp.float32)), x, rtol=1e-4, atol=1e-4)
-    assert np.allclose(h_inverse(h(x)), x, rtol=1e-6)
-
-
-def slow_targets(reward, terminated, truncated, values, discount, n_step):
-    """y_t = h(R + discount^m h^-1(values_{t+m})) step by step, None after the first ending; values [L + 1]."""
-    y = []
-    for t in range(len(reward)):
-        total, factor, at = 0.0, 1.0, t
-        for _ in range(n_step):
-            total += factor * reward[at]
-            factor *= discount
-            at += 1
-            if at == len(reward) or terminated[at - 1] or truncated[at - 1]:
-                break
-        over = terminated[at - 1]
-        y.append(h(total + (0.0 if over else factor * h_inverse(values[at]))))
-        if terminated[t] or truncated[t]:
-            return y
-    return y
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.integers(0, 2**31), st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=6, max_size=6))
-def test_n_step_targets_equal_a_loop(seed, ends):
-    rng = np.random.default_rng(seed)
-    reward, values = rng.normal(size=6).astype(np.float32), rng.normal(size=7).astype(np.float32)
-    terminated, truncated = np.array(ends) == 1, np.array(ends) == 2
-    column = lambda x: jnp.asarray(x)[:, None]
-    parts = bootstraps(column(reward), column(terminated), column(terminated | truncated), 0.9, 3)
-    value = unscale(jnp.take_along_axis(column(values), parts.at, axis=0))
-    y = np.asarray(rescale(parts.reward + parts.discount * value))[:, 0]
-    expected = slow_targets(reward, terminated, truncated, values, 0.9, 3)
-    assert np.asarray(parts.valid)[:, 0].tolist() == [t < len(expected) for t in range(6)]
-    assert np.allclose(y[: len(expected)], expected, atol=1e-4)
 
 
 def drawn(seed, ends, num=1):
@@ -87,28 +37,6 @@ def drawn(seed, ends, num=1):
         (normal(num, 6), normal(num, 6)),
         jnp.asarray(rng.uniform(0.2, 1.0, num), jnp.float32),
         jnp.zeros(num, jnp.int32),
-    )
-
-
-def rollout(length=4, num_envs=2, start=0, ends=None):
-    number = start + np.arange(length * num_envs, dtype=np.float32).reshape(length, num_envs)
-    ends = np.zeros((length, num_envs), int) if ends is None else ends
-    pair = lambda x: jnp.asarray(np.stack([x, -x], axis=-1))
-    seen = {
-        "taken": jnp.zeros((length, num_envs)),
-        "best": jnp.zeros((length, num_envs)),
-        "td_error": jnp.asarray(number),
-    }
-    carry = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))
-    return Rollout(
-        pair(number),
-        jnp.asarray(number % 3, jnp.int32),
-        jnp.asarray(number),
-        jnp.asarray(ends == 1),
-        jnp.asarray(ends == 2),
-        pair(number + 0.5),
-        seen,
-        carry,
     )
 
 
@@ -209,57 +137,6 @@ def test_no_gradient_through_the_burn_in():
         assert np.allclose(one, other, atol=1e-6)
     pairs = zip(jax.tree.leaves(after.params), jax.tree.leaves(agent.params), strict=True)
     assert not all(np.allclose(new, old) for new, old in pairs)
-
-
-def test_sequences_are_what_was_added():
-    """Chunks of one environment stay in order over the ring's end, with the memory that the first began with."""
-    sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=4, train=8)
-    carry = (jnp.zeros((2, 6)), jnp.zeros((2, 6)))
-    held = sequences(SPEC, sizes, carry, 10)
-    state = held.init()
-    add = jax.jit(held.add)
-    assert sizes.num_chunks == 5
-    assert nbytes(SPEC, sizes, carry) == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
-    for i in range(9):
-        ends = np.zeros((4, 2), int)
-        ends[2, 1] = 2 if i % 2 else 0
-        state = add(state, rollout(start=100 * i, ends=ends))
-        starts = np.flatnonzero(np.asarray(state.tree.levels[-1]))
-        assert len(starts) == 2 * max(0, min(i + 1, 5) - 2)
-        if not len(starts):
-            continue
-        batch = held.sample(state, jax.random.key(i))
-        assert set(np.asarray(batch.place)) <= set(starts)
-        for n in range(10):
-            first = int(batch.reward[0, n]) // 100
-            env = int(batch.place[n]) % 2
-            expected = np.concatenate([100 * (first + c) + 2 * np.arange(4) + env for c in range(3)])
-            assert batch.reward[:, n].tolist() == expected.tolist()
-            assert batch.observation[:, n, 0].tolist() == expected.tolist()
-            assert float(batch.carry[0][n, 0]) == 100 * first
-            cut = [env == 1 and (first + c) % 2 == 1 for c in range(3)]
-            after = [100 * (first + c) + 2 * (2 if cut[c] else 3) + env + 0.5 for c in range(3)]
-            assert batch.successor[:, n, 0].tolist() == after
-            assert batch.truncated[:, n].reshape(3, 4)[:, 2].tolist() == cut
-
-
-def test_priorities_of_sequences_by_hand():
-    """First from the recorded errors of the trained chunks, then as updated."""
-    sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=2, train=4)
-    one = (jnp.zeros((1, 6)), jnp.zeros((1, 6)))
-    held = sequences(SPEC, sizes, one, 4, exponent=1.0)
-    state = held.init()
-    for i in range(4):
-        state = held.add(state, rollout(2, 1, start=10 * i))
-    leaves = np.asarray(state.tree.levels[-1])
-    first = 0.9 * 21 + 0.1 * np.mean([10, 11, 20, 21])
-    second = 0.9 * 31 + 0.1 * np.mean([20, 21, 30, 31])
-    assert np.allclose(leaves[:4], [first, second, 0, 0], rtol=1e-5)
-    batch = held.sample(state, jax.random.key(0))
-    weight = np.where(np.asarray(batch.place) == 0, 1.0, (second / first) ** -0.6)
-    assert np.allclose(batch.weight, weight / weight.max(), rtol=1e-5)
-    state = held.update(state, batch, jnp.full(4, 7.0))
-    assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.place)], 7.0)
 
 
 def test_vmapped_seeds_equal_solo_runs():

@@ -1,40 +1,15 @@
 """The command line as a user meets it: real processes that are really killed, and bad input told in one line."""
 
-import os
-import random
 import re
-import signal
 import subprocess
 import sys
-import time
 
 import jax.numpy as jnp
 import pytest
 
-from purerl.commands import cli
 from purerl.envs.classic.cartpole import CartPole
 from purerl.types import pytree
-from tests.run.test_run import assert_same_run, rows
-
-ENVIRONMENT = {
-    "PPO": "ppo CartPole-v1 --num-envs 4 --rollout-length 32 --hidden-sizes 16,16 --num-minibatches 2",
-    "DQN": "dqn CartPole-v1 --num-envs 4 --hidden-sizes 16,16",
-}
-
-
-def command(*words):
-    return [sys.executable, "-m", "purerl.cli", *words]
-
-
-def purerl(*words, cwd=None, env=None):
-    return subprocess.run(command(*words), capture_output=True, text=True, cwd=cwd, env=env, timeout=250)
-
-
-def told(capsys, *words):
-    """Run in this process; return (exit code, what was printed to stderr)."""
-    with pytest.raises(SystemExit) as caught:
-        cli.main(list(words))
-    return caught.value.code, capsys.readouterr().err
+from tests.helpers.cli import purerl, told
 
 
 def test_help_needs_no_jax():
@@ -57,20 +32,9 @@ def test_help_needs_no_jax():
     assert "Schulman" in done.stdout
 
 
-def test_help_of_an_algorithm_lists_every_field(capsys):
-    from purerl.algos.ppo import PPOConfig
-
-    with pytest.raises(SystemExit):
-        cli.main(["train", "ppo", "--help"])
-    out = " ".join(capsys.readouterr().out.split())
-    for name, field in PPOConfig.__dataclass_fields__.items():
-        assert f"--{name.replace('_', '-')} " in out
-        assert field.metadata["doc"] in out
-    assert "discount of future rewards, per step [number; default 0.99]" in out
-    assert "tanh | relu" in out
-
-
 CARTPOLE = ("train", "ppo", "CartPole-v1")
+
+
 BAD = [
     (("train",), "no algorithm given"),
     (("train", "ppo"), "no environment given"),
@@ -78,9 +42,9 @@ BAD = [
     (("train", "ppo", "CartPol-v1"), "unknown environment 'CartPol-v1': did you mean 'CartPole-v1'"),
     (("train", "ppo", "nowhere/CartPole-v1"), "unknown suite 'nowhere'"),
     (("train", "ppo", "no_such_module:Thing"), "no module 'no_such_module'"),
-    (("train", "ppo", "test_cli:Nothing"), "unknown name in test_cli 'Nothing'"),
-    (("train", "ppo", "test_cli:WrongReward"), "reward is int32[]; it must be float32[]"),
-    (("train", "ppo", "test_cli:Crashes"), "Crashes.step(key, state, action) fails: ZeroDivisionError"),
+    (("train", "ppo", "tests.commands.test_cli:Nothing"), "unknown name in tests.commands.test_cli 'Nothing'"),
+    (("train", "ppo", "tests.commands.test_cli:WrongReward"), "reward is int32[]; it must be float32[]"),
+    (("train", "ppo", "tests.commands.test_cli:Crashes"), "Crashes.step(key, state, action) fails: ZeroDivisionError"),
     ((*CARTPOLE, "--learning-rat", "1"), "No such option '--learning-rat'"),
     ((*CARTPOLE, "--learning-rate"), "requires an argument"),
     ((*CARTPOLE, "--learning-rate", "fast"), "learning_rate is 'fast'; it must be: number"),
@@ -150,55 +114,6 @@ def test_a_mistake_in_a_real_process(tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("purerl: error: unknown environment 'CartPole-v0': did you mean 'CartPole-v1'?")
     assert done.stderr.count("\n") == 1
-
-
-def wait_for_checkpoint(process, folder):
-    while process.poll() is None and not any((folder / "checkpoints").glob("[0-9]*[0-9]")):
-        time.sleep(0.01)
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.parametrize(
-    ("algorithm", "seeds", "strikes"),
-    [
-        ("PPO", 3, (signal.SIGKILL, signal.SIGINT)),
-        ("DQN", 2, (signal.SIGKILL,)),
-        pytest.param("PPO", 1, (signal.SIGKILL,), marks=pytest.mark.slow),
-        pytest.param("DQN", 1, (signal.SIGKILL, signal.SIGKILL), marks=pytest.mark.slow),
-    ],
-)
-def test_killed_at_random_moments_and_resumed(tmp_path, algorithm, seeds, strikes):
-    """Killed, resumed, and again, then to the end: the same bits as a run that nothing happened to."""
-    steps = "240000" if algorithm == "PPO" else "40000"
-    words = ["train", *ENVIRONMENT[algorithm].split(), "--seeds", str(seeds), "--total-timesteps", steps,
-             "--eval-episodes", "32", "--evaluations", "3", "--checkpoint-interval", "0.05", "--plain"]  # fmt: skip
-    reference, folder = tmp_path / "reference", tmp_path / "killed"
-    env = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
-    whole = purerl(*words, "--out", str(reference), env=env)
-    assert whole.returncode == 0, whole.stderr
-    chance = random.Random()
-    process = subprocess.Popen(command(*words, "--out", str(folder)), stdout=subprocess.PIPE, text=True, env=env)
-    for struck, number in enumerate(strikes):
-        before = len(rows(folder)) if (folder / "metrics.csv").exists() else 0
-        wait_for_checkpoint(process, folder)
-        while process.poll() is None and len((folder / "metrics.csv").read_text().splitlines()) - 1 <= before:
-            time.sleep(0.01)  # training, not starting
-        time.sleep(chance.uniform(0, 0.2))
-        process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
-        if process.returncode == 0 and struck:  # a fast machine came to the end before the second strike
-            break
-        assert process.returncode in (-number, 130), "it came to its end before it was killed"
-        if number == signal.SIGINT:
-            assert f"purerl train --resume {folder}" in out
-        process = subprocess.Popen(
-            command("train", "--resume", str(folder), "--plain"), stdout=subprocess.PIPE, text=True, env=env
-        )
-    else:
-        out, _ = process.communicate(timeout=250)
-    assert process.returncode == 0, out
-    assert_same_run(reference, folder)
-    assert not list((folder / "checkpoints").glob("*tmp*"))
 
 
 @pytree

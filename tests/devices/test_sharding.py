@@ -7,12 +7,13 @@ import pytest
 
 from purerl.devices import selection
 from purerl.devices.sharding import lanes, make_mesh, pad, place, sharding
-from purerl.errors import InputError
 from purerl.run import program
 from purerl.run.config import settings
 from purerl.run.plan import make_plan
 
 TINY = {"num_envs": 4, "rollout_length": 8, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
+
+
 FLAGS = TINY | {"total_timesteps": 32 * 10, "normalize_observation": True, "normalize_reward": True}
 
 
@@ -141,26 +142,3 @@ def test_meshes():
     assert dict(selection.choose("auto", (), 5, 4).shape) == {"trial": 1, "seed": 2, "data": 1}
     assert dict(selection.choose("auto", (), 1, 4).shape) == {"trial": 1, "seed": 1, "data": 1}
     assert dict(selection.choose("auto", ("data=2",), 1, 4).shape) == {"trial": 1, "seed": 1, "data": 2}
-
-
-@pytest.mark.parametrize(
-    ("given", "mesh", "message"),
-    [
-        (3, (), "3 devices are asked for; there are 2 (cpu)"),
-        (0, (), "devices is 0; it must be auto or an integer, at least 1"),
-        ("many", (), "devices is many; it must be auto or an integer, at least 1"),
-        ("auto", ("dat=2",), "unknown mesh axis 'dat': did you mean 'data'? allowed: data, seed, trial"),
-        ("auto", ("data=x",), "mesh is 'data=x'; it must be sizes of axes, such as seed=4 or data=2,seed=4"),
-        (2, ("seed=1",), "the mesh 1 does not fill 2 devices"),
-        ("auto", ("trial=2",), "the mesh axis trial is for sweeps; a run has seed and data"),
-    ],
-)
-def test_devices_that_cannot_be(given, mesh, message):
-    with pytest.raises(InputError) as caught:
-        selection.choose(given, mesh, 1 if given == "auto" else 4, 4)
-    assert str(caught.value) == message
-
-
-def test_environments_that_cannot_be_split():
-    with pytest.raises(InputError, match="num_envs 3 is not a multiple of the mesh axis data=2"):
-        selection.choose(2, ("data=2",), 1, 3)

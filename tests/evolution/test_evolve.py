@@ -28,6 +28,8 @@ SMALL = {
     "hidden_sizes": (8,),
     "total_timesteps": 256,
 }
+
+
 FLAGS = [
     "--tasks", "CartPole-v1", "--population", "4", "--num-envs", "4", "--rollout-length", "16",
     "--num-minibatches", "2", "--num-epochs", "2", "--hidden-sizes", "8,", "--total-timesteps", "256",
@@ -132,33 +134,3 @@ def test_from_python(tmp_path):
     assert again.exit_code == 0 and "is complete: 2 generations" in again.output
     with pytest.raises(InputError, match="holds another evolution: it has 'generations = 2' where this one has"):
         evolve(start, Plug(ppo, "objective"), tasks, **settings | {"generations": 3, "resume": True})
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["evolve"], "no objective given"),
-        (["evolve", "lpoo"], "unknown objective 'lpoo': did you mean 'lpo'?"),
-        (["evolve", "dpo", "--tasks", "CartPole-v1,Pendulum-v1"], "tasks must have actions of one kind"),
-        (["evolve", "dpo", "--population", "5"], "antithetic sampling draws pairs: take 6"),
-        (
-            ["evolve", "dpo", "--env.gravityy", "3:5"],
-            "unknown parameter of CartPole-v1 'gravityy': did you mean 'gravity'?",
-        ),
-        (["evolve", "dpo", "--strategy", "snees"], "unknown strategy 'snees'"),
-        (["evolve", "--resume", "nowhere"], "there is no evolution in nowhere"),
-        (["meta-evaluate", "nowhere"], "there is no evolution in nowhere"),
-    ],
-)
-def test_bad_input_is_one_line(arguments, message):
-    with pytest.raises(InputError) as caught:
-        CliRunner().invoke(cli, arguments, catch_exceptions=False, standalone_mode=False)
-    assert message in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_drawn_parameters_are_kept_in_the_folder():
-    plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4), SMALL, {"gravity": "5:15", "force": 8.0})
-    assert 'gravity = "5.0:15.0"' in plan.text and "force = 8.0" in plan.text
-    redraw = plan.tasks[0].redraw
-    drawn = [float(redraw(jax.random.key(i), plan.tasks[0].env).gravity) for i in range(5)]
-    assert all(5 <= x <= 15 for x in drawn) and len(set(drawn)) == 5

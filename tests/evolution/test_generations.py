@@ -9,23 +9,16 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import purerl
-from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.evolution.generations import _wins, flatten, make_evolution
-from purerl.evolution.inner_loop import Plug, Task, in_chunks, lifetimes, score
+from purerl.evolution.inner_loop import Task
 from purerl.evolution.strategies import OpenES
 from purerl.functional.drifts import DPO, LPO, ClipDrift
 from purerl.functional.objectives import Clip, Drifting, Mixture, PolicyGradient
 from purerl.loop.train import make_train
+from tests.helpers.evolutions import CONFIG, ENV, LEARNER, START, TASK
 
-CONFIG = PPOConfig(
-    num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), learning_rate=0.01
-)
-ENV = purerl.make("CartPole-v1")
-TASK = Task("CartPole-v1", ENV, CONFIG, 256)
-START = Drifting(drift=LPO.from_nothing(jax.random.key(0), 4))
-LEARNER = Plug(ppo, "objective")
 STRATEGY = OpenES(population=4, start_sigma=0.5)
 
 
@@ -63,73 +56,17 @@ def test_chunks_and_devices_change_nothing(once):
         np.testing.assert_allclose(center, once[0], atol=1e-4, err_msg=str(changes))
 
 
-VECTOR, TREE = flatten(START)
-
-
-@pytest.fixture(scope="module")
-def fitness():
-    """Three candidates, one lifetime each: (candidates f32[3, n], keys [3, 1]) -> f32[3, 1], compiled once."""
-    return jax.jit(lambda candidates, keys: lifetimes(LEARNER, TASK, TREE, candidates, keys, "auc"))
-
-
-def test_common_random_numbers(fitness):
-    """Candidates that are all the same go the same way with common random numbers, and each its own with fresh ones."""
-    same = jnp.broadcast_to(VECTOR, (3, VECTOR.size))
-    common = jnp.broadcast_to(jax.random.split(jax.random.key(0), 1), (3, 1))
-    assert np.ptp(fitness(same, common)) == 0.0
-    assert np.ptp(fitness(same, jax.random.split(jax.random.key(0), (3, 1)))) > 0.0
-
-
-def test_a_diverged_candidate_is_nan(fitness):
-    candidates = jnp.broadcast_to(VECTOR, (3, VECTOR.size)).at[1].set(jnp.nan)
-    found = fitness(candidates, jax.random.split(jax.random.key(0), (3, 1)))
-    np.testing.assert_array_equal(np.isnan(found[:, 0]), [False, True, False])
-
-
-def test_in_chunks_is_a_map(key):
-    members = jnp.arange(7.0), jax.random.split(key, 7)
-    function = lambda x, k: x + jax.random.uniform(k)
-    expected = jax.vmap(function)(*members)
-    for chunk in (None, 1, 2, 3, 7, 100):
-        np.testing.assert_allclose(in_chunks(function, members, chunk), expected, rtol=1e-6)
-    np.testing.assert_allclose(
-        jax.jit(lambda *m: in_chunks(function, m, 2, make_mesh(2)))(*members), expected, rtol=1e-6
-    )
-
-
-def test_score_by_hand():
-    class State:
-        class vector:
-            class statistics:
-                @staticmethod
-                def summary():
-                    return {"episode_return": 0}
-
-    nan = jnp.nan
-    returns = jnp.array([nan, 10.0, nan, 20.0, nan])
-    metrics = {"episode_return": returns, "policy_loss": jnp.arange(5.0)}
-    assert float(score(State, metrics, "auc")) == (10 + 10 + 10 + 20 + 20) / 5
-    assert float(score(State, metrics, "final")) == 20.0
-    assert np.isnan(score(State, metrics | {"policy_loss": jnp.array([0, 0, 0, 0, nan])}, "auc"))
-    assert np.isnan(score(State, metrics | {"episode_return": jnp.full(5, nan)}, "auc"))
-
-
 def test_wins_by_hand():
     scores = jnp.array([[[1.0, 5.0], [2.0, jnp.nan], [3.0, 4.0], [2.0, 0.0]]])  # pairs (0, 2) and (1, 3)
     np.testing.assert_allclose(_wins(scores), [0.0, -0.5, 0.0, 0.5])
 
 
-def test_environment_fields_are_drawn_for_each_training():
-    hard = Task(
-        "CartPole-v1", ENV, CONFIG, 256, lambda key, env: dataclasses.replace(env, angle_limit=jnp.float32(1e-4))
-    )
-    keys = jax.random.split(jax.random.key(0), (1, 1))
-    found = jax.jit(lambda: lifetimes(LEARNER, hard, TREE, VECTOR[None], keys, "auc"))()
-    assert float(found[0, 0]) < 3.0  # the pole is never upright for long
-
-
 LEARNED = jax.tree.map(lambda x: x + 0.3, LPO.at_ppo(jax.random.key(1), 4))
+
+
 MEMBERS = (Clip(), Drifting(drift=DPO()), Drifting(drift=LEARNED), Drifting(drift=ClipDrift()))
+
+
 BOLD = dataclasses.replace(CONFIG, learning_rate=0.1, anneal_learning_rate=False, num_epochs=4)  # the ratio moves
 
 

@@ -1,23 +1,18 @@
 """Comparing a learned objective with its rivals: the numbers by hand, and the whole on tiny trainings."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import purerl
-from purerl.algo_parts.update_rules import LPG
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
-from purerl.evolution.distill import distill
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.inner_loop import Plug, Task
 from purerl.evolution.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
 from purerl.evolution.plan import EvolveOptions, EvolvePlan, choose_mesh
-from purerl.evolution.plot import ADVANTAGE, LOG_RATIO, objective_of, surface
 from purerl.evolution.strategies import OpenES
-from purerl.functional.drifts import DPO, LPO, SquaredDrift
-from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting
+from purerl.functional.drifts import DPO
+from purerl.functional.objectives import Drifting
 
 CONFIG = PPOConfig(
     num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=1, hidden_sizes=(8,), learning_rate=0.01
@@ -76,43 +71,3 @@ def test_the_whole(capsys):
     for own in found.scores.values():
         np.testing.assert_allclose(own["learned"], np.tile(own["DPO"], 2), rtol=1e-4)
         assert own["tuned PPO"].shape == own["PPO"].shape == (3,)
-
-
-def test_distilling_recovers_dpo_from_samples():
-    form = distill(Drifting(drift=DPO()))
-    assert (form.good_terms, form.bad_terms) == (("tanh u",), ("tanh v",))
-    np.testing.assert_allclose(form.good, [[1.0, 2.0]], rtol=1e-3)
-    np.testing.assert_allclose(form.bad, [[1.0, 0.6]], rtol=1e-3)
-    assert form.error < 1e-3 and "relu(u - 2 tanh(u / 2)), u = (r - 1) A" in form.text()
-    points = LOG_RATIO, np.full_like(LOG_RATIO, -1.5)
-    np.testing.assert_allclose(form(*points, {}), DPO()(*points, {}), atol=1e-4)
-
-
-def test_distilling_says_how_wrong_it_is():
-    drift = LPO.at_ppo(jax.random.key(0), 8)
-    wild = Drifting(drift=jax.tree.map(lambda x: x + 0.5 * jax.random.normal(jax.random.key(1), x.shape), drift))
-    form = distill(wild)
-    grid = [
-        x.reshape(-1)
-        for x in np.meshgrid(np.linspace(-1, 1, 81, dtype=np.float32), np.linspace(-3, 3, 60, dtype=np.float32))
-    ]
-    truth = np.asarray(wild.drift(*grid, {}))
-    np.testing.assert_allclose(
-        form.error, np.sqrt(np.mean((np.asarray(form(*grid, {})) - truth) ** 2) / np.mean(truth**2)), rtol=1e-2
-    )
-    assert form.error > 0.01
-
-
-def test_surfaces_are_drifts_and_pushes():
-    """PPO's drift and its push from the equations; SPO's push is A - |A| (r - 1) / epsilon."""
-    r, a = np.exp(LOG_RATIO.astype(np.float64))[None], ADVANTAGE.astype(np.float64)[:, None]
-    ppos = surface(Clip(epsilon=0.2))
-    np.testing.assert_allclose(ppos.drift, np.maximum((r - np.clip(r, 0.8, 1.2)) * a, 0), atol=1e-5)
-    np.testing.assert_allclose(surface(Drifting(drift=SquaredDrift())).slope, a - np.abs(a) * (r - 1) / 0.2, atol=1e-4)
-
-
-def test_what_has_an_objective():
-    assert isinstance(objective_of(ActorCriticLoss()), Clip) and isinstance(objective_of(Clip()), Clip)
-    mine = jax.tree_util.Partial(lambda weight, d, a, context: weight * d * a, jnp.float32(1.0))
-    assert objective_of(mine) is mine
-    assert objective_of(LPG.create(jax.random.key(0), 3, 4)) is None

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.util
 import threading
-import time
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +10,15 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.algos.dqn import DQNConfig, dqn
-from purerl.errors import InputError
-from purerl.host import Dressed, HostSettings, make_host_trainer
-from purerl.host.env_thread import Busy, Worker
-from purerl.host_environment import EnvironmentFailure, HostEnvironment
+from purerl.algos.dqn import DQNConfig
+from purerl.host import HostSettings, make_host_trainer
+from purerl.host_environment import EnvironmentFailure
 from purerl.types import Algorithm, Config
 from tests.host.ledger import Ledger
 
 CONFIG = Config(num_envs=3, rollout_length=8)
+
+
 REAL = [
     pytest.param(name, options, marks=pytest.mark.skipif(not importlib.util.find_spec(package), reason="not installed"))
     for name, package, options in (
@@ -119,20 +118,3 @@ def test_an_environment_that_hangs():
         run(Ledger(trouble=lambda: free.wait(300.0)), CONFIG, 1, "inside", time_limit=0.3)
     assert not free.is_set()
     free.set()
-
-
-def test_a_hanging_rollout_is_not_waited_for_longer_than_others_took():
-    free = threading.Event()
-    worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 0.2, None, Busy())
-    assert worker.call(lambda: time.sleep(0.02) or 7, "a rollout", 1000) == 7
-    with pytest.raises(EnvironmentFailure, match=r"test \(seed 0\) hangs in a rollout: no answer within [0-9.]+ s$"):
-        worker.call(lambda: free.wait(300.0), "a rollout", 1000)
-    assert not free.is_set()
-    free.set()
-    worker.close()
-
-
-def test_a_jax_environment_is_refused():
-    source = Dressed("CartPole-v1", purerl.make("CartPole-v1"), CONFIG)
-    with pytest.raises(InputError, match="inside jit its loop is the compiled one, sampler auto"):
-        make_host_trainer(dqn, source, DQNConfig(), HostSettings(mode="inside"))

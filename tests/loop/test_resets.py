@@ -17,7 +17,6 @@ from purerl.loop.vector import VectorEnvironment, vectorize
 from purerl.prng import GENERATORS, fast, renew
 from purerl.spaces import Box, Discrete
 from purerl.types import Environment, TimeStep, number, pytree
-from purerl.xla.vmap_cond import any_lane
 
 NUM_ENVS, LENGTH = 6, 60
 
@@ -170,12 +169,6 @@ def test_vmapped_runs_keep_the_branch_and_the_results(played):
     alone = jax.jit(lambda key: play(vector, key))(keys[1])
     for one, two in zip(jax.tree.leaves(alone[2]), jax.tree.leaves(together[2]), strict=True):
         np.testing.assert_array_equal(one, two[0, 1])
-
-
-def test_any_lane_sees_every_lane():
-    condition = jnp.array([[False, False], [False, True]])
-    np.testing.assert_array_equal(jax.vmap(any_lane)(condition), [True, True])
-    np.testing.assert_array_equal(jax.vmap(any_lane)(jnp.zeros((2, 2), jnp.bool_)), [False, False])
 
 
 def test_redraw_gives_each_episode_its_own_parameters():

@@ -10,7 +10,6 @@ import pytest
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.algos.value_decomposition import QMIXConfig, VDNConfig, mixer, qmix, vdn
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.coin_game import CoinGame
 from purerl.envs.games.matrix_game import MatrixGame
@@ -19,14 +18,9 @@ from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
 from purerl.loop.train import collect, make_train, make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
-from purerl.run import policies
-from purerl.run.config import RunOptions, Settings
-from purerl.spaces import Box, Dict, Discrete, Stacked
-from purerl.types import Environment, EnvironmentSpec, number, pytree
-
-SMALL = PPOConfig(num_envs=4, rollout_length=8, hidden_sizes=(8,), num_minibatches=2)
-
-WITH_STATE = Dict(spaces={name: Box(low=-1, high=1, shape=(4,)) for name in ("observation", "global_state")})
+from purerl.spaces import Dict, Stacked
+from purerl.types import Environment, number, pytree
+from tests.helpers.groups import SMALL, assembled, run
 
 
 @pytree
@@ -47,14 +41,6 @@ class Alone(Environment):
 
     observation_space = property(lambda self: Dict(spaces={"agents": Stacked(space=self.env.observation_space, n=1)}))
     action_space = property(lambda self: Dict(spaces={"agents": Stacked(space=self.env.action_space, n=1)}))
-
-
-def run(factory, env, config, updates=3):
-    trainer = make_trainer(factory, env, config)
-    state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
-    for _ in range(updates):
-        state, metrics = step(state)
-    return state, metrics
 
 
 @pytest.mark.parametrize("core", ["none", "gru"])
@@ -130,33 +116,6 @@ def test_learning_rates_of_a_group_may_be_mapped():
     assert moved("red") > 1e-4 and moved("blue") < 1e-5
 
 
-def test_a_team_learns_what_is_best_together():
-    """VDN on a game that pays both for meeting at 1, and less for meeting at 0."""
-    env = MatrixGame(row_payoff=((0.5, 0.0), (0.0, 1.0)), column_payoff=((0.5, 0.0), (0.0, 1.0)))
-    replayed = {"learning_starts": 64, "batch_size": 32, "replay_capacity": 1024, "hidden_sizes": (8,)}
-    base = VDNConfig(num_envs=8, rollout_length=8, learning_rate=1e-2, total_timesteps=64 * 80, **replayed)
-    team = Policy(algorithm=vdn, config=base, groups=("row", "column"))
-    config = policies_for(env, vdn, base, team=team)
-    _, metrics = jax.jit(make_train(multi_agent, env, config))(jax.random.key(0))
-    assert metrics["info/row_last"][-10:].mean() > 0.8 and metrics["episode_return"][-10:].mean() > 0.8
-    mixed = QMIXConfig(num_envs=4, **replayed | {"learning_starts": 8, "batch_size": 4})
-    state, metrics = run(multi_agent, Spread(), policies_for(Spread(), qmix, mixed))
-    assert jnp.isfinite(metrics["loss"]) and int(state.agent["agents"].num_gradient_steps) == 2
-    with pytest.raises(InputError, match="this one offers none"):
-        make_trainer(multi_agent, env, policies_for(env, qmix, mixed))
-    with pytest.raises(InputError, match="no groups of agents"):
-        make_trainer(vdn, CartPole(), base)
-
-
-def test_a_mixed_value_never_falls_in_an_agents():
-    spec = EnvironmentSpec(Stacked(space=WITH_STATE, n=3), Stacked(space=Discrete(n=2), n=3))
-    mix = mixer(spec, QMIXConfig())
-    params, rng = mix.init(jax.random.key(0)), np.random.default_rng(0)
-    values, state = rng.normal(size=(64, 3)).astype(np.float32), rng.normal(size=(64, 3, 4)).astype(np.float32)
-    slope = jax.grad(lambda q: mix.apply(params, q, {"global_state": state}).sum())(values)
-    assert slope.shape == (64, 3) and (slope >= 0).all() and (slope > 0).mean() > 0.9
-
-
 def test_a_centralized_critic_sees_the_global_state_and_the_policy_does_not():
     env = Spread()
     config = policies_for(env, ppo, dataclasses.replace(SMALL, centralized_critic=True))
@@ -164,41 +123,6 @@ def test_a_centralized_critic_sees_the_global_state_and_the_policy_does_not():
     params = jax.jit(trainer.init)(jax.random.key(0)).agent["agents"].params
     inputs = {name: jax.tree.leaves(params[name])[1].shape[0] for name in ("body", "critic_body")}
     assert inputs == {"body": 14, "critic_body": 14 + 42}
-
-
-def assembled(env, name="CoinGame", **groups):
-    run = Settings(algorithm="ppo", environment=name, options=RunOptions(), config=SMALL, parameters={}, groups=groups)
-    return policies.assemble(run, env)
-
-
-def test_settings_of_groups_become_policies():
-    factory, config = assembled(CoinGame(), red={"learning_rate": 1e-3, "hidden_sizes": 16})
-    assert factory is multi_agent and config.policies["red"].config.learning_rate == 1e-3
-    assert config.policies["red"].config.hidden_sizes == (16,) and config.policies["blue"].config == SMALL
-    _, config = assembled(CoinGame(), red={"policy": "blue"})
-    assert config.policies["blue"].groups == ("blue", "red") and set(config.policies) == {"blue"}
-    factory, config = assembled(CoinGame(), red={"frozen": "random"})
-    state, metrics = run(factory, CoinGame(), config, updates=1)
-    assert state.agent["red"] == () and "blue/policy_loss" in metrics and not any("red/" in name for name in metrics)
-    assert assembled(CartPole(), "CartPole-v1")[0] is ppo
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        ({"rod": {"learning_rate": 1.0}}, "unknown group of CoinGame 'rod': did you mean 'red'"),
-        ({"red": {"learning_rat": 1.0}}, "unknown setting of red 'learning_rat': did you mean 'learning_rate'"),
-        ({"red": {"num_envs": 3}}, "red.num_envs: all policies of a run share num_envs"),
-        ({"red": {"policy": "green"}}, "unknown group in red.policy 'green'"),
-        ({"red": {"policy": "blue", "learning_rate": 1.0}}, "group 'red' has the policy of 'blue'"),
-        ({"red": {"policy": "blue"}, "blue": {"policy": "red"}}, "lends its policy"),
-        ({"red": {"learning_rate": "fast"}}, "red.learning_rate is 'fast'; it must be: number"),
-        ({"red": {"frozen": "nowhere"}}, "there is no run in nowhere"),
-    ],
-)
-def test_settings_that_cannot_be(groups, message):
-    with pytest.raises(InputError, match=message.replace("(", r"\(")):
-        assembled(CoinGame(), **groups)
 
 
 def test_groups_of_a_single_agent_and_policies_that_do_not_match():

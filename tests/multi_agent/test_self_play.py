@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import math
 import shutil
 from typing import NamedTuple
 
@@ -23,7 +22,6 @@ from purerl.errors import InputError
 from purerl.loop import train
 from purerl.loop.evaluate import evaluate
 from purerl.loop.train import make_trainer
-from purerl.multi_agent import elo
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.multi_agent.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
 from purerl.run import policies, run, tournament
@@ -76,16 +74,6 @@ class Nim(Environment):
 
 
 SMALL = A2CConfig(num_envs=16, rollout_length=4, hidden_sizes=(8,), learning_rate=2e-2, total_timesteps=64 * 24)
-
-
-def test_ratings_known_by_hand():
-    """Ten wins of eleven are 400 points, 10 to 1 again 400 more; one more win each way of 11 makes that 11 to 2."""
-    won = np.array([[0, 1, 0], [10, 0, 1], [0, 10, 0]])
-    np.testing.assert_allclose(elo.ratings(won, prior=0), [1000, 1400, 1800], atol=1e-6)
-    pair = np.array([[0, 1], [10, 0]])
-    np.testing.assert_allclose(elo.ratings(pair, prior=1), [1000, 1000 + 400 * math.log10(11 / 2)], atol=1e-6)
-    never_lost = elo.ratings(np.array([[0, 0], [8, 0]]))
-    assert never_lost[1] == pytest.approx(1000 + 400 * math.log10(8.5 / 0.5))
 
 
 def test_every_self_gets_environments_on_both_sides():

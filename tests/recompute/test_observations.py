@@ -3,14 +3,13 @@
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.devices.carry import needed
+from purerl.devices.memory import needed
 from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.mountain_car import MountainCar
 from purerl.envs.particle.spread import Spread
@@ -22,8 +21,14 @@ from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.recompute import references
 
 SMALL = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)}
+
+
 TAG = TagContinuous(num_taggers=2, num_runners=5, num_neighbors=1, side=3.0, tagging_distance=0.2)
+
+
 SHARED = lambda factory, config: {"all": Policy(algorithm=factory, config=config, groups=("taggers", "runners"))}
+
+
 CASES = {
     "tag": (TAG, a2c, A2CConfig(**SMALL)),
     "tag on a grid": (TagGridWorld(num_taggers=3), ppo, PPOConfig(**SMALL, num_minibatches=2, num_epochs=1)),
@@ -91,11 +96,3 @@ def test_what_is_refused():
     with pytest.raises(InputError, match="policy 'taggers' needs observations; it is for all policies or none"):
         grid = TagGridWorld()
         make_trainer(multi_agent, grid, policies_for(grid, ppo, config, taggers=replayed))
-
-
-def test_rows_are_cut_and_joined_again(monkeypatch):
-    monkeypatch.setattr(references, "PART", 12)
-    x = jnp.arange(14.0).reshape(7, 2)
-    found = references.in_parts(lambda rows: {"twice": 2 * rows, "rows": jnp.full(rows.shape[0], rows.shape[0])}, x, 4)
-    np.testing.assert_array_equal(found["twice"], 2 * x)
-    np.testing.assert_array_equal(found["rows"], [3] * 7)

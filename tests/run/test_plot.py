@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from purerl import InputError, stats
-from purerl.run import display, metrics_csv, plot
+from purerl.run import metrics_csv, plot
 
 
 def write_run(folder, seeds, points=20, evaluate_every=5):
@@ -89,63 +89,3 @@ def test_bad_input(tmp_path):
     (folder / "metrics.csv").write_text("seed,update\n")
     with pytest.raises(InputError, match="no rows"):
         plot.plot_run(folder)
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0.4, "0.4 s"), (42.4, "42 s"), (187, "3:07"), (7391, "2:03:11"), (float("nan"), "-")]
-)
-def test_duration(seconds, text):
-    assert display.duration(seconds) == text
-
-
-def snapshot(update, returns):
-    values = np.array(returns, np.float32)
-    return display.Snapshot(update, 100, 512 * update, 51_200, 1e5, 2.0, 3.0, values, values, {"loss": 0.25})
-
-
-def test_sparkline_and_numbers():
-    assert display.sparkline([0, 1, 2, 3, 4, 5, 6, 7]) == "▁▂▃▄▅▆▇█"
-    assert display.sparkline([3.0, 3.0]) == "▁▁"
-    assert display.sparkline([]) == ""
-    assert len(display.sparkline(list(range(1000)), width=40)) == 40
-    assert [display.number(x) for x in (0.0, 1e-7, 12.34567, 123456.7, 1e9, float("nan"))] == [
-        "0", "1.00e-07", "12.35", "123,457", "1.00e+09", "-",
-    ]  # fmt: skip
-    assert display.over_seeds(np.array([np.nan, np.nan])) == "-"
-    assert display.over_seeds(np.array([1.0, np.nan, 3.0])) == "2  (1 .. 3)"
-
-
-def test_plain_lines_are_few(capsys):
-    shown = display.open_display("title", plain=True)
-    for update in range(1, 101):
-        shown.update(snapshot(update, [float("nan")] if update < 50 else [7.0]))
-    shown.close()
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "title"
-    assert 10 <= len(lines) <= 13
-    assert lines[-1].startswith("100%       51,200 steps  return 7  evaluation 7  100,000 steps/s")
-
-
-def test_the_live_panel_shows_everything(monkeypatch):
-    from rich.console import Console
-
-    live = display.Live("ppo on CartPole-v1")
-    live.close()
-    live._console = Console(width=100)
-    live.stage("compiling")
-    with live._console.capture() as captured:
-        live._console.print(live)
-    assert "compiling (0.0 s)" in captured.get()
-    live.update(snapshot(50, [2.0, 4.0]))
-    with live._console.capture() as captured:
-        live._console.print(live)
-    for text in (
-        "ppo on CartPole-v1",
-        "50%",
-        "2.0 s left",
-        "25,600 of 51,200",
-        "100,000 steps/s",
-        "3  (2 .. 4)",
-        "loss 0.25",
-    ):
-        assert text in captured.get()

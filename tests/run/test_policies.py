@@ -4,12 +4,20 @@ import jax
 import numpy as np
 import pytest
 
+from purerl.algos.ppo import ppo
 from purerl.devices.sharding import make_mesh
+from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.games.coin_game import CoinGame
+from purerl.errors import InputError
+from purerl.multi_agent.joint import multi_agent
 from purerl.run import checkpoint
 from purerl.run.config import settings
 from purerl.run.plan import make_plan, saved_progress
+from tests.helpers.groups import SMALL, assembled, run
 
 FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_reward": True, "devices": 1}
+
+
 RUN = settings(
     "a2c",
     "TagContinuous",
@@ -65,3 +73,33 @@ def test_groups_on_two_devices(alone):
 
 def _bits(x):
     return jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x
+
+
+def test_settings_of_groups_become_policies():
+    factory, config = assembled(CoinGame(), red={"learning_rate": 1e-3, "hidden_sizes": 16})
+    assert factory is multi_agent and config.policies["red"].config.learning_rate == 1e-3
+    assert config.policies["red"].config.hidden_sizes == (16,) and config.policies["blue"].config == SMALL
+    _, config = assembled(CoinGame(), red={"policy": "blue"})
+    assert config.policies["blue"].groups == ("blue", "red") and set(config.policies) == {"blue"}
+    factory, config = assembled(CoinGame(), red={"frozen": "random"})
+    state, metrics = run(factory, CoinGame(), config, updates=1)
+    assert state.agent["red"] == () and "blue/policy_loss" in metrics and not any("red/" in name for name in metrics)
+    assert assembled(CartPole(), "CartPole-v1")[0] is ppo
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [
+        ({"rod": {"learning_rate": 1.0}}, "unknown group of CoinGame 'rod': did you mean 'red'"),
+        ({"red": {"learning_rat": 1.0}}, "unknown setting of red 'learning_rat': did you mean 'learning_rate'"),
+        ({"red": {"num_envs": 3}}, "red.num_envs: all policies of a run share num_envs"),
+        ({"red": {"policy": "green"}}, "unknown group in red.policy 'green'"),
+        ({"red": {"policy": "blue", "learning_rate": 1.0}}, "group 'red' has the policy of 'blue'"),
+        ({"red": {"policy": "blue"}, "blue": {"policy": "red"}}, "lends its policy"),
+        ({"red": {"learning_rate": "fast"}}, "red.learning_rate is 'fast'; it must be: number"),
+        ({"red": {"frozen": "nowhere"}}, "there is no run in nowhere"),
+    ],
+)
+def test_settings_that_cannot_be(groups, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        assembled(CoinGame(), **groups)

@@ -1,7 +1,5 @@
 """A run's life in one process: rows, evaluations, failures, interruption."""
 
-import csv
-import json
 import os
 import signal
 
@@ -14,14 +12,19 @@ from purerl import make_trainer
 from purerl.algos.ppo import ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.loop import evaluate
-from purerl.run import checkpoint, metrics_csv, run, trained_run
+from purerl.run import checkpoint, run, trained_run
 from purerl.run.config import settings
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
 from purerl.types import number, pytree
+from tests.helpers.runs import assert_same_run, rows, untimed
 
 TINY = {"num_envs": 2, "rollout_length": 16, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
+
+
 UPDATES = 25
+
+
 FLAGS = TINY | {"total_timesteps": 32 * UPDATES, "log_interval": 4, "evaluations": 2, "eval_episodes": 40, "seeds": 2}
 
 
@@ -39,28 +42,6 @@ class Leaky(CartPole):
 
 def start(out, env="CartPole-v1", parameters=None, **flags):
     return run.start(settings("ppo", env, FLAGS | flags, parameters or {}), out, plain=True)
-
-
-def rows(folder):
-    with (folder / "metrics.csv").open() as file:
-        return [{k: v for k, v in row.items() if k != "wall_seconds"} for row in csv.DictReader(file)]
-
-
-def untimed(folder):
-    found = json.loads((folder / "summary.json").read_text())
-    timed = ("env_steps_per_second", "train_seconds", "compile_seconds", "wall_seconds")
-    return {name: value for name, value in found.items() if name not in timed}
-
-
-def parameters(folder):
-    found = trained_run.load_run(folder)
-    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(found.state.agent)]
-
-
-def assert_same_run(a, b):
-    assert rows(a) == rows(b)
-    assert untimed(a) == untimed(b)
-    assert parameters(a) == parameters(b)
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +146,7 @@ def test_interrupted_and_resumed(finished, tmp_path, monkeypatch, capsys, number
 def test_a_failed_seed_stops_and_the_others_finish(tmp_path, capsys):
     flags = {"seeds": 8, "checkpoint_interval": 0.0}
     leaky = {"chance": 8e-4}
-    assert start(tmp_path / "a", "test_run:Leaky", leaky, **flags) == 0
+    assert start(tmp_path / "a", "tests.run.test_run:Leaky", leaky, **flags) == 0
     out = capsys.readouterr().out
     summary = untimed(tmp_path / "a")
     failed = {int(seed): told for seed, told in summary["failed"].items()}
@@ -174,7 +155,7 @@ def test_a_failed_seed_stops_and_the_others_finish(tmp_path, capsys):
     final, _ = checkpoint.load(
         tmp_path / "a" / "checkpoints",
         UPDATES,
-        make_plan(settings("ppo", "test_run:Leaky", FLAGS | flags, leaky)).shapes,
+        make_plan(settings("ppo", "tests.run.test_run:Leaky", FLAGS | flags, leaky)).shapes,
     )
     for seed in range(8):
         mine = [int(row["update"]) for row in table if int(row["seed"]) == seed]
@@ -204,22 +185,3 @@ def test_resume_without_a_checkpoint_begins_again(finished, tmp_path):
     (folder / "metrics.csv").write_text((finished / "metrics.csv").read_text()[:300])  # rows that no checkpoint has
     assert run.resume(folder, plain=True) == 0
     assert_same_run(finished, folder)
-
-
-def test_log_reads_what_it_wrote(tmp_path):
-    path = tmp_path / "metrics.csv"
-    values = np.float32([0.1, 1e-30, 16777217.0, np.nan])
-    file = metrics_csv.Log(path)
-    for update, value in enumerate(values, 1):
-        row = {"seed": 0, "update": update, "env_steps": 10 * update, "wall_seconds": 0.5, "loss": value}
-        file.write([row, row | {"seed": 1}])
-    file.close()
-    np.testing.assert_array_equal(metrics_csv.read(path)["loss"].astype(np.float32), np.repeat(values, 2))
-    path.write_text(path.read_text() + "0,5,50,0.5")  # cut off in the middle
-    again = metrics_csv.Log(path, upto=2)
-    again.write([{"seed": 0, "update": 3, "env_steps": 30, "wall_seconds": 1.0, "loss": np.float32(7)}])
-    again.close()
-    assert metrics_csv.read(path)["update"].tolist() == [1, 1, 2, 2, 3]
-    x, y = metrics_csv.by_seed(metrics_csv.read(path), "loss")[0]
-    assert x.tolist() == [10, 20, 30]
-    assert y[-1] == 7

@@ -21,20 +21,25 @@ from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.functional.objectives import Clip
 from purerl.run import config, named
-from purerl.sweeps import chunks, halving, population
-from purerl.sweeps import plan as sweep_plan
+from purerl.sweeps import halving, population
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves, load_curves
 from purerl.sweeps.sweep import resume
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
+
+
 OVER = {
     "learning_rate": LogUniform(1e-4, 1e-1),
     "num_envs": [2, 4],
     "env.gravity": Uniform(8, 12),
     "discount": Uniform(0.9, 0.99),
 }
+
+
 NUMBERS = {name: OVER[name] for name in ("learning_rate", "env.gravity")}
+
+
 STEPS = 64 * 8
 
 
@@ -298,63 +303,3 @@ def check_lineage(populations):
             assert rows[generation, parent, seed]["episode_return"] > row["episode_return"]
     assert 1 <= replaced <= 5 * 2, "one of five per seed and generation, and none after the last"
     assert all(row["parent"] == row["member"] for row in rows.values() if row["generation"] == 5)
-
-
-def test_promotions():
-    """The rule on a table of scores, by hand."""
-    none = np.full((6, 2), np.nan)
-    reached, target = np.zeros(6, int), np.zeros(6, int)
-    assert halving.next_trial(none, reached, target, 3) == 0
-    reached[:3], target[:3] = 1, 1
-    scores = none.copy()
-    scores[:3, 0] = 5, 9, np.nan
-    assert halving.next_trial(scores, reached, target, 3) == 1, "one of three goes on before a new one begins"
-    target[1] = 2
-    assert halving.next_trial(scores, reached, target, 3) == 3, "the first new one"
-    reached[:], target[:] = 1, np.array([1, 2, 1, 1, 1, 1])
-    scores[:, 0] = 5, 9, np.nan, 1, 7, 8
-    assert halving.next_trial(scores, reached, target, 3) == 5, "the second best of six"
-    target[5] = 2
-    assert halving.next_trial(scores, reached, target, 3) == halving.IDLE
-    assert sweep_plan.rungs(50, 3, 3) == [6, 17, 50]
-    with pytest.raises(InputError, match="3 rungs with eta 3 need at least 9 points"):
-        sweep_plan.rungs(4, 3, 3)
-
-
-def test_exploit_and_explore():
-    scores = np.float32([3, -np.inf, 9, 1, 5, 8, 2, 7, 6, 4])
-    drawn = np.array([population.exploit(jax.random.key(i), jax.numpy.asarray(scores)) for i in range(20)])
-    worst, best = [1, 3], [2, 5]
-    kept = [i for i in range(10) if i not in worst]
-    assert (drawn[:, kept] == kept).all()
-    assert set(drawn[:, worst].ravel().tolist()) == set(best)
-    equal = population.exploit(jax.random.key(0), jax.numpy.full(10, -np.inf))
-    assert equal.tolist() == list(range(10)), "nobody is better than another"
-    value = np.full(4000, 0.01, np.float32)
-    new = np.asarray(population.explore(jax.random.key(0), value, LogUniform(1e-4, 1.0)))
-    times = np.isclose(new, 0.008) | np.isclose(new, 0.0125)
-    np.testing.assert_allclose(times.mean(), 0.75, atol=0.03)
-    np.testing.assert_allclose(np.log10(new[~times]).mean(), -2, atol=0.15)  # drawn anew over all orders of magnitude
-    edge = np.asarray(population.explore(jax.random.key(1), np.full(100, 11.9, np.float32), Uniform(8, 12)))
-    assert edge.min() >= 8 and edge.max() == 12
-
-
-def test_curves_judge_by_the_last_tenth():
-    curves = Curves.empty(np.tile(np.arange(1, 21) * 10, (2, 1)), 2)
-    curves.trained[:] = 20, 5
-    curves.episode_return[0, 0] = np.arange(20)
-    curves.episode_return[0, 1, :15] = np.arange(15)  # no episode ended since
-    curves.episode_return[1, :, :5] = [[1, 2, 3, 4, 5], [np.nan] * 5]
-    np.testing.assert_array_equal(curves.final_return(), [[18.5, 14], [5, np.nan]])
-    np.testing.assert_array_equal(curves.final_return(10), [[9, 9], [5, np.nan]])
-    curves.failed[0, 1] = True
-    np.testing.assert_array_equal(curves.final_return()[0], [18.5, np.nan])
-
-
-def test_memory_of_a_program():
-    """A product of two matrices needs at least these and its result; a chunk on a CPU is not larger than it serves."""
-    shape = jax.ShapeDtypeStruct((256, 256), np.float32)
-    compiled = jax.jit(lambda x, y: x @ y).lower(shape, shape).compile()
-    assert 3 * 256 * 256 * 4 <= memory.needed(compiled) < 10 * 256 * 256 * 4
-    assert 2**20 < memory.free() < 2**45
-    assert chunks.LANES >= 8

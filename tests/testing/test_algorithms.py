@@ -1,80 +1,12 @@
 """The suite finds each fault: a small sound algorithm, broken in one way at a time."""
 
-import dataclasses
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.networks.torsos import split_mask
 from purerl.testing import check_algorithm
-from purerl.testing.probes import LADDER
-from purerl.types import Algorithm, Config, number, pytree, static
-
-
-@pytree
-class LinearConfig(Config):
-    learning_rate: float = number(default=0.05, above=0)
-    epsilon: float = number(default=0.3, at_least=0, at_most=1)
-    num_sweeps: int = static(default=2)
-
-
-class LinearAgent(NamedTuple):
-    weights: jax.Array  # f32[F, 2]
-    updates: jax.Array
-
-
-def linear_q(spec, config):
-    """Q-learning with a linear action value: a whole algorithm in thirty lines."""
-    inputs = sum(leaf.size for leaf in jax.tree.leaves(split_mask(spec.observation_space.struct)[0]))
-    num_actions = spec.action_space.n
-
-    def action_value(weights, observation):
-        observation, mask = split_mask(observation)
-        x = jnp.concatenate(jax.tree.leaves(observation), axis=-1)
-        return jnp.where(True if mask is None else mask, x @ weights, -jnp.inf)
-
-    def init(key):
-        return LinearAgent(0.01 * jax.random.normal(key, (inputs, num_actions)), jnp.int32(0))
-
-    def act(agent, carry, key, observation, explore):
-        values = action_value(agent.weights, observation)
-        greedy = jnp.argmax(values, axis=-1).astype(jnp.int32)
-        key_draw, key_which = jax.random.split(key)
-        drawn = jax.random.categorical(key_draw, jnp.where(jnp.isfinite(values), 0.0, -jnp.inf)).astype(jnp.int32)
-        at_random = jax.random.bernoulli(key_which, config.epsilon, greedy.shape)
-        return (jnp.where(at_random, drawn, greedy) if explore else greedy), carry, ()
-
-    def update(agent, key, rollout):
-        following = jnp.max(action_value(agent.weights, rollout.next_observation), axis=-1)
-        target = rollout.reward + config.discount * jnp.where(rollout.terminated, 0.0, following)
-
-        def loss(weights):
-            values = action_value(weights, rollout.observation)
-            chosen = jnp.take_along_axis(values, rollout.action[..., None], axis=-1)[..., 0]
-            return jnp.mean((chosen - target) ** 2)
-
-        weights = agent.weights
-        for _ in range(config.num_sweeps):
-            weights = weights - 20 * config.learning_rate * jax.grad(loss)(weights)
-        return LinearAgent(weights, agent.updates + 1), {"loss": loss(weights)}
-
-    return Algorithm(init, lambda num_envs: (), act, update)
-
-
-CONFIG = LinearConfig(num_envs=8, rollout_length=8, total_timesteps=25_600, discount=0.9, reset_policy="always")
-
-
-def broken(change):
-    """Return the algorithm after `change(algo, spec, config) -> Algorithm`."""
-
-    def faulty(spec, config):
-        return change(linear_q(spec, config), spec, config)
-
-    return faulty
+from tests.helpers.linear import CONFIG, LinearConfig, broken, linear_q
 
 
 def with_agent(change):
@@ -165,64 +97,6 @@ def test_a_number_that_decides_the_program_is_named():
         check_algorithm(linear_q, config, learn=False)
 
 
-FAULTS = {  # fault -> the probe that finds it
-    "rewards of other environments": "action",
-    "blind": "observation",
-    "no bootstrapping": "delay",
-    "no discount": "discount",
-    "endings taken as time limits": "ending",
-    "time limits taken as endings": "time limit",
-    "successors from the next episode": "time limit",
-}
-
-
-@pytree
-class FaultyConfig(LinearConfig):
-    fault: int = number(default=-1)  # a number, so that one compiled program has them all
-
-
-def faulty_q(spec, config):
-    """`linear_q` on rollouts or with a discount that one of the faults has spoilt."""
-
-    def has(fault):
-        return config.fault == list(FAULTS).index(fault)
-
-    discount = jnp.where(has("no discount"), 0.95, jnp.where(has("no bootstrapping"), 0.0, config.discount))
-    algo = linear_q(spec, dataclasses.replace(config, discount=discount))
-
-    def update(agent, key, rollout):
-        seen, after = rollout.observation, rollout.next_observation
-        blurred = jnp.broadcast_to(jnp.mean(seen, axis=-1, keepdims=True), seen.shape)
-        shown = jnp.concatenate([seen[1:], after[-1:]])
-        terminated = jnp.where(has("endings taken as time limits"), False, rollout.terminated)
-        rollout = rollout._replace(
-            reward=jnp.where(has("rewards of other environments"), jnp.roll(rollout.reward, 1, 1), rollout.reward),
-            observation=jnp.where(has("blind"), blurred, seen),
-            next_observation=jnp.where(has("successors from the next episode"), shown, after),
-            terminated=jnp.where(has("time limits taken as endings"), rollout.done, terminated),
-        )
-        return algo.update(agent, key, rollout)
-
-    return algo._replace(update=update)
-
-
-FAULTY = FaultyConfig(num_envs=8, rollout_length=8, total_timesteps=25_600, discount=0.9, reset_policy="always")
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_faults_fail_their_probe(fault):
-    config = dataclasses.replace(FAULTY, fault=list(FAULTS).index(fault))
-    with pytest.raises(InputError, match=f"faulty_q with discrete actions does not learn the probe '{FAULTS[fault]}'"):
-        check_algorithm(faulty_q, config, contract=False)
-
-
-def test_without_a_fault_all_probes_are_learned():
-    report = check_algorithm(faulty_q, FAULTY, contract=False)
-    names = [check.name for check in report.checks]
-    assert names == [f"learns the probe '{rung.name}'" for rung in LADDER if not rung.recurrent]
-    assert {check.detail for check in report.checks} == {"3 of 3 seeds"}
-
-
 def test_a_sound_algorithm_keeps_the_contract():
     report = check_algorithm(linear_q, CONFIG, learn=False)
     names = [check.name for check in report.checks]
@@ -230,29 +104,3 @@ def test_a_sound_algorithm_keeps_the_contract():
     assert {"resumed equals uninterrupted, to the bit", "illegal actions are never chosen"} <= set(names)
     settings = next(check for check in report.checks if "one trace" in check.name)
     assert settings.detail == "in one update no effect of total_timesteps"
-
-
-def test_forgetting_fails_the_memory_probe():
-    """An algorithm that carries a memory but never looks at it."""
-    forgetful = broken(lambda a, s, c: a._replace(initial_carry=lambda num_envs: jnp.zeros((num_envs, 1))))
-    with pytest.raises(InputError, match="does not learn the probe 'memory'"):
-        check_algorithm(forgetful, CONFIG, contract=False, num_seeds=1)
-
-
-def test_best_choices_of_the_probes_by_hand():
-    expected = {  # state -> (the better choice, by how much)
-        "action": {0: (1, 1.0)},
-        "observation": {0: (0, 1.0), 1: (1, 1.0)},
-        "delay": {0: (1, 0.9 - 0.4)},
-        "discount": {0: (0, 0.75 - 0.5)},
-        "ending": {0: (1, 0.9 - 0.6)},
-        "time limit": {0: (1, 0.9 - 0.4)},
-        "memory": {2: (0, 2.0), 3: (1, 2.0)},
-        "memory reset": {2: (0, 2.0), 3: (1, 2.0)},
-    }
-    assert set(expected) == {rung.name for rung in LADDER}
-    for rung in LADDER:
-        best, gap = rung.best()
-        for state, (choice, by) in expected[rung.name].items():
-            assert best[state] == choice
-            np.testing.assert_allclose(gap[state], by, rtol=1e-6)

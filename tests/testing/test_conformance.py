@@ -6,57 +6,12 @@ import pytest
 
 from purerl import registry
 from purerl.testing import check_algorithm, check_environment
+from tests.helpers.small import small
 
-# Small and quick settings, for whatever field an algorithm has.
-SMALL = {
-    "num_envs": 8,
-    "rollout_length": 16,
-    "total_timesteps": 16_384,
-    "discount": 0.9,
-    "hidden_sizes": (16,),
-    "rnn_size": 16,
-    "learning_rate": 3e-3,
-    "reset_policy": "always",
-}
-REPLAYING = {
-    "rollout_length": 2,
-    "batch_size": 32,
-    "replay_capacity": 2_048,
-    "learning_starts": 32,
-    "target_update_interval": 20,
-}
-# A deterministic policy needs random actions first, else it saturates where the critic has seen nothing.
-DETERMINISTIC = {"rollout_length": 64, "num_gradient_steps": 64, "learning_starts": 1024, "exploration_noise": 0.5}
-SEQUENCES = {
-    "rollout_length": 16,
-    "burn_in": 16,
-    "sequence_length": 16,
-    "learning_starts": 256,
-    "batch_size": 8,
-    "num_gradient_steps": 8,
-    "epsilon_max": 0.5,
-    "epsilon_evaluation": 0.0,
-}
-SETTINGS = {
-    "a2c": {"rollout_length": 8, "learning_rate": 1e-2},
-    "ddpg": DETERMINISTIC,
-    "impala": {"learning_rate": 1e-2},
-    "pqn": {"num_minibatches": 4},
-    "r2d2": SEQUENCES,
-    "td3": DETERMINISTIC,
-}
 WHOLE = {"dqn", "ppo", "sac"}  # one of each family; for the others all but learning is slow
 
 
 ALGORITHMS = {name: row for name, row in registry.ALGORITHMS.items() if not row.teams}  # the probes have one agent
-
-
-def small(name):
-    """Return (factory, config) of an algorithm with settings that learn the probes in seconds."""
-    factory, config_class = registry.algorithm(name)
-    fields = {field.name for field in dataclasses.fields(config_class)}
-    wanted = SMALL | (REPLAYING if "replay_capacity" in fields else {}) | SETTINGS.get(name, {})
-    return factory, config_class(**{field: value for field, value in wanted.items() if field in fields})
 
 
 def rows(names, quick):

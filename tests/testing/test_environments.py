@@ -8,43 +8,10 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.spaces import Box, Dict, Discrete
+from purerl.spaces import Box, Dict
 from purerl.testing import check_environment
-from purerl.types import Environment, TimeStep, number, pytree
-
-
-class WalkState(NamedTuple):
-    position: jax.Array
-    time: jax.Array
-
-
-@pytree
-class Walk(Environment):
-    """Walk on a line by one step a time; ends at either side."""
-
-    length: float = number(default=3.0)
-    time_limit: int | None = number(default=20)
-
-    def reset(self, key):
-        state = WalkState(jax.random.uniform(key, (), jnp.float32, -1.0, 1.0), jnp.int32(0))
-        return state, self.observe(state)
-
-    def observe(self, state):
-        return jnp.stack([state.position, jnp.float32(1)])
-
-    def step(self, key, state, action):
-        state = WalkState(state.position + 2.0 * action.astype(jnp.float32) - 1.0, state.time + 1)
-        terminated = jnp.abs(state.position) > self.length
-        truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self.observe(state), state.position, terminated, truncated, {"at": state.position})
-
-    @property
-    def observation_space(self) -> Any:
-        return Box(low=-5.0, high=5.0, shape=(2,))
-
-    @property
-    def action_space(self) -> Any:
-        return Discrete(n=2)
+from purerl.types import Environment, pytree
+from tests.helpers.walk import Walk, WalkState
 
 
 def replaced(change):
@@ -160,13 +127,6 @@ def test_a_sound_environment_passes():
     assert report.figures["bytes per observation"] == "8"
 
 
-def test_random_play_is_counted_right():
-    """Starting at |x| < 1 with steps of 1 and a bound of 0.5, every first step from |x| > 0.5 outwards ends."""
-    report = check_environment(Walk(length=0.0), num_steps=32, eager=False)
-    assert report.figures["episodes ended in random play"] == "256 in 256 steps"
-    assert report.figures["mean length of random play"] == 1.0
-
-
 def test_a_class_that_is_no_pytree():
     class Plain(Walk.__base__):
         reset, step = Walk.reset, Walk.step
@@ -213,10 +173,3 @@ def test_masks_are_respected_and_held_to():
     members["observe"] = lambda self, state: observe(self, state) | {"action_mask": jnp.zeros(2, bool)}
     with pytest.raises(InputError, match=r"observation\['action_mask'\] allowed no action"):
         check_environment(broken("Masked", members), num_steps=16, eager=False)
-
-
-def test_measuring_gives_rates():
-    figures = check_environment(Walk(), num_steps=8, eager=False, measure=True).figures
-    rates = [figures[f"steps per second, {batch} side by side"] for batch in (1, 64, 2048, 16384)]
-    assert all(rate > 1000 for rate in rates)
-    assert 0 <= figures["share of resets in the time"] <= 1

@@ -1,6 +1,5 @@
 """Pools of ours: nothing lost or doubled, bad input, jit, Gymnasium's and other libraries' use of them."""
 
-import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +10,6 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from purerl import pool
 from purerl.errors import InputError
-from purerl.pool import engine
 from purerl.spaces import Box, Discrete
 from purerl.types import Environment, TimeStep, number, pytree
 
@@ -190,118 +188,9 @@ def test_handle_with_partial_batches():
     assert result[4]["env_id"].tolist() == [1, 2] and result[1].tolist() == [7.0, 8.0]
 
 
-def test_gymnasium_vector_environment():
-    env = pool.make("CartPole-v1", env_type="vector", num_envs=3, seed=0)
-    assert isinstance(env, gymnasium.vector.VectorEnv) and env.unwrapped is env
-    assert env.observation_space == gymnasium.vector.utils.batch_space(env.single_observation_space, 3)
-    wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
-    first, _ = wrapped.reset(seed=5)
-    again, _ = wrapped.reset(seed=5)
-    np.testing.assert_array_equal(first, again)
-    assert env.observation_space.contains(first)
-    env.action_space.seed(0)
-    lengths, returns, ended_before, length = [], [], np.zeros(3, bool), np.zeros(3, int)
-    for _ in range(80):
-        _, _, terminated, truncated, info = wrapped.step(env.action_space.sample())
-        length = np.where(ended_before, 0, length + 1)
-        ended_before = terminated | truncated
-        if "episode" in info:
-            returns += info["episode"]["r"][ended_before].tolist()
-            lengths += length[ended_before].tolist()
-    assert lengths and returns == [float(n) for n in lengths]  # a reward of 1 for each step, none for a reset
-    wrapped.close()
-    assert env.closed
-
-
 def test_pictures():
     env = pool.make("CartPole-v1", num_envs=2, render_mode="rgb_array")
     env.reset()
     pictures = env.render([0, 1])
     assert pictures.dtype == np.uint8 and pictures.shape[0] == 2 and pictures.shape[-1] == 3
     assert env.render().shape == (1, *pictures.shape[1:])
-
-
-def test_a_loop_like_cleanrls():
-    """The sampling loop of CleanRL's ppo_atari_envpool.py: its bookkeeping of returns must come out right."""
-    envs = pool.make("CartPole-v1", env_type="gym", num_envs=4, seed=1)
-    envs.single_action_space, envs.single_observation_space = envs.action_space, envs.observation_space
-    assert envs.single_observation_space.shape == (4,)
-    envs.reset()
-    episode_return, finished = np.zeros(4), []
-    rng = np.random.default_rng(0)
-    for _ in range(120):
-        _, reward, terminated, truncated, info = envs.step(rng.integers(0, envs.single_action_space.n, 4))
-        episode_return += reward
-        done = terminated | truncated
-        np.testing.assert_array_equal(info["elapsed_step"], episode_return)
-        finished += episode_return[done].tolist()
-        episode_return[done] = 0
-    assert len(finished) > 8 and 15 < np.mean(finished) < 35  # CartPole at random: about 22
-
-
-def test_stable_baselines3():
-    stable_baselines3 = pytest.importorskip("stable_baselines3", reason="pip install stable-baselines3")
-    from stable_baselines3.common.vec_env import VecEnv, VecMonitor
-
-    class Adapter(VecEnv):
-        """As in EnvPool's own example for stable-baselines3."""
-
-        def __init__(self, venv):
-            self.venv = venv
-            super().__init__(venv.num_envs, venv.observation_space, venv.action_space)
-
-        def step_async(self, actions):
-            self.actions = actions
-
-        def step_wait(self):
-            observation, reward, terminated, truncated, _ = self.venv.step(self.actions)
-            done = terminated | truncated
-            infos = [{} for _ in range(self.num_envs)]
-            for i in np.flatnonzero(done):
-                infos[i] = {"terminal_observation": observation[i].copy(), "TimeLimit.truncated": bool(truncated[i])}
-                observation[i] = self.venv.reset(np.array([i]))[0][0]
-            return observation, reward, done, infos
-
-        def reset(self):
-            return self.venv.reset()[0]
-
-        def close(self):
-            self.venv.close()
-
-        def get_attr(self, attr_name, indices=None):
-            return [None] * self.num_envs
-
-        def set_attr(self, attr_name, value, indices=None):
-            raise NotImplementedError
-
-        def env_method(self, method_name, *args, indices=None, **kwargs):
-            raise NotImplementedError
-
-        def env_is_wrapped(self, wrapper_class, indices=None):
-            return [False] * self.num_envs
-
-    venv = VecMonitor(Adapter(pool.make("CartPole-v1", num_envs=4, seed=0)))
-    model = stable_baselines3.PPO("MlpPolicy", venv, n_steps=64, batch_size=64, n_epochs=2, seed=0, device="cpu")
-    model.learn(1024)
-    lengths = [episode["l"] for episode in model.ep_info_buffer]
-    assert len(lengths) > 10 and all(episode["r"] == episode["l"] for episode in model.ep_info_buffer)
-
-
-def test_numbers_of_any_dtype_come_back_from_packing():
-    values = {
-        "bool": np.array([True, False, True]),
-        "int8": np.array([-128, 0, 127], np.int8),
-        "uint16": np.array([0, 1, 2**16 - 1], np.uint16),
-        "int32": np.array([-(2**31), -1, 2**31 - 1], np.int32),
-        "uint32": np.array([0, 7, 2**32 - 1], np.uint32),
-        "float16": np.array([-6e-8, np.inf, 65504], np.float16),
-        "float32": np.array([np.nan, -0.0, 1e-40], np.float32),
-        "bfloat16": np.asarray(jnp.array([1.5, -2.0, 3e38], jnp.bfloat16)),  # is left as it is
-        "vectors": np.arange(6, dtype=np.int8).reshape(3, 2),  # likewise
-    }
-    packed = engine.pack(jax.tree.map(jnp.asarray, values))
-    assert len(packed.apart) == 2
-    found = engine.unpack(packed, values)
-    for name, value in values.items():
-        assert found[name].dtype == value.dtype and found[name].flags.writeable
-        np.testing.assert_array_equal(found[name].view(np.uint8), value.view(np.uint8), err_msg=name)

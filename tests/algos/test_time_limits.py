@@ -12,7 +12,7 @@ from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.networks.actor_critic import actor_critic
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Environment, TimeStep, number, pytree, static
-from tests.testing.test_conformance import small
+from tests.helpers.small import small
 
 DISCOUNT = 0.5  # reward 1 for ever is worth 1 / (1 - 0.5) = 2; where the task ends after each step, 1
 

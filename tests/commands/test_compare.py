@@ -1,0 +1,23 @@
+"""`purerl compare` prints who is better."""
+
+import pytest
+from click.testing import CliRunner
+
+from purerl.commands.compare import command
+from tests.helpers.compared import write_runs
+
+
+@pytest.fixture
+def runs(tmp_path):
+    return write_runs(tmp_path)
+
+
+def test_command(runs, tmp_path):
+    out = tmp_path / "c.svg"
+    names = [str(runs[name]) for name in ("bad", "good", "one")]
+    result = CliRunner(env={"COLUMNS": "140"}).invoke(command, [*names, "--out", str(out)], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert "good beats bad by 10" in result.output
+    lines = [line for line in result.output.splitlines() if "│" in line]
+    assert [line.split("│")[1].strip() for line in lines] == ["good", "bad", "one"]
+    assert "<!-- good -->" in out.read_text()

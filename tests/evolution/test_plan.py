@@ -1,0 +1,22 @@
+"""The plan of an evolution, made from options."""
+
+import jax
+
+from purerl.evolution.plan import EvolveOptions, make_plan
+
+SMALL = {
+    "num_envs": 4,
+    "rollout_length": 16,
+    "num_minibatches": 2,
+    "num_epochs": 2,
+    "hidden_sizes": (8,),
+    "total_timesteps": 256,
+}
+
+
+def test_drawn_parameters_are_kept_in_the_folder():
+    plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4), SMALL, {"gravity": "5:15", "force": 8.0})
+    assert 'gravity = "5.0:15.0"' in plan.text and "force = 8.0" in plan.text
+    redraw = plan.tasks[0].redraw
+    drawn = [float(redraw(jax.random.key(i), plan.tasks[0].env).gravity) for i in range(5)]
+    assert all(5 <= x <= 15 for x in drawn) and len(set(drawn)) == 5

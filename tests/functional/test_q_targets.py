@@ -1,0 +1,44 @@
+"""Q targets against plain loops."""
+
+import jax.numpy as jnp
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from purerl.functional.q_targets import bootstraps, chosen, huber, rescale, unscale
+from tests.helpers.slow_targets import h, h_inverse, slow_targets
+
+
+def test_huber_is_quadratic_then_linear():
+    error = np.linspace(-3, 3, 13)
+    expected = [0.5 * e * e if abs(e) <= 0.5 else 0.5 * (abs(e) - 0.25) for e in error]
+    assert np.allclose(huber(jnp.asarray(error, jnp.float32), 0.5), expected)
+    assert np.allclose(huber(jnp.asarray(error, jnp.float32), None), 0.5 * error**2)
+
+
+def test_chosen_picks_the_entries_of_the_actions():
+    values = np.random.default_rng(0).normal(size=(5, 3, 2)).astype(np.float32)
+    action = np.array([0, 2, 1, 1, 0])
+    assert np.array_equal(chosen(jnp.asarray(values), jnp.asarray(action)), values[np.arange(5), action])
+
+
+def test_rescaling_and_its_inverse():
+    x = np.concatenate([np.linspace(-5, 5, 101), [-3000.0, 1e-4, 250.0, 1e5]])
+    assert np.allclose(rescale(jnp.asarray(x, jnp.float32)), h(x), rtol=1e-5, atol=1e-6)
+    assert np.allclose(unscale(jnp.asarray(h(x), jnp.float32)), x, rtol=1e-4, atol=1e-4)
+    assert np.allclose(h_inverse(h(x)), x, rtol=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**31), st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=6, max_size=6))
+def test_n_step_targets_equal_a_loop(seed, ends):
+    rng = np.random.default_rng(seed)
+    reward, values = rng.normal(size=6).astype(np.float32), rng.normal(size=7).astype(np.float32)
+    terminated, truncated = np.array(ends) == 1, np.array(ends) == 2
+    column = lambda x: jnp.asarray(x)[:, None]
+    parts = bootstraps(column(reward), column(terminated), column(terminated | truncated), 0.9, 3)
+    value = unscale(jnp.take_along_axis(column(values), parts.at, axis=0))
+    y = np.asarray(rescale(parts.reward + parts.discount * value))[:, 0]
+    expected = slow_targets(reward, terminated, truncated, values, 0.9, 3)
+    assert np.asarray(parts.valid)[:, 0].tolist() == [t < len(expected) for t in range(6)]
+    assert np.allclose(y[: len(expected)], expected, atol=1e-4)

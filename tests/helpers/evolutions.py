@@ -1,0 +1,29 @@
+"""A small task to evolve on."""
+
+import jax
+
+import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.evolution.generations import flatten
+from purerl.evolution.inner_loop import Plug, Task
+from purerl.functional.drifts import LPO
+from purerl.functional.objectives import Drifting
+
+CONFIG = PPOConfig(
+    num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,), learning_rate=0.01
+)
+
+
+ENV = purerl.make("CartPole-v1")
+
+
+TASK = Task("CartPole-v1", ENV, CONFIG, 256)
+
+
+START = Drifting(drift=LPO.from_nothing(jax.random.key(0), 4))
+
+
+LEARNER = Plug(ppo, "objective")
+
+
+VECTOR, TREE = flatten(START)

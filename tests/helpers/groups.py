@@ -1,0 +1,23 @@
+"""Settings of groups as policies."""
+
+import jax
+
+from purerl.algos.ppo import PPOConfig
+from purerl.loop.train import make_trainer
+from purerl.run import policies
+from purerl.run.config import RunOptions, Settings
+
+SMALL = PPOConfig(num_envs=4, rollout_length=8, hidden_sizes=(8,), num_minibatches=2)
+
+
+def run(factory, env, config, updates=3):
+    trainer = make_trainer(factory, env, config)
+    state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+    for _ in range(updates):
+        state, metrics = step(state)
+    return state, metrics
+
+
+def assembled(env, name="CoinGame", **groups):
+    run = Settings(algorithm="ppo", environment=name, options=RunOptions(), config=SMALL, parameters={}, groups=groups)
+    return policies.assemble(run, env)

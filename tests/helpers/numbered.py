@@ -1,0 +1,31 @@
+"""Rollouts whose every entry is a number of its own."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3))
+
+
+def rollout(length=4, num_envs=2, start=0, ends=None):
+    number = start + np.arange(length * num_envs, dtype=np.float32).reshape(length, num_envs)
+    ends = np.zeros((length, num_envs), int) if ends is None else ends
+    pair = lambda x: jnp.asarray(np.stack([x, -x], axis=-1))
+    seen = {
+        "taken": jnp.zeros((length, num_envs)),
+        "best": jnp.zeros((length, num_envs)),
+        "td_error": jnp.asarray(number),
+    }
+    carry = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))
+    return Rollout(
+        pair(number),
+        jnp.asarray(number % 3, jnp.int32),
+        jnp.asarray(number),
+        jnp.asarray(ends == 1),
+        jnp.asarray(ends == 2),
+        pair(number + 0.5),
+        seen,
+        carry,
+    )

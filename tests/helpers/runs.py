@@ -1,0 +1,31 @@
+"""A run's folder, read for comparing it with another's."""
+
+import csv
+import json
+
+import jax
+import numpy as np
+
+from purerl.run import trained_run
+
+
+def rows(folder):
+    with (folder / "metrics.csv").open() as file:
+        return [{k: v for k, v in row.items() if k != "wall_seconds"} for row in csv.DictReader(file)]
+
+
+def untimed(folder):
+    found = json.loads((folder / "summary.json").read_text())
+    timed = ("env_steps_per_second", "train_seconds", "compile_seconds", "wall_seconds")
+    return {name: value for name, value in found.items() if name not in timed}
+
+
+def parameters(folder):
+    found = trained_run.load_run(folder)
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(found.state.agent)]
+
+
+def assert_same_run(a, b):
+    assert rows(a) == rows(b)
+    assert untimed(a) == untimed(b)
+    assert parameters(a) == parameters(b)

@@ -1,0 +1,29 @@
+"""The thread that steps environments, and how long it works."""
+
+import threading
+import time
+
+import pytest
+
+from purerl.host.env_thread import Busy, Worker
+from purerl.host_environment import EnvironmentFailure, HostEnvironment
+
+
+def test_busy_is_the_time_in_which_any_works():
+    busy, began = Busy(), time.perf_counter()
+    with busy, busy:  # two at once
+        time.sleep(0.05)
+    worked = busy.seconds
+    time.sleep(0.2)
+    assert busy.seconds == worked and 0.05 <= worked <= time.perf_counter() - began - 0.2
+
+
+def test_a_hanging_rollout_is_not_waited_for_longer_than_others_took():
+    free = threading.Event()
+    worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 0.2, None, Busy())
+    assert worker.call(lambda: time.sleep(0.02) or 7, "a rollout", 1000) == 7
+    with pytest.raises(EnvironmentFailure, match=r"test \(seed 0\) hangs in a rollout: no answer within [0-9.]+ s$"):
+        worker.call(lambda: free.wait(300.0), "a rollout", 1000)
+    assert not free.is_set()
+    free.set()
+    worker.close()

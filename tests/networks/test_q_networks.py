@@ -1,0 +1,47 @@
+"""Q networks: shapes, duelling heads and noisy layers."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.algos.dqn import DQNConfig
+from purerl.networks.q_networks import NoisyDense, q_network
+from purerl.spaces import Box
+
+OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
+
+
+def small(**changes):
+    settings = {"num_envs": 4, "batch_size": 64, "replay_capacity": 64, "learning_starts": 64, "learning_rate": 0.05}
+    return DQNConfig(
+        **{**settings, "rollout_length": 4, "num_gradient_steps": 20, "target_update_interval": 5, **changes}
+    )
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_networks_have_the_stated_shapes(key, dueling):
+    network = q_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), dueling=dueling)
+    params = network.init(key)
+    assert network.apply(params, jnp.zeros((5, 2))).shape == (5, 3)
+    atoms = q_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), num_atoms=7, dueling=dueling)
+    assert atoms.apply(atoms.init(key), jnp.zeros((5, 2))).shape == (5, 3, 7)
+    sizes = sum(leaf.size for leaf in jax.tree.leaves(params))
+    plain = (2 * 8 + 8) + (8 * 6 + 6) + (6 * 3 + 3)
+    assert sizes == (plain + (8 * 6 + 6) + (6 + 1) if dueling else plain)
+
+
+def test_noisy_layer_is_its_mean_without_noise_and_has_the_stated_spread(key):
+    layer = NoisyDense(3)
+    x = jnp.ones((2, 16))
+    params = layer.init(key, x)
+    inner = params["params"]
+    assert np.allclose(layer.apply(params, x), x @ inner["kernel"] + inner["bias"], atol=1e-6)
+    assert np.allclose(inner["kernel_spread"], 0.5 / 4) and np.allclose(inner["bias_spread"], 0.5 / 4)
+    draws = jax.vmap(lambda k: layer.apply(params, x, rngs={"noise": k}))(jax.random.split(key, 20_000))
+    assert np.allclose(draws[:, 0], draws[:, 1]), "one noise for the batch"
+    assert np.allclose(draws.mean(0), layer.apply(params, x), atol=0.03)
+    # f(e) has variance E|e| = sqrt(2 / pi): 16 products of two, and one for the bias.
+    m = np.sqrt(2 / np.pi)
+    mean_f_in = 16 * m  # variance of the sum over inputs of f(e_in)
+    assert np.allclose(draws.std(0), 0.5 / 4 * np.sqrt(mean_f_in * m + m), rtol=0.03)

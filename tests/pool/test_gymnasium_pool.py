@@ -1,0 +1,96 @@
+"""The pool as other libraries use it."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from purerl import pool
+
+
+def test_gymnasium_vector_environment():
+    env = pool.make("CartPole-v1", env_type="vector", num_envs=3, seed=0)
+    assert isinstance(env, gymnasium.vector.VectorEnv) and env.unwrapped is env
+    assert env.observation_space == gymnasium.vector.utils.batch_space(env.single_observation_space, 3)
+    wrapped = gymnasium.wrappers.vector.RecordEpisodeStatistics(env)
+    first, _ = wrapped.reset(seed=5)
+    again, _ = wrapped.reset(seed=5)
+    np.testing.assert_array_equal(first, again)
+    assert env.observation_space.contains(first)
+    env.action_space.seed(0)
+    lengths, returns, ended_before, length = [], [], np.zeros(3, bool), np.zeros(3, int)
+    for _ in range(80):
+        _, _, terminated, truncated, info = wrapped.step(env.action_space.sample())
+        length = np.where(ended_before, 0, length + 1)
+        ended_before = terminated | truncated
+        if "episode" in info:
+            returns += info["episode"]["r"][ended_before].tolist()
+            lengths += length[ended_before].tolist()
+    assert lengths and returns == [float(n) for n in lengths]  # a reward of 1 for each step, none for a reset
+    wrapped.close()
+    assert env.closed
+
+
+def test_a_loop_like_cleanrls():
+    """The sampling loop of CleanRL's ppo_atari_envpool.py: its bookkeeping of returns must come out right."""
+    envs = pool.make("CartPole-v1", env_type="gym", num_envs=4, seed=1)
+    envs.single_action_space, envs.single_observation_space = envs.action_space, envs.observation_space
+    assert envs.single_observation_space.shape == (4,)
+    envs.reset()
+    episode_return, finished = np.zeros(4), []
+    rng = np.random.default_rng(0)
+    for _ in range(120):
+        _, reward, terminated, truncated, info = envs.step(rng.integers(0, envs.single_action_space.n, 4))
+        episode_return += reward
+        done = terminated | truncated
+        np.testing.assert_array_equal(info["elapsed_step"], episode_return)
+        finished += episode_return[done].tolist()
+        episode_return[done] = 0
+    assert len(finished) > 8 and 15 < np.mean(finished) < 35  # CartPole at random: about 22
+
+
+def test_stable_baselines3():
+    stable_baselines3 = pytest.importorskip("stable_baselines3", reason="pip install stable-baselines3")
+    from stable_baselines3.common.vec_env import VecEnv, VecMonitor
+
+    class Adapter(VecEnv):
+        """As in EnvPool's own example for stable-baselines3."""
+
+        def __init__(self, venv):
+            self.venv = venv
+            super().__init__(venv.num_envs, venv.observation_space, venv.action_space)
+
+        def step_async(self, actions):
+            self.actions = actions
+
+        def step_wait(self):
+            observation, reward, terminated, truncated, _ = self.venv.step(self.actions)
+            done = terminated | truncated
+            infos = [{} for _ in range(self.num_envs)]
+            for i in np.flatnonzero(done):
+                infos[i] = {"terminal_observation": observation[i].copy(), "TimeLimit.truncated": bool(truncated[i])}
+                observation[i] = self.venv.reset(np.array([i]))[0][0]
+            return observation, reward, done, infos
+
+        def reset(self):
+            return self.venv.reset()[0]
+
+        def close(self):
+            self.venv.close()
+
+        def get_attr(self, attr_name, indices=None):
+            return [None] * self.num_envs
+
+        def set_attr(self, attr_name, value, indices=None):
+            raise NotImplementedError
+
+        def env_method(self, method_name, *args, indices=None, **kwargs):
+            raise NotImplementedError
+
+        def env_is_wrapped(self, wrapper_class, indices=None):
+            return [False] * self.num_envs
+
+    venv = VecMonitor(Adapter(pool.make("CartPole-v1", num_envs=4, seed=0)))
+    model = stable_baselines3.PPO("MlpPolicy", venv, n_steps=64, batch_size=64, n_epochs=2, seed=0, device="cpu")
+    model.learn(1024)
+    lengths = [episode["l"] for episode in model.ep_info_buffer]
+    assert len(lengths) > 10 and all(episode["r"] == episode["l"] for episode in model.ep_info_buffer)

@@ -1,0 +1,25 @@
+"""Population-based training: exploit and explore by hand."""
+
+import jax
+import numpy as np
+
+from purerl import LogUniform, Uniform
+from purerl.sweeps import population
+
+
+def test_exploit_and_explore():
+    scores = np.float32([3, -np.inf, 9, 1, 5, 8, 2, 7, 6, 4])
+    drawn = np.array([population.exploit(jax.random.key(i), jax.numpy.asarray(scores)) for i in range(20)])
+    worst, best = [1, 3], [2, 5]
+    kept = [i for i in range(10) if i not in worst]
+    assert (drawn[:, kept] == kept).all()
+    assert set(drawn[:, worst].ravel().tolist()) == set(best)
+    equal = population.exploit(jax.random.key(0), jax.numpy.full(10, -np.inf))
+    assert equal.tolist() == list(range(10)), "nobody is better than another"
+    value = np.full(4000, 0.01, np.float32)
+    new = np.asarray(population.explore(jax.random.key(0), value, LogUniform(1e-4, 1.0)))
+    times = np.isclose(new, 0.008) | np.isclose(new, 0.0125)
+    np.testing.assert_allclose(times.mean(), 0.75, atol=0.03)
+    np.testing.assert_allclose(np.log10(new[~times]).mean(), -2, atol=0.15)  # drawn anew over all orders of magnitude
+    edge = np.asarray(population.explore(jax.random.key(1), np.full(100, 11.9, np.float32), Uniform(8, 12)))
+    assert edge.min() >= 8 and edge.max() == 12
