@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.envs.carry.autoencode import Autoencode
-from purerl.envs.carry.repeat_previous import RepeatPrevious
-from purerl.envs.carry.t_maze import EAST, NORTH, SOUTH, WEST, TMaze
+from purerl.envs.memory.autoencode import Autoencode
+from purerl.envs.memory.repeat_previous import RepeatPrevious
+from purerl.envs.memory.t_maze import EAST, NORTH, SOUTH, WEST, TMaze
 from purerl.loop.train import make_train
 
 NUM = 500
