@@ -1,51 +1,64 @@
-"""Who may import whom, read from the source."""
+"""Who may import whom, read from the source. Imports within functions count; those for type checkers alone do not.
+
+Every folder and every flat file of `purerl` has a list of its own. A list that allows what nothing uses fails too.
+"""
 
 import ast
+import functools
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-CONTRACTS = {"errors", "fields", "host_environment", "spaces", "types"}
-LOOPS = {"evaluate", "host", "rebuild", "starts", "train", "vector", "wrappers"}
-TOOLS = {  # may import anything
-    "__init__",
-    "__main__",
-    "benchmark",
-    "cache",
-    "checkpoint",
-    "cli",
-    "commands",
-    "compare",
-    "config",
-    "devices",
-    "display",
-    "distributed",
-    "evolution",
-    "explain",
-    "failures",
-    "host_program",
-    "kernels",
-    "lanes",
-    "log",
-    "named",
-    "plan",
-    "plot",
-    "policies",
-    "pool",
-    "program",
-    "registry",
-    "render",
-    "run",
-    "sizing",
-    "summary",
-    "sweeps",
-    "tensorboard",
-    "threads",
-    "testing",
-    "tournament",
-    "trained",
+
+CONTRACTS = {
+    "errors": set(),
+    "fields": {"errors"},
+    "spaces": {"fields"},
+    "types": {"errors", "fields", "spaces"},
+    "prng": {"errors"},
+    "registry": {"errors"},
+    "stats": {"types"},
+    "agent_groups": {"errors", "spaces", "types"},
+    "host_environment": {"errors", "spaces"},
 }
+ROOMS = {
+    "xla": {"types"},
+    "devices": {"errors", "registry", "types"},
+    "functional": {"errors", "spaces", "types", "xla"},
+    "networks": {"errors", "functional", "spaces", "types", "xla"},
+    "replay": {"devices", "errors", "spaces", "types"},
+    "algo_parts": {"devices", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
+    "multi_agent": {"agent_groups", "algo_parts", "errors", "fields", "spaces", "types"},
+    "algos": {"algo_parts", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
+    "envs": {"errors", "fields", "host_environment", "spaces", "types"},
+    "wrappers": {"errors", "fields", "spaces", "types"},
+    "loop": {"agent_groups", "devices", "errors", "host_environment", "prng", "types", "wrappers", "xla"},
+    "recompute": {"agent_groups", "errors", "types", "wrappers"},
+    "host": {"errors", "host_environment", "loop", "prng", "registry", "spaces", "types"},
+    "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
+    "testing": {"agent_groups", "errors", "fields", "loop", "prng", "spaces", "types"},
+    "run": {
+        *("agent_groups", "algo_parts", "devices", "errors", "host", "host_environment", "loop", "multi_agent"),
+        *("prng", "registry", "replay", "stats", "testing", "types", "xla"),
+    },
+    "profiling": {"devices", "errors", "loop", "prng", "run", "types", "xla"},
+    "sweeps": {"devices", "errors", "fields", "host_environment", "loop", "prng", "registry", "run", "types"},
+    "evolution": {
+        *("algo_parts", "algos", "devices", "errors", "functional", "loop", "prng", "registry", "run", "stats"),
+        *("sweeps", "types", "xla"),
+    },
+    "commands": {"agent_groups", "devices", "errors", "evolution", "profiling", "registry", "run", "sweeps", "testing"},
+}
+ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": set()}
+NOT_YET = {  # what is still to be straightened
+    "algo_parts": {"recompute"},
+    "loop": {"host", "recompute"},
+    "networks": {"algo_parts"},
+    "recompute": {"networks"},
+}
+
 HEAVY = {
     "ale_py",
     "brax",
@@ -67,29 +80,38 @@ HEAVY = {
     "scipy",
     "tensorboardX",
 }
-ITS_OWN = {  # files that are one package's side, imported where it is used
-    "envs/adapters/gymnasium.py": {"gymnasium"},
-    "purerl/pool/dm_pool.py": {"dm_env"},
-    "purerl/pool/gymnasium_pool.py": {"gymnasium"},
+SIDE_OF = {  # files that are one package's side, imported where it is used
+    "purerl.envs.adapters.gymnasium": {"gymnasium"},
+    "purerl.pool.dm_pool": {"dm_env"},
+    "purerl.pool.gymnasium_pool": {"gymnasium"},
 }
 
 
 def modules():
-    files = [*ROOT.glob("purerl/*.py"), *ROOT.glob("purerl/wrappers/*.py"), *ROOT.glob("purerl/testing/*.py")]
-    files += [*ROOT.glob("purerl/commands/*.py"), *ROOT.glob("purerl/pool/*.py"), *ROOT.glob("purerl/host/*.py")]
-    files += [*ROOT.glob("purerl/sweeps/*.py"), *ROOT.glob("purerl/evolution/*.py")]
-    files += [*ROOT.glob("purerl/benchmark/**/*.py")]
-    files += [*ROOT.glob("envs/**/*.py"), *ROOT.glob("algos/**/*.py")]
-    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
+    """Return {dotted name: syntax tree} of the package; envs and algos are linked into it."""
+    found = {}
+    for folder, package in (("purerl", "purerl"), ("envs", "purerl.envs"), ("algos", "purerl.algos")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            if folder == "purerl" and parts[0] in ("envs", "algos"):
+                continue
+            found[".".join([package, *parts]).removesuffix(".__init__")] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
 
 
-MODULES = modules()
-
-
-def imported(tree, everywhere=True):
+def imported(tree, within_functions=True):
     """Return the dotted names that a file imports, `from a.b import c` as "a.b.c"; or only those at its top level."""
+    for_types = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for statement in node.body
+        for inner in ast.walk(statement)
+    }
     names = set()
-    for node in ast.walk(tree) if everywhere else tree.body:
+    for node in ast.walk(tree) if within_functions else tree.body:
+        if id(node) in for_types:
+            continue
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -98,52 +120,136 @@ def imported(tree, everywhere=True):
     return names
 
 
-def own(tree):
-    """Return the parts of purerl that a file imports: "types", "vector", "envs", ..."""
-    return {name.split(".")[1] for name in imported(tree) if name.startswith("purerl.")}
+def room(module):
+    """Return the folder or flat file of purerl that a module is in: "loop", "types", "envs", ..."""
+    return module.split(".")[1] if "." in module else "__init__"
 
 
-def kind(path):
-    if path.startswith("purerl/wrappers/"):
-        return "loops"
-    if not path.startswith("purerl/"):
-        return path.split("/")[0]
-    name = path.split("/")[1].removesuffix(".py")
-    for label, names in (("contracts", CONTRACTS), ("loops", LOOPS), ("tools", TOOLS)):
-        if name in names:
-            return label
-    return "maths"
+def edges(trees):
+    """Return {module: the modules of the package that it imports}; a name in a module counts as that module."""
+    found = {}
+    for module, tree in trees.items():
+        targets = set()
+        for name in imported(tree):
+            while name not in trees and "." in name:
+                name = name.rsplit(".", 1)[0]
+            if name in trees and not module.startswith(name + "."):  # not the package that the module is in
+                targets.add(name)
+        found[module] = targets - {module}
+    return found
 
 
-MATHS = {path.split("/")[1].removesuffix(".py") for path in MODULES if kind(path) == "maths"}
-ALLOWED = {
-    "contracts": CONTRACTS,
-    "maths": CONTRACTS | MATHS,
-    "loops": CONTRACTS | MATHS | LOOPS,
-    "algos": CONTRACTS | MATHS,
-    "envs": CONTRACTS | {"envs"},
-}
+def circle(graph):
+    """Return a circle of a graph {node: successors} as a list of nodes, or None."""
+    done, path = set(), []
+
+    def visit(node):
+        if node in path:
+            return path[path.index(node) :]
+        if node in done:
+            return None
+        path.append(node)
+        found = next(filter(None, map(visit, sorted(graph.get(node, ())))), None)
+        path.pop()
+        done.add(node)
+        return found
+
+    return next(filter(None, map(visit, sorted(graph))), None)
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if kind(path) in ALLOWED])
-def test_layers(path):
-    assert own(MODULES[path]) <= ALLOWED[kind(path)]
+def longest_chain(graph):
+    """Return the longest path in a graph without circles."""
+
+    @functools.cache
+    def chain(node):
+        return [node, *max(map(chain, sorted(graph.get(node, ()))), key=len, default=[])]
+
+    return max(map(chain, sorted(graph)), key=len)
 
 
-@pytest.mark.parametrize("path", [path for path in MODULES if kind(path) == "contracts"])
-def test_contracts_import_jax_only(path):
-    libraries = {name.split(".")[0] for name in imported(MODULES[path])} - {"purerl", "jax", "numpy"}
-    standard = {"collections", "dataclasses", "difflib", "math", "typing"}
-    assert libraries <= standard
+MODULES = modules()
+EDGES = edges(MODULES)
 
 
-@pytest.mark.parametrize("path", MODULES)
-def test_heavy_packages_are_imported_where_they_are_used(path):
-    names = imported(MODULES[path], everywhere=False)
-    assert not {name.split(".")[0] for name in names} & (HEAVY - ITS_OWN.get(path, set()))
+def room_edges():
+    """Return {room: the other rooms that it imports}."""
+    found = {room(module): set() for module in MODULES}
+    for module, targets in EDGES.items():
+        found[room(module)] |= {room(target) for target in targets} - {room(module), "__init__"}
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(room_edges()))
+def test_a_room_imports_what_its_list_allows_and_uses_all_of_it(name):
+    assert name in ALLOWED, "a new folder or flat file: give it a list"
+    used, allowed = room_edges()[name], ALLOWED[name] | NOT_YET.get(name, set())
+    assert not used - allowed, "it imports what it may not"
+    assert not allowed - used, "nothing uses this allowance: take it from the list"
+
+
+def test_every_list_is_of_a_room():
+    assert set(ALLOWED) == set(room_edges())
+
+
+def test_the_package_itself_is_imported_for_its_version_alone():
+    """Its public names are for users; the package imports them from where they are defined."""
+    names = {name for tree in MODULES.values() for name in imported(tree) if name.count(".") <= 1}
+    public = {name for name in names if name.startswith("purerl") and name not in MODULES}
+    assert public <= {"purerl.__version__"}
+
+
+@pytest.mark.xfail(bool(NOT_YET), strict=True, reason="see NOT_YET")
+def test_no_circle_among_files():
+    assert circle(EDGES) is None
+
+
+@pytest.mark.xfail(bool(NOT_YET), strict=True, reason="see NOT_YET")
+def test_storeys():
+    """The contracts are the ground floor; at most ten storeys stand on one another."""
+    ground = lambda name: "contracts" if name in CONTRACTS else name
+    rooms = {}
+    for name, used in room_edges().items():
+        rooms.setdefault(ground(name), set()).update(ground(other) for other in used)
+    rooms["contracts"].discard("contracts")
+    assert circle(rooms) is None
+    chain = longest_chain({name: used for name, used in rooms.items() if name != "__main__"})
+    assert len(chain) <= 10, " > ".join(chain)
+
+
+def test_flat_files_are_few():
+    assert len([path for path in ROOT.glob("purerl/*.py") if not path.stem.startswith("__")]) <= 10
+
+
+@pytest.mark.xfail(bool(NOT_YET), strict=True, reason="see NOT_YET")
+def test_the_loop_reaches_contracts_and_what_runs_programs():
+    """Neither networks nor mathematics nor the host: a change there cannot break the loop."""
+    reached, todo = set(), [module for module in MODULES if room(module) == "loop"]
+    while todo:
+        new = EDGES[todo.pop()] - reached
+        reached |= new
+        todo += new
+    assert {room(module) for module in reached} <= {*CONTRACTS, "__init__", "devices", "loop", "wrappers", "xla"}
+
+
+@pytest.mark.parametrize("name", sorted(CONTRACTS))
+def test_contracts_import_jax_and_numpy_only(name):
+    libraries = {library.split(".")[0] for library in imported(MODULES[f"purerl.{name}"])} - sys.stdlib_module_names
+    assert libraries <= {"purerl", "jax", "numpy"} | ({"scipy"} if name == "stats" else set())
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_heavy_packages_are_imported_where_they_are_used(name):
+    names = imported(MODULES[name], within_functions=False)
+    assert not {name.split(".")[0] for name in names} & (HEAVY - SIDE_OF.get(name, set()))
 
 
 def test_the_rules_see_what_they_forbid():
-    assert {"types", "fields"} <= own(MODULES["purerl/vector.py"]) | own(MODULES["purerl/types.py"])
-    assert own(ast.parse("def f():\n    from purerl import train\n    import purerl.envs.classic")) == {"train", "envs"}
-    assert len(MODULES) > 40 and {"gae", "returns"} & MATHS
+    lines = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import purerl.algos\n"
+    lines += "def f():\n    from purerl.loop import train\n    import purerl.envs.classic"
+    names = imported(ast.parse(lines))
+    assert names == {"typing.TYPE_CHECKING", "purerl.loop.train", "purerl.envs.classic"}
+    trees = {"purerl": ast.parse(""), "purerl.a.b": ast.parse("from purerl.c import d"), "purerl.c": ast.parse("")}
+    assert edges(trees) == {"purerl": set(), "purerl.a.b": {"purerl.c"}, "purerl.c": set()}
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c"] and circle({"a": {"b", "c"}, "b": {"c"}}) is None
+    assert longest_chain({"a": {"b", "c"}, "b": {"c"}}) == ["a", "b", "c"]
+    assert len(MODULES) > 200 and "purerl.types" in EDGES["purerl.loop.vector"]

@@ -1,7 +1,9 @@
-"""What the README shows runs as it stands, but for the number of steps."""
+"""What the README shows runs as it stands, but for the number of steps; every name it mentions exists."""
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,18 @@ from click.testing import CliRunner
 
 from purerl.commands.cli import cli
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 COMMANDS = re.findall(r"^    (?:pip install -q uv && uv run )?(purerl .*)$", README, re.MULTILINE)
+
+
+def inline_names(text):
+    """Return the dotted names `purerl.a.b` that stand in backticks outside of code blocks."""
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    return sorted(
+        {name for code in re.findall(r"`([^`]+)`", prose) for name in re.findall(r"\bpurerl(?:\.\w+)+", code)}
+    )
 
 
 def test_the_python_blocks_run_in_order():
@@ -34,3 +45,24 @@ def test_the_commands_exist_with_these_options(command):
 def test_the_readme_names_the_two_commands():
     assert "pip install -q uv && uv run purerl train ppo CartPole-v1" in README
     assert "pip install -q uv && uv run pytest" in README
+
+
+@pytest.mark.parametrize("file", ["README.md", "envs/README.md"])
+def test_inline_names_resolve_after_import_purerl(file):
+    """In a fresh process: the first attribute is public, so it resolves by itself, and the others follow from it."""
+    names = inline_names((ROOT / file).read_text(encoding="utf-8"))
+    assert names, "the file mentions no name"
+    script = (
+        "import functools, sys, purerl\n"
+        "for name in sys.argv[1:]:\n"
+        "    first, *others = name.split('.')[1:]\n"
+        "    assert first in purerl.__all__, name\n"
+        "    functools.reduce(getattr, others, getattr(purerl, first))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_inline_names_are_found_in_prose_alone():
+    text = "Call `purerl.make(id)` or `x = purerl.stats.iqm(y)`.\n```python\npurerl.nothing\n```\npurerl.no_code"
+    assert inline_names(text) == ["purerl.make", "purerl.stats.iqm"]
