@@ -10,23 +10,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from purerl import make
-from purerl.algos.dqn import DQNConfig, dqn
 from purerl.errors import InputError
 from purerl.prng import fast
-from purerl.replay import sizes, uniform
+from purerl.replay import uniform
 from purerl.spaces import Box, Dict, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
 PIXELS = Dict(
     spaces={"frame": Box(low=0, high=255, shape=(2,), dtype=jnp.uint8), "seen": Box(low=0, high=1, dtype=bool)}
 )
+
+
 SPEC = EnvironmentSpec(PIXELS, Discrete(n=3))
+
+
 DISCOUNT = 0.9
+
+
 LENGTH, NUM_ENVS, CAPACITY = 3, 2, 14
 
+
 add = jax.jit(uniform.add, donate_argnums=0)
+
+
 gather = jax.jit(uniform.gather, static_argnames="n_step")
+
+
 draw = jax.jit(uniform.draw, static_argnames="batch_size")
 
 
@@ -242,16 +251,3 @@ def test_refuses_sizes_that_cannot_be(sizes, message):
 def test_refuses_rollouts_that_do_not_fit():
     with pytest.raises(InputError, match="must hold at least"):
         add(uniform.create(SPEC, 8, NUM_ENVS), make_rollout(np.zeros((LENGTH, NUM_ENVS), int), 0))
-
-
-def test_what_a_run_holds_is_told_in_one_line():
-    """CartPole: 4 x 4 bytes of observation, 4 of action and reward each, 1 of flags; two seeds of 1001 rows of 10."""
-    config = DQNConfig(replay_capacity=10_000)
-    env = make("CartPole-v1")
-    algorithm = dqn(EnvironmentSpec(env.observation_space, env.action_space), config)
-    agent = jax.eval_shape(jax.vmap(algorithm.init), jax.random.split(jax.random.key(0), 2))
-    assert sizes.line(agent, config, 2) == "replay: 10,000 steps per seed, 2 seeds, 0.5 MB"
-    assert sizes.line((), config, 2) is None
-    many = jax.eval_shape(jax.vmap(algorithm.init), jax.ShapeDtypeStruct((10**7,), jax.random.key(0).dtype))
-    with pytest.raises(InputError, match=r"a replay of 10000 steps for each of 10000000 seeds takes .* MB; there are"):
-        sizes.line(many, config, 10**7)

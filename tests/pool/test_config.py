@@ -1,0 +1,57 @@
+"""The settings of a pool and what they are refused for."""
+
+import numpy as np
+import pytest
+
+from purerl.envs.bsuite.catch import Catch
+from purerl.envs.classic.cartpole import CartPole
+from purerl.errors import InputError
+from purerl.pool.config import PoolConfig, PoolSpec, limit_of, make_environment
+from purerl.wrappers import TimeLimit
+
+
+def test_defaults_are_filled_in_from_the_environment():
+    config = PoolConfig.of(CartPole(time_limit=70), {"num_envs": 3, "render_mode": None})
+    assert (config.max_episode_steps, config.batch_size, config.seed) == (70, 3, 42)
+    np.testing.assert_array_equal(config.seeds, [42, 43, 44])
+    listed = PoolConfig.of(CartPole(), {"num_envs": 2, "seed": np.array([9, 4]), "batch_size": 1})
+    np.testing.assert_array_equal(listed.seeds, [9, 4])
+    assert listed.batch_size == 1
+    assert PoolConfig.of(Catch(), {}).max_episode_steps is None and limit_of(Catch()) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"num_env": 2}, "unknown setting of a pool 'num_env': did you mean 'num_envs'"),
+        ({"num_envs": 0}, "num_envs is 0; it must be at least 1"),
+        ({"num_envs": 2, "batch_size": 3}, "batch_size 3 is above num_envs 2"),
+        ({"num_envs": 3, "seed": [1, 2]}, "seed lists 2 numbers for 3 environments"),
+        ({"max_num_players": 2}, "pools of ours have one player"),
+        ({"render_mode": "human"}, "render_mode is 'human'; allowed: rgb_array"),
+        ({"output": "torch"}, "unknown output 'torch'.*numpy"),
+    ],
+)
+def test_settings_that_cannot_be(given, message):
+    with pytest.raises(InputError, match=message):
+        PoolConfig.of(CartPole(), given)
+
+
+def test_limits():
+    assert make_environment("CartPole-v1", {"gravity": 3.0}, None) == CartPole(gravity=3.0)
+    assert make_environment("CartPole-v1", {}, 9) == CartPole(time_limit=9)
+    assert make_environment("Catch", {}, 5) == TimeLimit(Catch(), time_limit=5)
+    with pytest.raises(InputError, match="max_episode_steps is 0"):
+        make_environment("CartPole-v1", {}, 0)
+    with pytest.raises(InputError, match="gymnasium/CartPole-v1 already runs on the host"):
+        make_environment("gymnasium/CartPole-v1", {}, None)
+
+
+def test_a_spec_names_everything_that_is_sent_and_received():
+    spec = PoolSpec("CartPole-v1", CartPole(), PoolConfig.of(CartPole(), {"num_envs": 2}))
+    assert spec.config.num_envs == 2 and spec.reward_threshold is None
+    state, action = spec.state_array_spec, spec.action_array_spec
+    assert state["obs"].shape == [4] and state["reward"].dtype == np.float32
+    assert (action["action"].dtype, action["action"].shape) == (np.int32, [])
+    assert spec.observation_space.shape == (4,) and spec.action_space.n == 2
+    assert repr(spec).startswith("PoolSpec(CartPole-v1, num_envs=2, ")

@@ -1,0 +1,15 @@
+"""A report as text."""
+
+from purerl.testing.report import Check, Report
+
+
+def test_a_report_is_a_line_per_check_and_figure():
+    checks = (Check("shapes hold"), Check("jit = eager", "20 steps"))
+    report = Report("Walk", checks, {"bytes": "8", "mean length": 1234.5678})
+    assert str(report).splitlines() == [
+        "Walk: 2 checks passed",
+        "  ok  shapes hold",
+        "  ok  jit = eager: 20 steps",
+        "      bytes: 8",
+        "      mean length: 1,235",
+    ]
