@@ -31,6 +31,19 @@ def key():
     return jax.random.key(0)
 
 
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory):
+    """The folder of a small run of two seeds that is complete: for what reads runs, and must not change them."""
+    from purerl.run import run
+    from purerl.run.config import settings
+
+    flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 80, "seeds": 2}
+    folder = tmp_path_factory.mktemp("runs") / "a2c-Catch"
+    chosen = settings("a2c", "Catch", flags | {"eval_episodes": 8, "evaluations": 2, "log_interval": 2}, {"rows": 5})
+    assert run.start(chosen, folder, plain=True) == 0
+    return folder
+
+
 @pytest.fixture(autouse=True, scope="module")
 def free_compiled_programs():
     """Compiled programs of a whole suite would fill the memory: forget them after each file."""

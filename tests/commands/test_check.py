@@ -1,0 +1,33 @@
+"""`purerl check`: a report of a sound environment, one line for one that breaks the contract."""
+
+from click.testing import CliRunner
+
+from purerl.commands import check
+from purerl.commands.cli import cli
+from purerl.testing.report import Check, Report
+from tests.helpers.cli import told
+
+
+def test_the_report_is_printed(monkeypatch):
+    import purerl.testing
+
+    asked = {}
+
+    def look(env, **settings):
+        asked.update(settings, env=type(env).__name__)
+        return Report("Catch", (Check("shapes"),), {"steps per second": 12.0})
+
+    monkeypatch.setattr(purerl.testing, "check_environment", look)
+    result = CliRunner().invoke(cli, ["check", "Catch", "--steps", "9"], catch_exceptions=False)
+    assert result.output.splitlines() == ["Catch: 1 checks passed", "  ok  shapes", "      steps per second: 12"]
+    assert asked == {"env": "Catch", "num_steps": 9, "name": "Catch", "measure": True}
+
+
+def test_a_breach_is_one_line(capsys):
+    code, err = told(capsys, "check", "tests.commands.test_cli:WrongReward")
+    assert code == 2 and "reward is int32[]; it must be float32[]" in err and err.count("\n") == 1
+
+
+def test_fewer_steps_than_can_be_checked_are_refused():
+    result = CliRunner().invoke(check.command, ["Catch", "--steps", "7"])
+    assert result.exit_code == 2 and "x>=8" in result.output

@@ -1,0 +1,17 @@
+"""`purerl explain`: the settings reach the measurement, and its lines are printed."""
+
+from click.testing import CliRunner
+
+from purerl.commands.cli import cli
+from purerl.profiling import explain
+
+
+def test_settings_reach_the_measurement(monkeypatch):
+    asked = []
+    monkeypatch.setattr(explain, "explain", asked.append)
+    monkeypatch.setattr(explain, "lines", lambda run, found: [f"{run.algorithm} on {run.environment}", "fast"])
+    words = ["explain", "dqn", "CartPole-v1", "--batch-size", "8", "--seeds", "3", "--env.gravity", "5"]
+    result = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert result.output == "dqn on CartPole-v1\nfast\n"
+    (run,) = asked
+    assert (run.config.batch_size, run.options.seeds, run.parameters) == (8, 3, {"gravity": 5.0})

@@ -1,0 +1,40 @@
+"""`purerl list`: everything that is registered has its line."""
+
+from click.testing import CliRunner
+
+from purerl import registry
+from purerl.commands.cli import cli
+from purerl.run import config
+
+
+def lines(*words):
+    result = CliRunner().invoke(cli, ["list", *words], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output.splitlines()
+
+
+def test_environments_and_suites():
+    found = lines("envs")
+    assert found[: len(registry.ENVIRONMENTS)] == sorted(registry.ENVIRONMENTS)
+    assert [line.split("/")[0] for line in found[len(registry.ENVIRONMENTS) :]] == sorted(registry.SUITES)
+    for line, suite in zip(found[len(registry.ENVIRONMENTS) :], sorted(registry.SUITES), strict=True):
+        assert ("pip install" in line) != registry.installed(suite)
+
+
+def test_a_suites_environments():
+    assert "gymnax/CartPole-v1" in lines("envs", "--suite", "gymnax")
+
+
+def test_algorithms_with_their_papers():
+    found = lines("algos")
+    assert [line.split()[0] for line in found] == sorted(registry.ALGORITHMS)
+    assert any("Schulman" in line for line in found if line.startswith("ppo "))
+
+
+def test_objectives():
+    assert [line.split()[0] for line in lines("objectives")] == list(registry.OBJECTIVES)
+
+
+def test_configs():
+    found = [tuple(line.split()) for line in lines("configs")]
+    assert found == list(config.names()) and ("ppo", "CartPole-v1") in found

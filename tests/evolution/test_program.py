@@ -1,0 +1,39 @@
+"""The program of a generation: its first call starts the search, and a checkpoint's shapes are known before."""
+
+import jax
+import numpy as np
+import pytest
+
+from purerl.devices.sharding import place
+from purerl.evolution.plan import EvolveOptions, make_plan
+from purerl.evolution.program import compile_generation, nothing, template
+from purerl.prng import is_key
+
+SMALL = {"num_envs": 2, "rollout_length": 4, "num_minibatches": 1, "num_epochs": 1, "hidden_sizes": (4,)}
+
+
+@pytest.fixture(scope="module")
+def plan():
+    options = EvolveOptions(population=2, generations=2, devices=1, seed=5)
+    return make_plan("kl", ["Catch"], options, SMALL | {"total_timesteps": 16})
+
+
+def test_blank_states_have_the_shapes_of_a_checkpoint(plan):
+    shapes = template(plan, frames=3)
+    blank = nothing(shapes)
+    kind = lambda x: (x.shape, x.dtype)
+    assert jax.tree.map(kind, blank) == jax.tree.map(kind, shapes)
+    assert blank.frames.shape == (3, 1) and blank.frame_at.tolist() == [-1, -1, -1]
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(blank.state) if not is_key(leaf))
+
+
+def test_the_first_call_starts_and_the_second_goes_on(plan):
+    advance = compile_generation(plan)
+    evolution = plan.evolution(1)
+    state = place(nothing(template(plan, 2)).state, plan.mesh)
+    first, told = advance(state, np.uint32(5))
+    assert int(first.generation) == 1 and told.fitness.shape == (1, 2)
+    np.testing.assert_array_equal(told.mean, evolution.center(jax.jit(evolution.init)(jax.random.key(5))))
+    second, told = advance(first, np.uint32(77))  # the seed is of no matter any more
+    assert int(second.generation) == 2
+    np.testing.assert_array_equal(told.mean, evolution.center(first))

@@ -1,0 +1,63 @@
+"""A run's result in numbers, from a table by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from purerl.errors import InputError
+from purerl.run import summary
+from purerl.run.config import settings
+
+NAN = float("nan")
+
+
+def columns(rows):
+    """Return the columns of (seed, update, evaluation) rows."""
+    seed, update, evaluation = (np.array(x, float) for x in zip(*rows, strict=True))
+    return {"seed": seed, "update": update, "env_steps": 10 * update, "evaluation_return": evaluation}
+
+
+def test_final_and_best_returns_per_seed():
+    """Seed 5 is complete, seed 6 stopped at update 2, seed 7 was never evaluated."""
+    run = settings("ppo", "CartPole-v1", {"seed": 5, "seeds": 3})
+    rows = [(5, 1, 8.0), (5, 2, NAN), (5, 3, 4.0), (6, 1, 1.0), (6, 2, 2.0), (7, 1, NAN)]
+    found = summary.summarize(run, columns(rows), last_update=3)
+    assert found["seeds"] == [5, 6, 7] and found["env_steps"] == 30
+    assert found["final_return"]["per_seed"] == [4.0, None, None]
+    assert found["best_return"]["per_seed"] == [8.0, 2.0, None]
+    assert (found["final_return"]["mean"], found["best_return"]["mean"]) == (4.0, 5.0)
+    json.dumps(found, allow_nan=False)
+
+
+def test_over_seeds():
+    many = summary.over_seeds([1.0, 2.0, 3.0, NAN, 100.0])
+    assert many["mean"] == 26.5 and many["iqm"] == 2.5, "of four, the two in the middle"
+    low, high = many["iqm_interval_95"]
+    assert 1.0 <= low <= 2.5 <= high <= 100.0
+    assert summary.over_seeds([7.0])["iqm_interval_95"] is None
+    assert summary.over_seeds([NAN]) == {"per_seed": [None], "mean": None, "iqm": None, "iqm_interval_95": None}
+
+
+def test_written_whole_or_not_at_all(tmp_path):
+    file = tmp_path / "summary.json"
+    summary.write(file, {"final_return": 1.0})
+    with pytest.raises(ValueError, match="JSON compliant"):
+        summary.write(file, {"final_return": NAN})
+    assert summary.read(file) == {"final_return": 1.0}
+    file.write_text("{")
+    with pytest.raises(InputError, match=r"cannot read .*summary\.json"):
+        summary.read(file)
+
+
+def test_in_one_line(tmp_path):
+    result = {"mean": 12.345678, "iqm": 12.0, "iqm_interval_95": [11.0, 13.0]}
+    summary.write(tmp_path / "summary.json", {"final_return": result, "env_steps_per_second": 1e6})
+    assert summary.line(tmp_path) == "final return 12.346, IQM 12 (95% interval 11 .. 13), 1,000,000 steps/s"
+    summary.write(tmp_path / "summary.json", {"final_return": summary.over_seeds([NAN]), "env_steps_per_second": 1.0})
+    assert summary.line(tmp_path) == "no seed finished"
+
+
+def test_versions_name_what_numbers_depend_on():
+    found = summary.versions("click", "no-such-package")
+    assert {"purerl", "python", "jax", "jaxlib", "flax", "optax", "numpy", "click"} == set(found)

@@ -1,0 +1,63 @@
+"""The tests stand as the code does: each module has a test file of its name in the mirrored folder."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TESTS = ROOT / "tests"
+ELSEWHERE = {  # module -> (the test file that covers it, why there)
+}
+
+
+def modules():
+    """Return the paths of modules with behavior, as "loop/train.py" or "algos/ppo.py"."""
+    found = []
+    for folder, inside in (("purerl", ""), ("algos", "algos/")):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            name = path.relative_to(ROOT / folder)
+            if name.parts[0] in ("envs", "algos") or name.stem in ("__init__", "__main__"):
+                continue
+            found.append(inside + name.as_posix())
+    return found
+
+
+def mirrored(module):
+    path = TESTS / module
+    return path.with_name(f"test_{path.name}")
+
+
+@pytest.mark.parametrize("module", modules())
+def test_a_module_has_its_test_file(module):
+    if module in ELSEWHERE:
+        assert not mirrored(module).exists(), "it has a file of its own: take it from the list"
+        file, _ = ELSEWHERE[module]
+        assert (TESTS / file).exists()
+    else:
+        assert mirrored(module).exists(), f"no {mirrored(module).relative_to(ROOT)}"
+
+
+def test_the_list_names_modules_that_exist():
+    assert set(ELSEWHERE) <= set(modules())
+    assert len(ELSEWHERE) <= 12, "the list is for exceptions"
+
+
+def test_no_test_file_is_of_a_module_that_is_gone():
+    """In the folders that mirror the package, a file without a module of its name has a reason to be."""
+    folders = {Path(module).parent.as_posix() for module in modules()} - {"."}
+    known = {mirrored(module) for module in modules()}
+    strangers = {
+        path.relative_to(TESTS).as_posix()
+        for folder in folders
+        for path in (TESTS / folder).glob("test_*.py")
+        if path not in known
+    }
+    assert strangers <= WHOLE
+
+
+WHOLE = {  # tests of several modules together
+    "algos/test_time_limits.py",  # every algorithm
+    "pool/test_envpool_conformance.py",  # the whole pool beside EnvPool
+    "run/test_recipes.py",  # launch scripts
+    "testing/test_conformance.py",  # everything that is registered
+}
