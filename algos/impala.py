@@ -31,6 +31,11 @@ class IMPALAConfig(PolicyConfig):
     rho_clip: float = number(default=1.0, doc="largest weight of a step", above=0)
     c_clip: float = number(default=1.0, doc="largest weight of a trace", above=0)
 
+    @property
+    def samples_per_gradient(self) -> int:
+        """Environment steps in a minibatch."""
+        return self.steps_per_update // self.num_minibatches
+
 
 def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFactory = actor_critic) -> Algorithm:
     """Return IMPALA for an environment with discrete, multi-discrete, continuous or dict actions.

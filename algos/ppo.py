@@ -34,6 +34,11 @@ class PPOConfig(PolicyConfig):
     normalize_advantage: bool = static(default=True, doc="standardize advantages in each minibatch")
     target_kl: float | None = number(default=None, doc="KL divergence that stops an update's remaining steps", above=0)
 
+    @property
+    def samples_per_gradient(self) -> int:
+        """Environment steps in a minibatch."""
+        return self.steps_per_update // self.num_minibatches
+
 
 @pytree
 class MAPPOConfig(PPOConfig):

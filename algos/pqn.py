@@ -48,6 +48,11 @@ class PQNConfig(NetworkConfig):
         default=0.2, doc="share of total_timesteps over which it falls", above=0, at_most=1
     )
 
+    @property
+    def samples_per_gradient(self) -> int:
+        """Environment steps in a minibatch."""
+        return self.steps_per_update // self.num_minibatches
+
 
 class PQNAgent(NamedTuple):
     """All that a PQN agent knows."""

@@ -8,7 +8,7 @@ Source: Sunehag et al. (2018), arXiv:1706.05296; Rashid et al. (2018), arXiv:180
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 class VDNConfig(QConfig):
     """Settings of VDN."""
 
-    joint: bool = static(default=True, doc="one sample is a step of all agents", choices=(True,))
+    joint: ClassVar[bool] = True  # one sample is a step of all agents of a policy
     double: bool = static(default=True, doc="choose the target's action by the online network")
     max_grad_norm: float | None = number(
         default=10.0, doc="global norm that gradients are clipped to; none: unclipped", above=0

@@ -87,7 +87,7 @@ def overhead(population: int, steps: int, repeats: int, figures: Path) -> None:
 
     def member(row: jax.Array, key: jax.Array) -> jax.Array:
         train = make_train(whole.learner(evolution.tree(row)), first.env, first.config, first.total_timesteps)
-        return score(*train(key), "auc")
+        return score(train(key)[1], "auc")
 
     bare = jax.jit(lambda rows, keys: in_chunks(member, (rows, keys), None, mesh)).lower(rows, seeds).compile()
     times: dict[str, list[float]] = {"generation": [], "bare": []}

@@ -144,7 +144,7 @@ def bench_train(seconds: float) -> Figures:
             state, _ = trainer.step(state)
         jax.block_until_ready(state.agent)
         rates.append(num * run.config.steps_per_update / (time.perf_counter() - began))
-        returns.append(float(np.mean(trainer.play(state.agent, jax.random.key(100), 32)[0])))
+        returns.append(float(np.mean(trainer.evaluate(state.agent, jax.random.key(100), 32).episode_return)))
         trainer.close()
     rate = statistics.median(rates)
     found = {"steps per second": rate, "against CleanRL's 4,500": rate / CLEANRL}

@@ -75,7 +75,7 @@ def updates(
             state[0], metrics = trainer.step(state[0])
             jax.block_until_ready(state[0].agent)
             if idle is not None:
-                idle.append(float(metrics["environment_idle"]))
+                idle.append(float(metrics.algorithm["environment_idle"]))
             return config.steps_per_update
 
         return Entrant(update, trainer.close)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ from benchmarks.tables import Table
 from purerl import LogUniform, Uniform
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices import memory, sharding
-from purerl.loop.population import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes, with_values
+from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members, with_values
+from purerl.loop.train import make_trainer
 from purerl.run.config import settings
 from purerl.run.program import as_leaf
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 from purerl.sweeps.sweep import Sweep, SweepResult
 
+MAKE = partial(make_trainer, ppo)
 RATES = LogUniform(1e-4, 1e-2)
 COMPILED: list[str] = []  # names of programs
 ROLLOUT = 512  # environment steps of PPO's update
@@ -45,11 +48,11 @@ class Agents:
         mesh = sharding.make_mesh(1, {AXIS: 1})
         self.config = PPOConfig()
         self.numbers = jax.tree.map(as_leaf, (self.config, purerl.make("CartPole-v1")))
-        self.state = place(blank(ppo, count, {}, *self.numbers, axes=TOGETHER), mesh)
+        self.state = place(blank_states(MAKE, count, {}, *self.numbers, axes=TOGETHER), mesh)
         self.seeds = sharding.place(np.arange(count, dtype=np.uint32), mesh, AXIS)
         arguments = (self.seeds, {}, np.int32(1), np.bool_(True), *self.numbers)
         began = time.perf_counter()
-        self.compiled = compile_in_place(train_lanes(ppo, mesh), self.state, *arguments)
+        self.compiled = compile_in_place(train_members(MAKE, mesh), self.state, *arguments)
         self.compile_seconds = time.perf_counter() - began
 
     def train(self, updates: int) -> float:
@@ -113,7 +116,8 @@ def machinery(size: float) -> Table:
 
     def one(values: dict[str, Any], key: Any) -> Any:
         own_config, own_env = with_values(config, env, values)
-        return purerl.make_train(ppo, own_env, own_config, steps, num_points=plan.num_points)(key)[1]["episode_return"]
+        train = purerl.make_train(ppo, own_env, own_config, steps, num_points=plan.num_points)
+        return train(key)[1].episodes["episode_return"]
 
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds, dtype=np.uint32))
     rows: list[list[Any]] = [["purerl.sweep", swept, None]]
@@ -136,7 +140,7 @@ def compilations(size: float) -> Table:
     COMPILED.clear()
     purerl.sweep(ppo, purerl.make("CartPole-v1"), config, over=over, num_seeds=2, total_timesteps=640, plain=True)
     columns = [("trials", "count"), ("numbers", "count"), ("shapes", "count"), ("programs compiled", "count")]
-    return Table("Compilations of a sweep", columns, [[64, 3, 2, COMPILED.count("jit(train_lanes)")]])
+    return Table("Compilations of a sweep", columns, [[64, 3, 2, COMPILED.count("jit(train_members)")]])
 
 
 def halving(size: float) -> Table:

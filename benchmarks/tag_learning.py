@@ -10,7 +10,6 @@ import numpy as np
 
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.tag.continuous import TagContinuous
-from purerl.loop.evaluate import evaluate
 from purerl.loop.train import make_train, make_trainer
 from purerl.multi_agent.joint import MultiAgentConfig, Policy, multi_agent, policies_for
 from purerl.run.policies import at_random
@@ -65,7 +64,7 @@ def programs(env: TagContinuous, config: PPOConfig, steps: int, episodes: int) -
         """Return (tags per episode, steps that a runner survives), means over episodes."""
         trainer = make_trainer(multi_agent, survival(game), both)
         agents = trainer.algorithm.init(key)  # those of fixed policies are what they were given
-        returns = evaluate(trainer, agents, key, episodes, explore=True).group_return
+        returns = trainer.evaluate(agents, key, episodes, explore=True).group_return
         return returns["taggers"].mean() / env.tag_reward * env.num_taggers, returns["runners"].mean()
 
     def count(key: Key, taggers: PyTree, runners: PyTree) -> dict[str, Array]:

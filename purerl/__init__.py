@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from purerl.evolution.evolve import evolve
     from purerl.fields import number, pytree, static
     from purerl.host.replay_failure import play_again
-    from purerl.loop.evaluate import evaluate
-    from purerl.loop.train import make_train, make_trainer
     from purerl.loop.vector import vectorize
     from purerl.registry import make
     from purerl.run.render import play
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked
     from purerl.sweeps.search import Choices, IntUniform, LogUniform, Uniform
     from purerl.sweeps.sweep import sweep
+    from purerl.training import evaluate, make_train, make_trainer
     from purerl.types import Algorithm, Config, Environment, EnvironmentSpec, Rollout, TimeStep
     from purerl.xla import backend
 
@@ -35,8 +34,6 @@ _HOMES = {
     "purerl.evolution.evolve": ("evolve",),
     "purerl.fields": ("number", "pytree", "static"),
     "purerl.host.replay_failure": ("play_again",),
-    "purerl.loop.evaluate": ("evaluate",),
-    "purerl.loop.train": ("make_train", "make_trainer"),
     "purerl.loop.vector": ("vectorize",),
     "purerl.registry": ("make",),
     "purerl.run.render": ("play",),
@@ -44,6 +41,7 @@ _HOMES = {
     "purerl.spaces": ("Box", "Dict", "Discrete", "MultiDiscrete", "Stacked"),
     "purerl.sweeps.search": ("Choices", "IntUniform", "LogUniform", "Uniform"),
     "purerl.sweeps.sweep": ("sweep",),
+    "purerl.training": ("evaluate", "make_train", "make_trainer"),
     "purerl.types": ("Algorithm", "Config", "Environment", "EnvironmentSpec", "Rollout", "TimeStep"),
     "purerl.xla": ("backend",),
 }

@@ -16,16 +16,14 @@ PyTree = Any
 
 
 class HostStep(NamedTuple):
-    """What one step of B environments gives; NumPy arrays, or on-device ones for an environment that has them there."""
+    """One step of B environments: NumPy arrays, or on-device ones where the environment has them there."""
 
     observation: PyTree  # [B, ...], to act on next
     reward: np.ndarray  # f32[B], to learn from
-    terminated: np.ndarray  # bool[B], the value of what follows is 0
+    terminated: np.ndarray  # bool[B], the task ended: the value of the next state is 0
     truncated: np.ndarray  # bool[B], time ran out
-    mask: np.ndarray | None  # bool[B], False where this step only began an episode and took no action; None: nowhere
-    successor: (
-        PyTree  # [B, ...], the true successor where episodes begin in the step that ends one; None: `observation`
-    )
+    mask: np.ndarray | None  # bool[B], False where this step only reset an environment; None: nowhere
+    next_observation: PyTree  # [B, ...], the true successor where the step that ends an episode also resets; else None
     score: np.ndarray  # f32[B], to report: the reward before clipping
     over: np.ndarray  # bool[B], whether an episode that is reported ended: a lost life may end one for learning alone
 

@@ -139,14 +139,28 @@ def renew(key: jax.Array) -> jax.Array:
     return _from_bits(key, jax.random.key_impl(key))
 
 
+def update_keys(key: jax.Array, num_updates: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return the keys of the next update's rollout and of its learning.
+
+    Args:
+      key: key[], the run's.
+      num_updates: i32[], the updates done so far.
+
+    Returns:
+      (key[], key[]).
+    """
+    key_rollout, key_update = jax.random.split(jax.random.fold_in(key, num_updates))
+    return key_rollout, key_update
+
+
 def _from_bits(key: jax.Array, impl: Any) -> jax.Array:
     width = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=impl))).shape
     return jax.random.wrap_key_data(jax.random.bits(key, width, jnp.uint32), impl=impl)
 
 
 def is_key(leaf: Any) -> bool:
-    """Return whether an array, or its shape, holds typed keys."""
-    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    """Return whether a leaf is an array of typed keys, or its shape."""
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def typed(words: np.ndarray, like: Any) -> jax.Array:

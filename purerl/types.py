@@ -1,9 +1,10 @@
 """The contracts: what an environment, an algorithm, a rollout and a config are."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
@@ -17,13 +18,47 @@ Metrics = dict[str, jax.Array]
 
 
 class TimeStep(NamedTuple):
-    """What one step of one environment returns (no batch axis)."""
+    """One step of one environment (no batch axis). Build it by `transition`, whose endings cannot contradict."""
 
     observation: PyTree  # the true successor: never the observation of the next episode
     reward: PyTree  # f32[]; of several agents {group: f32[n]}
-    terminated: Array  # bool[], the task ended: the value of what follows is 0
+    terminated: Array  # bool[], the task ended: the value of the next state is 0
     truncated: Array  # bool[], time ran out: bootstrap from `observation`; never together with `terminated`
-    info: Mapping[str, Array]  # numbers that the environment wants counted, {} if there are none
+    info: Mapping[str, Array]  # f32[] by name: numbers for the episode statistics, {} if there are none
+
+    @classmethod
+    def transition(
+        cls,
+        observation: PyTree,
+        reward: PyTree,
+        *,
+        terminated: Array | bool = False,
+        time_up: Array | bool = False,
+        info: Mapping[str, Array] | None = None,
+    ) -> "TimeStep":
+        """Return a step: `terminated` where the task ended, `truncated` where only the time is up.
+
+        Args:
+          observation: of the state after the step, also where the episode ended.
+          reward: f32[]; of several agents {group: f32[n]}.
+          terminated: bool[], the task ended.
+          time_up: bool[], the time limit is reached; ignored where the task ended.
+          info: f32[] by name.
+        """
+        terminated = jnp.asarray(terminated, jnp.bool_)
+        truncated = jnp.asarray(time_up, jnp.bool_) & ~terminated
+        return cls(
+            observation=observation, reward=reward, terminated=terminated, truncated=truncated, info=dict(info or {})
+        )
+
+    def truncate(self, time_up: Array) -> "TimeStep":
+        """Return the step, also truncated where the time is up, bool[], and the task has not ended."""
+        return self._replace(truncated=self.truncated | (time_up & ~self.terminated))
+
+    @property
+    def done(self) -> Array:
+        """bool[]: whether the episode ended with this step: terminated or truncated."""
+        return self.terminated | self.truncated
 
 
 class Environment:
@@ -55,25 +90,13 @@ class Environment:
         raise NotImplementedError
 
     def observe(self, state: PyTree) -> PyTree:
-        """Return the observation of a state, where it is a function of the state alone. Optional.
+        """Return the observation of a state, where it is a cheap function of the state alone. Optional.
 
-        It equals what `reset` and `step` return, so that a rollout may keep states in place of observations
-        (`rebuild_observations`). Unless `observing_is_cheap` is False, `vectorize` looks at the states to act on,
-        instead of choosing between a start's observation and a step's.
+        It must equal the observation that `reset` and `step` return. `vectorize` then observes the states to act on
+        instead of choosing between the observations of a reset and of a step, so define it only where it is cheaper
+        than that choice.
         """
         raise NotImplementedError
-
-    observing_is_cheap = True  # cheaper than choosing between two observations
-
-    def observe_agent(self, state: PyTree, group: str, index: Array) -> PyTree:
-        """Return what one agent of a group sees, `observe(state)[group][index]`. Optional, where that is less work.
-
-        Args:
-          state: of one environment.
-          group: the group's name.
-          index: i32[], the agent's place in it.
-        """
-        return jax.tree.map(lambda x: x[index], self.observe(state)[group])
 
     def for_self_play(self) -> "Environment":
         """Return the game as both sides play it; another environment where this one plays the other side itself."""
@@ -112,19 +135,18 @@ class EnvironmentSpec(NamedTuple):
 
     observation_space: Space
     action_space: Space
-    view: Callable[..., PyTree] | None = None  # where rollouts hold `rebuild.Reference`s: what they stand for
 
 
 class Rollout(NamedTuple):
     """T steps of B environments: time is the first axis, batch the second."""
 
-    observation: PyTree  # [T, B, ...], what was acted on
+    observation: PyTree  # [T, B, ...], that `act` was given
     action: PyTree  # [T, B, ...]
     reward: PyTree  # f32[T, B]; of several agents {group: f32[T, B, n]}
     terminated: Array  # bool[T, B]
     truncated: Array  # bool[T, B]
     next_observation: PyTree  # [T, B, ...], the true successor; differs from observation[t+1] where an episode ended
-    extras: PyTree  # [T, B, ...], what `act` wants to remember, such as log-probabilities
+    extras: PyTree  # [T, B, ...], what `act` returned beside the action, such as log-probabilities
     carry: PyTree  # [B, ...], the recurrent state before the first step; () without one
     mask: Array | None = None
     # bool[T, B], False where a step must not count: an agent that has left, a step that only reset a host environment.
@@ -136,15 +158,35 @@ class Rollout(NamedTuple):
         return self.terminated | self.truncated
 
 
+class Act(Protocol):
+    """How an agent acts in B environments: `Algorithm.act`."""
+
+    def __call__(
+        self, agent: PyTree, carry: PyTree, key: Key, observation: PyTree, explore: bool, /
+    ) -> tuple[PyTree, PyTree, PyTree]:
+        """Choose actions.
+
+        Args:
+          agent: from `init` or `update`.
+          carry: [B, ...], recurrent state; () without one.
+          key: one for all environments.
+          observation: [B, ...].
+          explore: act as in training, or greedily.
+
+        Returns:
+          (action [B, ...], carry [B, ...], extras [B, ...]); `update` finds the extras in `Rollout.extras`.
+        """
+        ...
+
+
 class Algorithm(NamedTuple):
     """Four pure functions; all that an agent knows is in `agent`, a pytree of arrays."""
 
     init: Callable[[Key], PyTree]  # key -> agent
     initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode; () without one
-    act: Callable[..., tuple[PyTree, PyTree, PyTree]]
-    # (agent, carry, key, observation[B], explore: bool) -> (action[B], carry, extras[B])
+    act: Act  # (agent, carry, key, observation [B, ...], explore) -> (action [B, ...], carry, extras [B, ...])
     update: Callable[[PyTree, Key, Rollout], tuple[PyTree, Metrics]]
-    # (agent, key, rollout[T, B]) -> (agent, metrics: float32 scalars)
+    # (agent, key, rollout [T, B]) -> (agent, metrics: f32[] by name)
 
 
 @pytree
@@ -164,16 +206,10 @@ class Config:
     )
     reset_policy: str = static(
         default="auto",
-        doc="starts in reserve (spare), computed at every step (always), or drawn from a pool; auto: spare on a CPU",
-        choices=("auto", "spare", "always", "pool"),
+        doc="resets computed ahead (prefetch), at every step (always), or drawn from a pool; auto: prefetch on a CPU",
+        choices=("auto", "prefetch", "always", "pool"),
     )
-    pool_size: int = static(default=1024, doc="starts that a pool has", at_least=1)
-
-    rebuild_observations = (
-        False  # whether rollouts keep states in place of observations; a field where it can be chosen
-    )
-
-    num_minibatches = 1  # gradient steps per pass over a rollout; a field where it can be chosen
+    pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
 
     @property
     def steps_per_update(self) -> int:
@@ -182,8 +218,8 @@ class Config:
 
     @property
     def samples_per_gradient(self) -> int:
-        """Steps that a gradient step learns from."""
-        return self.steps_per_update // self.num_minibatches
+        """Environment steps in the batch of a gradient step; a whole rollout unless an algorithm overrides it."""
+        return self.steps_per_update
 
 
 AlgorithmFactory = Callable[[EnvironmentSpec, Any], Algorithm]

@@ -29,7 +29,6 @@ from result_file import COLUMNS, FOLDER, Result, path_of, read, same, write
 from purerl import registry, stats
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
-from purerl.loop.evaluate import evaluate
 from purerl.loop.train import make_trainer
 from purerl.run import cache, config, metrics_csv, plan, plot, run
 from purerl.run.config import Settings
@@ -123,10 +122,10 @@ def play_randomly(
     trainer = make_trainer(random_policy, env, Config())
     keys = jax.random.split(jax.random.key(0), RANDOM_SEEDS)
     if isinstance(env, HostSource):
-        played = np.stack([evaluate(trainer, (), key, HOST_EPISODES).episode_return for key in keys])
+        played = np.stack([trainer.evaluate((), key, HOST_EPISODES).episode_return for key in keys])
         trainer.close()  # type: ignore[attr-defined]
     else:
-        played = np.asarray(jax.jit(jax.vmap(lambda key: evaluate(trainer, (), key).episode_return))(keys))
+        played = np.asarray(jax.jit(jax.vmap(lambda key: trainer.evaluate((), key).episode_return))(keys))
     columns = {"seed": np.arange(RANDOM_SEEDS), "evaluation_return": played.mean(axis=1)}
     columns |= {"env_steps": np.zeros(RANDOM_SEEDS), "episodes": np.full(RANDOM_SEEDS, played.shape[1])}
     columns["episode_return"] = columns["evaluation_return"]
@@ -260,7 +259,7 @@ def check(figure: Figure, results: Path = FOLDER, steps: int = CHECK_STEPS) -> C
     def returns(key: jax.Array) -> jax.Array:
         _, metrics = jax.lax.scan(lambda state, _: trainer.step(state), trainer.init(key), None, end // per_update)
         late = slice(begin // per_update, None)
-        episodes, mean = metrics["episodes"][late], metrics["episode_return"][late]
+        episodes, mean = metrics.episodes["episodes"][late], metrics.episodes["episode_return"][late]
         return jnp.sum(jnp.where(episodes > 0, mean * episodes, 0.0)) / jnp.maximum(jnp.sum(episodes), 1.0)
 
     keys = jax.random.split(jax.random.key(1_000), CHECK_SEEDS)

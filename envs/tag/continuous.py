@@ -100,7 +100,7 @@ class TagContinuous(Environment):
         x, y, direction = jax.lax.map(lambda at: at[0] * at[1], (units, jnp.concatenate([place, quarter[None]])))
         zeros, everyone = jnp.zeros(n), jnp.ones(n, jnp.bool_)
         state = TagState(x, y, zeros, zeros, direction, everyone, everyone, jnp.int32(0), jnp.int32(0))
-        return state, self.observe(state)
+        return state, self.rebuild(state)
 
     def step(self, key: Key, state: TagState, action: dict[str, Array]) -> tuple[TagState, TimeStep]:
         """Move everyone, then tag."""
@@ -125,7 +125,7 @@ class TagContinuous(Environment):
             "tags": tags.astype(jnp.float32),
             "runners_left": jnp.sum(runners, dtype=jnp.float32),
         }
-        return state, TimeStep(self.observe(state), reward, terminated, late & ~terminated, info)
+        return state, TimeStep(self.rebuild(state), reward, terminated, late & ~terminated, info)
 
     def _move(self, state: TagState, action: Array) -> tuple[TagState, Array]:
         """Return (state, who left the square bool[N]) for actions i32[N, 2]."""
@@ -153,16 +153,14 @@ class TagContinuous(Environment):
         by = jnp.min(jnp.where(square == nearest, number, self.num_taggers), axis=0)
         return (nearest < (self.tagging_distance * self.side) ** 2) & state.present[runners], by
 
-    observing_is_cheap = False  # neighbors are searched
-
-    def observe(self, state: TagState) -> dict:
+    def rebuild(self, state: TagState) -> dict:
         """Return what each group's agents see, and who is in the game."""
         seen = self._seen_by(state, None)
         taggers, runners = slice(None, self.num_taggers), slice(self.num_taggers, None)
         active = {"taggers": state.active[taggers], "runners": state.active[runners]}
         return {"taggers": seen[taggers], "runners": seen[runners], "active": active}
 
-    def observe_agent(self, state: TagState, group: str, index: Array) -> Array:
+    def rebuild_agent(self, state: TagState, group: str, index: Array) -> Array:
         """Return what one agent sees: the search for its neighbors alone."""
         return self._seen_by(state, (index + (0 if group == "taggers" else self.num_taggers))[None])[0]
 

@@ -100,7 +100,7 @@ class TagGridWorld(Environment):
         target_y = jnp.where(own(is_runner), y[nearest], y[-1])
         return jnp.stack([own(x), own(y), target_x, target_y, own(kind), times], axis=1)
 
-    def observe_agent(self, state: TagGridState, group: str, index: Array) -> Array:
+    def rebuild_agent(self, state: TagGridState, group: str, index: Array) -> Array:
         """Return what one agent sees; of the places of all, in part, only its own and its target's."""
         number = index + (0 if group == "taggers" else self.num_taggers)
         return self._seen_by(state, number[None])[0]

@@ -5,12 +5,10 @@ from typing import NamedTuple
 
 import optax
 
-from purerl.errors import InputError
 from purerl.functional import masked, normalize
 from purerl.functional.distributions import ActionHead, action_head
 from purerl.functional.normalize import RewardScale, RunningStatistics
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, actor_critic
-from purerl.recompute.references import looking_up
 from purerl.spaces import Space
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
 
@@ -29,9 +27,6 @@ class PolicyConfig(ActorCriticConfig):
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
     centralized_critic: bool = static(
         default=False, doc="of several agents: the value function sees the environment's global state"
-    )
-    rebuild_observations: bool = static(
-        default=False, doc="keep states in the rollout and rebuild observations to learn from: less memory, more work"
     )
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
 
@@ -69,14 +64,8 @@ def policy_agency(
     Raises:
       InputError: if there is no distribution for the action space.
     """
-    if config.rebuild_observations and config.normalize_observation:
-        raise InputError(
-            "rebuild_observations goes without normalize_observation: its statistics need them all at once"
-        )
     head = action_head(spec.action_space, config.squash_actions)
     net = network(spec.observation_space, head, config)
-    if spec.view is not None:
-        net = looking_up(net, spec.view)
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)

@@ -12,6 +12,7 @@ from purerl.commands.options import PATH, AlgorithmCommand, group_settings, type
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
 @click.option("--seeds", metavar="N", help="Agents trained side by side in one program; default 1.")
+@click.option("--rebuild-observations", metavar="BOOL", help="Keep states in rollouts; default false.")
 @click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option("--set", "assignments", multiple=True, metavar="GROUP.NAME=VALUE", help="Of a group of agents, as train.")

@@ -39,6 +39,7 @@ SEEDS = 8
 @click.option("--seeds", metavar="N", help=f"Agents of each trial; default {SEEDS}.")
 @click.option("--seed", metavar="S", help="The first seed, which also draws the trials; default 0.")
 @click.option("--method", metavar="METHOD", help="random, grid, qmc (Sobol points), halving or pbt; default random.")
+@click.option("--rebuild-observations", metavar="BOOL", help="Keep states in rollouts; default false.")
 @click.option("--points", metavar="N", help="Points of each curve; default 50.")
 @click.option("--chunk", metavar="N", help="Trials at once; default: as many as serve speed and memory.")
 @click.option("--devices", metavar="N", help="Devices that share the agents; default auto: all, on a CPU one per core.")

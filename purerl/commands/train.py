@@ -35,6 +35,7 @@ from purerl.errors import InputError
 @click.option("--checkpoint-interval", metavar="SECONDS", help="Time between two checkpoints; default 60.")
 @click.option("--keep-checkpoints", metavar="K", help="How many are kept; default 3.")
 @click.option("--self-play", metavar="P", help="Against P earlier selves, in a symmetric game; makes elo.csv.")
+@click.option("--rebuild-observations", metavar="BOOL", help="Keep states in rollouts; default false.")
 @click.option("--tensorboard", is_flag=True, default=None, help="Also write TensorBoard events.")
 @click.option("--sampler", metavar="MODE", help="auto, or on the host: serial, batched, alternating, async, inside.")
 @click.option("--actors", metavar="N", help="Threads that collect, with --sampler async; default 2.")

@@ -10,8 +10,9 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import sharding
-from purerl.loop.train import TrainState, make_train
-from purerl.types import AlgorithmFactory, Array, Environment, Key, Metrics, PyTree
+from purerl.loop.metrics import TrainMetrics
+from purerl.loop.train import make_train
+from purerl.types import AlgorithmFactory, Array, Environment, Key, PyTree
 
 LAST = 10  # "final" is the mean over the last 1 / LAST of the updates
 
@@ -68,7 +69,7 @@ def lifetimes(
         key_env, key_train = jax.random.split(key)
         env = task.env if task.redraw is None else task.redraw(key_env, task.env)
         train = make_train(learner(tree(vector)), env, task.config, task.total_timesteps)
-        return score(*train(key_train), kind)
+        return score(train(key_train)[1], kind)
 
     members = jnp.repeat(candidates, keys.shape[1], axis=0), keys.reshape(-1)
     return in_chunks(live, members, chunk, mesh).reshape(keys.shape)
@@ -107,21 +108,21 @@ def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None,
     return results.reshape(-1, *results.shape[2:])[:count]
 
 
-def score(state: TrainState, metrics: Metrics, kind: str) -> Array:
+def score(metrics: TrainMetrics, kind: str) -> Array:
     """Return how well a training went, f32[]: a mean over updates of the latest known return of training episodes.
 
     Args:
-      state, metrics: from `make_train`; metrics are f32[updates] each.
+      metrics: from `make_train`, f32[updates] each.
       kind: "auc": over all updates, what came before the first episode's end counted as that one; "final": over the
         last tenth.
 
     Returns:
       NaN if no episode ended, or one of the algorithm's own metrics was not finite at the end.
     """
-    returns = metrics["episode_return"]
+    returns = metrics.episodes["episode_return"]
     known = ~jnp.isnan(returns)
     latest = jax.lax.cummax(jnp.where(known, jnp.arange(returns.size), jnp.argmax(known)))
     held = returns[latest]
     result = jnp.mean(held if kind == "auc" else held[-max(1, returns.size // LAST) :])
-    own = [values[-1] for name, values in metrics.items() if name not in state.vector.statistics.summary()]
-    return jnp.where(jnp.all(jnp.isfinite(jnp.stack(own))), result, jnp.nan)
+    last = [values[-1] for values in metrics.algorithm.values()]
+    return jnp.where(jnp.all(jnp.isfinite(jnp.stack(last))), result, jnp.nan)

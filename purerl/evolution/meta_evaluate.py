@@ -175,7 +175,8 @@ def live(task: Task, method: Method, key: Key, kind: str) -> Array:
     key_env, key_train = jax.random.split(key)
     env = task.env if task.redraw is None else task.redraw(key_env, task.env)
     config = dataclasses.replace(task.config, **method.changes)
-    return score(*make_train(method.plug(method.candidate), env, config, task.total_timesteps)(key_train), kind)
+    _, metrics = make_train(method.plug(method.candidate), env, config, task.total_timesteps)(key_train)
+    return score(metrics, kind)
 
 
 def _scores(task: Task, method: Method, keys: Key, kind: str, mesh: Mesh | None) -> np.ndarray:

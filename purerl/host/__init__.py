@@ -1,6 +1,6 @@
-"""The host runtime: the loop for environments that are not written in JAX. The algorithms are the same.
+"""The host loop, for environments that are not written in JAX. The algorithms are the same.
 
-serial       act, step, learn in turn; environments one after the other. For looking into things
+serial       act, step, learn in turn; environments one after the other, for debugging
 batched      the same, environments side by side in threads or processes
 alternating  two half-batches: one steps while the other acts
 async        actors collect the next rollouts while the learner learns (Sebulba: Hessel et al. 2021,
@@ -9,7 +9,7 @@ inside       a rollout and its update are one compiled program; environments ste
              by a callback to the host where there is none
 """
 
-from purerl.host.jax_source import Dressed
+from purerl.host.jax_source import JaxSource
 from purerl.host.trainer import MODES, HostSettings, HostTrainer, make_host_trainer
 
-__all__ = ["MODES", "Dressed", "HostSettings", "HostTrainer", "make_host_trainer"]
+__all__ = ["MODES", "HostSettings", "HostTrainer", "JaxSource", "make_host_trainer"]

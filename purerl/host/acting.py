@@ -1,31 +1,29 @@
-"""Acting on the device: the part of an agent that acting needs, and one program for a step of a group."""
+"""Acting for host environments: the part of an agent that acting reads, and one program for a step of a group."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from purerl.host_environment import HostSource
-from purerl.loop.train import update_keys
-from purerl.loop.vector import where
-from purerl.prng import is_key, typed
+from purerl.prng import update_keys
 from purerl.types import Algorithm, Array, Config, Key, PyTree
+from purerl.xla.trees import where, zeros
 
-Part = list[Array]  # the leaves of an agent that acting looks at, such as parameters, but never a replay
+AgentPart = list[Array]  # the leaves of an agent that acting reads, such as parameters, but never a replay
 
 
 class Acting(NamedTuple):
-    """What actors run."""
+    """The programs of actors."""
 
-    part: Callable[[PyTree], Part]  # agent -> what `act` needs of it
-    copy: Callable[[Part], Part]  # arrays of their own, so that the learner may overwrite its agent
+    part: Callable[[PyTree], AgentPart]  # agent -> the leaves that `act` reads
+    copy: Callable[[AgentPart], AgentPart]  # copied arrays, so that the learner may overwrite its agent
     keys: Callable[[Key, Any], Key]  # (the run's key, number of updates) -> key[T, 2] of the rollout
     act: Callable[..., Any]
     # (part, carry, restart bool[B], keys, t, group, observation as it comes) ->
-    #   (action, memory after, memory before, extras, observation as the agent sees it)
-    act_greedily: Callable[..., Any]  # (part, carry, keys, t, observation as it comes) -> (action, memory after)
+    #   (action, carry after, carry before, extras, observation after `HostSource.prepare`)
+    act_greedily: Callable[..., Any]  # (part, carry, keys, t, observation as it comes) -> (action, carry after)
 
 
 def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTree, group_size: int) -> Acting:
@@ -41,18 +39,22 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
     leaves, structure = jax.tree.flatten(agent)
     needed = _needed(algo, source, agent, group_size)
 
-    def rebuild(part: Part) -> PyTree:
+    def rebuild(part: AgentPart) -> PyTree:
         given = iter(part)
-        return structure.unflatten([next(given) if use else _blank(x) for x, use in zip(leaves, needed, strict=True)])
+        return structure.unflatten(
+            [next(given) if use else jnp.asarray(zeros(x)) for x, use in zip(leaves, needed, strict=True)]
+        )
 
-    def act(part: Part, carry: PyTree, restart: Array, keys: Key, t: Array, group: Array | None, observation: PyTree):
+    def act(
+        part: AgentPart, carry: PyTree, restart: Array, keys: Key, t: Array, group: Array | None, observation: PyTree
+    ):
         before = where(restart, algo.initial_carry(group_size), carry)
-        seen = source.prepare(observation)
+        observation = source.prepare(observation)
         key = keys[t, 0] if group is None else jax.random.fold_in(keys[t, 0], group)
-        action, after, extras = algo.act(rebuild(part), before, key, seen, True)
-        return action, after, before, extras, seen
+        action, after, extras = algo.act(rebuild(part), before, key, observation, True)
+        return action, after, before, extras, observation
 
-    def act_greedily(part: Part, carry: PyTree, keys: Key, t: Array, observation: PyTree):
+    def act_greedily(part: AgentPart, carry: PyTree, keys: Key, t: Array, observation: PyTree):
         action, carry, _ = algo.act(rebuild(part), carry, keys[t], source.prepare(observation), False)
         return action, carry
 
@@ -69,7 +71,7 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
 
 
 def _needed(algo: Algorithm, source: HostSource, agent: PyTree, group_size: int) -> list[bool]:
-    """Return for each leaf of an agent whether acting looks at it."""
+    """Return for each leaf of an agent whether acting reads it."""
     batch = lambda leaf: jax.ShapeDtypeStruct((group_size, *leaf.shape), leaf.dtype)
     observation = jax.tree.map(batch, source.observation_space.struct)
     carry = jax.eval_shape(lambda: algo.initial_carry(group_size))
@@ -82,11 +84,3 @@ def _needed(algo: Algorithm, source: HostSource, agent: PyTree, group_size: int)
     program = jax.make_jaxpr(both)(agent, carry, key, observation).jaxpr
     read = {id(var) for equation in program.eqns for var in equation.invars} | {id(var) for var in program.outvars}
     return [id(var) in read for var in program.invars[: len(jax.tree.leaves(agent))]]
-
-
-def _blank(leaf: Any) -> Array:
-    """Return a stand-in for a leaf that nothing looks at; the compiler drops it."""
-    if not is_key(leaf):
-        return jnp.zeros(leaf.shape, leaf.dtype)
-    words = jax.eval_shape(jax.random.key_data, leaf)
-    return typed(np.zeros(words.shape, words.dtype), leaf)

@@ -7,8 +7,8 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl.host.acting import Acting, Part
-from purerl.host.rollout import Group, GroupRollout, collect
+from purerl.host.acting import Acting, AgentPart
+from purerl.host.rollout import EnvGroup, GroupRollout, collect
 from purerl.types import Key
 
 POLL = 0.2  # seconds between two looks at whether to stop
@@ -21,7 +21,9 @@ class Actors:
     the steps learned from per step taken, a replay's ratio, are what the config says, in both directions.
     """
 
-    def __init__(self, groups: list[Group], acting: Acting, key: Key, version: int, length: int, deterministic: bool):
+    def __init__(
+        self, groups: list[EnvGroup], acting: Acting, key: Key, version: int, length: int, deterministic: bool
+    ):
         """Start.
 
         Args:
@@ -35,7 +37,7 @@ class Actors:
         """
         self._acting, self._key, self._version, self._length = acting, key, version, length
         self._deterministic, self._stop = deterministic, threading.Event()
-        self._parts = [queue.Queue[tuple[int, Part]](maxsize=2) for _ in groups]
+        self._parts = [queue.Queue[tuple[int, AgentPart]](maxsize=2) for _ in groups]
         self._rollouts = [queue.Queue[Any](maxsize=1) for _ in groups]
         self._threads = [
             threading.Thread(target=self._run, args=(i, group), daemon=True, name=f"purerl host actor {i}")
@@ -44,7 +46,7 @@ class Actors:
         for thread in self._threads:
             thread.start()
 
-    def publish(self, version: int, part: Part) -> None:
+    def publish(self, version: int, part: AgentPart) -> None:
         """Hand a policy to the actors."""
         jax.block_until_ready(part)  # an actor that waited for it on the device would hold up the other ones
         for parts in self._parts:
@@ -73,9 +75,9 @@ class Actors:
         for thread in self._threads:
             thread.join(timeout=2.0)
 
-    def _run(self, i: int, group: Group) -> None:
+    def _run(self, i: int, group: EnvGroup) -> None:
         number = self._version
-        part: tuple[int, Part] | None = None
+        part: tuple[int, AgentPart] | None = None
         try:
             while not self._stop.is_set():
                 if part is None or not self._deterministic:
@@ -91,13 +93,13 @@ class Actors:
         except BaseException as error:  # told by the learner, who waits for a rollout
             self._put(i, error)
 
-    def _newest(self, i: int, part: tuple[int, Part] | None) -> tuple[int, Part] | None:
+    def _newest(self, i: int, part: tuple[int, AgentPart] | None) -> tuple[int, AgentPart] | None:
         try:
             return self._parts[i].get_nowait()
         except queue.Empty:
             return part if part is not None else self._next(i)
 
-    def _next(self, i: int) -> tuple[int, Part] | None:
+    def _next(self, i: int) -> tuple[int, AgentPart] | None:
         while not self._stop.is_set():
             try:
                 return self._parts[i].get(timeout=POLL)

@@ -1,4 +1,4 @@
-"""A JAX environment dressed as a host one: the host runtime then gives the same bits as the compiled loop."""
+"""A JAX environment as a host one: the host loop then gives the same bits as the compiled loop."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from purerl.spaces import Space
 from purerl.types import Config, Environment, PyTree
 
 
-class Dressed(HostSource):
+class JaxSource(HostSource):
     """A JAX environment as a source of host environments."""
 
     def __init__(self, name: str, env: Environment, config: Config):
-        """Dress `env`; how episodes start is as the config says."""
+        """Serve `env` under a name; resets are as the config says."""
         self.id, self.env, self._config = name, env, config
         self.parameters: dict[str, Any] = {}
         self._vectors: dict[int, tuple[VectorEnvironment, Any, Any]] = {}
@@ -33,7 +33,7 @@ class Dressed(HostSource):
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make environments; they draw from the run's keys, so the seed is not looked at."""
-        return _DressedEnvironment(*self._programs(num_envs)[1:])
+        return _JaxEnvironment(*self._programs(num_envs)[1:])
 
     def snapshot_struct(self, num_envs: int) -> PyTree:
         """Return the shapes of (state, observation)."""
@@ -52,8 +52,8 @@ class Dressed(HostSource):
         return self._vectors[num_envs]
 
 
-class _DressedEnvironment(HostEnvironment):
-    """B of them; an episode begins in the step that ends one."""
+class _JaxEnvironment(HostEnvironment):
+    """B of them; the step that ends an episode also resets."""
 
     def __init__(self, reset: Any, step: Any):
         self._reset, self._step = reset, step
@@ -67,8 +67,16 @@ class _DressedEnvironment(HostEnvironment):
         state, observation, timestep = self._step(self._saved[0], action, keys, np.int32(t))
         self._saved = state, observation
         reward, terminated, truncated = jax.device_get((timestep.reward, timestep.terminated, timestep.truncated))
-        over = terminated | truncated
-        return HostStep(observation, reward, terminated, truncated, None, timestep.observation, reward, over)
+        return HostStep(
+            observation=observation,
+            reward=reward,
+            terminated=terminated,
+            truncated=truncated,
+            mask=None,
+            next_observation=timestep.observation,
+            score=reward,
+            over=terminated | truncated,
+        )
 
     def snapshot(self) -> PyTree:
         return self._saved

@@ -1,41 +1,41 @@
-"""Collecting: a group of environments, and the rollout it makes."""
+"""Host rollouts: a group of environments that act and step together, and the rollout it collects."""
 
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from purerl.host.acting import Acting, Part
+from purerl.host.acting import Acting, AgentPart
 from purerl.host.env_thread import Worker
 from purerl.host_environment import HostStep
 from purerl.types import Array, Key, PyTree
 
 
 class GroupRollout(NamedTuple):
-    """T steps of one group's B environments: lists of T on-device arrays where the device has them, else NumPy.
+    """T steps of one group's B environments.
 
-    Inside jit these lists are arrays [T, B, ...] already.
+    Lists are of T on-device arrays, arrays are NumPy's; inside jit both are traced arrays [T, B, ...].
     """
 
     observation: list[PyTree] | PyTree  # T x [B, ...], as the agent saw them
     action: list[PyTree] | PyTree  # T x [B, ...]
     extras: list[PyTree] | PyTree  # T x [B, ...]
     last: PyTree  # [B, ...], the observation after the last step, as it comes
-    successor: list[PyTree] | None  # T x [B, ...], as they come; None: the next observation is the true successor
-    reward: np.ndarray  # f32[T, B]
-    terminated: np.ndarray  # bool[T, B]
-    truncated: np.ndarray  # bool[T, B]
-    mask: np.ndarray | None  # bool[T, B]
-    score: np.ndarray  # f32[T, B]
-    over: np.ndarray  # bool[T, B]
+    next_observation: list[PyTree] | PyTree  # T x [B, ...], true successors as they come; None: the next `observation`
+    reward: Any  # f32[T, B]
+    terminated: Any  # bool[T, B]
+    truncated: Any  # bool[T, B]
+    mask: Any  # bool[T, B], or None
+    score: Any  # f32[T, B]
+    over: Any  # bool[T, B]
     carry: PyTree  # [B, ...], before the first step
 
 
-class Group:
-    """Environments that act and step together; recurrent state is theirs and begins anew with each episode."""
+class EnvGroup:
+    """Environments that act and step together, with their recurrent state."""
 
     def __init__(self, worker: Worker, acting: Acting, index: int | None, carry: PyTree, num_envs: int):
-        """Take environments that have not started.
+        """Group environments that have not been reset.
 
         Args:
           worker: steps them.
@@ -44,7 +44,7 @@ class Group:
           carry: [B, ...], at the start of an episode.
           num_envs: B.
         """
-        self.worker, self._acting, self._memory = worker, acting, carry
+        self.worker, self._acting, self._carry = worker, acting, carry
         self._index = None if index is None else np.int32(index)
         self._num_envs = num_envs
         self._observation: PyTree = None
@@ -53,10 +53,10 @@ class Group:
         self._steps: list[Any] = []
 
     def begin(self, observation: PyTree, carry: PyTree | None = None) -> None:
-        """Go on from these observations; from the start of an episode if no memory is given."""
+        """Go on from these observations; from the start of an episode if no carry is given."""
         self._observation, self._restart = observation, np.full(self._num_envs, carry is None)
         if carry is not None:
-            self._memory = carry
+            self._carry = carry
 
     @property
     def observation(self) -> PyTree:
@@ -65,20 +65,20 @@ class Group:
 
     @property
     def carry(self) -> PyTree:
-        """[B, ...], before the next step, but for the episodes that begin with it."""
-        return self._memory
+        """[B, ...], before the next step; not yet reset where `restart`."""
+        return self._carry
 
     @property
     def restart(self) -> np.ndarray:
         """bool[B]: where the next step is an episode's first."""
         return self._restart
 
-    def act(self, part: Part, keys: Key, t: int) -> None:
+    def act(self, part: AgentPart, keys: Key, t: int) -> None:
         """Choose actions and send them."""
-        action, self._memory, before, extras, seen = self._acting.act(
-            part, self._memory, self._restart, keys, np.int32(t), self._index, self._observation
+        action, self._carry, before, extras, observation = self._acting.act(
+            part, self._carry, self._restart, keys, np.int32(t), self._index, self._observation
         )
-        self._acted.append((seen, action, extras, before if t == 0 else None))
+        self._acted.append((observation, action, extras, before if t == 0 else None))
         self.worker.send(jax.device_get(action), keys, t)
 
     def arrive(self) -> None:
@@ -89,40 +89,41 @@ class Group:
         self._restart = np.asarray(restart_after(step))
 
     def rollout(self) -> GroupRollout:
-        """Return what was collected since the last call."""
+        """Return the steps since the last call."""
         acted, steps = self._acted, self._steps
         self._acted, self._steps = [], []
         stack = lambda name: np.stack([getattr(step, name) for step in steps])
         masked = steps[0].mask is not None
         mask = stack("mask") if masked else None
+        observation, action, extras, carry = zip(*acted, strict=True)
         return GroupRollout(
-            [a[0] for a in acted],
-            [a[1] for a in acted],
-            [a[2] for a in acted],
-            steps[-1].observation,
-            None if steps[0].successor is None else [step.successor for step in steps],
-            stack("reward"),
-            stack("terminated"),
-            cut_at_starts(stack("truncated"), mask),
-            mask,
-            stack("score"),
-            stack("over"),
-            acted[0][3],
+            observation=list(observation),
+            action=list(action),
+            extras=list(extras),
+            last=steps[-1].observation,
+            next_observation=None if steps[0].next_observation is None else [step.next_observation for step in steps],
+            reward=stack("reward"),
+            terminated=stack("terminated"),
+            truncated=cut_at_resets(stack("truncated"), mask),
+            mask=mask,
+            score=stack("score"),
+            over=stack("over"),
+            carry=carry[0],
         )
 
 
 def restart_after(step: HostStep) -> Any:
-    """Return bool[B]: after which environments' step memory begins anew."""
+    """Return bool[B]: after which environments' step the recurrent state is reset."""
     done = step.terminated | step.truncated
     return done if step.mask is None else done | ~step.mask
 
 
-def cut_at_starts(truncated: Any, mask: Any) -> Any:
-    """Return `truncated`, True also where a step only began an episode: memory that is unrolled begins anew there."""
+def cut_at_resets(truncated: Any, mask: Any) -> Any:
+    """Return `truncated`, True also where a step only reset an environment: an unrolled carry is reset there."""
     return truncated if mask is None else truncated | ~mask
 
 
-def collect(groups: list[Group], part: Part, keys: Array, length: int) -> tuple[GroupRollout, ...]:
+def collect(groups: list[EnvGroup], part: AgentPart, keys: Array, length: int) -> tuple[GroupRollout, ...]:
     """Take `length` steps; while one group steps, the next one acts."""
     for t in range(length):
         for group in groups:

@@ -1,4 +1,4 @@
-"""The trainer for host environments: `Trainer(init, step)` as for compiled ones, in five modes."""
+"""The trainer of host environments: a `Trainer` whose loop runs in Python, in five modes."""
 
 import time
 from collections.abc import Callable
@@ -14,15 +14,18 @@ from purerl.errors import InputError, unknown
 from purerl.host.acting import Acting, make_acting
 from purerl.host.actors import Actors
 from purerl.host.env_thread import Busy, Worker
-from purerl.host.jax_source import Dressed
-from purerl.host.learning import begin_episodes, make_learn, metrics_struct, own_metrics
-from purerl.host.rollout import Group, collect
-from purerl.host.xla_rollout import Inside
+from purerl.host.jax_source import JaxSource
+from purerl.host.learning import make_learn, metrics_struct, no_episodes, sampler_metrics
+from purerl.host.rollout import EnvGroup, collect
+from purerl.host.xla_rollout import XlaRollout
 from purerl.host_environment import HostSource, not_inside_jit
+from purerl.loop.evaluate import MAX_STEPS, Evaluation
+from purerl.loop.metrics import TrainMetrics
 from purerl.loop.train import TrainState
-from purerl.loop.vector import where
+from purerl.loop.vector import VectorState
 from purerl.prng import convert, fast
-from purerl.types import Algorithm, AlgorithmFactory, Config, EnvironmentSpec, Key, Metrics, PyTree
+from purerl.types import Algorithm, AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree
+from purerl.xla.trees import where
 
 MODES = ("serial", "batched", "alternating", "async", "inside")
 
@@ -35,79 +38,45 @@ class HostSettings(NamedTuple):
     deterministic: bool = False  # async: act with the policy of exactly one update before
     time_limit: float = 60.0  # seconds that a step of an environment may take
     failures: Path | None = None  # where the actions that led to a failure are saved
-    say: Callable[[str], None] = print  # where to tell what the user should know
+    say: Callable[[str], None] = print  # shows the user a line
 
     @property
     def num_groups(self) -> int:
-        """Groups of environments that act apart."""
+        """Groups of environments that act separately."""
         return {"alternating": 2, "async": self.num_actors}.get(self.mode, 1)
 
 
-class HostTrainer(NamedTuple):
-    """A run on the host; `step` takes the state that the last call returned, and overwrites its agent."""
+class HostTrainer:
+    """The `Trainer` of host environments; its threads and environments exist from the first step to `close`.
 
-    init: Callable[[Key], TrainState]
-    step: Callable[[TrainState], tuple[TrainState, Metrics]]  # one rollout of every environment and one update
-    algorithm: Algorithm
-    environment: HostSource
-    template: Callable[[Key], tuple[TrainState, Metrics]]  # shapes: of `init(key)`, of a step's own metrics
-    play: Callable[
-        ..., Any
-    ]  # (agent, key, num_episodes, max_steps) -> (return f32[n], length i32[n], finished bool[n])
-    close: Callable[[], None]  # end the threads and close the environments
-
-
-def make_host_trainer(
-    algorithm: AlgorithmFactory | Algorithm, source: HostSource, config: Config, settings: HostSettings | None = None
-) -> HostTrainer:
-    """Return the trainer of an algorithm on host environments.
-
-    Args:
-      algorithm: (spec, config) -> Algorithm, such as `ppo`; or what it returns.
-      source: from `purerl.make("envpool/...")`, or a `Dressed` JAX environment.
-      config: the algorithm's settings.
-      settings: how the loop runs.
-
-    Raises:
-      InputError: for an unknown mode, or a number of environments that the groups cannot share.
+    `step` must be given the state that the last call returned, and overwrites its agent.
     """
-    settings = settings or HostSettings()
-    if settings.mode not in MODES:
-        raise unknown("sampler", settings.mode, MODES)
-    if settings.num_actors < 1:
-        raise InputError(f"actors is {settings.num_actors}; it must be at least 1")
-    if config.num_envs % settings.num_groups:
-        raise InputError(
-            f"num_envs {config.num_envs} cannot be shared by the {settings.num_groups} groups of sampler "
-            f"{settings.mode}: make it a multiple"
-        )
-    if settings.mode == "inside" and isinstance(source, Dressed):
-        raise InputError(f"{source.id} is a JAX environment: inside jit its loop is the compiled one, sampler auto")
-    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(config)):
-        raise not_inside_jit(source, "jit or vmap")
-    spec = EnvironmentSpec(source.observation_space, source.action_space)
-    algo = algorithm if isinstance(algorithm, Algorithm) else algorithm(spec, config)
-    loop = _Loop(algo, source, config, settings)
-    return HostTrainer(loop.init, loop.step, algo, source, loop.template, loop.play, loop.close)
-
-
-class _Loop:
-    """The threads and environments behind a `HostTrainer`; they exist from the first step to `close`."""
 
     def __init__(self, algo: Algorithm, source: HostSource, config: Config, settings: HostSettings):
+        """Prepare the programs of the loop; `make_host_trainer` checks the arguments first."""
         self._algo, self._source, self._config, self._settings = algo, source, config, settings
         self._group_size = config.num_envs // settings.num_groups
         agent = jax.eval_shape(algo.init, jax.random.key(0))
         self._acting: Acting = make_acting(algo, source, config, agent, self._group_size)
         self._learn = make_learn(algo, source)
         self._init_agent = jax.jit(algo.init)
-        self._groups: list[Group] = []
+        self._groups: list[EnvGroup] = []
         self._actors: Actors | None = None
-        self._inside: Inside | None = None
-        self._stage: Any = None  # the environments for evaluation
+        self._inside: XlaRollout | None = None
+        self._stage: Any = None  # (worker, number of environments, acting programs) of evaluation
         self._busy, self._since = Busy(), (time.perf_counter(), 0.0)
         self._updates = 0  # since the environments were opened
         self._saves = settings.mode not in ("async", "inside") and source.snapshot_struct(self._group_size) != ()
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm, for the environments' spaces."""
+        return self._algo
+
+    @property
+    def environment(self) -> HostSource:
+        """The source of the environments."""
+        return self._source
 
     def init(self, key: Key) -> TrainState:
         """Start a run."""
@@ -118,44 +87,64 @@ class _Loop:
         keys = [key_env] if len(self._groups) == 1 else list(jax.random.split(key_env, len(self._groups)))
         for group, own in zip(self._groups, keys, strict=True):
             group.begin(group.worker.reset(own))
-        episodes = begin_episodes(self._config.num_envs, self._snapshots())
-        return TrainState(self._init_agent(key_agent), episodes, (), self._carries(), key_run, jnp.int32(0))  # type: ignore[arg-type]
+        vector = no_episodes(self._config.num_envs, self._snapshots())
+        return self._state(self._init_agent(key_agent), vector, key_run, jnp.int32(0))
 
-    def template(self, key: Key) -> tuple[TrainState, Metrics]:
+    def _state(self, agent: PyTree, vector: VectorState, key: Key, num_updates: Array) -> TrainState:
+        carry = self._carries()
+        return TrainState(agent=agent, vector=vector, observation=(), carry=carry, key=key, num_updates=num_updates)
+
+    def template(self, key: Key) -> tuple[TrainState, TrainMetrics]:
         """Return the shapes and dtypes of `init(key)`, and of the metrics of a step."""
-        many, size = self._settings.num_groups, self._group_size
+        num_groups, size = self._settings.num_groups, self._group_size
         carry = jax.eval_shape(lambda: self._algo.initial_carry(size))
-        env_state = (self._source.snapshot_struct(size),) * many if self._saves else ()
-        run = jax.eval_shape(lambda key: convert(key, self._config.prng), key)
-        agent = jax.eval_shape(self._algo.init, run)
-        episodes = jax.eval_shape(lambda: begin_episodes(self._config.num_envs, ()))
-        number = jax.ShapeDtypeStruct((), jnp.int32)
-        metrics = metrics_struct(self._algo, self._source, self._config, agent)
-        saved = (carry,) * many if self._saves else ()
-        state = TrainState(agent, episodes._replace(env_state=env_state), (), saved, run, number)  # type: ignore[arg-type]
-        return state, metrics | own_metrics(self._config, None if self._settings.mode == "inside" else 0.0, 0.0, 1.0)
+        env_state = (self._source.snapshot_struct(size),) * num_groups if self._saves else ()
+        run_key = jax.eval_shape(lambda key: convert(key, self._config.prng), key)
+        agent = jax.eval_shape(self._algo.init, run_key)
+        vector = jax.eval_shape(lambda: no_episodes(self._config.num_envs, ()))
+        state = TrainState(
+            agent=agent,
+            vector=vector._replace(env_state=env_state),
+            observation=(),
+            carry=(carry,) * num_groups if self._saves else (),
+            key=run_key,
+            num_updates=jax.eval_shape(lambda: jnp.int32(0)),
+        )
+        episodes = jax.eval_shape(vector.statistics.summary)
+        algorithm = metrics_struct(self._algo, self._source, self._config, agent)
+        idle = None if self._settings.mode == "inside" else 0.0
+        sampler = sampler_metrics(self._config, idle, 0.0, 1.0)
+        return state, TrainMetrics(episodes=episodes, algorithm=algorithm | sampler)
 
-    def step(self, state: TrainState) -> tuple[TrainState, Metrics]:
-        """Take one rollout and one update."""
+    def step(self, state: TrainState) -> tuple[TrainState, TrainMetrics]:
+        """Collect one rollout of every environment and take one update."""
         if isinstance(state.num_updates, Tracer):
             raise not_inside_jit(self._source, "jit or vmap")
         if not self._groups:
             self._go_on(state)
         args, lag = (state.vector._replace(env_state=()), state.key, state.num_updates), 0.0
         if self._settings.mode == "inside":
-            agent, episodes, metrics = self._compiled().update(state.agent, *args)
+            agent, vector, metrics = self._compiled().update(state.agent, *args)
         else:
             rollouts, lag = self._rollouts(state)
-            agent, episodes, metrics = self._learn(state.agent, *args, rollouts)
+            agent, vector, metrics = self._learn(state.agent, *args, rollouts)
         if self._actors is not None:
             self._actors.publish(int(state.num_updates) + 1, self._acting.copy(self._acting.part(agent)))
-        episodes = episodes._replace(env_state=self._snapshots())
-        state = TrainState(agent, episodes, (), self._carries(), state.key, state.num_updates + 1)  # type: ignore[arg-type]
+        vector = vector._replace(env_state=self._snapshots())
+        state = self._state(agent, vector, state.key, state.num_updates + 1)
         self._updates += 1
-        return state, metrics | self._own_metrics(lag)
+        return state, metrics._replace(algorithm=metrics.algorithm | self._sampler_metrics(lag))
 
-    def play(self, agent: PyTree, key: Key, num_episodes: int, max_steps: int = 27_000) -> tuple[np.ndarray, ...]:
-        """Play greedy episodes side by side, one each, in environments apart from those of training."""
+    def evaluate(
+        self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
+    ) -> Evaluation:
+        """Play greedy episodes side by side, one each, in environments apart from those of training: NumPy arrays.
+
+        Raises:
+          InputError: if it is to explore.
+        """
+        if explore:
+            raise InputError(f"{self._source.id} runs on the host, where evaluation is greedy: explore must be False")
         if self._stage is None or self._stage[1] != num_episodes:
             self._close_stage()
             env = self._source.open(num_episodes, _seed(key), self._settings.mode != "serial", evaluation=True)
@@ -167,8 +156,10 @@ class _Loop:
         key_reset, key_run = jax.random.split(fast(key))
         observation, carry = worker.reset(key_reset), self._algo.initial_carry(num_episodes)
         part, keys = acting.part(agent), jax.random.split(key_run, (256, 2))
-        total, length = np.zeros(num_episodes, np.float32), np.zeros(num_episodes, np.int32)
-        finished, t = np.zeros(num_episodes, np.bool_), 0
+        total: Any = np.zeros(num_episodes, np.float32)
+        length: Any = np.zeros(num_episodes, np.int32)
+        finished: Any = np.zeros(num_episodes, np.bool_)
+        t = 0
         while not finished.all() and t < max_steps:
             action, carry = acting.act_greedily(part, carry, keys[:, 0], np.int32(t % 256), observation)
             worker.send(jax.device_get(action), keys, t % 256)
@@ -177,7 +168,7 @@ class _Loop:
             total += np.where(finished, 0.0, step.score).astype(np.float32)
             length += ~finished
             finished |= step.over
-        return total, length, finished
+        return Evaluation(episode_return=total, episode_length=length, finished=finished, group_return={})
 
     def close(self) -> None:
         """End the threads and close the environments."""
@@ -196,15 +187,14 @@ class _Loop:
     def _open(self, key: Key) -> None:
         self.close()
         self._updates, self._busy, self._since = 0, Busy(), (time.perf_counter(), 0.0)
-        many, mode = self._settings.num_groups, self._settings.mode
-        seed = _seed(key)
-        for i in range(many):
-            own = seed + i * self._group_size
-            env = self._source.open(self._group_size, own, mode != "serial")
-            worker = self._worker(env, str(i), self._group_size, own, self._busy)
+        num_groups, parallel = self._settings.num_groups, self._settings.mode != "serial"
+        for i in range(num_groups):
+            seed = _seed(key) + i * self._group_size
+            env = self._source.open(self._group_size, seed, parallel)
+            worker = self._worker(env, str(i), self._group_size, seed, self._busy)
             carry = self._algo.initial_carry(self._group_size)
-            index = None if many == 1 else i
-            self._groups.append(Group(worker, self._acting, index, carry, self._group_size))
+            index = None if num_groups == 1 else i
+            self._groups.append(EnvGroup(worker, self._acting, index, carry, self._group_size))
 
     def _worker(self, env: Any, group: str, num_envs: int, seed: int, busy: Busy) -> Worker:
         about = {
@@ -229,10 +219,10 @@ class _Loop:
         if saved == ():
             self._settings.say(f"the environments of {self._source.id} cannot be saved: their episodes start anew")
 
-    def _compiled(self) -> Inside:
+    def _compiled(self) -> XlaRollout:
         if self._inside is None:
             begin, length = self._algo.initial_carry(self._group_size), self._config.rollout_length
-            self._inside = Inside(self._groups[0], self._acting, self._learn, begin, length)
+            self._inside = XlaRollout(self._groups[0], self._acting, self._learn, begin, length)
         return self._inside
 
     def _rollouts(self, state: TrainState) -> tuple[Any, float]:
@@ -251,16 +241,16 @@ class _Loop:
         return tuple(group.worker.env.snapshot() for group in self._groups) if self._saves else ()
 
     def _carries(self) -> PyTree:
-        """Return the groups' memories, begun anew where an episode begins."""
+        """Return the groups' carries, reset where an episode begins."""
         if not self._saves:
             return ()
-        fresh = self._algo.initial_carry(self._group_size)
-        return tuple(_restarted(group.restart, fresh, group.carry) for group in self._groups)
+        initial = self._algo.initial_carry(self._group_size)
+        return tuple(_reset_where(group.restart, initial, group.carry) for group in self._groups)
 
-    def _own_metrics(self, lag: float) -> dict[str, Any]:
+    def _sampler_metrics(self, lag: float) -> dict[str, Any]:
         if self._settings.mode == "inside":
-            return own_metrics(self._config, None, lag, 1.0)
-        return own_metrics(self._config, self._idle(), lag, self._ahead())
+            return sampler_metrics(self._config, None, lag, 1.0)
+        return sampler_metrics(self._config, self._idle(), lag, self._ahead())
 
     def _idle(self) -> float:
         """Return the share of the time since the last call in which no environment stepped."""
@@ -270,12 +260,45 @@ class _Loop:
         return max(0.0, 1.0 - worked / max(elapsed, 1e-9))
 
     def _ahead(self) -> float:
-        """Return how many steps the environments have taken per step that went to an update."""
+        """Return the steps of the environments per step that went to an update."""
         taken = sum(group.worker.steps for group in self._groups) / len(self._groups)
         return taken / (self._updates * self._config.rollout_length)
 
 
-_restarted = jax.jit(where)
+def make_host_trainer(
+    algorithm: AlgorithmFactory | Algorithm, source: HostSource, config: Config, settings: HostSettings | None = None
+) -> HostTrainer:
+    """Return the trainer of an algorithm on host environments.
+
+    Args:
+      algorithm: (spec, config) -> Algorithm, such as `ppo`; or what it returns.
+      source: from `purerl.make("envpool/...")`, or a `JaxSource`.
+      config: the algorithm's settings.
+      settings: how the loop runs.
+
+    Raises:
+      InputError: for an unknown mode, or a number of environments that the groups cannot share.
+    """
+    settings = settings or HostSettings()
+    if settings.mode not in MODES:
+        raise unknown("sampler", settings.mode, MODES)
+    if settings.num_actors < 1:
+        raise InputError(f"actors is {settings.num_actors}; it must be at least 1")
+    if config.num_envs % settings.num_groups:
+        raise InputError(
+            f"num_envs {config.num_envs} cannot be shared by the {settings.num_groups} groups of sampler "
+            f"{settings.mode}: make it a multiple"
+        )
+    if settings.mode == "inside" and isinstance(source, JaxSource):
+        raise InputError(f"{source.id} is a JAX environment: inside jit its loop is the compiled one, sampler auto")
+    if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(config)):
+        raise not_inside_jit(source, "jit or vmap")
+    spec = EnvironmentSpec(source.observation_space, source.action_space)
+    algo = algorithm if isinstance(algorithm, Algorithm) else algorithm(spec, config)
+    return HostTrainer(algo, source, config, settings)
+
+
+_reset_where = jax.jit(where)
 
 
 def _seed(key: Key) -> int:

@@ -15,13 +15,14 @@ from jax.experimental import io_callback
 from purerl.errors import InputError
 from purerl.host.acting import Acting
 from purerl.host.learning import Learn
-from purerl.host.rollout import Group, GroupRollout, cut_at_starts, restart_after
+from purerl.host.rollout import EnvGroup, GroupRollout, cut_at_resets, restart_after
 from purerl.host_environment import HostStep, TracedSteps
-from purerl.loop.vector import where
+from purerl.loop.vector import VectorState
 from purerl.types import Array, Key, PyTree
+from purerl.xla.trees import where
 
 
-class Carry(NamedTuple):
+class RolloutCarry(NamedTuple):
     """Environments between two rollouts."""
 
     env: PyTree  # what their steps carry on
@@ -30,17 +31,17 @@ class Carry(NamedTuple):
     restart: Array  # bool[B], where the next step is an episode's first
 
 
-class Inside:
+class XlaRollout:
     """The compiled updates of one group of environments, from where the group is now."""
 
-    def __init__(self, group: Group, acting: Acting, learn: Learn, begin: PyTree, length: int):
-        """Take over a group.
+    def __init__(self, group: EnvGroup, acting: Acting, learn: Learn, initial_carry: PyTree, length: int):
+        """Continue a group.
 
         Args:
-          group: environments that have begun.
+          group: environments that were reset.
           acting: the programs that act.
           learn: the program that learns.
-          begin: [B, ...], memory at the start of an episode.
+          initial_carry: [B, ...], at the start of an episode.
           length: steps of a rollout.
         """
         self._group, self._length, self._caller = group, length, None
@@ -48,12 +49,16 @@ class Inside:
         if steps is None:
             self._caller = _Caller(group)
             steps = self._caller.steps()
-        self._carry = Carry(steps.carry, group.observation, group.carry, jnp.asarray(group.restart))
-        self._program = jax.jit(functools.partial(_update, acting, learn, steps.step, begin, length), donate_argnums=0)
+        self._carry = RolloutCarry(
+            env=steps.carry, observation=group.observation, carry=group.carry, restart=jnp.asarray(group.restart)
+        )
+        self._program = jax.jit(
+            functools.partial(_update, acting, learn, steps.step, initial_carry, length), donate_argnums=0
+        )
         self._compiled: Any = None
 
     def update(self, agent: PyTree, *args: Any) -> Any:
-        """Take a rollout and an update; return (agent, episodes, metrics) as `Learn`, whose other arguments follow.
+        """Take a rollout and an update; return (agent, VectorState, metrics) as `Learn`, whose other arguments follow.
 
         Raises:
           EnvironmentFailure: if the environment raised or hung.
@@ -77,42 +82,65 @@ def _update(
     acting: Acting,
     learn: Learn,
     env_step: Callable[[PyTree, PyTree], tuple[PyTree, HostStep]],
-    begin: PyTree,
+    initial_carry: PyTree,
     length: int,
     agent: PyTree,
-    loop_carry: Carry,
-    episodes: Any,
+    loop_carry: RolloutCarry,
+    vector: VectorState,
     key: Key,
     num_updates: Array,
-) -> tuple[Carry, Any]:
+) -> tuple[RolloutCarry, Any]:
     """Act and step `length` times, and learn from it."""
     part, keys = acting.part(agent), acting.keys(key, num_updates)
 
-    def one(loop_carry: Carry, t: Array) -> tuple[Carry, Any]:
-        action, carry, _, extras, seen = acting.act(
+    def one(loop_carry: RolloutCarry, t: Array) -> tuple[RolloutCarry, Any]:
+        action, carry, _, extras, observation = acting.act(
             part, loop_carry.carry, loop_carry.restart, keys, t, None, loop_carry.observation
         )
         env, step = env_step(loop_carry.env, action)
         rest = step._replace(observation=())
-        return Carry(env, step.observation, carry, restart_after(step)), (seen, action, extras, rest)
+        after = RolloutCarry(env=env, observation=step.observation, carry=carry, restart=restart_after(step))
+        return after, (observation, action, extras, rest)
 
-    before = where(loop_carry.restart, begin, loop_carry.carry)
-    loop_carry, (seen, action, extras, steps) = jax.lax.scan(one, loop_carry, jnp.arange(length, dtype=jnp.int32))
-    truncated = cut_at_starts(steps.truncated, steps.mask)
-    flags = (steps.reward, steps.terminated, truncated, steps.mask, steps.score, steps.over)
-    rollout = GroupRollout(seen, action, extras, loop_carry.observation, None, *flags, before)
-    return loop_carry, learn(agent, episodes, key, num_updates, (rollout,))
+    before = where(loop_carry.restart, initial_carry, loop_carry.carry)
+    loop_carry, (observation, action, extras, steps) = jax.lax.scan(
+        one, loop_carry, jnp.arange(length, dtype=jnp.int32)
+    )
+    rollout = GroupRollout(
+        observation=observation,
+        action=action,
+        extras=extras,
+        last=loop_carry.observation,
+        next_observation=None,
+        reward=steps.reward,
+        terminated=steps.terminated,
+        truncated=cut_at_resets(steps.truncated, steps.mask),
+        mask=steps.mask,
+        score=steps.score,
+        over=steps.over,
+        carry=before,
+    )
+    return loop_carry, learn(agent, vector, key, num_updates, (rollout,))
 
 
 class _Caller:
     """Steps of a group that are called back from inside jit; a failure is kept for the one who waits outside."""
 
-    def __init__(self, group: Group):
+    def __init__(self, group: EnvGroup):
         self._worker, self._failure = group.worker, None
         size = len(group.restart)
         like = lambda x: np.zeros(x.shape, jax.dtypes.canonicalize_dtype(x.dtype))
         number, flag = np.zeros(size, np.float32), np.zeros(size, np.bool_)
-        self._blank = HostStep(jax.tree.map(like, group.observation), number, flag, flag, flag, None, number, flag)
+        self._blank = HostStep(
+            observation=jax.tree.map(like, group.observation),
+            reward=number,
+            terminated=flag,
+            truncated=flag,
+            mask=flag,
+            next_observation=None,
+            score=number,
+            over=flag,
+        )
 
     def steps(self) -> TracedSteps:
         """Return what a program steps with; it carries a count, so that one call follows the other."""
@@ -131,8 +159,8 @@ class _Caller:
         try:
             self._worker.send(jax.tree.map(np.asarray, action), None, 0)
             step = self._worker.recv()
-            if step.successor is not None:
-                raise InputError("sampler inside wants environments that begin an episode in the step after an ending")
+            if step.next_observation is not None:
+                raise InputError("sampler inside needs environments that reset in the step after an ending")
             mask = np.ones_like(step.over) if step.mask is None else step.mask
             return count, jax.tree.map(lambda x, like: np.asarray(x, like.dtype), step._replace(mask=mask), self._blank)
         except Exception as error:

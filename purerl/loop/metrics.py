@@ -1,14 +1,27 @@
-"""Episode statistics, reduced on the fly: nothing is stacked per step."""
+"""Metrics of updates: statistics of the episodes that ended, and what the algorithm reports. Nothing is stacked."""
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 
+from purerl.errors import InputError
 from purerl.types import Array, Metrics, PyTree
 
 
+class TrainMetrics(NamedTuple):
+    """The metrics of one update, or of several: f32[] by name."""
+
+    episodes: Metrics  # `EpisodeStatistics.summary` of the episodes that ended; NaN where none did
+    algorithm: Metrics  # what `Algorithm.update` returned; on the host also the sampler's
+
+    def flat(self) -> Metrics:
+        """Return both parts as one dict: the columns of metrics.csv."""
+        return self.episodes | self.algorithm
+
+
 class EpisodeStatistics(NamedTuple):
-    """What the episodes that ended since the last `clear` were like, per environment (axes [B])."""
+    """Statistics of the episodes that ended since the last `clear`, per environment (axes [B])."""
 
     episodes: Array  # i32[B], how many
     return_sum: Array  # f32[B]
@@ -17,7 +30,7 @@ class EpisodeStatistics(NamedTuple):
     length_sum: Array  # i32[B]
     length_min: Array  # i32[B]
     length_max: Array  # i32[B]
-    info_sum: PyTree  # f32[B] per name: the environment's own numbers, taken at each episode's last step
+    info_sum: dict[str, Array]  # f32[B] by name: `TimeStep.info` at each episode's last step
 
     @staticmethod
     def clear(num_envs: int, info_names: tuple[str, ...] = ()) -> "EpisodeStatistics":
@@ -32,10 +45,10 @@ class EpisodeStatistics(NamedTuple):
         """Count the episodes that end with this step.
 
         Args:
-          ended: bool[B].
+          done: bool[B].
           episode_return: f32[B], of the whole episode so far, this step included.
           episode_length: i32[B], likewise.
-          info: f32[B] per name.
+          info: f32[B] by name.
         """
         length = jnp.where(done, episode_length, 0)
         return EpisodeStatistics(
@@ -83,3 +96,45 @@ class EpisodeStatistics(NamedTuple):
             "episode_length_min": known(jnp.min(self.length_min)),
             "episode_length_max": known(jnp.max(self.length_max)),
         } | {f"info/{name}": mean(total) for name, total in self.info_sum.items()}
+
+    def metrics(self, algorithm: Metrics) -> TrainMetrics:
+        """Return the summary beside the algorithm's metrics.
+
+        Raises:
+          InputError: if the algorithm gives a metric the name of an episode statistic.
+        """
+        episodes = self.summary()
+        if twice := sorted(episodes.keys() & algorithm.keys()):
+            raise InputError(f"metric '{twice[0]}' of the algorithm has the name of an episode statistic; rename it")
+        return TrainMetrics(episodes=episodes, algorithm=algorithm)
+
+
+class MetricsSum(NamedTuple):
+    """The metrics of several updates, in as much memory as those of one."""
+
+    updates: Array  # i32[], how many
+    statistics: EpisodeStatistics  # of all episodes that ended
+    algorithm: Metrics  # f32[] by name, sums over the updates
+
+    @staticmethod
+    def zeros(statistics: EpisodeStatistics, algorithm: Metrics) -> "MetricsSum":
+        """Return the sum over no update, with the names of these statistics and metrics."""
+        none = EpisodeStatistics.clear(statistics.episodes.shape[0], tuple(statistics.info_sum))
+        return MetricsSum(updates=jnp.int32(0), statistics=none, algorithm={name: jnp.float32(0) for name in algorithm})
+
+    def add(self, statistics: EpisodeStatistics, algorithm: Metrics) -> "MetricsSum":
+        """Add one update: the episodes that ended in it, and the algorithm's metrics."""
+        return MetricsSum(
+            updates=self.updates + 1,
+            statistics=self.statistics.merge(statistics),
+            algorithm=jax.tree.map(jnp.add, self.algorithm, algorithm),
+        )
+
+    def means(self) -> TrainMetrics:
+        """Return metrics as of one update.
+
+        `episodes` counts all; returns and lengths are means over those episodes, NaN where none ended; the
+        algorithm's metrics are means over the updates.
+        """
+        updates = jnp.maximum(self.updates, 1).astype(jnp.float32)
+        return self.statistics.metrics({name: total / updates for name, total in self.algorithm.items()})

@@ -1,4 +1,4 @@
-"""Many agents in one compiled program: each lane is an agent with its seed and its own values of some numbers."""
+"""Populations: many agents in one compiled program, each member with its seed and its values of some numbers."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -10,20 +10,26 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import sharding
-from purerl.loop.train import Trainer, TrainState, advance, make_trainer
-from purerl.prng import is_key, typed
-from purerl.types import AlgorithmFactory, Array, Config, Environment, PyTree
+from purerl.loop.train import Trainer, TrainState, advance
+from purerl.types import Array, Config, Environment, PyTree
 from purerl.xla import backend
+from purerl.xla.trees import strong, zeros
 
 Values = Mapping[str, Any]  # fields by name; `env.NAME` is the environment's
 AXIS = "trial"  # of the mesh
 
-TOGETHER = TrainState(0, 0, 0, 0, 0, None)  # type: ignore[arg-type]  # axes of agents that are all equally far
-APART = TrainState(0, 0, 0, 0, 0, 0)  # type: ignore[arg-type]  # axes of agents that each count their updates
+MakeTrainer = Callable[[Environment, Config], Trainer]  # such as partial(make_trainer, ppo)
+
+_MEMBERS: Any = 0
+_SHARED: Any = None
+APART = TrainState(  # vmap axes of members that each count their updates
+    agent=_MEMBERS, vector=_MEMBERS, observation=_MEMBERS, carry=_MEMBERS, key=_MEMBERS, num_updates=_MEMBERS
+)
+TOGETHER = APART._replace(num_updates=_SHARED)  # of members that are all equally far
 
 
 class Point(NamedTuple):
-    """What the updates between two points of a curve were like."""
+    """A point of a curve: the updates since the point before."""
 
     episode_return: Array  # f32[], the mean over the episodes that ended, NaN without one
     finite: Array  # bool[], whether all of the algorithm's metrics were
@@ -31,72 +37,69 @@ class Point(NamedTuple):
 
 def with_values(config: Any, env: Any, values: Values) -> tuple[Any, Any]:
     """Return a config and an environment with some of their fields replaced."""
-    own = {name: value for name, value in values.items() if not name.startswith("env.")}
-    task = {name.removeprefix("env."): value for name, value in values.items() if name.startswith("env.")}
-    return dataclasses.replace(config, **own), dataclasses.replace(env, **task) if task else env
+    of_config = {name: value for name, value in values.items() if not name.startswith("env.")}
+    of_env = {name.removeprefix("env."): value for name, value in values.items() if name.startswith("env.")}
+    return dataclasses.replace(config, **of_config), dataclasses.replace(env, **of_env) if of_env else env
 
 
-def train_lanes(
-    factory: AlgorithmFactory, mesh: Mesh, axes: TrainState = TOGETHER
+def train_members(
+    make: MakeTrainer, mesh: Mesh, axes: TrainState = TOGETHER
 ) -> Callable[..., tuple[TrainState, Point]]:
-    """Return the function that trains lanes, spread over a mesh's axis `AXIS`.
+    """Return the function that trains members, spread over a mesh's axis `AXIS`.
 
     Args:
-      factory: of the algorithm.
-      mesh: from `sharding.make_mesh`; the number of lanes is a multiple of its axis.
+      make: makes the trainer of a member.
+      mesh: from `sharding.make_mesh`; the number of members is a multiple of its axis.
       axes: of the states: `TOGETHER` or `APART`.
 
     Returns:
       (state, seed u32, values, updates i32, begin bool, config, env) -> (state, Point). States, seeds and values have
-      a leading axis of lanes, and so have `updates` and `begin` (whether a lane starts anew) of lanes that are apart.
+      a leading axis of members; so have `updates` and `begin` (whether a member starts again) where they are `APART`.
     """
-    own = axes.num_updates
 
     def train(state: TrainState, seed: Array, values: Values, num: Array, begin: Array, config: Config, env: Any):
-        trainer = _trainer(factory, values, config, env)
-        state = jax.lax.cond(begin, lambda: _start(trainer, seed), lambda: state)
-        of_episodes = state.vector.statistics.summary()
-        state, means = advance(trainer, state, num)
-        finite = [jnp.isfinite(value) for name, value in means.items() if name not in of_episodes]
-        return _strong(state), Point(means["episode_return"], jnp.all(jnp.stack([jnp.array(True), *finite])))
+        trainer = make(*reversed(with_values(config, env, values)))
+        state = jax.lax.cond(begin, lambda: _init(trainer, seed), lambda: state)
+        state, metrics = advance(trainer, state, num)
+        finite = jnp.all(jnp.stack([jnp.array(True), *map(jnp.isfinite, metrics.algorithm.values())]))
+        return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=finite)
 
-    in_axes = (axes, 0, 0, own, own, None, None)
-    lanes = sharding.lanes(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
+    in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None, None)
+    members = sharding.lanes(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
 
-    def train_lanes(*arguments: Any) -> tuple[TrainState, Point]:  # the name that a compiled program bears
-        return lanes(*arguments)
+    def train_members(*arguments: Any) -> tuple[TrainState, Point]:  # the name of the compiled program
+        return members(*arguments)
 
-    return train_lanes
+    return train_members
 
 
-def blank(
-    factory: AlgorithmFactory, num_lanes: int, values: Values, config: Config, env: Environment, axes: TrainState
+def blank_states(
+    make: MakeTrainer, num_members: int, values: Values, config: Config, env: Environment, axes: TrainState
 ) -> TrainState:
-    """Return states of zeros, made on the host: what a program takes whose lanes begin. Nothing is compiled for it.
+    """Return states of zeros, made on the host: the argument of a program whose members begin. Nothing is compiled.
 
     Args:
-      factory, config, env: the algorithm, its settings and the environment.
-      num_lanes: how many.
-      values: of one lane.
+      make: makes the trainer of a member.
+      num_members: how many.
+      values: of one member.
+      config, env: what the values are set in.
       axes: of the states: `TOGETHER` or `APART`.
     """
 
-    def start(values: Values, config: Config, env: Environment) -> TrainState:
-        return _start(_trainer(factory, values, config, env), jnp.uint32(0))
+    def init(values: Values, config: Config, env: Environment) -> TrainState:
+        return _init(make(*reversed(with_values(config, env, values))), jnp.uint32(0))
 
-    def zeros(axis: int | None, leaf: Any) -> Any:
-        words = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
-        raw = np.zeros(words.shape if axis is None else (num_lanes, *words.shape), words.dtype)
-        return typed(raw, leaf) if is_key(leaf) else raw
+    def blank(axis: int | None, leaf: Any) -> Any:
+        return zeros(leaf) if axis is None else zeros(jax.ShapeDtypeStruct((num_members, *leaf.shape), leaf.dtype))
 
-    shapes = jax.eval_shape(start, values, config, env)
+    shapes = jax.eval_shape(init, values, config, env)
     return jax.tree.map(
-        lambda axis, tree: jax.tree.map(lambda leaf: zeros(axis, leaf), tree), axes, shapes, is_leaf=lambda x: x is None
+        lambda axis, tree: jax.tree.map(lambda leaf: blank(axis, leaf), tree), axes, shapes, is_leaf=lambda x: x is None
     )
 
 
 def place(state: TrainState, mesh: Mesh) -> TrainState:
-    """Return the states of lanes, each on its device."""
+    """Return the states of members, each on its device."""
     shared = () if np.ndim(state.num_updates) == 0 else (AXIS,)
     counted = sharding.place(state.num_updates, mesh, *shared)
     return sharding.place(state._replace(num_updates=()), mesh, AXIS)._replace(num_updates=counted)
@@ -112,15 +115,5 @@ def compile_in_place(function: Callable[..., Any], state: PyTree, *arguments: An
     return jitted.lower(state, *arguments).compile()
 
 
-def _trainer(factory: AlgorithmFactory, values: Values, config: Config, env: Environment) -> Trainer:
-    own_config, own_env = with_values(config, env, values)
-    return make_trainer(factory, own_env, own_config)
-
-
-def _start(trainer: Trainer, seed: Array) -> TrainState:
-    return _strong(trainer.init(jax.random.key(seed)))
-
-
-def _strong(tree: PyTree) -> PyTree:
-    """Return the tree without weakly typed arrays: it keeps its types in a loop and in a checkpoint."""
-    return jax.tree.map(lambda x: x if is_key(x) else jax.lax.convert_element_type(x, x.dtype), tree)
+def _init(trainer: Trainer, seed: Array) -> TrainState:
+    return strong(trainer.init(jax.random.key(seed)))

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -11,24 +11,14 @@ import numpy as np
 from purerl.devices.sharding import split_data, whole
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
-from purerl.loop.interval import Interval
-from purerl.loop.resets import Starts
-from purerl.loop.vector import VectorEnvironment, VectorState, vectorize, where
-from purerl.prng import convert
-from purerl.recompute.observations import StatesOnly, from_states
-from purerl.types import (
-    Algorithm,
-    AlgorithmFactory,
-    Array,
-    Config,
-    Environment,
-    EnvironmentSpec,
-    Key,
-    Metrics,
-    PyTree,
-    Rollout,
-)
+from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
+from purerl.loop.metrics import MetricsSum, TrainMetrics
+from purerl.loop.resets import Resets
+from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
+from purerl.prng import convert, update_keys
+from purerl.types import Algorithm, AlgorithmFactory, Array, Config, Environment, EnvironmentSpec, Key, PyTree, Rollout
 from purerl.xla import packing
+from purerl.xla.trees import where
 
 
 class TrainState(NamedTuple):
@@ -36,80 +26,130 @@ class TrainState(NamedTuple):
 
     agent: PyTree
     vector: VectorState  # the environments, and the statistics of the episodes that ended in the last update
-    observation: PyTree  # [B, ...], to act on next
-    carry: PyTree  # [B, ...]
+    observation: PyTree  # [B, ...], to act on next; () on the host
+    carry: PyTree  # [B, ...]; on the host by group
     key: Key  # the run's, of the config's generator; update n draws from fold_in(key, n)
     num_updates: Array  # i32[]
 
 
-# Which parts of a state have a leading axis of environments.
 _YES: Any = True
 _NO: Any = False
-_STARTS = Starts(*[_YES] * len(Starts._fields))._replace(pool=_NO)
-_VECTOR = VectorState(*[_YES] * len(VectorState._fields))._replace(starts=_STARTS)
-PER_ENVIRONMENT = TrainState(_NO, _VECTOR, _YES, _YES, _NO, _NO)
+PER_ENVIRONMENT = TrainState(  # which parts of a state have a leading axis of environments
+    agent=_NO,
+    vector=VectorState(
+        env_state=_YES,
+        episode_return=_YES,
+        group_return=_YES,
+        episode_length=_YES,
+        statistics=_YES,
+        resets=Resets(key=_YES, episode=_YES, prefetched=_YES, used=_YES, pool=_NO),
+    ),
+    observation=_YES,
+    carry=_YES,
+    key=_NO,
+    num_updates=_NO,
+)
 
 
-class Trainer(NamedTuple):
-    """A run as two pure functions."""
+class Trainer(Protocol):
+    """A run as functions of its state, whether its loop is compiled or runs on the host."""
 
-    init: Callable[[Key], TrainState]
-    step: Callable[[TrainState], tuple[TrainState, Metrics]]  # one rollout and one update
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm, for the environment's spaces."""
+        ...
+
+    @property
+    def environment(self) -> Environment | HostSource:
+        """One environment, or the source of host ones."""
+        ...
+
+    def init(self, key: Key) -> TrainState:
+        """Return the state of a run before its first update; `key` determines the whole run."""
+        ...
+
+    def step(self, state: TrainState) -> tuple[TrainState, TrainMetrics]:
+        """Collect a rollout [T, B] and update the agent: return the next state and the update's metrics."""
+        ...
+
+    def template(self, key: Key) -> tuple[TrainState, TrainMetrics]:
+        """Return the shapes and dtypes of `init(key)` and of the metrics that `step` returns."""
+        ...
+
+    def evaluate(
+        self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
+    ) -> Evaluation:
+        """Play whole episodes; as `purerl.evaluate`."""
+        ...
+
+    def close(self) -> None:
+        """Release threads and environments; nothing for the compiled loop."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class CompiledTrainer:
+    """The `Trainer` of JAX environments; `init` and `step` are pure functions."""
+
     algorithm: Algorithm
-    environment: VectorEnvironment
-    collecting: tuple[Algorithm, VectorEnvironment]  # what rollouts are made by: the same, or those that keep states
+    environment: Environment
+    config: Config
+    vector: VectorEnvironment
+
+    def init(self, key: Key) -> TrainState:
+        """Start a run."""
+        key_agent, key_env, key_run = jax.random.split(convert(key, self.config.prng), 3)
+        vector_state, observation = self.vector.reset(key_env)
+        return TrainState(
+            agent=self.algorithm.init(key_agent),
+            vector=vector_state,
+            observation=observation,
+            carry=self.algorithm.initial_carry(self.config.num_envs),
+            key=key_run,
+            num_updates=jnp.int32(0),
+        )
+
+    def step(self, state: TrainState) -> tuple[TrainState, TrainMetrics]:
+        """Take one rollout and one update."""
+        key_rollout, key_update = update_keys(state.key, state.num_updates)
+        statistics = state.vector.statistics
+        cleared = statistics.clear(self.config.num_envs, tuple(statistics.info_sum))
+        state = state._replace(vector=state.vector._replace(statistics=cleared))
+        state, rollout = collect(self.algorithm, self.vector, state, key_rollout, self.config.rollout_length)
+        agent, metrics = self.algorithm.update(state.agent, key_update, rollout)
+        state = state._replace(agent=agent, num_updates=state.num_updates + 1)
+        place = lambda split, part: split_data(part) if split else whole(part)
+        return jax.tree.map(place, PER_ENVIRONMENT, state), state.vector.statistics.metrics(metrics)
+
+    def template(self, key: Key) -> tuple[TrainState, TrainMetrics]:
+        """Return the shapes of a state and of metrics."""
+        state = jax.eval_shape(self.init, key)
+        return state, jax.eval_shape(self.step, state)[1]
+
+    def evaluate(
+        self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
+    ) -> Evaluation:
+        """Play whole episodes side by side."""
+        return play_episodes(self.algorithm, self.environment, agent, key, num_episodes, max_steps, explore)
+
+    def close(self) -> None:
+        """Do nothing."""
 
 
-def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
-    """Return the trainer of an algorithm on an environment.
+def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) -> CompiledTrainer:
+    """Return the compiled trainer of an algorithm on a JAX environment; `purerl.make_trainer` serves any.
 
     Args:
       algorithm: (spec, config) -> Algorithm, such as `ppo`.
       env: one environment; its fields may be traced.
       config: the algorithm's settings; its numbers may be traced.
-
-    Returns:
-      A `Trainer`. `trainer.init(key)` gives a `TrainState`; `trainer.step(state)` gives the next one and metrics:
-      the episodes' statistics (NaN where none ended) and the algorithm's own, float32 scalars.
     """
-    if isinstance(env, HostSource):
-        if config.rebuild_observations:
-            raise InputError(f"rebuild_observations: {env.id} runs on the host and shows no states")
-        from purerl.host import make_host_trainer
-
-        return make_host_trainer(algorithm, env, config)  # type: ignore[return-value]
-    spec = EnvironmentSpec(env.observation_space, env.action_space)
-    many = lambda env: vectorize(env, config.num_envs, config.reset_policy, config.pool_size)
-    algo, vector = plain = algorithm(spec, config), many(env)
-    if config.rebuild_observations:
-        algo, vector = from_states(algorithm, env, spec, config), many(StatesOnly(env))
-
-    def init(key: Key) -> TrainState:
-        key_agent, key_env, key_run = jax.random.split(convert(key, config.prng), 3)
-        vector_state, observation = vector.reset(key_env)
-        return TrainState(
-            algo.init(key_agent), vector_state, observation, algo.initial_carry(config.num_envs), key_run, jnp.int32(0)
-        )
-
-    def step(state: TrainState) -> tuple[TrainState, Metrics]:
-        key_rollout, key_update = update_keys(state.key, state.num_updates)
-        statistics = state.vector.statistics
-        cleared = statistics.clear(config.num_envs, tuple(statistics.info_sum))
-        state = state._replace(vector=state.vector._replace(statistics=cleared))
-        state, rollout = collect(algo, vector, state, key_rollout, config.rollout_length)
-        agent, metrics = algo.update(state.agent, key_update, rollout)
-        metrics = state.vector.statistics.summary() | metrics
-        state = state._replace(agent=agent, num_updates=state.num_updates + 1)
-        place = lambda split, part: split_data(part) if split else whole(part)
-        return jax.tree.map(place, PER_ENVIRONMENT, state), metrics
-
-    return Trainer(init, step, *plain, collecting=(algo, vector))
-
-
-def update_keys(key: Key, num_updates: Array) -> tuple[Key, Key]:
-    """Return the keys of the next update's rollout and of its learning, from the run's key and i32[] updates so far."""
-    key_rollout, key_update = jax.random.split(jax.random.fold_in(key, num_updates))
-    return key_rollout, key_update
+    return CompiledTrainer(
+        algorithm=algorithm(EnvironmentSpec(env.observation_space, env.action_space), config),
+        environment=env,
+        config=config,
+        vector=vectorize(env, config.num_envs, config.reset_policy, config.pool_size),
+    )
 
 
 def collect(
@@ -120,14 +160,14 @@ def collect(
     Returns:
       (state with the environments advanced, rollout [T, B]).
     """
-    begin = algo.initial_carry(vector.num_envs)
-    layout = []  # how a step's record is read, told when the step is traced
+    initial_carry = algo.initial_carry(vector.num_envs)
+    layout = []  # how to unpack a step's record, known once the step is traced
 
     def step(loop_carry: tuple[VectorState, PyTree, PyTree], keys: Key):
         vector_state, observation, carry = loop_carry
         action, carry, extras = algo.act(state.agent, carry, keys[0], observation, True)
         vector_state, observation, timestep = vector.step(keys[1], vector_state, action)
-        carry = where(timestep.terminated | timestep.truncated, begin, carry)
+        carry = where(timestep.done, initial_carry, carry)
         # The observation to act on next is stacked, not the carried one: a carry that a step only passes on would
         # become a copy that depends on the loop.
         record, unpack = packing.pack((observation, action, timestep, extras))
@@ -136,17 +176,16 @@ def collect(
 
     loop_carry = (state.vector, state.observation, state.carry)
     (vector_state, last, carry), stacked = jax.lax.scan(step, loop_carry, jax.random.split(key, (length, 2)))
-    following, action, timestep, extras = layout[-1](stacked)
-    observation = jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs[:-1]]), state.observation, following)
+    acted_on_next, action, timestep, extras = layout[-1](stacked)
     rollout = Rollout(
-        observation,
-        action,
-        timestep.reward,
-        timestep.terminated,
-        timestep.truncated,
-        timestep.observation,
-        extras,
-        state.carry,
+        observation=jax.tree.map(lambda x, xs: jnp.concatenate([x[None], xs[:-1]]), state.observation, acted_on_next),
+        action=action,
+        reward=timestep.reward,
+        terminated=timestep.terminated,
+        truncated=timestep.truncated,
+        next_observation=timestep.observation,
+        extras=extras,
+        carry=state.carry,
     )
     return state._replace(vector=vector_state, observation=last, carry=carry), rollout
 
@@ -157,34 +196,15 @@ def make_train(
     config: Any,
     total_timesteps: int | None = None,
     num_points: int | None = None,
-) -> Callable[[Key], tuple[TrainState, Metrics]]:
-    """Return a whole run as one pure function: key -> (state, metrics[num_updates]).
-
-    `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys. On a GPU
-    `jax.jit(train, compiler_options=purerl.xla.backend.compiler_options())` makes each update one launch.
-
-    Args:
-      algorithm, env, config: as for `make_trainer`.
-      total_timesteps: environment steps, rounded down to whole updates; `config.total_timesteps` if none is given. It
-        also sets the horizon of the config's schedules.
-      num_points: return metrics[num_points] instead, whatever the run's length: what the updates between two points
-        were like (`Interval.means`). `curve_points` says at which updates they are.
-
-    Raises:
-      InputError: if that is less than one rollout, or there are more points than updates.
-    """
+) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
+    """Return a whole run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`."""
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
     config = dataclasses.replace(config, total_timesteps=total_timesteps)
-    num_updates = total_timesteps // config.steps_per_update
-    if num_updates < 1:
-        raise InputError(
-            f"total_timesteps {total_timesteps} is less than one rollout: num_envs x rollout_length = "
-            f"{config.steps_per_update}"
-        )
+    num_updates = updates_of(config)
     trainer = make_trainer(algorithm, env, config)
 
-    def train(key: Key) -> tuple[TrainState, Metrics]:
+    def train(key: Key) -> tuple[TrainState, TrainMetrics]:
         return jax.lax.scan(lambda state, _: trainer.step(state), trainer.init(key), None, num_updates)
 
     if num_points is None:
@@ -192,6 +212,21 @@ def make_train(
     ends = curve_points(num_updates, num_points)
     spans = jnp.asarray(np.diff(ends, prepend=0), jnp.int32)
     return lambda key: jax.lax.scan(lambda state, span: advance(trainer, state, span), trainer.init(key), spans)
+
+
+def updates_of(config: Config) -> int:
+    """Return the updates of a run of `config.total_timesteps`, rounded down.
+
+    Raises:
+      InputError: if that is none.
+    """
+    num_updates = int(config.total_timesteps) // config.steps_per_update
+    if num_updates < 1:
+        raise InputError(
+            f"total_timesteps {config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
+            f"{config.steps_per_update}"
+        )
+    return num_updates
 
 
 def curve_points(num_updates: int, num_points: int) -> np.ndarray:
@@ -205,13 +240,14 @@ def curve_points(num_updates: int, num_points: int) -> np.ndarray:
     return np.arange(1, num_points + 1) * num_updates // num_points
 
 
-def advance(trainer: Trainer, state: TrainState, num_updates: Array) -> tuple[TrainState, Metrics]:
-    """Take i32[] updates, at least one; return the state and what they were like, as `Interval.means`."""
+def advance(trainer: Trainer, state: TrainState, num_updates: Array) -> tuple[TrainState, TrainMetrics]:
+    """Take i32[] updates, at least one; return the state and the updates' metrics, as `MetricsSum.means`."""
     metrics = jax.eval_shape(trainer.step, state)[1]
 
-    def one(_: Array, loop_carry: tuple[TrainState, Interval]) -> tuple[TrainState, Interval]:
+    def one(_: Array, loop_carry: tuple[TrainState, MetricsSum]) -> tuple[TrainState, MetricsSum]:
         state, metrics = trainer.step(loop_carry[0])
-        return state, loop_carry[1].add(state.vector.statistics, metrics)
+        return state, loop_carry[1].add(state.vector.statistics, metrics.algorithm)
 
-    state, interval = jax.lax.fori_loop(0, num_updates, one, (state, Interval.empty(state.vector.statistics, metrics)))
-    return state, interval.means()
+    none = MetricsSum.zeros(state.vector.statistics, metrics.algorithm)
+    state, total = jax.lax.fori_loop(0, num_updates, one, (state, none))
+    return state, total.means()

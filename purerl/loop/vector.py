@@ -10,29 +10,21 @@ from purerl.agent_groups import group_rewards, mean_reward
 from purerl.errors import unknown
 from purerl.loop import resets
 from purerl.loop.metrics import EpisodeStatistics
-from purerl.loop.resets import Starts
+from purerl.loop.resets import Resets
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
-from purerl.wrappers import Redraw
+from purerl.wrappers import DomainRandomization
+from purerl.xla.trees import where
 
 
 class VectorState(NamedTuple):
-    """The states of B environments and what their episodes were like."""
+    """B environments and their episodes, of either loop."""
 
-    env_state: PyTree  # [B, ...]
+    env_state: PyTree  # [B, ...]; on the host snapshots by group, () where environments cannot be saved
     episode_return: Array  # f32[B], of the running episodes; of several agents the mean
     group_return: dict[str, Array]  # f32[B], of the running episodes, of each group's mean agent; {} for a single agent
     episode_length: Array  # i32[B]
     statistics: EpisodeStatistics  # of the episodes that ended
-    starts: Starts  # of the episodes to come
-
-
-def where(condition: Array, on_true: PyTree, on_false: PyTree) -> PyTree:
-    """Choose per environment between two trees with leading axis [B]; `condition` is bool[B]."""
-
-    def choose(x: Array, y: Array) -> Array:
-        return jnp.where(condition.reshape(condition.shape + (1,) * (x.ndim - condition.ndim)), x, y)
-
-    return jax.tree.map(choose, on_true, on_false)
+    resets: Resets | None  # of the episodes to come; None on the host, whose environments reset themselves
 
 
 def _named(group_return: dict[str, Array]) -> dict[str, Array]:
@@ -55,14 +47,22 @@ class VectorEnvironment:
         Returns:
           (state, observation[B]).
         """
-        coming, first = resets.create(self._start, self.num_envs, key, self.reset_policy, self.pool_size)
-        env_state, observation = self._seen(first)
+        coming, first = resets.create(self._reset_one, self.num_envs, key, self.reset_policy, self.pool_size)
+        env_state, observation = self._observed(first)
         step = jax.eval_shape(self._one_step, key, env_state)[1]
         zeros = jnp.zeros(self.num_envs)
         groups: list[str] = sorted(step.reward) if isinstance(step.reward, dict) else []
         group_return = dict.fromkeys(groups, zeros)
         statistics = EpisodeStatistics.clear(self.num_envs, tuple(sorted({**step.info, **_named(group_return)})))
-        return VectorState(env_state, zeros, group_return, zeros.astype(jnp.int32), statistics, coming), observation
+        state = VectorState(
+            env_state=env_state,
+            episode_return=zeros,
+            group_return=group_return,
+            episode_length=zeros.astype(jnp.int32),
+            statistics=statistics,
+            resets=coming,
+        )
+        return state, observation
 
     def step(self, key: Key, state: VectorState, action: PyTree) -> tuple[VectorState, PyTree, TimeStep]:
         """Step every environment; where an episode ends, start the next one.
@@ -81,36 +81,36 @@ class VectorEnvironment:
         if self._observes:  # from the state in memory: XLA would else compute the step anew for what is observed
             env_state = jax.lax.optimization_barrier(env_state)
             step = step._replace(observation=jax.vmap(self.env.observe)(env_state))
-        done = step.terminated | step.truncated
-        coming, fresh = resets.take(self._start, state.starts, done)
-        env_state, observation = self._seen(where(done, fresh, (env_state, step.observation)[: len(fresh)]))
+        done = step.done
+        assert state.resets is not None
+        coming, fresh = resets.take(self._reset_one, state.resets, done)
+        env_state, observation = self._observed(where(done, fresh, (env_state, step.observation)[: len(fresh)]))
         episode_return = state.episode_return + mean_reward(step.reward)
         group_return = jax.tree.map(jnp.add, state.group_return, group_rewards(step.reward))
         episode_length = state.episode_length + 1
         info = {**step.info, **_named(group_return)}
         statistics = state.statistics.add(done, episode_return, episode_length, info)
         state = VectorState(
-            env_state,
-            jnp.where(done, 0.0, episode_return),
-            jax.tree.map(lambda total: jnp.where(done, 0.0, total), group_return),
-            jnp.where(done, 0, episode_length),
-            statistics,
-            coming,
+            env_state=env_state,
+            episode_return=jnp.where(done, 0.0, episode_return),
+            group_return=jax.tree.map(lambda total: jnp.where(done, 0.0, total), group_return),
+            episode_length=jnp.where(done, 0, episode_length),
+            statistics=statistics,
+            resets=coming,
         )
         return state, observation, step
 
-    def _start(self, key: Key) -> tuple[PyTree, ...]:
-        """Return what a start holds: (state, observation), or (state,) where the environment observes states."""
-        start = self.env.reset(key)
-        return start[:1] if self._observes else start
+    def _reset_one(self, key: Key) -> tuple[PyTree, ...]:
+        """Return (state, observation) of a reset, or (state,) where states are observed."""
+        return self.env.reset(key)[: 1 if self._observes else 2]
 
-    def _seen(self, start: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
-        """Return (state, observation)[B] of what starts hold."""
-        return (start[0], jax.vmap(self.env.observe)(start[0])) if self._observes else (start[0], start[1])
+    def _observed(self, reset: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
+        """Return (state, observation)[B] of what `_reset_one` returned."""
+        return (reset[0], jax.vmap(self.env.observe)(reset[0])) if self._observes else (reset[0], reset[1])
 
     @property
     def _observes(self) -> bool:
-        return type(self.env).observe is not Environment.observe and self.env.observing_is_cheap
+        return type(self.env).observe is not Environment.observe
 
     def _one_step(self, key: Key, env_state: PyTree) -> tuple[PyTree, TimeStep]:
         first = jax.tree.map(lambda x: x[0], env_state)
@@ -132,8 +132,8 @@ def vectorize(
     Args:
       env: one environment; its fields may be traced.
       num_envs: B.
-      reset_policy: "auto", "spare", "always" or "pool": see `purerl.loop.resets`.
-      pool_size: how many starts a "pool" has.
+      reset_policy: "auto", "prefetch", "always" or "pool": see `purerl.loop.resets`.
+      pool_size: how many reset states a "pool" has.
       redraw: (key, env) -> env: the parameters of the next episode, drawn anew at each reset for each instance.
 
     Raises:
@@ -142,5 +142,5 @@ def vectorize(
     if reset_policy not in resets.POLICIES:
         raise unknown("reset policy", reset_policy, resets.POLICIES)
     if redraw is not None:
-        env = Redraw(env=env, redraw=redraw)
+        env = DomainRandomization(env=env, redraw=redraw)
     return VectorEnvironment(env=env, num_envs=num_envs, reset_policy=reset_policy, pool_size=pool_size)

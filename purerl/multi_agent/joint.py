@@ -51,11 +51,6 @@ class MultiAgentConfig(Config):
 
     policies: Mapping[str, Policy] = number(default=None, doc="by name")
 
-    @property
-    def rebuild_observations(self) -> bool:
-        """Whether rollouts keep states, as the settings of the policies that learn say."""
-        return any(policy.config.rebuild_observations for policy in self.policies.values() if not policy.frozen)
-
 
 class Part(NamedTuple):
     """One policy at work."""
@@ -153,11 +148,6 @@ def _check(spec: EnvironmentSpec, config: MultiAgentConfig) -> None:
                 raise InputError(f"group '{group}' has two policies, '{owner[group]}' and '{name}'; it must have one")
             owner[group] = name
         _same_spaces(spec, name, policy.groups)
-    for name, policy in config.policies.items():
-        if config.rebuild_observations and not policy.frozen and not policy.config.rebuild_observations:
-            raise InputError(
-                f"rebuild_observations: policy '{name}' needs observations; it is for all policies or none"
-            )
     if missing := [group for group in names if group not in owner]:
         raise InputError(f"no policy for the groups: {', '.join(missing)}; policies: {', '.join(config.policies)}")
 
@@ -189,8 +179,7 @@ def _part(spec: EnvironmentSpec, config: MultiAgentConfig, policy: Policy) -> Pa
         seen, done = Stacked(space=seen, n=sum(sizes)), Stacked(space=done, n=sum(sizes))
     agents = 1 if joint else sum(sizes)
     own = config_of(config, policy.config, agents)
-    look = spec.view and (lambda seen, look=spec.view: look(seen, policy.groups))
-    algorithm = policy.algorithm(EnvironmentSpec(seen, done, look), own)
+    algorithm = policy.algorithm(EnvironmentSpec(seen, done), own)
     return Part(algorithm, policy.groups, sizes, central, joint, policy.frozen, policy.agent)
 
 

@@ -43,11 +43,6 @@ class SelfPlayConfig(Config):
     policy: Any = number(default=None, doc="its settings")
     num_selves: int = static(default=8, doc="earlier selves that are kept, P", at_least=1)
 
-    @property
-    def rebuild_observations(self) -> bool:
-        """Whether rollouts keep states, as the policy's settings say."""
-        return self.policy.rebuild_observations
-
 
 class SelfPlayAgent(NamedTuple):
     """What is learned, and who it was before."""
@@ -92,7 +87,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         first = plays_first(jax.tree.leaves(observation)[0].shape[0], num)
         own, after, extras = inner.act(agent.learner, carry["own"], key_own, side(observation, first), explore)
         keys, seen = jax.random.split(key_others, num), side(observation, ~first)
-        play = jax.vmap(lambda *given: inner.act(*given, explore)[:2])
+        play = jax.vmap(lambda agent, carry, key, seen: inner.act(agent, carry, key, seen, explore)[:2])
         others = play(agent.pool, deal(carry["others"], num), keys, deal(seen, num))
         others, kept = collect(others, first.shape[0])
         action = {sides[0]: choose(first, own, others)[SELF], sides[1]: choose(~first, own, others)[SELF]}
@@ -192,5 +187,4 @@ def _of_one_side(spec: EnvironmentSpec, sides: tuple[str, str]) -> EnvironmentSp
     for flag in agent_groups.FLAGS:
         if isinstance(flags := spec.observation_space.spaces.get(flag), Dict):
             seen[flag] = Dict(spaces={SELF: flags.spaces[sides[0]]})
-    look = spec.view and (lambda seen, names, look=spec.view: look(seen, sides))
-    return EnvironmentSpec(Dict(spaces=seen), Dict(spaces={SELF: spec.action_space.spaces[sides[0]]}), look)
+    return EnvironmentSpec(Dict(spaces=seen), Dict(spaces={SELF: spec.action_space.spaces[sides[0]]}))

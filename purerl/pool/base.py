@@ -12,7 +12,7 @@ import numpy as np
 from purerl.errors import InputError
 from purerl.pool import engine
 from purerl.pool.config import PoolSpec
-from purerl.pool.engine import Handle, Outputs, Packed
+from purerl.pool.engine import Handle, Packed, PoolStep
 
 
 class Pool:
@@ -39,7 +39,7 @@ class Pool:
     def _restart(self, seeds: np.ndarray) -> None:
         self._instances = self._begin((seeds % 2**32).astype(np.uint32))  # with the words of their keys
         self._busy = np.zeros(len(self), np.bool_)
-        self._stepped: deque[tuple[np.ndarray, Outputs | Packed]] = deque()  # what `recv` has not returned yet
+        self._stepped: deque[tuple[np.ndarray, PoolStep | Packed]] = deque()  # what `recv` has not returned yet
 
     def __len__(self) -> int:
         return self._settings.num_envs
@@ -165,12 +165,12 @@ class Pool:
             self._instances, outputs = self._some(self._instances, ids, action, np.bool_(restart))
         self._stepped.append((ids, outputs))
 
-    def _receive(self) -> tuple[np.ndarray, Outputs]:
+    def _receive(self) -> tuple[np.ndarray, PoolStep]:
         waiting = sum(len(ids) for ids, _ in self._stepped)
         size = self._settings.batch_size if self.is_async else waiting
         if waiting < max(size, 1):
             raise InputError(f"nothing to receive: {waiting} environments were sent to, recv waits for {max(size, 1)}")
-        taken: list[tuple[np.ndarray, Outputs]] = []
+        taken: list[tuple[np.ndarray, PoolStep]] = []
         while size:
             ids, outputs = self._stepped.popleft()
             outputs = self._out(outputs)
@@ -214,15 +214,15 @@ class Pool:
 
         return jax.tree.map(check, self._action_struct, action)
 
-    def _out(self, outputs: Outputs | Packed) -> Outputs:
+    def _out(self, outputs: PoolStep | Packed) -> PoolStep:
         """Return outputs as asked for; NumPy arrays are the caller's to write to, as EnvPool's are."""
         return engine.unpack(outputs, self._shapes) if isinstance(outputs, Packed) else outputs
 
-    def _present(self, ids: Any, outputs: Outputs, reset: bool) -> Any:
+    def _present(self, ids: Any, outputs: PoolStep, reset: bool) -> Any:
         raise NotImplementedError
 
 
-def info_of(ids: Any, outputs: Outputs) -> dict[str, Any]:
+def info_of(ids: Any, outputs: PoolStep) -> dict[str, Any]:
     """Return EnvPool's info."""
     own = {name: value for name, value in outputs.info.items() if name not in ("env_id", "players", "elapsed_step")}
     return {"env_id": ids, "players": {"env_id": ids}, **own, "elapsed_step": outputs.elapsed_step}

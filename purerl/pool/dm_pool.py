@@ -6,7 +6,7 @@ import dm_env
 
 from purerl.pool.base import Pool, info_of
 from purerl.pool.config import PoolSpec
-from purerl.pool.engine import Outputs
+from purerl.pool.engine import PoolStep
 from purerl.pool.spaces import to_namedtuple
 
 
@@ -37,7 +37,7 @@ class DMPool(Pool, dm_env.Environment):
         """Send and receive."""
         return Pool.step(self, action, env_id)
 
-    def _present(self, ids: Any, outputs: Outputs, reset: bool) -> dm_env.TimeStep:
+    def _present(self, ids: Any, outputs: PoolStep, reset: bool) -> dm_env.TimeStep:
         info = info_of(ids, outputs)
         del info["elapsed_step"]
         done = outputs.terminated | outputs.truncated

@@ -6,11 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.loop.resets import Starts, take
-from purerl.loop.vector import where
+from purerl.loop.resets import Resets, take
 from purerl.prng import fast, is_key, typed
 from purerl.types import Array, Environment, Key, PyTree
 from purerl.xla import backend
+from purerl.xla.trees import where
 
 
 class Instances(NamedTuple):
@@ -20,24 +20,24 @@ class Instances(NamedTuple):
     drawn: Array  # i32[B], steps so far, resets among them
     env_state: PyTree
     elapsed_step: Array  # i32[B], of the running episode
-    over: Array  # bool[B], whether the next step starts an episode
-    starts: Starts
+    over: Array  # bool[B], whether the next step only resets
+    resets: Resets
 
 
-class Outputs(NamedTuple):
-    """What one step of B environments gives."""
+class PoolStep(NamedTuple):
+    """One step of B environments."""
 
     observation: PyTree  # [B, ...]
     reward: Array  # f32[B]
     terminated: Array  # bool[B]
     truncated: Array  # bool[B]
-    started: Array  # bool[B], whether this step began an episode
+    started: Array  # bool[B], whether this step only reset
     elapsed_step: Array  # i32[B]
-    info: PyTree  # [B, ...] per name
+    info: PyTree  # [B, ...] by name
 
 
 def begin(env: Environment, seeds: np.ndarray) -> Instances:
-    """Return environments of which each one's next step starts its first episode.
+    """Return environments whose next step resets them.
 
     Args:
       env: one environment.
@@ -49,35 +49,41 @@ def begin(env: Environment, seeds: np.ndarray) -> Instances:
 
     keys = jax.vmap(keys_of)(jnp.asarray(seeds))
     num_envs = len(seeds)
-    reserve = jax.vmap(env.reset)(keys[:, 1])
+    first = jax.vmap(env.reset)(keys[:, 1])
     zeros, ones = jnp.zeros(num_envs, jnp.int32), jnp.ones(num_envs, jnp.bool_)
-    keeps = backend.name() == "cpu"  # as "auto" in `purerl.loop.resets`
-    starts = Starts(keys[:, 1], zeros - 1, reserve if keeps else None, ones if keeps else None, None)
-    return Instances(keys[:, 0], zeros, reserve[0], zeros, ones, starts)
+    prefetch = backend.name() == "cpu"  # as "auto" in `purerl.loop.resets`
+    resets = Resets(
+        key=keys[:, 1],
+        episode=zeros - 1,
+        prefetched=first if prefetch else None,
+        used=ones if prefetch else None,
+        pool=None,
+    )
+    return Instances(key=keys[:, 0], drawn=zeros, env_state=first[0], elapsed_step=zeros, over=ones, resets=resets)
 
 
 def advance(
     env: Environment, instances: Instances, action: PyTree, restart: Array, strict_limit: int | None
-) -> tuple[Instances, Outputs]:
-    """Step every environment, or start its next episode where the last one is over.
+) -> tuple[Instances, PoolStep]:
+    """Step every environment, or reset it where its episode is over.
 
     Args:
       env: one environment.
       instances: B of them.
-      action: [B, ...]; not looked at where an episode starts.
-      restart: bool[], start an episode everywhere.
-      strict_limit: the step from which an ending counts as truncated, as in EnvPool; None: told as they are.
+      action: [B, ...]; ignored where an environment is reset.
+      restart: bool[], reset all.
+      strict_limit: the step from which an ending counts as truncated, as in EnvPool; None: as the environment has them.
     """
     over = instances.over | restart
     keys = jax.vmap(jax.random.fold_in)(instances.key, instances.drawn)
     stepped, timestep = jax.vmap(env.step)(keys, instances.env_state, action)
-    starts, (fresh, first) = take(env.reset, instances.starts, over)
+    resets, (reset_state, first) = take(env.reset, instances.resets, over)
     elapsed = jnp.where(over, 0, instances.elapsed_step + 1)
     terminated, truncated = timestep.terminated & ~over, timestep.truncated & ~over
     if strict_limit is not None:
         at_limit = elapsed >= strict_limit
         terminated, truncated = terminated & ~at_limit, truncated | (terminated & at_limit)
-    outputs = Outputs(
+    outputs = PoolStep(
         where(over, first, timestep.observation),
         jnp.where(over, 0.0, timestep.reward),
         terminated,
@@ -87,12 +93,20 @@ def advance(
         jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(timestep.info)),
     )
     done = terminated | truncated
-    return Instances(instances.key, instances.drawn + 1, where(over, fresh, stepped), elapsed, done, starts), outputs
+    after = Instances(
+        key=instances.key,
+        drawn=instances.drawn + 1,
+        env_state=where(over, reset_state, stepped),
+        elapsed_step=elapsed,
+        over=done,
+        resets=resets,
+    )
+    return after, outputs
 
 
 def advance_some(
     env: Environment, instances: Instances, index: Array, action: PyTree, restart: Array, strict_limit: int | None
-) -> tuple[Instances, Outputs]:
+) -> tuple[Instances, PoolStep]:
     """Step the environments of `index`, i32[K]; the outputs are in its order."""
     some, outputs = advance(env, jax.tree.map(lambda x: x[index], instances), action, restart, strict_limit)
     return jax.tree.map(lambda x, new: x.at[index].set(new), instances, some), outputs
@@ -102,12 +116,12 @@ class Handle(NamedTuple):
     """A pool inside jit: scan it, vmap it, shard it."""
 
     instances: Instances
-    outputs: Outputs  # the last ones of every environment
+    outputs: PoolStep  # the last ones of every environment
     queue: Array  # i32[N], the environments that have stepped and were not received, oldest first
     waiting: Array  # i32[], how many these are
 
 
-def take_in(handle: Handle, instances: Instances, outputs: Outputs, index: Array) -> Handle:
+def take_in(handle: Handle, instances: Instances, outputs: PoolStep, index: Array) -> Handle:
     """Return the handle after the environments of `index`, i32[K], have stepped."""
     place = handle.waiting + jnp.arange(index.shape[0], dtype=jnp.int32)
     return Handle(
@@ -118,7 +132,7 @@ def take_in(handle: Handle, instances: Instances, outputs: Outputs, index: Array
     )
 
 
-def give_out(handle: Handle, size: int) -> tuple[Handle, Array, Outputs]:
+def give_out(handle: Handle, size: int) -> tuple[Handle, Array, PoolStep]:
     """Return (handle, i32[size] the environments that stepped first, their outputs)."""
     index = handle.queue[:size]
     outputs = jax.tree.map(lambda x: x[index], handle.outputs)
@@ -126,7 +140,7 @@ def give_out(handle: Handle, size: int) -> tuple[Handle, Array, Outputs]:
 
 
 class Packed(NamedTuple):
-    """Outputs in few arrays: bringing one to the host costs the same for a kilobyte as for ten."""
+    """PoolStep in few arrays: bringing one to the host costs the same for a kilobyte as for ten."""
 
     apart: list[Array]  # the leaves that are not packed
     rows: Array  # u32[R, B], the words of those of which each environment has one number
@@ -139,7 +153,7 @@ def _packs(leaf: Any) -> bool:
     return leaf.ndim == 1 and leaf.dtype.kind in WIDE and leaf.dtype.itemsize <= 4
 
 
-def pack(outputs: Outputs) -> Packed:
+def pack(outputs: PoolStep) -> Packed:
     """Return outputs in few arrays; inside jit."""
     leaves = jax.tree.leaves(outputs)
     wide = [leaf.astype(WIDE[leaf.dtype.kind]) for leaf in leaves if _packs(leaf)]
@@ -147,7 +161,7 @@ def pack(outputs: Outputs) -> Packed:
     return Packed([leaf for leaf in leaves if not _packs(leaf)], jnp.stack(words))
 
 
-def unpack(packed: Packed, shapes: Outputs) -> Outputs:
+def unpack(packed: Packed, shapes: PoolStep) -> PoolStep:
     """Return outputs as NumPy arrays of the caller's own.
 
     Args:

@@ -9,7 +9,7 @@ from gymnasium.vector.utils import batch_space
 from purerl.errors import InputError
 from purerl.pool.base import Pool, info_of
 from purerl.pool.config import PoolSpec
-from purerl.pool.engine import Outputs
+from purerl.pool.engine import PoolStep
 
 
 class GymnasiumPool(Pool, VectorEnv):
@@ -64,7 +64,7 @@ class GymnasiumPool(Pool, VectorEnv):
         """Return pictures, u8[K, height, width, 3]; as `Pool.render`."""
         return Pool.render(self, env_ids, camera_id)
 
-    def _present(self, ids: Any, outputs: Outputs, reset: bool) -> Any:
+    def _present(self, ids: Any, outputs: PoolStep, reset: bool) -> Any:
         info = info_of(ids, outputs)
         if reset:
             return outputs.observation, info

@@ -15,6 +15,7 @@ from purerl.loop.train import TrainState, collect, make_trainer
 from purerl.prng import convert
 from purerl.profiling import kernels
 from purerl.profiling.flops import operations
+from purerl.recompute.observations import from_states
 from purerl.run import policies
 from purerl.run.config import Settings
 from purerl.run.plan import environment_of
@@ -72,6 +73,8 @@ def explain(run: Settings) -> Explanation:
     """
     env = environment_of(run)
     factory, config = policies.assemble(run, env)
+    if run.options.rebuild_observations:
+        factory, env = from_states(factory, env)
     trainer = make_trainer(factory, env, config)
     config = _short_wait(config)
     trial = _try(factory, env, config, run.options.seeds)
@@ -80,15 +83,15 @@ def explain(run: Settings) -> Explanation:
     key = convert(jax.random.key(0), config.prng)
 
     def rollout(state: TrainState) -> Any:
-        return collect(*trainer.collecting, state, key, config.rollout_length)
+        return collect(trainer.algorithm, trainer.vector, state, key, config.rollout_length)
 
     def environment_alone(state: TrainState) -> Any:
         action = jax.vmap(env.action_space.sample)(jax.random.split(key, config.num_envs))
 
         def step(carry: tuple, key: Any) -> tuple[tuple, Any]:
             vector, _ = carry
-            vector, observation, taken = trainer.collecting[1].step(key, vector, action)
-            return (vector, observation), taken
+            vector, observation, timestep = trainer.vector.step(key, vector, action)
+            return (vector, observation), timestep
 
         return jax.lax.scan(step, (state.vector, state.observation), jax.random.split(key, config.rollout_length))
 

@@ -1,15 +1,25 @@
 """Rollouts that keep states in place of observations; the learner rebuilds observations where it needs them.
 
-Neither the loop nor an algorithm knows of it: the loop steps an environment that shows its states, and what an
-algorithm's network is given are references, which it looks up (`purerl.recompute.references`).
+`make_trainer(*from_states(ppo, env), config)` trains as `make_trainer(ppo, env, config)` does, in less memory for more
+work. Neither the loop nor an algorithm knows of it: the loop steps an environment that observes its states, and the
+algorithm's network is given references, which it looks up (`purerl.recompute.references`).
 """
 
+import dataclasses
+import inspect
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import jax
 
 from purerl.errors import InputError
-from purerl.recompute.references import refer, view
+from purerl.host_environment import HostSource
+from purerl.loop.train import CompiledTrainer, make_trainer
+from purerl.multi_agent.joint import MultiAgentConfig, Policy
+from purerl.multi_agent.self_play import SelfPlayConfig
+from purerl.networks.actor_critic import actor_critic
+from purerl.recompute.references import Look, looking_up, rebuilder, refer, view
 from purerl.types import (
     Algorithm,
     AlgorithmFactory,
@@ -28,7 +38,7 @@ from purerl.wrappers import Wrapper
 
 @pytree
 class StatesOnly(Wrapper):
-    """What it shows of an environment is its state."""
+    """Observes the state of an environment; the spaces stay those of the environment."""
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Start an episode."""
@@ -37,37 +47,100 @@ class StatesOnly(Wrapper):
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step the environment."""
-        state, taken = self.env.step(key, state, action)
-        return state, taken._replace(observation=state)
+        state, timestep = self.env.step(key, state, action)
+        return state, timestep._replace(observation=state)
 
     def observe(self, state: PyTree) -> PyTree:
         """Return the state."""
         return state
 
 
-def from_states(factory: AlgorithmFactory, env: Environment, spec: EnvironmentSpec, config: Config) -> Algorithm:
-    """Return an algorithm that is shown states, as `StatesOnly` does, and learns what it would from observations.
+def from_states(factory: AlgorithmFactory, env: Environment | HostSource) -> tuple[AlgorithmFactory, StatesOnly]:
+    """Return (factory, environment) of rollouts that keep states; their agents are those of the given pair.
+
+    Args:
+      factory: of an algorithm whose `network` argument is an actor-critic (PPO, A2C, IMPALA), or of several of them.
+      env: an environment whose observation is a function of its state: it has `observe`, or `rebuild`.
 
     Raises:
-      InputError: if observations do not follow from states, or the algorithm cannot look them up.
+      InputError: if observations do not follow from states; the new factory also raises one if an algorithm cannot
+        rebuild observations.
     """
-    if type(env).observe is Environment.observe:
-        raise InputError(
-            f"rebuild_observations: {type(env).__name__} does not say how an observation follows from a state: it has "
-            "no method observe"
-        )
+    if isinstance(env, HostSource):
+        raise InputError(f"rebuild_observations: {env.id} runs on the host and shows no states")
+    rebuild = rebuilder(env)
 
-    def learner(look: Callable[..., PyTree]) -> Algorithm:
-        return factory(spec._replace(view=look), config)
+    def states_factory(spec: EnvironmentSpec, config: Config) -> Algorithm:
+        _check(factory, config)
+        plain = factory(spec, config)
 
-    shown = learner(lambda seen, names=(): seen)
+        def act(agent: PyTree, carry: PyTree, key: Key, states: PyTree, explore: bool) -> tuple[PyTree, PyTree, PyTree]:
+            return plain.act(agent, carry, key, jax.vmap(rebuild)(states), explore)
 
-    def act(agent: PyTree, carry: PyTree, key: Key, states: PyTree, explore: bool):
-        return shown.act(agent, carry, key, jax.vmap(env.observe)(states), explore)
+        def update(agent: PyTree, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
+            source, observation, next_observation = refer(env, (rollout.observation, rollout.next_observation))
+            look = lambda references, groups: view(source, references, groups)
+            learner = _with_looking_networks(factory, spec, config, look)
+            rollout = rollout._replace(observation=observation, next_observation=next_observation)
+            return learner.update(agent, key, rollout)
 
-    def update(agent: PyTree, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
-        source, seen, following = refer(env, (rollout.observation, rollout.next_observation))
-        look = lambda seen, names=(): view(source, seen, names)
-        return learner(look).update(agent, key, rollout._replace(observation=seen, next_observation=following))
+        return Algorithm(init=plain.init, initial_carry=plain.initial_carry, act=act, update=update)
 
-    return Algorithm(shown.init, shown.initial_carry, act, update)
+    return states_factory, StatesOnly(env)
+
+
+def make_rebuilding_trainer(factory: AlgorithmFactory, env: Environment, config: Config) -> CompiledTrainer:
+    """Return the trainer of `from_states(factory, env)`; as `purerl.loop.train.make_trainer`."""
+    return make_trainer(*from_states(factory, env), config)
+
+
+def rebuilds(factory: AlgorithmFactory) -> bool:
+    """Return whether an algorithm can rebuild observations: its `network` argument is an actor-critic."""
+    function = factory.func if isinstance(factory, partial) else factory
+    argument = inspect.signature(function).parameters.get("network")
+    return argument is not None and argument.default is actor_critic
+
+
+def _check(factory: AlgorithmFactory, config: Config) -> None:
+    """Hold every policy that learns to an algorithm that can rebuild observations."""
+    if isinstance(config, MultiAgentConfig):
+        learners = {name: (p.algorithm, p.config) for name, p in config.policies.items() if not p.frozen}
+    elif isinstance(config, SelfPlayConfig):
+        learners = {"": (config.algorithm, config.policy)}
+    else:
+        learners = {"": (factory, config)}
+    for name, (algorithm, settings) in learners.items():
+        if not rebuilds(algorithm):
+            who = f"policy '{name}'" if name else getattr(algorithm, "__name__", "the algorithm")
+            raise InputError(
+                f"rebuild_observations: {who} needs observations; it is for all policies or none, of a2c, ppo, mappo "
+                "and impala"
+            )
+        if getattr(settings, "normalize_observation", False):
+            raise InputError(
+                "rebuild_observations goes without normalize_observation: its statistics need them all at once"
+            )
+
+
+def _with_looking_networks(factory: AlgorithmFactory, spec: EnvironmentSpec, config: Config, look: Look) -> Algorithm:
+    """Return the algorithm with networks that look references up, by the groups whose agents they are of."""
+    if isinstance(config, MultiAgentConfig):
+
+        def looking_policy(policy: Policy) -> Policy:
+            if policy.frozen:
+                return policy
+            return dataclasses.replace(policy, algorithm=_looking(policy.algorithm, look, policy.groups))
+
+        policies = {name: looking_policy(policy) for name, policy in config.policies.items()}
+        return factory(spec, dataclasses.replace(config, policies=policies))
+    if isinstance(config, SelfPlayConfig):
+        groups = tuple(sorted(spec.action_space.spaces))  # type: ignore[attr-defined]
+        return factory(spec, dataclasses.replace(config, algorithm=_looking(config.algorithm, look, groups)))
+    return _looking(factory, look, ())(spec, config)
+
+
+def _looking(factory: Callable[..., Algorithm], look: Look, groups: tuple[str, ...]) -> AlgorithmFactory:
+    given: Any = factory.keywords if isinstance(factory, partial) else {}
+    network = given.get("network", actor_critic)
+    wrapped = lambda *args: looking_up(network(*args), lambda references: look(references, groups))
+    return partial(factory, network=wrapped)

@@ -41,6 +41,9 @@ class RunOptions:
     checkpoint_interval: float = option(60.0, "seconds between two checkpoints")
     keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
     self_play: int = option(0, "earlier selves to play against, in a symmetric game of two groups; 0: none")
+    rebuild_observations: bool = option(
+        False, "keep states in rollouts and rebuild observations to learn from: less memory, more work", None
+    )
     tensorboard: bool = option(False, "also write TensorBoard events")
     sampler: str = option("auto", "the loop: auto, or on the host: serial, batched, alternating, async, inside", None)
     actors: int = option(2, "threads that collect, with sampler async", at_least=1)

@@ -1,4 +1,4 @@
-"""A run's `Program` where environments are on the host: the same three functions, with a loop of Python inside."""
+"""A run's `Program` for environments on the host: its functions loop in Python."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,13 +10,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.errors import InputError
-from purerl.host import MODES, Dressed, HostSettings, make_host_trainer
+from purerl.host import MODES, HostSettings, HostTrainer, JaxSource, make_host_trainer
 from purerl.host_environment import HostSource
 from purerl.loop.evaluate import Evaluation
-from purerl.loop.interval import Interval
+from purerl.loop.metrics import MetricsSum
 from purerl.loop.train import TrainState
 from purerl.run import program
-from purerl.run.program import EVALUATION_BATCH, Program, Progress
+from purerl.run.program import EVALUATION_BATCH, Advance, Program, Progress
 from purerl.types import Algorithm, AlgorithmFactory, Config, EnvironmentSpec, Key, PyTree, Rollout
 
 AUTO = "auto"  # compiled for a JAX environment, batched for a host one
@@ -48,17 +48,22 @@ def source_of(env: Any, name: str, options: Any, config: Config) -> HostSource |
             f"{name} runs on the host and cannot be vmapped over {options.seeds} seeds: start a run for each, "
             f"--seed 0, --seed 1, ..."
         )
-    return env if on_host else Dressed(name, env, config)
+    return env if on_host else JaxSource(name, env, config)
 
 
-class HostParts(NamedTuple):
-    """What a run on the host is made of, in place of `program.Functions`."""
+class HostFunctions(NamedTuple):
+    """The functions of the host loop; `program.Functions` for one seed."""
 
     factory: AlgorithmFactory
     source: HostSource
     config: Config
     options: Any
     mesh: Mesh
+
+    @property
+    def on_host(self) -> bool:
+        """True."""
+        return True
 
     @property
     def seeds(self) -> np.ndarray:
@@ -69,64 +74,66 @@ class HostParts(NamedTuple):
         """Return a `Progress` from a checkpoint as `advance` takes it."""
         return jax.tree.map(jnp.asarray, progress)
 
-    def settings(self, folder: Path | None = None, say: Callable[[str], None] = print) -> HostSettings:
-        """Return how the loop runs; `folder` is where failures of environments are written down."""
+    def settings(self, failures: Path | None = None, say: Callable[[str], None] = print) -> HostSettings:
+        """Return how the loop runs; `failures` is where failures of environments are written down."""
         options = self.options
-        mode = "batched" if options.sampler == AUTO else options.sampler
-        return HostSettings(mode, options.actors, options.deterministic, options.step_time_limit, folder, say)
+        return HostSettings(
+            mode="batched" if options.sampler == AUTO else options.sampler,
+            num_actors=options.actors,
+            deterministic=options.deterministic,
+            time_limit=options.step_time_limit,
+            failures=failures,
+            say=say,
+        )
 
     def template(self) -> Progress:
         """Return the shapes and dtypes of the run's `Progress`."""
-        trainer = self._trainer(self.settings())
-        state, metrics = trainer.template(jax.eval_shape(lambda: jax.random.key(0)))
+        state, metrics = self._trainer(self.settings()).template(jax.eval_shape(lambda: jax.random.key(0)))
+        return jax.eval_shape(lambda state: _as_member(program.begin(state, metrics)), state)
 
-        def begin(state: TrainState) -> Progress:
-            empty = Interval.empty(state.vector.statistics, metrics)
-            return _as_lane(Progress(state, empty, jnp.int32(0), jnp.int32(0)))
-
-        return jax.eval_shape(begin, state)
-
-    def program(self, folder: Path | None, say: Callable[[str], None]) -> Program:
-        """Return the run's functions; what they need is compiled when it is first called.
-
-        Args:
-          folder: the run's.
-          say: shows a line.
-        """
-        trainer = self._trainer(self.settings(folder, say))
+    def compile(
+        self,
+        shapes: Progress,
+        *,
+        with_init: bool = True,
+        with_training: bool = True,
+        interrupted: Callable[[], bool] = lambda: False,
+        failures: Path | None = None,
+        say: Callable[[str], None] = print,
+    ) -> Program:
+        """Return the run's functions; they are compiled when they are first called."""
+        trainer = self._trainer(self.settings(failures, say))
         seed = self.options.seed
 
         def init() -> Progress:
             state = trainer.init(jax.random.key(np.uint32(seed)))
-            metrics = trainer.template(jax.random.key(0))[1]
-            empty = Interval.empty(state.vector.statistics, metrics)
-            return _as_lane(Progress(state, empty, jnp.int32(0), jnp.int32(0)))
+            return _as_member(program.begin(state, trainer.template(jax.random.key(0))[1]))
 
-        def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, dict[str, np.ndarray]]:
-            progress = _from_lane(progress)
+        def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, Advance]:
+            progress = _from_member(progress)
             state, small = progress.state, progress._replace(state=_small(progress.state))
             if fresh:
-                small = small._replace(interval=Interval.empty(small.interval.statistics, small.interval.sums))
+                before = small.interval
+                small = small._replace(interval=MetricsSum.zeros(before.statistics, before.algorithm))
             for _ in range(num):
                 state, metrics = trainer.step(state)
                 small = _account(small, _small(state), metrics)
-            told = _means(small.interval) | {"failed_at": small.failed_at, "cause": small.cause}
-            return _as_lane(small._replace(state=state)), {k: np.asarray(v)[None] for k, v in told.items()}
+            done = jax.tree.map(lambda x: np.asarray(x)[None], _report(small))
+            return _as_member(small._replace(state=state)), done
 
         def evaluate(agent: PyTree, update: int, part: int) -> Evaluation:
             key = program.evaluation_key(np.uint32(seed), np.int32(update), np.int32(part))
-            played = Evaluation(*trainer.play(agent, key, EVALUATION_BATCH), group_return={})
-            return jax.tree.map(lambda x: x[None], played)
+            return jax.tree.map(lambda x: x[None], trainer.evaluate(agent, key, EVALUATION_BATCH))
 
-        return Program(init, advance, evaluate, trainer.close)
+        return Program(init=init, advance=advance, evaluate=evaluate, close=trainer.close)
 
-    def _trainer(self, settings: HostSettings) -> Any:
+    def _trainer(self, settings: HostSettings) -> HostTrainer:
         spec = EnvironmentSpec(self.source.observation_space, self.source.action_space)
-        algo = _one_lane(self.factory(spec, self.config))
+        algo = _one_member(self.factory(spec, self.config))
         return make_host_trainer(algo, self.source, self.config, settings)
 
 
-def _one_lane(algo: Algorithm) -> Algorithm:
+def _one_member(algo: Algorithm) -> Algorithm:
     """Return an algorithm whose agent has a leading axis of one seed, as in the checkpoints of every run.
 
     The axis comes and goes inside the compiled functions, where it costs nothing: a large replay is never copied.
@@ -142,26 +149,27 @@ def _one_lane(algo: Algorithm) -> Algorithm:
         agent, metrics = algo.update(jax.tree.map(lambda x: x[0], agent), key, rollout)
         return jax.tree.map(lambda x: x[None], agent), metrics
 
-    return Algorithm(init, algo.initial_carry, act, update)
+    return Algorithm(init=init, initial_carry=algo.initial_carry, act=act, update=update)
 
 
-def _as_lane(progress: Progress) -> Progress:
+def _as_member(progress: Progress) -> Progress:
     """Return a `Progress` with a leading axis of one seed, which the agent has already."""
     return _mapped(progress, lambda x: x[None])
 
 
-def _from_lane(progress: Progress) -> Progress:
+def _from_member(progress: Progress) -> Progress:
     return _mapped(progress, lambda x: x[0])
 
 
 def _mapped(progress: Progress, change: Callable[[Any], Any]) -> Progress:
     each = lambda tree: jax.tree.map(change, tree)
     state, interval = progress.state, progress.interval
-    state = TrainState(
-        state.agent, each(state.vector), each(state.observation), each(state.carry), each(state.key), state.num_updates
+    return Progress(
+        state=each(state._replace(agent=(), num_updates=()))._replace(agent=state.agent, num_updates=state.num_updates),
+        interval=each(interval._replace(updates=()))._replace(updates=interval.updates),
+        failed_at=each(progress.failed_at),
+        cause=each(progress.cause),
     )
-    interval = Interval(interval.updates, each(interval.statistics), each(interval.sums))
-    return Progress(state, interval, each(progress.failed_at), each(progress.cause))
 
 
 def _small(state: TrainState) -> Any:
@@ -170,4 +178,4 @@ def _small(state: TrainState) -> Any:
 
 
 _account = jax.jit(program.account)
-_means = jax.jit(Interval.means)
+_report = jax.jit(program.report)

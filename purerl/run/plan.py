@@ -12,11 +12,12 @@ from jax.sharding import Mesh
 from purerl import registry
 from purerl.devices import selection, threads
 from purerl.errors import InputError
-from purerl.host import HostTrainer, make_host_trainer
-from purerl.loop.train import Trainer, make_trainer
+from purerl.host import make_host_trainer
+from purerl.loop.train import Trainer, make_trainer, updates_of
+from purerl.recompute.observations import from_states, make_rebuilding_trainer
 from purerl.run import checkpoint, policies, program, tensorboard
 from purerl.run.config import FORMAT, Settings, read_toml, settings
-from purerl.run.host_program import HostParts, source_of
+from purerl.run.host_program import HostFunctions, source_of
 from purerl.run.program import Functions, Progress
 from purerl.types import Environment
 
@@ -28,8 +29,8 @@ class Plan(NamedTuple):
 
     settings: Settings
     env: Any
-    trainer: Trainer | HostTrainer
-    parts: Functions | HostParts
+    trainer: Trainer
+    parts: Functions
     shapes: Progress
     num_updates: int
     log_interval: int  # updates between two rows
@@ -52,27 +53,36 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     env = environment_of(run)
     factory, config = policies.assemble(run, env)
     source = source_of(env, run.environment, options, config)
+    make_training = make_rebuilding_trainer if options.rebuild_observations else make_trainer
+    trainer: Trainer
     if source is not None:
         run = dataclasses.replace(run, parameters=run.parameters | source.parameters)  # those not given included
-        host = HostParts(factory, source, config, options, mesh)
-        trainer: Any = make_host_trainer(factory, source, config, host.settings())
+        host = HostFunctions(factory=factory, source=source, config=config, options=options, mesh=mesh)
+        trainer = make_host_trainer(factory, source, config, host.settings())
+        if options.rebuild_observations:
+            from_states(factory, source)  # raises: the host shows no states
     else:
         host = None
-        trainer = make_trainer(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
-    num_updates = int(config.total_timesteps) // config.steps_per_update
-    if num_updates < 1:
-        raise InputError(
-            f"total_timesteps {config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
-            f"{config.steps_per_update}"
-        )
+        make_training(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
+        trainer = make_trainer(factory, env, config)
+    num_updates = updates_of(config)
     if options.seed + options.seeds > 2**32:
         raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
     if options.tensorboard:
         tensorboard.require()
-    parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh)
+    parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh, make_training)
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
-    return Plan(run, env, trainer, parts, program.template(parts), num_updates, log_interval, eval_interval)
+    return Plan(
+        settings=run,
+        env=env,
+        trainer=trainer,
+        parts=parts,
+        shapes=parts.template(),
+        num_updates=num_updates,
+        log_interval=log_interval,
+        eval_interval=eval_interval,
+    )
 
 
 def environment_of(run: Settings) -> Any:

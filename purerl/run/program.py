@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -16,12 +17,13 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices.sharding import lanes, pad, place, resize, sharding
-from purerl.loop.evaluate import Evaluation, evaluate
-from purerl.loop.interval import Interval
+from purerl.loop.evaluate import Evaluation
+from purerl.loop.metrics import MetricsSum, TrainMetrics
+from purerl.loop.population import TOGETHER
 from purerl.loop.train import PER_ENVIRONMENT, Trainer, TrainState, make_trainer
-from purerl.prng import is_key
-from purerl.types import AlgorithmFactory, Array, Config, Environment, Metrics, PyTree
+from purerl.types import AlgorithmFactory, Array, Config, Environment, PyTree
 from purerl.xla import backend
+from purerl.xla.trees import strong
 
 EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
 SMALL = 300_000  # numbers in a run's state
@@ -38,40 +40,133 @@ class Progress(NamedTuple):
     """A run between two chunks; all but the two counts of updates have a leading axis of seeds."""
 
     state: TrainState
-    interval: Interval  # since the last row of metrics
+    interval: MetricsSum  # since the last row of metrics
     failed_at: Array  # i32[], the first update whose metrics were not finite; 0: none
     cause: Array  # i32[], a key of CAUSES
 
 
-SEED_AXES = Progress(TrainState(0, 0, 0, 0, 0, None), Interval(None, 0, 0), 0, 0)  # type: ignore[arg-type]
+_SHARED: Any = None
+_SEED: Any = 0
+SEED_AXES = Progress(
+    state=TOGETHER,
+    interval=MetricsSum(updates=_SHARED, statistics=_SEED, algorithm=_SEED),
+    failed_at=_SEED,
+    cause=_SEED,
+)
+
+
+class Advance(NamedTuple):
+    """What `Program.advance` reports of its updates: arrays [seeds]."""
+
+    metrics: TrainMetrics  # of the interval so far
+    failed_at: Any  # i32, as in `Progress`
+    cause: Any  # i32, as in `Progress`
 
 
 class Program(NamedTuple):
     """Compiled for one algorithm, shape of config and environment, number of seeds and mesh."""
 
     init: Callable[[], Progress]
-    advance: Callable[[Progress, int, bool], tuple[Progress, dict[str, np.ndarray]]]
-    # (progress, number of updates, forget the interval first?) -> (progress, the interval's means, f32[seeds] each)
+    advance: Callable[[Progress, int, bool], tuple[Progress, Advance]]
+    # (progress, number of updates, forget the interval first?) -> (progress, its metrics)
     evaluate: Callable[[PyTree, int, int], Evaluation]
     # (agent, number of updates, part) -> NumPy arrays [seeds, EVALUATION_BATCH]
     close: Callable[[], None] = lambda: None  # release what host environments hold
 
 
-class Functions(NamedTuple):
-    """The functions behind a `Program`, jitted but not compiled, and what they are called with."""
+class Functions(Protocol):
+    """The functions behind a `Program`, of either loop, before anything is compiled."""
+
+    @property
+    def on_host(self) -> bool:
+        """Whether the loop runs in Python, and compiles in its first update."""
+        ...
+
+    @property
+    def seeds(self) -> np.ndarray:
+        """u32[members]: the run's seeds; beyond them, members that fill the mesh and are dropped."""
+        ...
+
+    @property
+    def mesh(self) -> Mesh:
+        """The devices."""
+        ...
+
+    def placed(self, progress: Progress) -> Progress:
+        """Return a `Progress` from a checkpoint as `advance` takes it."""
+        ...
+
+    def template(self) -> Progress:
+        """Return the shapes and dtypes of the run's `Progress`, with all members."""
+        ...
+
+    def compile(
+        self,
+        shapes: Progress,
+        *,
+        with_init: bool = True,
+        with_training: bool = True,
+        interrupted: Callable[[], bool] = lambda: False,
+        failures: Path | None = None,
+        say: Callable[[str], None] = print,
+    ) -> Program:
+        """Return the program.
+
+        Args:
+          shapes: from `template`.
+          with_init: whether `init` is needed; a run that goes on does not start.
+          with_training: whether `init` and `advance` are needed.
+          interrupted: asked while waiting for the compiler.
+          failures: where the actions that led to a failure of host environments are saved.
+          say: shows the user a line.
+
+        Raises:
+          KeyboardInterrupt: if it was interrupted; the compiler's threads run on.
+        """
+        ...
+
+
+class CompiledFunctions(NamedTuple):
+    """The functions of the compiled loop, jitted but not compiled, with their arguments."""
 
     init: Any
     advance: Any
     evaluate: Any
-    seeds: np.ndarray  # u32[lanes]: beyond the run's own, lanes that fill the mesh and are dropped
+    seeds: np.ndarray
     num_seeds: int
     numbers: tuple[Config, Environment]
     mesh: Mesh
 
+    @property
+    def on_host(self) -> bool:
+        """False."""
+        return False
+
     def placed(self, progress: Progress) -> Progress:
-        """Return a `Progress` of any number of lanes as `advance` takes it: filled up, and on the mesh's devices."""
+        """Return a `Progress` of any number of members as `advance` takes it: filled up, and on the mesh's devices."""
         filled = resized(progress, len(self.seeds))
         return jax.tree.map(lambda where, part: place(part, self.mesh, *where.spec), shardings(self.mesh), filled)
+
+    def template(self) -> Progress:
+        """Return the shapes of the run's `Progress`."""
+        return self.init.eval_shape(self.seeds, *self.numbers)
+
+    def compile(
+        self,
+        shapes: Progress,
+        *,
+        with_init: bool = True,
+        with_training: bool = True,
+        interrupted: Callable[[], bool] = lambda: False,
+        failures: Path | None = None,
+        say: Callable[[str], None] = print,
+    ) -> Program:
+        """Compile side by side, and wait."""
+        return _compile(self, shapes, with_init, with_training, interrupted)
+
+    def lower_training(self, shapes: Progress) -> Any:
+        """Return the program of the training, ready to compile."""
+        return self.advance.lower(shapes, *self.numbers, np.int32(0), np.bool_(True))
 
 
 def shardings(mesh: Mesh) -> Progress:
@@ -80,7 +175,8 @@ def shardings(mesh: Mesh) -> Progress:
     mine: Any = sharding(mesh, "seed")
     split: Any = sharding(mesh, "seed", "data")
     state: Any = jax.tree.map(lambda per_environment: split if per_environment else mine, PER_ENVIRONMENT)
-    return Progress(state._replace(num_updates=shared), Interval(shared, split, mine), mine, mine)
+    interval = MetricsSum(updates=shared, statistics=split, algorithm=mine)
+    return Progress(state=state._replace(num_updates=shared), interval=interval, failed_at=mine, cause=mine)
 
 
 def resized(progress: Any, count: int) -> Any:
@@ -90,25 +186,37 @@ def resized(progress: Any, count: int) -> Any:
 
 
 def functions(
-    factory: AlgorithmFactory, env: Environment, config: Config, seed: int, num_seeds: int, mesh: Mesh
-) -> Functions:
-    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1, spread over a mesh."""
+    factory: AlgorithmFactory,
+    env: Environment,
+    config: Config,
+    seed: int,
+    num_seeds: int,
+    mesh: Mesh,
+    make_training: Callable[[AlgorithmFactory, Environment, Config], Trainer] = make_trainer,
+) -> CompiledFunctions:
+    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1, spread over a mesh.
+
+    Args:
+      factory, env, config: of the run.
+      seed, num_seeds, mesh: its seeds and devices.
+      make_training: makes the trainer of the training; evaluations are `make_trainer`'s.
+    """
 
     def init(seed: Array, config: Config, env: Environment) -> Progress:
-        return _begin(make_trainer(factory, env, config), seed)
+        return _begin(make_training(factory, env, config), seed)
 
     def advance(progress: Progress, config: Config, env: Environment, num: Array, fresh: Array):
-        trainer = make_trainer(factory, env, config)
+        trainer = make_training(factory, env, config)
         before = progress.interval
-        cleared = Interval.empty(before.statistics, before.sums)
+        cleared = MetricsSum.zeros(before.statistics, before.algorithm)
         cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
         progress = progress._replace(interval=cleared)
         progress = jax.lax.fori_loop(0, num, lambda _, p: _step(trainer, p), progress)
-        return progress, progress.interval.means() | {"failed_at": progress.failed_at, "cause": progress.cause}
+        return progress, report(progress)
 
     def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, config: Config, env: Environment):
         trainer = make_trainer(factory, env, config)
-        return evaluate(trainer, agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
+        return trainer.evaluate(agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
 
     start = lanes(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
     axes = (SEED_AXES, None, None, None, None)
@@ -116,20 +224,20 @@ def functions(
     play = lanes(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
     options = backend.compiler_options()
     shared, mine, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
-    return Functions(
-        jax.jit(start, in_shardings=(mine, shared, shared), out_shardings=progress),
-        jax.jit(
+    return CompiledFunctions(
+        init=jax.jit(start, in_shardings=(mine, shared, shared), out_shardings=progress),
+        advance=jax.jit(
             go_on,
             in_shardings=(progress, *[shared] * 4),
             out_shardings=(progress, shared),
             donate_argnums=0,
             compiler_options=options,
         ),
-        jax.jit(play, in_shardings=(mine, mine, *[shared] * 4), out_shardings=shared),
-        np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
-        num_seeds,
-        jax.tree.map(as_leaf, (config, env)),
-        mesh,
+        evaluate=jax.jit(play, in_shardings=(mine, mine, *[shared] * 4), out_shardings=shared),
+        seeds=np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
+        num_seeds=num_seeds,
+        numbers=jax.tree.map(as_leaf, (config, env)),
+        mesh=mesh,
     )
 
 
@@ -139,40 +247,19 @@ def evaluation_key(seed: Any, update: Any, part: Any) -> Array:
     return jax.random.fold_in(key, part)
 
 
-def template(parts: Any) -> Progress:
-    """Return the shapes and dtypes of a run's `Progress`, with all lanes."""
-    if not isinstance(parts, Functions):
-        return parts.template()
-    return parts.init.eval_shape(parts.seeds, *parts.numbers)
-
-
-def compile_program(
-    parts: Any,
+def _compile(
+    parts: CompiledFunctions,
     shapes: Progress,
-    with_init: bool = True,
-    with_training: bool = True,
-    interrupted: Callable[[], bool] = lambda: False,
+    with_init: bool,
+    with_training: bool,
+    interrupted: Callable[[], bool],
 ) -> Program:
-    """Compile side by side, and wait.
-
-    Args:
-      parts: from `functions`, or what makes a program by itself, such as `HostParts`.
-      shapes: from `template`.
-      with_init: whether `init` is needed; a run that goes on does not start.
-      with_training: whether `init` and `advance` are needed.
-      interrupted: asked while waiting.
-
-    Raises:
-      KeyboardInterrupt: if it was interrupted; the compiler's threads run on.
-    """
-    if not isinstance(parts, Functions):
-        return parts.program(None, print)
     zero, numbers = np.int32(0), parts.numbers
     seeds = place(parts.seeds, parts.mesh, "seed")
     jobs: dict[str, Future] = {}
     pool = ThreadPoolExecutor(3)
     if with_training:
-        jobs["advance"] = pool.submit(lower_training(parts, shapes).compile)
+        jobs["advance"] = pool.submit(parts.lower_training(shapes).compile)
     if with_training and with_init:
         lowered = parts.init.lower(seeds, *numbers)
         jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
@@ -184,21 +271,16 @@ def compile_program(
             raise KeyboardInterrupt
     compiled = {name: job.result() for name, job in jobs.items()}
 
-    def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, dict[str, np.ndarray]]:
-        progress, means = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
-        return progress, _on_host(means, parts.num_seeds)
+    def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, Advance]:
+        progress, done = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
+        return progress, _on_host(done, parts.num_seeds)
 
     def evaluate(agent: PyTree, update: int, part: int) -> Evaluation:
         played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), *numbers)
         return _on_host(played, parts.num_seeds)
 
     init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
-    return Program(init, advance, evaluate)
-
-
-def lower_training(parts: Functions, shapes: Progress) -> Any:
-    """Return the program of the training, ready to compile."""
-    return parts.advance.lower(shapes, *parts.numbers, np.int32(0), np.bool_(True))
+    return Program(init=init, advance=advance, evaluate=evaluate)
 
 
 def _on_host(tree: PyTree, count: int) -> Any:
@@ -212,7 +294,7 @@ def _init_options(shapes: Progress) -> dict[str, int] | None:
 
 
 def _absent(*_: Any) -> Any:
-    raise RuntimeError("this program was compiled without a start")
+    raise RuntimeError("this program was compiled without init")
 
 
 def as_leaf(value: Any) -> Any:
@@ -222,25 +304,35 @@ def as_leaf(value: Any) -> Any:
     return value
 
 
+def begin(state: TrainState, metrics: TrainMetrics) -> Progress:
+    """Return the progress of a run before its first update; `metrics` are an update's, or their shapes."""
+    interval = MetricsSum.zeros(state.vector.statistics, metrics.algorithm)
+    return Progress(state=state, interval=interval, failed_at=jnp.int32(0), cause=jnp.int32(0))
+
+
 def _begin(trainer: Trainer, seed: Array) -> Progress:
     state = trainer.init(jax.random.key(seed))
-    metrics = jax.eval_shape(trainer.step, state)[1]
-    progress = Progress(state, Interval.empty(state.vector.statistics, metrics), jnp.int32(0), jnp.int32(0))
-    # Weakly typed arrays would come back from a checkpoint with another type.
-    return jax.tree.map(lambda x: x if is_key(x) else jax.lax.convert_element_type(x, x.dtype), progress)
+    return strong(begin(state, jax.eval_shape(trainer.step, state)[1]))
 
 
 def _step(trainer: Trainer, progress: Progress) -> Progress:
     return account(progress, *trainer.step(progress.state))
 
 
-def account(progress: Progress, state: TrainState, metrics: Metrics) -> Progress:
-    """Return the progress after one more update: add what it was like to the interval, look whether it failed."""
-    interval = progress.interval.add(state.vector.statistics, metrics)
-    failed_now = (progress.failed_at == 0) & ~_all_finite({name: metrics[name] for name in interval.sums})
-    failed_at = jnp.where(failed_now, state.num_updates, progress.failed_at)
-    cause = jnp.where(failed_now, _cause(state), progress.cause)
-    return Progress(state, interval, failed_at, cause)
+def account(progress: Progress, state: TrainState, metrics: TrainMetrics) -> Progress:
+    """Return the progress after one more update: its metrics added to the interval, and whether it failed."""
+    failed_now = (progress.failed_at == 0) & ~_all_finite(metrics.algorithm)
+    return Progress(
+        state=state,
+        interval=progress.interval.add(state.vector.statistics, metrics.algorithm),
+        failed_at=jnp.where(failed_now, state.num_updates, progress.failed_at),
+        cause=jnp.where(failed_now, _cause(state), progress.cause),
+    )
+
+
+def report(progress: Progress) -> Advance:
+    """Return what to report of a progress."""
+    return Advance(metrics=progress.interval.means(), failed_at=progress.failed_at, cause=progress.cause)
 
 
 def _all_finite(tree: PyTree) -> Array:

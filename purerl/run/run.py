@@ -18,16 +18,16 @@ import numpy as np
 
 from purerl.devices import distributed
 from purerl.host_environment import EnvironmentFailure
-from purerl.loop.vector import where
+from purerl.loop.metrics import TrainMetrics
 from purerl.replay import sizes
 from purerl.run import checkpoint, policies, program, sizing, summary, tournament
 from purerl.run.config import Settings, dump
 from purerl.run.display import Silent, Snapshot, duration, open_display
-from purerl.run.host_program import HostParts
 from purerl.run.interrupt import Stop
 from purerl.run.metrics_csv import Log, read
 from purerl.run.plan import Plan, lock, make_plan, new_folder, saved_progress, saved_settings
 from purerl.run.program import CAUSES, EVALUATION_BATCH
+from purerl.xla.trees import where
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
 
@@ -164,13 +164,12 @@ class Run:
             self.progress = self.program.init()
 
     def _make_program(self) -> program.Program:
-        if isinstance(self.plan.parts, HostParts):
-            return self.plan.parts.program(self.folder, self.display.line)
-        return program.compile_program(
-            self.plan.parts,
+        return self.plan.parts.compile(
             self.plan.shapes,
             with_init=self.progress is None,
             interrupted=lambda: bool(self.stop.signal),
+            failures=self.folder,
+            say=self.display.line,
         )
 
     def _prepare_imports(self) -> None:
@@ -182,7 +181,7 @@ class Run:
     def _train(self) -> None:
         last_saved = time.monotonic()
         chunk, saved_at = 1, self.update
-        compiled = not isinstance(self.plan.parts, HostParts)  # a loop on the host compiles in its first update
+        compiled = not self.plan.parts.on_host  # a loop on the host compiles in its first update
         while self.update < self.plan.num_updates and not self._all_failed():
             to_log = self.plan.log_interval - self.update % self.plan.log_interval
             save = time.monotonic() - last_saved > self.options.checkpoint_interval
@@ -196,7 +195,7 @@ class Run:
                 break
             began = time.perf_counter()
             fresh = self.update % self.plan.log_interval == 0
-            self.progress, means = self.program.advance(self.progress, num, fresh)
+            self.progress, done = self.program.advance(self.progress, num, fresh)
             seconds = time.perf_counter() - began
             self.update += num
             if compiled or self.plan.num_updates == self.update:
@@ -206,9 +205,9 @@ class Run:
             else:
                 self.notes["compile_seconds"] += seconds
             compiled = True
-            self._note_failures(means.pop("failed_at"), means.pop("cause"))
+            self._note_failures(done.failed_at, done.cause)
             if self.update % self.plan.log_interval == 0 or self.update == self.plan.num_updates:
-                self._log(means)
+                self._log(done.metrics)
         if self.update > saved_at and not self._all_failed():
             self._save()
 
@@ -218,7 +217,7 @@ class Run:
         if self.options.tensorboard:
             from purerl.run.tensorboard import Events
 
-            sinks.append(Events(self.folder / "tensorboard", self.update))
+            sinks.append(Events(self.folder / "tensorboard", self.update, self.progress.interval.algorithm))
         return sinks
 
     def _all_failed(self) -> bool:
@@ -236,7 +235,7 @@ class Run:
         update, cause = self.failed[i]
         return f"seed {self.options.seed + i} failed at update {update}: {CAUSES[cause]}"
 
-    def _log(self, means: dict[str, np.ndarray]) -> None:
+    def _log(self, means: TrainMetrics) -> None:
         """Write a row per seed, evaluating where it is time to."""
         evaluated = self._evaluate_now()
         env_steps, wall = self.update * self.config.steps_per_update, time.perf_counter() - self._began
@@ -244,7 +243,7 @@ class Run:
         for i in range(self.options.seeds):
             if i in self.failed:
                 continue
-            row: dict[str, Any] = {name: values[i] for name, values in means.items()}
+            row: dict[str, Any] = {name: values[i] for name, values in means.flat().items()}
             row["episodes"] = int(row["episodes"])
             row |= {"seed": self.options.seed + i, "update": self.update, "env_steps": env_steps, "wall_seconds": wall}
             row["evaluation_return"] = self.evaluation[i] if evaluated else np.float32(np.nan)
@@ -268,10 +267,9 @@ class Run:
         self.evaluation = returns.mean(axis=1, dtype=np.float64).astype(np.float32)
         return True
 
-    def _show(self, means: dict[str, np.ndarray], env_steps: int, wall: float) -> None:
+    def _show(self, means: TrainMetrics, env_steps: int, wall: float) -> None:
         alive = [i for i in range(self.options.seeds) if i not in self.failed]
-        own = [name for name in self.progress.interval.sums if name in means]
-        new = means["episode_return"]
+        new = np.asarray(means.episodes["episode_return"])
         self.returns = np.where(np.isnan(new), self.returns, new)
         trained = self.notes["trained"] / max(self.notes["train_seconds"], 1e-9)
         self.display.update(
@@ -285,7 +283,7 @@ class Run:
                 wall_seconds=wall,
                 episode_return=self.returns[alive],
                 evaluation_return=self.evaluation[alive],
-                losses={name: float(np.mean(means[name][alive])) for name in own if alive},
+                losses={name: float(np.mean(x[alive])) for name, x in means.algorithm.items() if alive},
             )
         )
 

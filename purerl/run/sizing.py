@@ -3,19 +3,18 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
 
-from purerl.algo_parts.on_policy import PolicyConfig
+from purerl import registry
 from purerl.devices import memory
 from purerl.errors import InputError
+from purerl.recompute.observations import rebuilds
+from purerl.recompute.references import follows_from_state
 from purerl.run.config import Settings
-from purerl.run.host_program import HostParts
 from purerl.run.plan import Plan, make_plan
-from purerl.run.program import compile_program, lower_training
-from purerl.types import Environment
+from purerl.run.program import CompiledFunctions
 
 
 def check(planned: Plan) -> None:
@@ -38,15 +37,16 @@ def check(planned: Plan) -> None:
         raise InputError(
             f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
             f"environments x {config.rollout_length} steps{seeds}; there are {there * devices / 1e9:,.1f} GB. "
-            f"--num-envs auto takes as many environments as fit{_smaller(planned.env, config, each)}"
+            f"--num-envs auto takes as many environments as fit{_smaller(planned, each)}"
         )
 
 
-def _smaller(env: Any, config: Any, each: int) -> str:
+def _smaller(planned: Plan, each: int) -> str:
     """Return what makes a rollout smaller than with `each` bytes per observation, where there is something."""
+    env, run = planned.env, planned.settings
     told = "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
-    rebuilds = isinstance(config, PolicyConfig) and not config.rebuild_observations
-    if rebuilds and not config.normalize_observation and type(env).observe is not Environment.observe:
+    possible = rebuilds(registry.algorithm(run.algorithm)[0]) and not run.options.rebuild_observations
+    if possible and not getattr(run.config, "normalize_observation", False) and follows_from_state(env):
         state = memory.nbytes(jax.eval_shape(env.reset, jax.random.key(0))[0])
         if state < each:
             told += f"; --rebuild-observations true keeps {state:,} bytes of state in their place"
@@ -106,15 +106,15 @@ def _with(run: Settings, num_envs: int) -> Settings:
 def _need(run: Settings, num_envs: int) -> int:
     """Return the bytes that the training of so many environments takes, by its compiled program."""
     planned = make_plan(_with(run, num_envs))
-    if isinstance(planned.parts, HostParts):
+    if not isinstance(planned.parts, CompiledFunctions):
         raise InputError(f"num_envs auto is for environments in JAX; {run.environment} runs on the host: give a number")
-    return memory.needed(lower_training(planned.parts, planned.shapes).compile())
+    return memory.needed(planned.parts.lower_training(planned.shapes).compile())
 
 
 def _runs(run: Settings, num_envs: int) -> bool:
     """Return whether a first update has enough memory."""
     planned = make_plan(_with(run, num_envs))
-    program = compile_program(planned.parts, planned.shapes)
+    program = planned.parts.compile(planned.shapes)
     try:
         program.advance(program.init(), 1, True)
     except jax.errors.JaxRuntimeError as error:

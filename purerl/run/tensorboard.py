@@ -2,12 +2,11 @@
 
 import importlib.util
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from purerl.errors import InputError
-from purerl.run.metrics_csv import FIRST_COLUMNS
 
 
 def require() -> None:
@@ -19,9 +18,15 @@ def require() -> None:
 class Events:
     """Event files in a folder, `seed-<n>` each; tensorboard --logdir shows the seeds side by side."""
 
-    def __init__(self, folder: Path, update: int):
-        """Go on from an update: events after it, of a run that was killed, are hidden."""
-        self._folder, self._update = folder, update
+    def __init__(self, folder: Path, update: int, algorithm: Collection[str]):
+        """Go on from an update: events after it, of a run that was killed, are hidden.
+
+        Args:
+          folder: where to write.
+          update: the number of updates done.
+          algorithm: the names of the algorithm's metrics; all others are of episodes.
+        """
+        self._folder, self._update, self._algorithm = folder, update, frozenset(algorithm)
         self._writers: dict[int, Any] = {}
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -36,7 +41,7 @@ class Events:
             for name, value in row.items():
                 if name in ("seed", "update", "env_steps", "wall_seconds") or not math.isfinite(float(value)):
                     continue
-                group = "episodes" if name in FIRST_COLUMNS or name.startswith("episode") else "algorithm"
+                group = "algorithm" if name in self._algorithm else "episodes"
                 self._writers[seed].add_scalar(f"{group}/{name}", float(value), row["env_steps"])
 
     def close(self) -> None:

@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.loop.evaluate import evaluate
 from purerl.loop.train import make_trainer
 from purerl.multi_agent import elo
 from purerl.multi_agent.joint import multi_agent
@@ -35,7 +34,7 @@ def points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: 
         """Return what the first of two players won as the first side, f32[]."""
         both = {name: jax.tree.map(lambda x, i=i: x[pair[i]], players) for i, name in enumerate(names)}
         key_game = jax.random.fold_in(key, pair[0] * count + pair[1])
-        first, second = (evaluate(trainer, both, key_game, EPISODES, explore=True).group_return[name] for name in names)
+        first, second = (trainer.evaluate(both, key_game, EPISODES, explore=True).group_return[name] for name in names)
         return jnp.sum(jnp.where(first > second, 1.0, jnp.where(first == second, 0.5, 0.0)))
 
     pairs = jnp.stack(jnp.meshgrid(jnp.arange(count), jnp.arange(count), indexing="ij"), axis=-1)

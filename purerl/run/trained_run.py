@@ -10,13 +10,12 @@ import numpy as np
 from purerl import registry
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
-from purerl.host import HostTrainer
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.train import Trainer, TrainState
 from purerl.run import checkpoint, render
 from purerl.run.config import Settings
 from purerl.run.plan import Plan, make_environment, make_plan, saved_progress, saved_settings
-from purerl.run.program import EVALUATION_BATCH, compile_program
+from purerl.run.program import EVALUATION_BATCH
 from purerl.types import PyTree
 
 
@@ -24,7 +23,7 @@ class TrainedRun(NamedTuple):
     """What a run's newest checkpoint holds."""
 
     settings: Settings
-    trainer: Trainer | HostTrainer
+    trainer: Trainer
     state: TrainState  # leading axis: seeds, but for `num_updates`
     failed: np.ndarray  # bool[seeds], whether a seed's metrics stopped being finite
     plan: Plan
@@ -49,7 +48,8 @@ def load_run(folder: str | Path) -> TrainedRun:
     if not found:
         raise InputError(f"{folder} has no checkpoint yet")
     progress, _ = saved_progress(plan, folder / "checkpoints", found[-1])
-    return TrainedRun(plan.settings, plan.trainer, progress.state, np.asarray(progress.failed_at) > 0, plan)
+    failed = np.asarray(progress.failed_at) > 0
+    return TrainedRun(settings=plan.settings, trainer=plan.trainer, state=progress.state, failed=failed, plan=plan)
 
 
 def play(run: TrainedRun, episodes: int) -> Evaluation:
@@ -57,7 +57,7 @@ def play(run: TrainedRun, episodes: int) -> Evaluation:
 
     The starts are those of the run's own final evaluation, if it came to its end.
     """
-    programs = compile_program(run.plan.parts, run.plan.shapes, with_training=False)
+    programs = run.plan.parts.compile(run.plan.shapes, with_training=False)
     parts = math.ceil(episodes / EVALUATION_BATCH)
     update = int(run.state.num_updates)
     results = [jax.device_get(programs.evaluate(run.state.agent, update, part)) for part in range(parts)]

@@ -14,7 +14,7 @@ import numpy as np
 
 from purerl.devices import distributed, memory, sharding
 from purerl.errors import InputError
-from purerl.loop.population import AXIS, TOGETHER, blank, compile_in_place, place, train_lanes
+from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members
 from purerl.sweeps.plan import Group, SweepPlan
 from purerl.sweeps.result import Curves, load_curves
 
@@ -95,7 +95,7 @@ class Chunks:
         trial, seed = chunk[lane // num_seeds], self.plan.seeds[lane % num_seeds]
         values = {name: column[trial] for name, column in group.values.items()}
         one = {name: column[0] for name, column in group.values.items()}
-        state = blank(self.plan.factory, num_lanes, one, *group.numbers(), TOGETHER)
+        state = blank_states(self.plan.make, num_lanes, one, *group.numbers(), TOGETHER)
         return place(state, self._mesh), *sharding.place((seed, values), self._mesh, AXIS)
 
     def _compile(self, number: int, group: Group) -> None:
@@ -105,7 +105,7 @@ class Chunks:
         while True:
             arguments = self._arguments(group, np.arange(1), size)
             arguments += (np.int32(0), np.bool_(True), *group.numbers())
-            compiled = compile_in_place(train_lanes(self.plan.factory, self._mesh), *arguments)
+            compiled = compile_in_place(train_members(self.plan.make, self._mesh), *arguments)
             needed, free = memory.needed(compiled), memory.free()
             del arguments
             fits = size if needed <= free else min(size - 1, int(size * free / needed))

@@ -17,12 +17,21 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import memory, sharding
-from purerl.loop.population import APART, AXIS, Values, blank, compile_in_place, place, train_lanes
+from purerl.loop.population import (
+    APART,
+    AXIS,
+    MakeTrainer,
+    Values,
+    blank_states,
+    compile_in_place,
+    place,
+    train_members,
+)
 from purerl.loop.train import TrainState
 from purerl.run import checkpoint
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.result import Curves, load_latest
-from purerl.types import AlgorithmFactory, Array
+from purerl.types import Array
 
 IDLE = -1
 
@@ -46,13 +55,13 @@ def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta:
     return int(new[0]) if new.size else IDLE
 
 
-def program(factory: AlgorithmFactory, mesh: Mesh) -> Any:
+def program(make: MakeTrainer, mesh: Mesh) -> Any:
     """Return the function that trains some of the bank's lanes.
 
     (bank [lanes], which lanes i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], config, env)
       -> (bank, Point[n]); a lane number beyond the bank is none.
     """
-    train = train_lanes(factory, mesh, APART)
+    train = train_members(make, mesh, APART)
 
     def some(bank: TrainState, which: Array, seeds: Array, values: Values, num: Array, begin: Array, *numbers: Any):
         last = bank.num_updates.shape[0] - 1
@@ -153,7 +162,7 @@ class Halving:
 
     def _blank(self, lanes: int | None = None) -> TrainState:
         one = {name: column[0] for name, column in self.group.values.items()}
-        return blank(self.plan.factory, lanes or self._bank_lanes, one, *self.group.numbers(), APART)
+        return blank_states(self.plan.make, lanes or self._bank_lanes, one, *self.group.numbers(), APART)
 
     def _compile(self) -> None:
         began = time.perf_counter()
@@ -161,7 +170,7 @@ class Halving:
             self._bank = place(self._blank(), self._mesh)
         none = np.zeros(self._lanes, np.int32)
         arguments = self._arguments(none, none, none > 0, none > 0)
-        train_some = program(self.plan.factory, self._mesh)
+        train_some = program(self.plan.make, self._mesh)
         self._compiled = compile_in_place(train_some, self._bank, *arguments, *self.group.numbers())
         needed, free = memory.needed(self._compiled), memory.free()
         if needed > free:

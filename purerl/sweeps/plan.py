@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +16,9 @@ from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static
 from purerl.host_environment import HostSource, not_inside_jit
-from purerl.loop.population import AXIS, with_values
-from purerl.loop.train import curve_points, make_trainer
+from purerl.loop.population import AXIS, MakeTrainer, with_values
+from purerl.loop.train import curve_points, make_trainer, updates_of
+from purerl.recompute.observations import make_rebuilding_trainer
 from purerl.registry import ALGORITHMS, ENVIRONMENTS
 from purerl.run import named, policies
 from purerl.run.config import Settings, coerce, dump, hints, option, read_toml, settings
@@ -69,6 +71,11 @@ class SweepPlan(NamedTuple):
     trials: list[dict[str, Any]]  # the values of each by name, in order
     groups: list[Group]
     mesh: Mesh  # of the devices that share the agents
+
+    @property
+    def make(self) -> MakeTrainer:
+        """(environment, config) -> the trainer of a member."""
+        return _make(self.settings, self.factory)
 
     @property
     def num_points(self) -> int:
@@ -151,7 +158,7 @@ def make_sweep_plan(
     dimensions = search.bind(over, run.config, env)
     design = options.method if options.method in search.DESIGNS else "random"
     trials = search.trials(dimensions, design, options.trials, run.options.seed)
-    groups = _groups(chosen, run.config, env, trials)
+    groups = _groups(_make(run, chosen), run.config, env, trials)
     if options.method in ("halving", "pbt") and len(groups) > 1:
         raise InputError(f"{options.method} searches numbers only, and {_shapes_told(groups)} are shapes: use random")
     plan = SweepPlan(run, env, chosen, options, dimensions, trials, groups, mesh)
@@ -160,6 +167,10 @@ def make_sweep_plan(
     if options.method == "pbt":
         _check_population(plan)
     return plan
+
+
+def _make(run: Settings, factory: AlgorithmFactory) -> MakeTrainer:
+    return partial(make_rebuilding_trainer if run.options.rebuild_observations else make_trainer, factory)
 
 
 def _mesh(run: Settings, options: SearchOptions) -> Mesh:
@@ -181,7 +192,7 @@ def _check_population(plan: SweepPlan) -> None:
         )
 
 
-def _groups(factory: AlgorithmFactory, config: Any, env: Any, trials: list[dict[str, Any]]) -> list[Group]:
+def _groups(make: MakeTrainer, config: Any, env: Any, trials: list[dict[str, Any]]) -> list[Group]:
     members: dict[Any, list[int]] = {}
     for i, values in enumerate(trials):
         members.setdefault(jax.tree.structure(with_values(config, env, values)), []).append(i)
@@ -189,13 +200,8 @@ def _groups(factory: AlgorithmFactory, config: Any, env: Any, trials: list[dict[
     for index in members.values():
         first = trials[index[0]]
         own_config, own_env = with_values(config, env, first)
-        make_trainer(factory, own_env, own_config)  # refuses what cannot be, while the numbers are still numbers
-        num_updates = int(own_config.total_timesteps) // own_config.steps_per_update
-        if num_updates < 1:
-            raise InputError(
-                f"total_timesteps {own_config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
-                f"{own_config.steps_per_update}"
-            )
+        make(own_env, own_config)  # refuses what cannot be, while the numbers are still numbers
+        num_updates = updates_of(own_config)
         numbers = {name: value for name, value in first.items() if _is_number(name, value, config, env)}
         columns = {name: _column([trials[i][name] for i in index]) for name in numbers}
         shapes = {name: value for name, value in first.items() if name not in numbers}

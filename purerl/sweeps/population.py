@@ -20,14 +20,23 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import memory, sharding
-from purerl.loop.population import AXIS, TOGETHER, Values, blank, compile_in_place, place, train_lanes
+from purerl.loop.population import (
+    AXIS,
+    TOGETHER,
+    MakeTrainer,
+    Values,
+    blank_states,
+    compile_in_place,
+    place,
+    train_members,
+)
 from purerl.loop.train import TrainState
 from purerl.prng import is_key
 from purerl.run import checkpoint
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.result import Curves, load_latest, write_rows
 from purerl.sweeps.search import Range
-from purerl.types import AlgorithmFactory, Array, Key
+from purerl.types import Array, Key
 
 SHARE = 5  # one in so many is replaced
 FACTORS = (0.8, 1.25)
@@ -88,14 +97,14 @@ def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Ra
     return parents, new
 
 
-def program(factory: AlgorithmFactory, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
+def program(make: MakeTrainer, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
     """Return the function of one generation of (population, seeds) agents.
 
     (members, seeds u32[lanes], updates i32[], generation i32[], last bool[], config, env)
       -> (members, (parents i32[population, seeds], values [lanes], Point[lanes])); after the last generation nobody is
     replaced.
     """
-    train = train_lanes(factory, mesh)
+    train = train_members(make, mesh)
     size, num_seeds = shape
     real = size * num_seeds
 
@@ -200,7 +209,7 @@ class Population:
 
     def _blank(self, lanes: int | None = None) -> Members:
         one = {name: column[0] for name, column in self.group.values.items()}
-        state = blank(self.plan.factory, len(self._lane), one, *self.group.numbers(), TOGETHER)
+        state = blank_states(self.plan.make, len(self._lane), one, *self.group.numbers(), TOGETHER)
         values = {name: column[self._lane // self.shape[1]] for name, column in self.group.values.items()}
         members = Members(state, values, np.full(len(self._lane), -np.inf, np.float32))  # type: ignore[arg-type]
         return sharding.resize(members, LANES, lanes or len(self._lane))
@@ -213,7 +222,7 @@ class Population:
         began = time.perf_counter()
         if self._members is None:
             self._members = self._place(self._blank())
-        generation = program(self.plan.factory, self._mesh, self.dimensions, self.shape)
+        generation = program(self.plan.make, self._mesh, self.dimensions, self.shape)
         self._compiled = compile_in_place(generation, self._members, *self._arguments(0))
         needed, free = memory.needed(self._compiled), memory.free()
         if needed > free:

@@ -123,12 +123,12 @@ def _check_structures(algorithm: AlgorithmFactory, config: Any, env: Probe, key:
             raise InputError(f"{name}.act must return (action, carry, extras)")
         wanted = jax.tree.map(lambda x: jax.ShapeDtypeStruct((2, *x.shape), x.dtype), env.action_space.struct)
         same_struct(f"{name}.act: action", acted[0], wanted, "a batch of two of the action space")
-        same_struct(f"{name}.act: memory", acted[1], carry, "initial_carry(2)")
+        same_struct(f"{name}.act: carry", acted[1], carry, "initial_carry(2)")
     trainer = make_trainer(algorithm, env, config)
     state = jax.eval_shape(trainer.init, key)
     after, metrics = jax.eval_shape(trainer.step, state)
     same_struct(f"{name}.update: agent", after.agent, state.agent, "the agent from init")
-    for metric, value in metrics.items():
+    for metric, value in metrics.algorithm.items():
         if describe(value) != "float32[]":
             raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
     return [Check("init, act and update: structures, shapes and dtypes are static and those of the spaces")]
@@ -143,8 +143,8 @@ def _run(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: s
     for _ in range(3):
         state, metrics = _step(algorithm, config, env, states[-1])
         states.append(state)
-        for metric, value in metrics.items():
-            if not metric.startswith(("episode", "info/")) and not np.isfinite(value):
+        for metric, value in metrics.algorithm.items():
+            if not np.isfinite(value):
                 raise InputError(f"{name}.update: metric '{metric}' is {float(value)} after {len(states) - 1} updates")
         for path, leaf in paths(state.agent).items():
             if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():

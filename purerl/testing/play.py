@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.agent_groups import draw, mean_reward
-from purerl.loop.vector import where
+from purerl.xla.trees import where
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.trees import is_key
 from purerl.types import Array, Environment, Key, PyTree

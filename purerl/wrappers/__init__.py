@@ -10,19 +10,19 @@ time) give the same episodes in any order. Where an observation carries a legal-
 
 from purerl.wrappers.actions import ActionRepeat, RewardClip, RewardScale, StickyActions
 from purerl.wrappers.base import Wrapped, Wrapper
-from purerl.wrappers.episodes import Record, RecordEpisode, Redraw, TimeLimit
+from purerl.wrappers.episodes import DomainRandomization, EpisodeRecord, RecordEpisode, TimeLimit
 from purerl.wrappers.observations import ActionMask, Cast, Flatten, FrameStack, PreviousActionReward, flat
 
 __all__ = [
     "ActionMask",
     "ActionRepeat",
     "Cast",
+    "DomainRandomization",
+    "EpisodeRecord",
     "Flatten",
     "FrameStack",
     "PreviousActionReward",
-    "Record",
     "RecordEpisode",
-    "Redraw",
     "RewardClip",
     "RewardScale",
     "StickyActions",

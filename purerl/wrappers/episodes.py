@@ -27,11 +27,10 @@ class TimeLimit(Wrapper):
         """Step and count."""
         inner, step = self.env.step(key, state.inner, action)
         time = state.own + 1
-        late = (time >= self.time_limit) & ~step.terminated
-        return Wrapped(inner, time), step._replace(truncated=step.truncated | late)
+        return Wrapped(inner, time), step.truncate(time >= self.time_limit)
 
 
-class Record(NamedTuple):
+class EpisodeRecord(NamedTuple):
     """An episode so far."""
 
     observation: PyTree  # [L + 1, ...], the first one at 0
@@ -42,7 +41,7 @@ class Record(NamedTuple):
 
 @pytree
 class RecordEpisode(Wrapper):
-    """Keeps the first `max_length` steps of the running episode in its state, as `state.own`, a `Record`."""
+    """Keeps the first `max_length` steps of the running episode in its state, as `state.own`, an `EpisodeRecord`."""
 
     max_length: int = static(default=1000, doc="steps kept", at_least=1)
 
@@ -50,7 +49,7 @@ class RecordEpisode(Wrapper):
         """Start an empty record."""
         state, observation = self.env.reset(key)
         room = lambda x, extra: jnp.zeros((self.max_length + extra, *x.shape), x.dtype)
-        record = Record(
+        record = EpisodeRecord(
             jax.tree.map(lambda x: room(x, 1).at[0].set(x), observation),
             jax.tree.map(lambda x: room(x, 0), self.env.action_space.zeros()),
             jnp.zeros(self.max_length),
@@ -63,7 +62,7 @@ class RecordEpisode(Wrapper):
         inner, step = self.env.step(key, state.inner, action)
         record, time = state.own, state.own.length
         write = lambda xs, x, at: xs.at[at].set(x, mode="drop")
-        record = Record(
+        record = EpisodeRecord(
             jax.tree.map(lambda xs, x: write(xs, x, time + 1), record.observation, step.observation),
             jax.tree.map(lambda xs, x: write(xs, x, time), record.action, action),
             write(record.reward, step.reward, time),
@@ -73,7 +72,7 @@ class RecordEpisode(Wrapper):
 
 
 @pytree
-class Redraw(Wrapper):
+class DomainRandomization(Wrapper):
     """Draws the environment's parameters anew for every episode: domain randomization, or a curriculum.
 
     `redraw(key, env) -> env` gives the parameters of one episode, such as

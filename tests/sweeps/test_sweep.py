@@ -68,8 +68,8 @@ def test_two_compilations_for_two_shapes(swept):
     result, compiled = swept
     assert len(result.plan.trials) == 64
     assert {trial["num_envs"] for trial in result.plan.trials} == {2, 4}
-    assert compiled.count("jit(train_lanes)") == 2
-    others = [name for name in compiled if name != "jit(train_lanes)"]
+    assert compiled.count("jit(train_members)") == 2
+    others = [name for name in compiled if name != "jit(train_members)"]
     assert len(others) < 8, "a few single operations, whatever the number of trials"
 
 

@@ -23,7 +23,7 @@ from purerl.wrappers import (
     FrameStack,
     PreviousActionReward,
     RecordEpisode,
-    Redraw,
+    DomainRandomization,
     RewardClip,
     RewardScale,
     StickyActions,
@@ -47,7 +47,7 @@ WRAPPED = {
     "action mask": ActionMask(Counter(), legal=even_actions),
     "cast": Cast(CartPole(), dtype=jnp.float16),
     "record": RecordEpisode(CartPole(), max_length=4),
-    "redraw": Redraw(Counter(), redraw=redraw_end),
+    "redraw": DomainRandomization(Counter(), redraw=redraw_end),
 }
 
 

@@ -130,7 +130,7 @@ def test_what_agents_see_of_themselves():
         for i, row in zip(numbers, np.asarray(seen), strict=True):
             own = [i / 8, np.cos(i), np.sin(i), state.x[i] / 10, state.y[i] / 10]
             np.testing.assert_allclose(row[-5:], own if i != 3 else np.zeros(5), atol=1e-5)
-            np.testing.assert_allclose(more.observe_agent(state, group, jnp.int32(i - numbers[0])), row, atol=1e-6)
+            np.testing.assert_allclose(more.rebuild_agent(state, group, jnp.int32(i - numbers[0])), row, atol=1e-6)
 
 
 def test_chunks_change_nothing():

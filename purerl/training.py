@@ -1,0 +1,77 @@
+"""Training and evaluation in any environment: the compiled loop for JAX environments, the host loop for the others."""
+
+from collections.abc import Callable
+from typing import Any
+
+from purerl.host.trainer import make_host_trainer
+from purerl.host_environment import HostSource, not_inside_jit
+from purerl.loop import train
+from purerl.loop.evaluate import MAX_STEPS, Evaluation
+from purerl.loop.metrics import TrainMetrics
+from purerl.loop.train import Trainer, TrainState
+from purerl.types import AlgorithmFactory, Config, Environment, Key, PyTree
+
+
+def make_trainer(algorithm: AlgorithmFactory, env: Environment | HostSource, config: Config) -> Trainer:
+    """Return the trainer of an algorithm on an environment: a run, update by update.
+
+    `trainer.init(key)` gives a `TrainState`; `trainer.step(state)` gives the next one and the update's metrics.
+
+    Args:
+      algorithm: (spec, config) -> Algorithm, such as `ppo`.
+      env: from `purerl.make`, or one of your own; a JAX environment's fields may be traced.
+      config: the algorithm's settings; for a JAX environment its numbers may be traced.
+    """
+    if isinstance(env, HostSource):
+        return make_host_trainer(algorithm, env, config)
+    return train.make_trainer(algorithm, env, config)
+
+
+def make_train(
+    algorithm: AlgorithmFactory,
+    env: Environment | HostSource,
+    config: Any,
+    total_timesteps: int | None = None,
+    num_points: int | None = None,
+) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
+    """Return a whole run as one pure function: key -> (state, metrics), each metric f32[num_updates].
+
+    `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys. On a GPU
+    `jax.jit(train, compiler_options=purerl.backend.compiler_options())` makes each update one launch.
+
+    Args:
+      algorithm, env, config: as for `make_trainer`.
+      total_timesteps: environment steps, rounded down to whole updates; `config.total_timesteps` if none is given. It
+        also sets the horizon of the config's schedules.
+      num_points: return metrics f32[num_points] instead, however long the run: `MetricsSum.means` of the updates
+        between two points. `purerl.loop.train.curve_points` gives the updates at which they are.
+
+    Raises:
+      InputError: for a host environment, for less than one rollout, or for more points than updates.
+    """
+    if isinstance(env, HostSource):
+        raise not_inside_jit(env, "make_train")
+    return train.make_train(algorithm, env, config, total_timesteps, num_points)
+
+
+def evaluate(
+    trainer: Trainer,
+    agent: PyTree,
+    key: Key,
+    num_episodes: int = 128,
+    max_steps: int = MAX_STEPS,
+    explore: bool = False,
+) -> Evaluation:
+    """Play `num_episodes` episodes side by side, one each, from new resets.
+
+    Playing a fixed number of episodes to their end gives long and short ones the same weight.
+
+    Args:
+      trainer: from `make_trainer`.
+      agent: `state.agent` of a `TrainState`.
+      key: draws the resets and whatever is random in the environment.
+      num_episodes: how many.
+      max_steps: where an episode that does not end is cut off.
+      explore: act as in training instead of greedily; not on the host.
+    """
+    return trainer.evaluate(agent, key, num_episodes, max_steps, explore)

@@ -1,0 +1,39 @@
+"""Operations on whole pytrees of arrays."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.prng import is_key, typed
+from purerl.types import Array, PyTree
+
+
+def where(condition: Array | np.ndarray, on_true: PyTree, on_false: PyTree, axis: int = 0) -> PyTree:
+    """Choose between two trees along some axes of their leaves.
+
+    Args:
+      condition: bool[n, ...]; its first axis is the leaves' axis `axis`, its others are the next ones.
+      on_true, on_false: trees of one structure, whose leaves broadcast against one another.
+      axis: where the condition's axes begin.
+    """
+
+    def choose(x: Array, y: Array) -> Array:
+        shape = (*[1] * axis, *condition.shape, *[1] * (y.ndim - axis - condition.ndim))
+        return jnp.where(condition.reshape(shape), x, y)
+
+    return jax.tree.map(choose, on_true, on_false)
+
+
+def zeros(struct: Any) -> Any:
+    """Return NumPy zeros of the shape and dtype of a leaf; typed keys of zero words where it holds keys."""
+    if not is_key(struct):
+        return np.zeros(struct.shape, struct.dtype)
+    words = jax.eval_shape(jax.random.key_data, struct)
+    return typed(np.zeros(words.shape, words.dtype), struct)
+
+
+def strong(tree: PyTree) -> PyTree:
+    """Return the tree without weak types, which would change in a loop or a checkpoint."""
+    return jax.tree.map(lambda x: x if is_key(x) else jax.lax.convert_element_type(x, x.dtype), tree)
