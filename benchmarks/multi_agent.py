@@ -36,6 +36,7 @@ from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
 from purerl.loop.train import make_train, make_trainer
 from purerl.multi_agent.joint import multi_agent, policies_for
+from purerl.recompute.observations import from_states
 from purerl.run.config import settings
 from purerl.stats import bootstrap_interval
 
@@ -119,8 +120,8 @@ def memory(long: bool) -> list[Row]:
     ]
     config = A2CConfig(num_envs=100, rollout_length=20 if long else 5, hidden_sizes=(64, 64))
     for rebuild in (False, True):
-        mine = dataclasses.replace(config, rebuild_observations=rebuild)
-        trainer = make_trainer(multi_agent, env, policies_for(env, a2c, mine))
+        pair = from_states(multi_agent, env) if rebuild else (multi_agent, env)
+        trainer = make_trainer(*pair, policies_for(env, a2c, config))
         shapes = jax.eval_shape(trainer.init, jax.random.key(0))
         num_bytes = needed(jax.jit(trainer.step, donate_argnums=0).lower(shapes).compile())
         how = "rebuilt" if rebuild else "kept"

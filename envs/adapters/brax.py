@@ -43,9 +43,11 @@ class BraxEnvironment(Environment):
             after = common.settle(_build(self.name, self.options).step(before, action))
         time = state.time + 1
         terminated = after.done != 0
-        truncated = (time >= self.time_limit) & ~terminated
+        time_up = time >= self.time_limit
         info = {name: common.scalar(value) for name, value in after.metrics.items()}
-        step = TimeStep(after.obs, common.scalar(after.reward), terminated, truncated, info)
+        step = TimeStep.transition(
+            after.obs, common.scalar(after.reward), terminated=terminated, time_up=time_up, info=info
+        )
         return common.Timed(after, time), step
 
     @property

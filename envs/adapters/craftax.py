@@ -42,10 +42,11 @@ class CraftaxEnvironment(Environment):
         with common.standard_promotion():
             observation, after, reward, done, info = env.step_env(key, state, action, self._params)
             terminated = common.flag(env.is_terminal(after, self.params.replace(max_timesteps=_NEVER)))
-            truncated = common.flag(done) & ~terminated
             info = {name: common.scalar(value) for name, value in info.items() if name != "discount"}
             after, observation = common.settle(after), common.settle(observation)
-            return after, TimeStep(observation, common.scalar(reward), terminated, truncated, info)
+            return after, TimeStep.transition(
+                observation, common.scalar(reward), terminated=terminated, time_up=common.flag(done), info=info
+            )
 
     @property
     def _params(self) -> Any:

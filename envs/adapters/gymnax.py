@@ -38,9 +38,9 @@ class GymnaxEnvironment(Environment):
         with common.standard_promotion():
             observation, state, reward, terminated, _ = env.step_env(key, state, action, self._params)
             terminated = common.flag(terminated)
-            truncated = common.flag(env.is_truncated(state, self._params)) & ~terminated
+            time_up, reward = common.flag(env.is_truncated(state, self._params)), common.scalar(reward)
             state, observation = common.settle(state), common.settle(observation)
-            return state, TimeStep(observation, common.scalar(reward), terminated, truncated, {})
+            return state, TimeStep.transition(observation, reward, terminated=terminated, time_up=time_up)
 
     @property
     def _params(self) -> Any:

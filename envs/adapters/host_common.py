@@ -49,7 +49,16 @@ def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:
     terminated = xp.array(terminated, xp.bool_)
     truncated = xp.asarray(truncated, xp.bool_) & ~terminated
     reward = xp.where(began, xp.float32(0), xp.asarray(reward, xp.float32))
-    return HostStep(observation, reward, terminated, truncated, ~began, None, reward, terminated | truncated)
+    return HostStep(
+        observation=observation,
+        reward=reward,
+        terminated=terminated,
+        truncated=truncated,
+        mask=~began,
+        next_observation=None,
+        score=reward,
+        over=terminated | truncated,
+    )
 
 
 class Followed(HostEnvironment):
@@ -167,7 +176,9 @@ class Games(NamedTuple):
     @staticmethod
     def begin(num_envs: int) -> "Games":
         """Return that of games which have all just begun."""
-        return Games(np.zeros(num_envs, np.bool_), np.zeros(num_envs, np.int32), np.zeros(num_envs, np.int32))
+        return Games(
+            over=np.zeros(num_envs, np.bool_), lives=np.zeros(num_envs, np.int32), age=np.zeros(num_envs, np.int32)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,7 +211,16 @@ class AtariRules:
         score = xp.where(mask, xp.asarray(reward, xp.float32), xp.float32(0))
         learned = xp.sign(score) if self.clip else score
         seen = filled(observation, age) if xp is np else filled_inside(observation, age)
-        return Games(over, lives, age), HostStep(seen, learned, game_over | lost, truncated, mask, None, score, over)
+        return Games(over=over, lives=lives, age=age), HostStep(
+            observation=seen,
+            reward=learned,
+            terminated=game_over | lost,
+            truncated=truncated,
+            mask=mask,
+            next_observation=None,
+            score=score,
+            over=over,
+        )
 
 
 def filled(observation: np.ndarray, age: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ class JaxMARLEnvironment(Environment):
         with common.standard_promotion():
             observation, suite = common.settle(self._env.reset(key))
             active = {group: jnp.ones(len(agents), jnp.bool_) for group, agents in self._layout.groups.items()}
-            state = JaxMARLState(suite, active, jnp.int32(0))
+            state = JaxMARLState(suite=suite, active=active, time=jnp.int32(0))
             return state, self._observe(state, observation)
 
     def step(self, key: Key, state: JaxMARLState, action: dict[str, Array]) -> tuple[JaxMARLState, TimeStep]:
@@ -74,8 +74,9 @@ class JaxMARLEnvironment(Environment):
             active = {group: state.active[group] & (over | ~done[group]) for group in layout.groups}
             reward = {group: self._stack(group, rewards, common.scalar) for group in layout.groups}
             late = over & (time >= layout.limit) if layout.limit is not None else jnp.zeros((), jnp.bool_)
-            state = JaxMARLState(suite, active, time)
-            return state, TimeStep(self._observe(state, observation), reward, over & ~late, late, {})
+            state = JaxMARLState(suite=suite, active=active, time=time)
+            observation = self._observe(state, observation)
+            return state, TimeStep.transition(observation, reward, terminated=over & ~late, time_up=late)
 
     def _stack(self, group: str, by_agent: dict, convert: Any) -> Array:
         return jnp.stack([convert(by_agent[agent]) for agent in self._layout.groups[group]])
@@ -186,7 +187,14 @@ def _layout(name: str, options: common.Options) -> Layout:
         limit = next((int(getattr(env, limit)) for limit in LIMITS if hasattr(env, limit)), None)
         seen = {group: common.box(jax.eval_shape(_as_numbers, observation[a[0]])) for group, a in groups.items()}
         acts = {group: actions[agents[0]] for group, agents in groups.items()}
-        return Layout(groups, seen, acts, masked, observation.get("world_state"), limit)
+        return Layout(
+            groups=groups,
+            observations=seen,
+            actions=acts,
+            masked=masked,
+            world=observation.get("world_state"),
+            limit=limit,
+        )
 
 
 def _kind(agent: Any) -> str:

@@ -59,11 +59,13 @@ class JumanjiEnvironment(Environment):
             if self.name in _LIMIT_IN_REWARD:
                 over = jnp.all(after.targets.found)
             terminated = common.flag(over)
-            truncated = (common.flag(step.step_type == 2) | common.flag(out_of_time)) & ~terminated
+            time_up = common.flag(step.step_type == 2) | common.flag(out_of_time)
             info = {k: common.scalar(v) for k, v in step.extras.items() if jnp.ndim(v) == 0}
             after, reward = common.settle(after), common.scalar(jnp.sum(step.reward))
             observation = self._observe(step.observation)
-        return common.Timed(after, time), TimeStep(observation, reward, terminated, truncated, info)
+        return common.Timed(after, time), TimeStep.transition(
+            observation, reward, terminated=terminated, time_up=time_up, info=info
+        )
 
     def _observe(self, observation: Any) -> PyTree:
         parts = common.settle(_as_dict(observation))
@@ -156,7 +158,7 @@ def _build(name: str, options: common.Options) -> Built:
     time_limit = getattr(env, "time_limit", None)
     if time_limit is not None and name not in _LIMIT_IN_REWARD:
         env.time_limit = _NEVER  # the adapter keeps the time, so that an ending can be told from a time limit
-    return Built(env, time_limit, actions, Dict(spaces=spaces))
+    return Built(env=env, time_limit=time_limit, actions=actions, observation_space=Dict(spaces=spaces))
 
 
 def _actions(spec: Any, mask: tuple[int, ...] | None) -> Actions:
@@ -164,15 +166,15 @@ def _actions(spec: Any, mask: tuple[int, ...] | None) -> Actions:
     if np.issubdtype(dtype, np.floating):
         low, high = (np.broadcast_to(np.asarray(x), spec.shape).reshape(-1) for x in (spec.minimum, spec.maximum))
         space = common.box(jax.ShapeDtypeStruct((math.prod(spec.shape),), dtype), low, high)
-        return Actions(space, spec.shape, dtype, ())
+        return Actions(space=space, shape=spec.shape, dtype=dtype, choices=())
     counts = tuple(int(n) + 1 for n in np.broadcast_to(np.asarray(spec.maximum), spec.shape).reshape(-1))
     if spec.shape == ():
-        return Actions(Discrete(n=counts[0]), (), dtype, ())
+        return Actions(space=Discrete(n=counts[0]), shape=(), dtype=dtype, choices=())
     if mask == counts:
-        return Actions(Discrete(n=math.prod(counts)), spec.shape, dtype, counts)
+        return Actions(space=Discrete(n=math.prod(counts)), shape=spec.shape, dtype=dtype, choices=counts)
     if mask is not None:  # MultiCVRP states one choice more than its mask has
         counts = (mask[-1],) * mask[0]
-    return Actions(MultiDiscrete(nvec=counts), spec.shape, dtype, ())
+    return Actions(space=MultiDiscrete(nvec=counts), shape=spec.shape, dtype=dtype, choices=())
 
 
 def _space(spec: Any, struct: Any, field: str) -> Space:

@@ -48,8 +48,9 @@ class NavixEnvironment(Environment):
         """Advance by one action."""
         with common.standard_promotion():
             after = common.settle(self._env._step(state, action))
-            terminated, truncated = after.step_type == 2, after.step_type == 1
-            return after, TimeStep(self._observe(after), common.scalar(after.reward), terminated, truncated, {})
+            terminated, time_up = after.step_type == 2, after.step_type == 1
+            observation, reward = self._observe(after), common.scalar(after.reward)
+            return after, TimeStep.transition(observation, reward, terminated=terminated, time_up=time_up)
 
     def _observe(self, state: Any) -> jax.Array:
         return state.observation.astype(self.observation_space.dtype)

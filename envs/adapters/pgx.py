@@ -165,8 +165,8 @@ class PgxSelfPlay(Environment):
 def _time_step(env: Any, observation: PyTree, reward: Array, state: Any, time: Array) -> TimeStep:
     terminated = common.flag(state.terminated)
     late = jnp.bool_(False) if env.time_limit is None else common.flag(time >= env.time_limit)
-    truncated = (common.flag(state.truncated) | late) & ~terminated
-    return TimeStep(observation, common.scalar(reward), terminated, truncated, {})
+    time_up = common.flag(state.truncated) | late
+    return TimeStep.transition(observation, common.scalar(reward), terminated=terminated, time_up=time_up)
 
 
 class Built(NamedTuple):
@@ -248,4 +248,4 @@ def _build(name: str, options: common.Options) -> Built:
         first = jax.eval_shape(env.init, jax.random.key(0))
     observation, mask = first.observation, first.legal_action_mask
     spaces: dict[str, Space] = {"observation": common.box(observation), "action_mask": common.box(mask)}
-    return Built(env, not name.startswith("minatar-"), mask.shape[0], spaces)
+    return Built(env=env, masked=not name.startswith("minatar-"), num_actions=mask.shape[0], spaces=spaces)

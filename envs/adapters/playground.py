@@ -45,11 +45,13 @@ class PlaygroundEnvironment(Environment):
                 after = common.settle(built.env.step(jax.tree.map(lambda x: x, after), action))
                 reward = reward + common.scalar(after.reward)
                 done = done | common.flag(after.done)
-        truncated = (time >= self.time_limit) & ~done
+        time_up = time >= self.time_limit
         observation = jax.tree.map(lambda x: jnp.where(done, _number(x), x), _plain(after.obs))
         reward = jnp.where(done, _number(reward), reward)
         info = {name: _number(common.scalar(value)) for name, value in after.metrics.items()}
-        return common.Timed(after, time), TimeStep(observation, reward, done, truncated, info)
+        return common.Timed(after, time), TimeStep.transition(
+            observation, reward, terminated=done, time_up=time_up, info=info
+        )
 
     @property
     def observation_space(self) -> Space:
@@ -128,4 +130,4 @@ def _build(name: str, options: common.Options) -> Built:
         env = _import().load(name, config_overrides=common.thaw(options))
         key = jnp.zeros(2, jnp.uint32)
         observation = _plain(jax.eval_shape(env.reset, key).obs)
-    return Built(env, int(env._config.action_repeat), common.space_of(observation))
+    return Built(env=env, action_repeat=int(env._config.action_repeat), observation_space=common.space_of(observation))

@@ -36,7 +36,9 @@ class BernoulliBandit(Environment):
 
     def reset(self, key: Key) -> tuple[BernoulliBanditState, Array]:
         """Draw the arms."""
-        state = BernoulliBanditState(jax.random.uniform(key, (self.num_arms,)), jnp.int32(-1), jnp.int32(0))
+        state = BernoulliBanditState(
+            probabilities=jax.random.uniform(key, (self.num_arms,)), arm=jnp.int32(-1), time=jnp.int32(0)
+        )
         return state, jnp.zeros(self.num_arms + 1)
 
     def step(self, key: Key, state: BernoulliBanditState, action: Array) -> tuple[BernoulliBanditState, TimeStep]:
@@ -44,10 +46,12 @@ class BernoulliBandit(Environment):
         pulled = jnp.arange(self.num_arms, dtype=jnp.int32) == action
         probability = jnp.where(pulled, state.probabilities, 0.0).sum()
         reward = (jax.random.uniform(key) < probability).astype(jnp.float32)
-        state = BernoulliBanditState(state.probabilities, action.astype(jnp.int32), state.time + 1)
+        state = BernoulliBanditState(
+            probabilities=state.probabilities, arm=action.astype(jnp.int32), time=state.time + 1
+        )
         observation = jnp.concatenate([pulled.astype(jnp.float32), reward[None]])
         terminated = state.time >= self.length
-        return state, TimeStep(observation, reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(observation, reward, terminated=terminated)
 
     def render(self, state: BernoulliBanditState) -> np.ndarray:
         """Draw the probabilities as bars, that of the arm pulled last in another color: u8[H, W, 3]."""

@@ -37,17 +37,19 @@ class GaussianBandit(Environment):
 
     def reset(self, key: Key) -> tuple[GaussianBanditState, Array]:
         """Draw the arms."""
-        state = GaussianBanditState(jax.random.normal(key, (self.num_arms,)), jnp.int32(-1), jnp.int32(0))
+        state = GaussianBanditState(
+            means=jax.random.normal(key, (self.num_arms,)), arm=jnp.int32(-1), time=jnp.int32(0)
+        )
         return state, jnp.zeros(self.num_arms + 1)
 
     def step(self, key: Key, state: GaussianBanditState, action: Array) -> tuple[GaussianBanditState, TimeStep]:
         """Pull an arm."""
         pulled = jnp.arange(self.num_arms, dtype=jnp.int32) == action
         reward = jnp.where(pulled, state.means, 0.0).sum() + self.noise * jax.random.normal(key)
-        state = GaussianBanditState(state.means, action.astype(jnp.int32), state.time + 1)
+        state = GaussianBanditState(means=state.means, arm=action.astype(jnp.int32), time=state.time + 1)
         observation = jnp.concatenate([pulled.astype(jnp.float32), reward[None]])
         terminated = state.time >= self.length
-        return state, TimeStep(observation, reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(observation, reward, terminated=terminated)
 
     def render(self, state: GaussianBanditState) -> np.ndarray:
         """Draw the means as bars, that of the arm pulled last in another color: u8[H, W, 3]."""

@@ -35,17 +35,17 @@ class Catch(Environment):
     def reset(self, key: Key) -> tuple[CatchState, Array]:
         """Put the ball in a random column of the top row and the paddle in the middle."""
         column = jax.random.randint(key, (), 0, self.columns, jnp.int32)
-        state = CatchState(jnp.int32(0), column, jnp.int32(self.columns // 2))
+        state = CatchState(ball_row=jnp.int32(0), ball_column=column, paddle_column=jnp.int32(self.columns // 2))
         return state, self.observe(state)
 
     def step(self, key: Key, state: CatchState, action: Array) -> tuple[CatchState, TimeStep]:
         """Move the paddle, then drop the ball by one row."""
         paddle = jnp.clip(state.paddle_column + action.astype(jnp.int32) - 1, 0, self.columns - 1)
-        state = CatchState(state.ball_row + 1, state.ball_column, paddle)
+        state = CatchState(ball_row=state.ball_row + 1, ball_column=state.ball_column, paddle_column=paddle)
         terminated = state.ball_row == self.rows - 1
         reward = jnp.where(paddle == state.ball_column, 1.0, -1.0)
         reward = jnp.where(terminated, reward, 0.0)
-        return state, TimeStep(self.observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(self.observe(state), reward, terminated=terminated)
 
     def observe(self, state: CatchState) -> Array:
         """Return f32[rows, columns]: 1 where the ball or the paddle is."""

@@ -57,7 +57,7 @@ class DeepSea(Environment):
         shift = jnp.where(right, moves_right.astype(jnp.int32), -1)
         state = DeepSeaState(state.row + 1, jnp.clip(state.column + shift, 0, last))
         terminated = state.row == self.size
-        return state, TimeStep(self.observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(self.observe(state), reward, terminated=terminated)
 
     def action_right(self, row: Array, column: Array) -> Array:
         """Return i32[...]: the action that moves right in a cell (row and column i32[...])."""

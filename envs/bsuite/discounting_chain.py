@@ -47,7 +47,7 @@ class DiscountingChain(Environment):
             pays |= (chain == index) & (state.time == time)
         reward = jnp.where(pays, jnp.where(chain == self.bonus_chain, 1.1, 1.0), 0.0)
         terminated = state.time == LENGTH
-        return state, TimeStep(self._observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(self._observe(state), reward, terminated=terminated)
 
     def _observe(self, state: DiscountingChainState) -> Array:
         return jnp.stack([state.chain.astype(jnp.float32), state.time.astype(jnp.float32) / LENGTH])

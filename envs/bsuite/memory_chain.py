@@ -40,7 +40,7 @@ class MemoryChain(Environment):
         key_context, key_query = jax.random.split(key)
         context = jax.random.bernoulli(key_context, 0.5, (self.num_bits,)).astype(jnp.int32)
         query = jax.random.randint(key_query, (), 0, self.num_bits, jnp.int32)
-        state = MemoryChainState(context, query, jnp.int32(0))
+        state = MemoryChainState(context=context, query=query, time=jnp.int32(0))
         return state, self._observe(state)
 
     def step(self, key: Key, state: MemoryChainState, action: Array) -> tuple[MemoryChainState, TimeStep]:
@@ -51,7 +51,7 @@ class MemoryChain(Environment):
         terminated = state.time >= self.memory_length
         reward = jnp.where(terminated, jnp.where(right, 1.0, -1.0), 0.0)
         state = state._replace(time=state.time + 1)
-        return state, TimeStep(observation, reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(observation, reward, terminated=terminated)
 
     def _observe(self, state: MemoryChainState) -> Array:
         left = 1 - state.time.astype(jnp.float32) / self.memory_length

@@ -39,8 +39,7 @@ class SimpleBandit(Environment):
         rewards = jnp.asarray(self.rewards, jnp.float32)
         pulled = jnp.arange(rewards.shape[0], dtype=jnp.int32) == action
         reward = jnp.where(pulled, rewards, 0.0).sum()
-        terminated, truncated = jnp.ones((), jnp.bool_), jnp.zeros((), jnp.bool_)
-        return SimpleBanditState(state.time + 1), TimeStep(jnp.ones(1), reward, terminated, truncated, {})
+        return SimpleBanditState(state.time + 1), TimeStep.transition(jnp.ones(1), reward, terminated=True)
 
     def render(self, state: SimpleBanditState) -> np.ndarray:
         """Draw the rewards as bars: u8[H, W, 3]."""

@@ -37,19 +37,19 @@ class UmbrellaChain(Environment):
     def reset(self, key: Key) -> tuple[UmbrellaChainState, Array]:
         """Draw the forecast, and the umbrella shown before the choice."""
         bits = jax.random.bernoulli(key, 0.5, (2 + self.num_distractors,)).astype(jnp.int32)
-        state = UmbrellaChainState(bits[0], bits[1], jnp.int32(0))
+        state = UmbrellaChainState(need=bits[0], have=bits[1], time=jnp.int32(0))
         return state, self._observe(state, bits[2:])
 
     def step(self, key: Key, state: UmbrellaChainState, action: Array) -> tuple[UmbrellaChainState, TimeStep]:
         """Choose, if this is the first step, then walk on."""
         bits = jax.random.bernoulli(key, 0.5, (1 + self.num_distractors,)).astype(jnp.int32)
         have = jnp.where(state.time == 0, action.astype(jnp.int32), state.have)
-        state = UmbrellaChainState(state.need, have, state.time + 1)
+        state = UmbrellaChainState(need=state.need, have=have, time=state.time + 1)
         terminated = state.time >= self.chain_length
         right = jnp.where(terminated, have == state.need, bits[0] == 1)
         observation = self._observe(state, bits[1:])
         reward = jnp.where(right, 1.0, -1.0)
-        return state, TimeStep(observation, reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(observation, reward, terminated=terminated)
 
     def _observe(self, state: UmbrellaChainState, distractors: Array) -> Array:
         left = 1 - state.time.astype(jnp.float32) / self.chain_length

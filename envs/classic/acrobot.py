@@ -52,7 +52,9 @@ class Acrobot(Environment):
     def reset(self, key: Key) -> tuple[AcrobotState, Array]:
         """Draw all four coordinates uniformly from -0.1 .. 0.1."""
         start = jax.random.uniform(key, (4,), jnp.float32, -0.1, 0.1)
-        state = AcrobotState(start[0], start[1], start[2], start[3], jnp.int32(0))
+        state = AcrobotState(
+            angle_1=start[0], angle_2=start[1], velocity_1=start[2], velocity_2=start[3], time=jnp.int32(0)
+        )
         return state, self._observe(state)[0]
 
     def step(self, key: Key, state: AcrobotState, action: Array) -> tuple[AcrobotState, TimeStep]:
@@ -66,16 +68,16 @@ class Acrobot(Environment):
         slope = tuple(a + 2 * b + 2 * c + d for a, b, c, d in zip(k1, k2, k3, k4, strict=True))
         angle_1, angle_2, velocity_1, velocity_2 = _advance(start, self.time_step / 6, slope)
         state = AcrobotState(
-            wrap(angle_1),
-            wrap(angle_2),
-            jnp.clip(velocity_1, -self.max_velocity_1, self.max_velocity_1),
-            jnp.clip(velocity_2, -self.max_velocity_2, self.max_velocity_2),
-            state.time + 1,
+            angle_1=wrap(angle_1),
+            angle_2=wrap(angle_2),
+            velocity_1=jnp.clip(velocity_1, -self.max_velocity_1, self.max_velocity_1),
+            velocity_2=jnp.clip(velocity_2, -self.max_velocity_2, self.max_velocity_2),
+            time=state.time + 1,
         )
         observation, height = self._observe(state)
         terminated = height > self.target_height
-        truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(observation, jnp.where(terminated, 0.0, -1.0), terminated, truncated, {})
+        reward, time_up = jnp.where(terminated, 0.0, -1.0), state.time >= self.time_limit
+        return state, TimeStep.transition(observation, reward, terminated=terminated, time_up=time_up)
 
     def _derivative(self, motion: _Motion, torque: Array) -> _Motion:
         """Return the time derivative of both angles and both angular velocities."""

@@ -44,7 +44,9 @@ class CartPole(Environment):
     def reset(self, key: Key) -> tuple[CartPoleState, Array]:
         """Draw all four coordinates uniformly from -0.05 .. 0.05."""
         start = jax.random.uniform(key, (4,), jnp.float32, -0.05, 0.05)
-        state = CartPoleState(start[0], start[1], start[2], start[3], jnp.int32(0))
+        state = CartPoleState(
+            position=start[0], velocity=start[1], angle=start[2], angular_velocity=start[3], time=jnp.int32(0)
+        )
         return state, start
 
     def step(self, key: Key, state: CartPoleState, action: Array) -> tuple[CartPoleState, TimeStep]:
@@ -59,15 +61,15 @@ class CartPole(Environment):
         )
         acceleration = push - pole_moment * angular_acceleration * cosine / total_mass
         state = CartPoleState(
-            state.position + self.time_step * state.velocity,
-            state.velocity + self.time_step * acceleration,
-            state.angle + self.time_step * state.angular_velocity,
-            state.angular_velocity + self.time_step * angular_acceleration,
-            state.time + 1,
+            position=state.position + self.time_step * state.velocity,
+            velocity=state.velocity + self.time_step * acceleration,
+            angle=state.angle + self.time_step * state.angular_velocity,
+            angular_velocity=state.angular_velocity + self.time_step * angular_acceleration,
+            time=state.time + 1,
         )
         terminated = (jnp.abs(state.position) > self.position_limit) | (jnp.abs(state.angle) > self.angle_limit)
-        truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self.observe(state), jnp.float32(1), terminated, truncated, {})
+        time_up = state.time >= self.time_limit
+        return state, TimeStep.transition(self.observe(state), jnp.float32(1), terminated=terminated, time_up=time_up)
 
     def observe(self, state: CartPoleState) -> Array:
         """Return position, velocity, angle and angular velocity, f32[4]."""

@@ -35,18 +35,18 @@ class Car(Environment):
     def reset(self, key: Key) -> tuple[MountainCarState, Array]:
         """Draw the position uniformly from -0.6 .. -0.4; the car stands still."""
         position = jax.random.uniform(key, (), jnp.float32, -0.6, -0.4)
-        state = MountainCarState(position, jnp.float32(0), jnp.int32(0))
+        state = MountainCarState(position=position, velocity=jnp.float32(0), time=jnp.int32(0))
         return state, self._observe(state)
 
     def _advance(self, state: MountainCarState, push: Array) -> tuple[MountainCarState, Array, Array]:
-        """Return (state, terminated, truncated) after a push that changes the velocity by `push`."""
+        """Return (state, terminated, whether the time is up) after a push that changes the velocity by `push`."""
         velocity = state.velocity + push - self.gravity * sincos(3 * state.position)[1]
         velocity = jnp.clip(velocity, -self.max_speed, self.max_speed)
         position = jnp.clip(state.position + velocity, self.min_position, self.max_position)
         velocity = jnp.where((position <= self.min_position) & (velocity < 0), 0.0, velocity)
-        state = MountainCarState(position, velocity, state.time + 1)
+        state = MountainCarState(position=position, velocity=velocity, time=state.time + 1)
         terminated = (position >= self.goal_position) & (velocity >= self.goal_velocity)
-        return state, terminated, (state.time >= self.time_limit) & ~terminated
+        return state, terminated, state.time >= self.time_limit
 
     def _observe(self, state: MountainCarState) -> Array:
         return jnp.stack([state.position, state.velocity])
@@ -76,8 +76,8 @@ class MountainCar(Car):
 
     def step(self, key: Key, state: MountainCarState, action: Array) -> tuple[MountainCarState, TimeStep]:
         """Accelerate, then move; the wall on the left takes all speed."""
-        state, terminated, truncated = self._advance(state, self.force * (action - 1).astype(jnp.float32))
-        return state, TimeStep(self._observe(state), jnp.float32(-1), terminated, truncated, {})
+        state, terminated, time_up = self._advance(state, self.force * (action - 1).astype(jnp.float32))
+        return state, TimeStep.transition(self._observe(state), jnp.float32(-1), terminated=terminated, time_up=time_up)
 
     @property
     def action_space(self) -> Discrete:

@@ -24,9 +24,9 @@ class MountainCarContinuous(Car):
 
     def step(self, key: Key, state: MountainCarState, action: Array) -> tuple[MountainCarState, TimeStep]:
         """Accelerate, then move; the wall on the left takes all speed."""
-        state, terminated, truncated = self._advance(state, self.power * jnp.clip(action[0], -1.0, 1.0))
+        state, terminated, time_up = self._advance(state, self.power * jnp.clip(action[0], -1.0, 1.0))
         reward = jnp.where(terminated, self.goal_reward, 0.0) - 0.1 * action[0] ** 2
-        return state, TimeStep(self._observe(state), reward, terminated, truncated, {})
+        return state, TimeStep.transition(self._observe(state), reward, terminated=terminated, time_up=time_up)
 
     @property
     def action_space(self) -> Box:

@@ -41,7 +41,7 @@ class Pendulum(Environment):
     def reset(self, key: Key) -> tuple[PendulumState, Array]:
         """Draw the angle uniformly from -pi .. pi and the angular velocity from -1 .. 1."""
         start = jax.random.uniform(key, (2,), jnp.float32, -1.0, 1.0)
-        state = PendulumState(start[0] * jnp.pi, start[1], jnp.int32(0))
+        state = PendulumState(angle=start[0] * jnp.pi, angular_velocity=start[1], time=jnp.int32(0))
         return state, self._observe(state)
 
     def step(self, key: Key, state: PendulumState, action: Array) -> tuple[PendulumState, TimeStep]:
@@ -52,9 +52,10 @@ class Pendulum(Environment):
         acceleration = gravity + 3.0 / (self.mass * self.length**2) * torque
         velocity = state.angular_velocity + self.time_step * acceleration
         velocity = jnp.clip(velocity, -self.max_velocity, self.max_velocity)
-        state = PendulumState(wrap(state.angle + self.time_step * velocity), velocity, state.time + 1)
-        truncated = state.time >= self.time_limit
-        return state, TimeStep(self._observe(state), -cost, jnp.zeros((), jnp.bool_), truncated, {})
+        state = PendulumState(
+            angle=wrap(state.angle + self.time_step * velocity), angular_velocity=velocity, time=state.time + 1
+        )
+        return state, TimeStep.transition(self._observe(state), -cost, time_up=state.time >= self.time_limit)
 
     def _observe(self, state: PendulumState) -> Array:
         sine, cosine = sincos(state.angle)

@@ -45,7 +45,9 @@ class PointMass(Environment):
     def reset(self, key: Key) -> tuple[PointMassState, Array]:
         """Draw the position uniformly from -1 .. 1 along each axis; the mass is at rest."""
         start = jax.random.uniform(key, (2,), jnp.float32, -1.0, 1.0)
-        state = PointMassState(start[0], start[1], jnp.float32(0), jnp.float32(0), jnp.int32(0))
+        state = PointMassState(
+            x=start[0], y=start[1], velocity_x=jnp.float32(0), velocity_y=jnp.float32(0), time=jnp.int32(0)
+        )
         return state, self._observe(state)
 
     def step(self, key: Key, state: PointMassState, action: Array) -> tuple[PointMassState, TimeStep]:
@@ -59,14 +61,13 @@ class PointMass(Environment):
         velocity_x = state.velocity_x + rate * (self.max_force * action[0] - self.drag * state.velocity_x)
         velocity_y = state.velocity_y + rate * (self.max_force * action[1] - self.drag * state.velocity_y)
         state = PointMassState(
-            state.x + self.time_step * velocity_x,
-            state.y + self.time_step * velocity_y,
-            velocity_x,
-            velocity_y,
-            state.time + 1,
+            x=state.x + self.time_step * velocity_x,
+            y=state.y + self.time_step * velocity_y,
+            velocity_x=velocity_x,
+            velocity_y=velocity_y,
+            time=state.time + 1,
         )
-        truncated = state.time >= self.time_limit
-        return state, TimeStep(self._observe(state), -cost, jnp.zeros((), jnp.bool_), truncated, {})
+        return state, TimeStep.transition(self._observe(state), -cost, time_up=state.time >= self.time_limit)
 
     def _observe(self, state: PointMassState) -> Array:
         return jnp.stack([state.x, state.y, state.velocity_x, state.velocity_y])

@@ -56,7 +56,15 @@ class Reacher(Environment):
         start = jax.random.uniform(key, (4,), jnp.float32, -1.0, 1.0)
         target_x, target_y = self.target_range * start[2], self.target_range * start[3]
         rest = jnp.float32(0)
-        state = ReacherState(start[0] * jnp.pi, start[1] * jnp.pi, rest, rest, target_x, target_y, jnp.int32(0))
+        state = ReacherState(
+            angle_1=start[0] * jnp.pi,
+            angle_2=start[1] * jnp.pi,
+            velocity_1=rest,
+            velocity_2=rest,
+            target_x=target_x,
+            target_y=target_y,
+            time=jnp.int32(0),
+        )
         return state, self._observe(state)[0]
 
     def step(self, key: Key, state: ReacherState, action: Array) -> tuple[ReacherState, TimeStep]:
@@ -74,8 +82,7 @@ class Reacher(Environment):
         )
         observation, distance = self._observe(state)
         reward = -distance - self.action_cost * (action[0] ** 2 + action[1] ** 2)
-        truncated = state.time >= self.time_limit
-        return state, TimeStep(observation, reward, jnp.zeros((), jnp.bool_), truncated, {})
+        return state, TimeStep.transition(observation, reward, time_up=state.time >= self.time_limit)
 
     def _accelerations(self, state: ReacherState, action: Array) -> tuple[Array, Array]:
         """Solve the equations of motion for the accelerations of both joints."""

@@ -58,10 +58,14 @@ class CoinGame(Environment):
         reward = took.astype(jnp.float32) - jnp.where(hurt, self.harm, 0.0)
         coin, color = self._coin(key, place)
         gone = jnp.any(took)
-        after = CoinState(place, jnp.where(gone, coin, state.coin), jnp.where(gone, color, state.color), state.time + 1)
-        late = after.time >= self.time_limit
+        after = CoinState(
+            place=place,
+            coin=jnp.where(gone, coin, state.coin),
+            color=jnp.where(gone, color, state.color),
+            time=state.time + 1,
+        )
         rewards = {name: reward[i : i + 1] for i, name in enumerate(PLAYERS)}
-        return after, TimeStep(self.observe(after), rewards, jnp.zeros((), jnp.bool_), late, {})
+        return after, TimeStep.transition(self.observe(after), rewards, time_up=after.time >= self.time_limit)
 
     def _coin(self, key: Key, place: Array) -> tuple[Array, Array]:
         """Return (cell, color) of a new coin."""

@@ -37,7 +37,7 @@ class MatrixGame(Environment):
         payoffs = {"row": self.row_payoff, "column": self.column_payoff}
         reward = {name: jnp.asarray(table, jnp.float32)[row, column][None] for name, table in payoffs.items()}
         info = {f"{name}_last": (action[name][0] == n - 1).astype(jnp.float32) for name, n in self._named_size}
-        return state, TimeStep(self._observation, reward, jnp.array(True), jnp.array(False), info)
+        return state, TimeStep.transition(self._observation, reward, terminated=True, info=info)
 
     def render(self, state: Array) -> np.ndarray:
         """Draw the payoffs as bars, the row player's table before the column player's: u8[H, W, 3]."""

@@ -49,7 +49,7 @@ class FrozenLake(Environment):
     def reset(self, key: Key) -> tuple[FrozenLakeState, Array]:
         """Start at S."""
         ((row, column),) = self._cells("S")
-        state = FrozenLakeState(jnp.int32(row), jnp.int32(column), jnp.int32(0))
+        state = FrozenLakeState(row=jnp.int32(row), column=jnp.int32(column), time=jnp.int32(0))
         return state, self._observe(state)
 
     def step(self, key: Key, state: FrozenLakeState, action: Array) -> tuple[FrozenLakeState, TimeStep]:
@@ -61,11 +61,11 @@ class FrozenLake(Environment):
         shift_column = (direction == 2).astype(jnp.int32) - (direction == 0).astype(jnp.int32)
         row = jnp.clip(state.row + shift_row, 0, len(self.lake) - 1)
         column = jnp.clip(state.column + shift_column, 0, len(self.lake[0]) - 1)
-        state = FrozenLakeState(row, column, state.time + 1)
+        state = FrozenLakeState(row=row, column=column, time=state.time + 1)
         arrived = self._is_at(state, "G")
         terminated = arrived | self._is_at(state, "H")
-        truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self._observe(state), arrived.astype(jnp.float32), terminated, truncated, {})
+        reward, time_up = arrived.astype(jnp.float32), state.time >= self.time_limit
+        return state, TimeStep.transition(self._observe(state), reward, terminated=terminated, time_up=time_up)
 
     def _cells(self, letter: str) -> list[tuple[int, int]]:
         return [(y, x) for y, row in enumerate(self.lake) for x, here in enumerate(row) if here == letter]

@@ -93,7 +93,7 @@ class GridWorld(Environment):
         cells = jnp.nonzero(starts, size=starts.size)[0].astype(jnp.int32)
         cell = cells[jax.random.randint(key, (), 0, starts.sum(dtype=jnp.int32), jnp.int32)]
         width = self.walls.shape[1]
-        state = GridState(cell // width, cell % width, jnp.int32(0))
+        state = GridState(row=cell // width, column=cell % width, time=jnp.int32(0))
         return state, self.observe(state)
 
     def step(self, key: Key, state: GridState, action: Array) -> tuple[GridState, TimeStep]:
@@ -109,9 +109,9 @@ class GridWorld(Environment):
         row, column = jnp.where(blocked, state.row, row), jnp.where(blocked, state.column, column)
         reward = self.step_reward + jnp.asarray(self.rewards, jnp.float32)[row, column]
         terminated = jnp.asarray(self.goals)[row, column]
-        state = GridState(row, column, state.time + 1)
-        truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self.observe(state), reward, terminated, truncated, {})
+        state = GridState(row=row, column=column, time=state.time + 1)
+        time_up = state.time >= self.time_limit
+        return state, TimeStep.transition(self.observe(state), reward, terminated=terminated, time_up=time_up)
 
     def observe(self, state: GridState) -> Array:
         """Return bool[H, W, 3]: the walker, the walls, the goals."""

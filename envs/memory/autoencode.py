@@ -50,7 +50,7 @@ class Autoencode(Environment):
         reward = jnp.where(state.time >= self.length, reward, 0.0)
         state = AutoencodeState(state.symbols, state.time + 1)
         terminated = state.time >= 2 * self.length
-        return state, TimeStep(self._observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(self._observe(state), reward, terminated=terminated)
 
     def _observe(self, state: AutoencodeState) -> Array:
         now = jnp.arange(self.length, dtype=jnp.int32)[:, None] == state.time

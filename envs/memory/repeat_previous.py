@@ -49,7 +49,7 @@ class RepeatPrevious(Environment):
         symbols = jnp.concatenate([self._draw(key)[None], state.symbols[:-1]])
         state = RepeatPreviousState(symbols, state.time + 1)
         terminated = state.time >= self.length
-        return state, TimeStep(self._observe(state), reward, terminated, jnp.zeros((), jnp.bool_), {})
+        return state, TimeStep.transition(self._observe(state), reward, terminated=terminated)
 
     def _draw(self, key: Key) -> Array:
         return jax.random.randint(key, (), 0, self.num_symbols, jnp.int32)

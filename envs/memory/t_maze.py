@@ -41,7 +41,7 @@ class TMaze(Environment):
 
     def reset(self, key: Key) -> tuple[TMazeState, Array]:
         """Draw the side of the goal; the walker is at the start."""
-        state = TMazeState(jnp.int32(0), jax.random.bernoulli(key), jnp.int32(0))
+        state = TMazeState(position=jnp.int32(0), goal_north=jax.random.bernoulli(key), time=jnp.int32(0))
         return state, self._observe(state)
 
     def step(self, key: Key, state: TMazeState, action: Array) -> tuple[TMazeState, TimeStep]:
@@ -53,9 +53,9 @@ class TMaze(Environment):
         position = jnp.clip(state.position + shift, 0, self.corridor_length)
         moved = position != state.position
         reward = jnp.where(right, self.goal_reward, jnp.where(moved, 0.0, self.mistake_reward))
-        state = TMazeState(position, state.goal_north, state.time + 1)
-        truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self._observe(state), reward.astype(jnp.float32), terminated, truncated, {})
+        state = TMazeState(position=position, goal_north=state.goal_north, time=state.time + 1)
+        time_up, reward = state.time >= self.time_limit, reward.astype(jnp.float32)
+        return state, TimeStep.transition(self._observe(state), reward, terminated=terminated, time_up=time_up)
 
     def _observe(self, state: TMazeState) -> Array:
         start, junction = state.position == 0, state.position >= self.corridor_length

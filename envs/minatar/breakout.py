@@ -44,7 +44,17 @@ class Breakout(MinAtar):
         x = jnp.where(right, SIZE - 1, 0)
         direction_x = jnp.where(right, -1, 1)
         wall, clear = jnp.uint32(_WALL), jnp.zeros((), bool)
-        return BreakoutState(jnp.int32(4), x, jnp.int32(3), direction_x, jnp.int32(1), x, jnp.int32(3), wall, clear)
+        return BreakoutState(
+            paddle=jnp.int32(4),
+            ball_x=x,
+            ball_y=jnp.int32(3),
+            direction_x=direction_x,
+            direction_y=jnp.int32(1),
+            last_x=x,
+            last_y=jnp.int32(3),
+            bricks=wall,
+            struck=clear,
+        )
 
     def _play(self, game: BreakoutState, action: Array, draws: Array) -> tuple[BreakoutState, Array, Array]:
         step = (action == RIGHT).astype(jnp.int32) - (action == LEFT).astype(jnp.int32)
@@ -66,15 +76,15 @@ class Breakout(MinAtar):
         met_ahead = at_bottom & ~met & (x == paddle)
         back = strikes | met | met_ahead
         game = BreakoutState(
-            paddle,
-            x,
-            jnp.where(at_top, 0, jnp.where(back, game.ball_y, y)),
-            jnp.where(met_ahead, -direction_x, direction_x),
-            jnp.where(at_top | back, -game.direction_y, game.direction_y),
-            game.ball_x,
-            game.ball_y,
-            bricks,
-            at_brick,
+            paddle=paddle,
+            ball_x=x,
+            ball_y=jnp.where(at_top, 0, jnp.where(back, game.ball_y, y)),
+            direction_x=jnp.where(met_ahead, -direction_x, direction_x),
+            direction_y=jnp.where(at_top | back, -game.direction_y, game.direction_y),
+            last_x=game.ball_x,
+            last_y=game.ball_y,
+            bricks=bricks,
+            struck=at_brick,
         )
         return game, strikes.astype(jnp.int32), at_bottom & ~met & ~met_ahead
 

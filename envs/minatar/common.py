@@ -76,7 +76,7 @@ class MinAtar(Environment):
         return self._advance(state, action, jax.random.uniform(key, (1 + self.num_draws,), jnp.float32))
 
     def _begin(self, draws: Array) -> tuple[MinAtarState, Array]:
-        state = MinAtarState(self._start(draws), jnp.int32(NONE), jnp.int32(0))
+        state = MinAtarState(game=self._start(draws), last_action=jnp.int32(NONE), time=jnp.int32(0))
         return state, self.observe(state)
 
     def _advance(self, state: MinAtarState, action: Array, draws: Array) -> tuple[MinAtarState, TimeStep]:
@@ -85,9 +85,9 @@ class MinAtar(Environment):
             action = (codes >> 4 * action) & 15
         action = jnp.where(draws[0] < self.sticky_action_probability, state.last_action, action)
         game, reward, terminated = self._play(state.game, action, draws[1:])
-        state = MinAtarState(game, action, state.time + 1)
-        truncated = jnp.zeros((), bool) if self.time_limit is None else (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self.observe(state), reward.astype(jnp.float32), terminated, truncated, {})
+        state = MinAtarState(game=game, last_action=action, time=state.time + 1)
+        time_up, reward = self.time_limit is not None and state.time >= self.time_limit, reward.astype(jnp.float32)
+        return state, TimeStep.transition(self.observe(state), reward, terminated=terminated, time_up=time_up)
 
     def render_text(self, state: MinAtarState) -> str:
         """Write the board: the number of the first channel that is set in each cell, or a dot."""

@@ -45,7 +45,15 @@ class Freeway(MinAtar):
     def _start(self, draws: Array) -> FreewayState:
         right, speed = _draw_cars(draws)
         i32 = jnp.int32
-        return FreewayState(i32(_BOTTOM), i32(_MOVE_INTERVAL), i32(_TIME), jnp.uint32(0), right, speed, speed)
+        return FreewayState(
+            chicken_y=i32(_BOTTOM),
+            move_timer=i32(_MOVE_INTERVAL),
+            clock=i32(_TIME),
+            x=jnp.uint32(0),
+            right=right,
+            speed=speed,
+            timer=speed,
+        )
 
     def _play(self, game: FreewayState, action: Array, draws: Array) -> tuple[FreewayState, Array, Array]:
         step = (action == DOWN).astype(jnp.int32) - (action == UP).astype(jnp.int32)
@@ -65,7 +73,15 @@ class Freeway(MinAtar):
         hit = (chicken_y >= 1) & (chicken_y <= _LANES) & (in_column(game.x) | in_column(x))
         chicken_y = jnp.where(crossed | hit, _BOTTOM, chicken_y)
         clock = game.clock - 1
-        game = FreewayState(chicken_y, jnp.maximum(move_timer - 1, 0), clock, x, right, speed, timer)
+        game = FreewayState(
+            chicken_y=chicken_y,
+            move_timer=jnp.maximum(move_timer - 1, 0),
+            clock=clock,
+            x=x,
+            right=right,
+            speed=speed,
+            timer=timer,
+        )
         return game, crossed.astype(jnp.int32), clock < 0
 
     @staticmethod

@@ -109,7 +109,7 @@ class Seaquest(MinAtar):
 
     def _start(self, draws: Array) -> SeaquestState:
         i32, no = jnp.int32, jnp.zeros((), bool)
-        nobody = Swimmer(i32(-1), i32(0), no, i32(0))
+        nobody = Swimmer(x=i32(-1), y=i32(0), right=no, timer=i32(0))
         boards = jnp.zeros((_MOVE_INTERVAL + 1, _LANES), jnp.uint32)
         lanes = jnp.zeros(_LANES, jnp.uint32)
         return SeaquestState(
@@ -268,7 +268,9 @@ def _spawn_diver(game: SeaquestState, draws: Array) -> SeaquestState:
     """When it is time, let a diver in."""
     spawns = game.diver_timer == 0
     right = draws[0] < 0.5
-    diver = Swimmer(jnp.where(right, 0, SIZE - 1), _row_drawn(draws[1]), right, jnp.int32(_DIVER_MOVE_INTERVAL))
+    diver = Swimmer(
+        x=jnp.where(right, 0, SIZE - 1), y=_row_drawn(draws[1]), right=right, timer=jnp.int32(_DIVER_MOVE_INTERVAL)
+    )
     first, second = game.divers
     alone = first.x < 0
     divers = _choose(spawns & alone, diver, first), _choose(spawns & ~alone, diver, second)
@@ -278,7 +280,7 @@ def _spawn_diver(game: SeaquestState, draws: Array) -> SeaquestState:
 def _act(game: SeaquestState, action: Array) -> SeaquestState:
     """Fire, or move the player."""
     fires = (action == FIRE) & (game.shot_timer == 0)
-    bullet = Swimmer(game.x, game.y, game.right, jnp.int32(0))
+    bullet = Swimmer(x=game.x, y=game.y, right=game.right, timer=jnp.int32(0))
     step_x = (action == RIGHT).astype(jnp.int32) - (action == LEFT).astype(jnp.int32)
     step_y = (action == DOWN).astype(jnp.int32) - (action == UP).astype(jnp.int32)
     newest, older = game.bullets  # five steps apart: when a third is fired, the first has left the grid

@@ -27,7 +27,7 @@ def begin(key: Key, num_agents: int, num_landmarks: int, reach: float = 1.0) -> 
     key_agent, key_landmark = jax.random.split(key)
     position = jax.random.uniform(key_agent, (num_agents, 2), jnp.float32, -1.0, 1.0)
     landmark = jax.random.uniform(key_landmark, (num_landmarks, 2), jnp.float32, -reach, reach)
-    return ParticleState(position, jnp.zeros((num_agents, 2)), landmark, jnp.int32(0))
+    return ParticleState(position=position, velocity=jnp.zeros((num_agents, 2)), landmark=landmark, time=jnp.int32(0))
 
 
 def move(
@@ -54,7 +54,7 @@ def move(
     speed = jnp.sqrt(jnp.sum(velocity**2, axis=1) + 1e-12)
     velocity = velocity * jnp.minimum(1.0, max_speed / speed)[:, None]
     position = state.position + velocity * TIME_STEP
-    return ParticleState(position, velocity, state.landmark, state.time + 1)
+    return ParticleState(position=position, velocity=velocity, landmark=state.landmark, time=state.time + 1)
 
 
 def _contact(x: Array, y: Array, r: Array, s: Array, same: bool) -> Array:

@@ -47,8 +47,8 @@ class PredatorPrey(Environment):
             "predators": jnp.full(self.num_predators, self.touch_reward * jnp.sum(touches)),
             "prey": -self.touch_reward * jnp.sum(touches, axis=1) - jnp.sum(_leaving(jnp.abs(prey)), axis=1),
         }
-        late, never = state.time >= self.time_limit, jnp.zeros((), jnp.bool_)
-        return state, TimeStep(self.observe(state), reward, never, late, {"touches": jnp.sum(touches)})
+        info = {"touches": jnp.sum(touches)}
+        return state, TimeStep.transition(self.observe(state), reward, time_up=state.time >= self.time_limit, info=info)
 
     def observe(self, state: ParticleState) -> dict[str, Array]:
         """Return what predators and prey see, and the global state."""

@@ -40,8 +40,8 @@ class Spread(Environment):
         touches = physics.distances(state.position, state.position) < 2 * RADIUS
         collisions = jnp.sum(touches & ~jnp.eye(self.num_agents, dtype=jnp.bool_), axis=1, dtype=jnp.float32)
         reward = {"agents": (1.0 - self.own_share) * covered - self.own_share * collisions}
-        late, never = state.time >= self.time_limit, jnp.zeros((), jnp.bool_)
-        return state, TimeStep(self.observe(state), reward, never, late, {"collisions": jnp.sum(collisions) / 2})
+        info = {"collisions": jnp.sum(collisions) / 2}
+        return state, TimeStep.transition(self.observe(state), reward, time_up=state.time >= self.time_limit, info=info)
 
     def observe(self, state: ParticleState) -> dict[str, Array]:
         """Return what the agents see, and the global state."""

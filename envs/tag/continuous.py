@@ -99,7 +99,17 @@ class TagContinuous(Environment):
         units = jnp.asarray([self.side, self.side, jnp.pi / 2], jnp.float32)
         x, y, direction = jax.lax.map(lambda at: at[0] * at[1], (units, jnp.concatenate([place, quarter[None]])))
         zeros, everyone = jnp.zeros(n), jnp.ones(n, jnp.bool_)
-        state = TagState(x, y, zeros, zeros, direction, everyone, everyone, jnp.int32(0), jnp.int32(0))
+        state = TagState(
+            x=x,
+            y=y,
+            speed=zeros,
+            acceleration=zeros,
+            direction=direction,
+            present=everyone,
+            active=everyone,
+            tags=jnp.int32(0),
+            time=jnp.int32(0),
+        )
         return state, self.rebuild(state)
 
     def step(self, key: Key, state: TagState, action: dict[str, Array]) -> tuple[TagState, TimeStep]:
@@ -125,7 +135,7 @@ class TagContinuous(Environment):
             "tags": tags.astype(jnp.float32),
             "runners_left": jnp.sum(runners, dtype=jnp.float32),
         }
-        return state, TimeStep(self.rebuild(state), reward, terminated, late & ~terminated, info)
+        return state, TimeStep.transition(self.rebuild(state), reward, terminated=terminated, time_up=late, info=info)
 
     def _move(self, state: TagState, action: Array) -> tuple[TagState, Array]:
         """Return (state, who left the square bool[N]) for actions i32[N, 2]."""
@@ -141,7 +151,17 @@ class TagContinuous(Environment):
         wished_x, wished_y = state.x + speed * cosine, state.y + speed * sine
         x, y = jnp.clip(wished_x, 0.0, self.side), jnp.clip(wished_y, 0.0, self.side)
         hit = going & ((x != wished_x) | (y != wished_y))
-        return TagState(x, y, speed, acceleration, direction, going, going, state.tags, state.time + 1), hit
+        return TagState(
+            x=x,
+            y=y,
+            speed=speed,
+            acceleration=acceleration,
+            direction=direction,
+            present=going,
+            active=going,
+            tags=state.tags,
+            time=state.time + 1,
+        ), hit
 
     def _tags(self, state: TagState) -> tuple[Array, Array]:
         """Return (which runners are tagged bool[R], the number of each one's nearest tagger i32[R])."""

@@ -58,7 +58,7 @@ class TagGridWorld(Environment):
         taggers = middle if self.start == "fixed" else jax.random.randint(key, shape, low, self.size, jnp.int32)
         # Without the barrier XLA takes seconds to compute in advance what is seen of a fixed start.
         place = jax.lax.optimization_barrier(jnp.concatenate([taggers, jnp.zeros((2, 1), jnp.int32)], axis=1))
-        state = TagGridState(place[0], place[1], jnp.int32(0))
+        state = TagGridState(x=place[0], y=place[1], time=jnp.int32(0))
         return state, self.observe(state)
 
     def step(self, key: Key, state: TagGridState, action: dict[str, Array]) -> tuple[TagGridState, TimeStep]:
@@ -69,15 +69,15 @@ class TagGridWorld(Environment):
         wished_y = state.y + (taken == 3).astype(jnp.int32) - (taken == 4).astype(jnp.int32)
         x, y = jnp.clip(wished_x, 0, size), jnp.clip(wished_y, 0, size)
         wall = jnp.where((x != wished_x) | (y != wished_y), self.wall_hit_penalty, 0.0)
-        state = TagGridState(x, y, state.time + 1)
+        state = TagGridState(x=x, y=y, time=state.time + 1)
         tagged = jnp.any((x[:-1] == x[-1]) & (y[:-1] == y[-1]))
         reward = {
             "taggers": jnp.where(tagged, self.tag_reward, -self.step_cost) - wall[:-1],
             "runners": jnp.where(tagged, -self.tag_penalty, self.step_cost) - wall[-1:],
         }
-        truncated = (state.time >= self.time_limit) & ~tagged
+        time_up = state.time >= self.time_limit
         info = {"tags": tagged.astype(jnp.float32)}
-        return state, TimeStep(self.observe(state), reward, tagged, truncated, info)
+        return state, TimeStep.transition(self.observe(state), reward, terminated=tagged, time_up=time_up, info=info)
 
     def observe(self, state: TagGridState) -> dict[str, Array]:
         """Return what each group's agents see."""

@@ -39,7 +39,16 @@ class EpisodeStatistics(NamedTuple):
         inf = jnp.full(num_envs, jnp.inf, jnp.float32)
         large = jnp.full(num_envs, jnp.iinfo(jnp.int32).max, jnp.int32)
         info_sum = dict.fromkeys(info_names, zeros)
-        return EpisodeStatistics(ints, zeros, inf, -inf, ints, large, ints, info_sum)
+        return EpisodeStatistics(
+            episodes=ints,
+            return_sum=zeros,
+            return_min=inf,
+            return_max=-inf,
+            length_sum=ints,
+            length_min=large,
+            length_max=ints,
+            info_sum=info_sum,
+        )
 
     def add(self, done: Array, episode_return: Array, episode_length: Array, info: PyTree) -> "EpisodeStatistics":
         """Count the episodes that end with this step.
@@ -52,27 +61,27 @@ class EpisodeStatistics(NamedTuple):
         """
         length = jnp.where(done, episode_length, 0)
         return EpisodeStatistics(
-            self.episodes + done.astype(jnp.int32),
-            self.return_sum + jnp.where(done, episode_return, 0.0),
-            jnp.where(done, jnp.minimum(self.return_min, episode_return), self.return_min),
-            jnp.where(done, jnp.maximum(self.return_max, episode_return), self.return_max),
-            self.length_sum + length,
-            jnp.where(done, jnp.minimum(self.length_min, episode_length), self.length_min),
-            jnp.maximum(self.length_max, length),
-            {name: total + jnp.where(done, info[name], 0.0) for name, total in self.info_sum.items()},
+            episodes=self.episodes + done.astype(jnp.int32),
+            return_sum=self.return_sum + jnp.where(done, episode_return, 0.0),
+            return_min=jnp.where(done, jnp.minimum(self.return_min, episode_return), self.return_min),
+            return_max=jnp.where(done, jnp.maximum(self.return_max, episode_return), self.return_max),
+            length_sum=self.length_sum + length,
+            length_min=jnp.where(done, jnp.minimum(self.length_min, episode_length), self.length_min),
+            length_max=jnp.maximum(self.length_max, length),
+            info_sum={name: total + jnp.where(done, info[name], 0.0) for name, total in self.info_sum.items()},
         )
 
     def merge(self, later: "EpisodeStatistics") -> "EpisodeStatistics":
         """Count the episodes of both; axes as in each."""
         return EpisodeStatistics(
-            self.episodes + later.episodes,
-            self.return_sum + later.return_sum,
-            jnp.minimum(self.return_min, later.return_min),
-            jnp.maximum(self.return_max, later.return_max),
-            self.length_sum + later.length_sum,
-            jnp.minimum(self.length_min, later.length_min),
-            jnp.maximum(self.length_max, later.length_max),
-            {name: total + later.info_sum[name] for name, total in self.info_sum.items()},
+            episodes=self.episodes + later.episodes,
+            return_sum=self.return_sum + later.return_sum,
+            return_min=jnp.minimum(self.return_min, later.return_min),
+            return_max=jnp.maximum(self.return_max, later.return_max),
+            length_sum=self.length_sum + later.length_sum,
+            length_min=jnp.minimum(self.length_min, later.length_min),
+            length_max=jnp.maximum(self.length_max, later.length_max),
+            info_sum={name: total + later.info_sum[name] for name, total in self.info_sum.items()},
         )
 
     def summary(self) -> Metrics:

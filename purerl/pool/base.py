@@ -145,7 +145,9 @@ class Pool:
         outputs = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), self._shapes)
         instances = jax.tree.map(jnp.copy, self._instances)  # the pool's own are donated when it steps
         instances = engine.keys(instances, self._typed)
-        handle = Handle(instances, outputs, jnp.zeros(len(self), jnp.int32), jnp.int32(0))
+        handle = Handle(
+            instances=instances, outputs=outputs, queue=jnp.zeros(len(self), jnp.int32), waiting=jnp.int32(0)
+        )
         for ids, found in self._stepped:
             handle = engine.take_in(handle, instances, self._out(found), jnp.asarray(ids))
         return handle

@@ -84,13 +84,13 @@ def advance(
         at_limit = elapsed >= strict_limit
         terminated, truncated = terminated & ~at_limit, truncated | (terminated & at_limit)
     outputs = PoolStep(
-        where(over, first, timestep.observation),
-        jnp.where(over, 0.0, timestep.reward),
-        terminated,
-        truncated,
-        over,
-        elapsed,
-        jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(timestep.info)),
+        observation=where(over, first, timestep.observation),
+        reward=jnp.where(over, 0.0, timestep.reward),
+        terminated=terminated,
+        truncated=truncated,
+        started=over,
+        elapsed_step=elapsed,
+        info=jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(timestep.info)),
     )
     done = terminated | truncated
     after = Instances(
@@ -125,10 +125,10 @@ def take_in(handle: Handle, instances: Instances, outputs: PoolStep, index: Arra
     """Return the handle after the environments of `index`, i32[K], have stepped."""
     place = handle.waiting + jnp.arange(index.shape[0], dtype=jnp.int32)
     return Handle(
-        instances,
-        jax.tree.map(lambda x, new: x.at[index].set(new), handle.outputs, outputs),
-        handle.queue.at[place].set(index, mode="drop"),
-        handle.waiting + index.shape[0],
+        instances=instances,
+        outputs=jax.tree.map(lambda x, new: x.at[index].set(new), handle.outputs, outputs),
+        queue=handle.queue.at[place].set(index, mode="drop"),
+        waiting=handle.waiting + index.shape[0],
     )
 
 

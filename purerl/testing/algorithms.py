@@ -69,7 +69,7 @@ def check_algorithm(
     checks, solo = _check_contract(algorithm, config, key, actions, name) if contract else ([], None)
     for kind in actions if learn else ():
         checks += check_learning(algorithm, config, key, kind, name, num_seeds, solo if kind == actions[0] else None)
-    return Report(name, tuple(checks), {})
+    return Report(subject=name, checks=tuple(checks), figures={})
 
 
 def _check_contract(

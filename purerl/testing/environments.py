@@ -72,7 +72,7 @@ def check_environment(
     problem = _value_problem(env, invalid)
     checks.append(Check("actions outside the space", "harmless" if problem is None else f"not handled: {problem}"))
     figures = _figures(env, record) | (measure_environment(env, key) if measure else {})
-    return Report(name, tuple(checks), figures)
+    return Report(subject=name, checks=tuple(checks), figures=figures)
 
 
 def check_contract(env: Environment, name: str, key: Key) -> list[Check]:

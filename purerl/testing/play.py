@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 
 from purerl.agent_groups import draw, mean_reward
-from purerl.xla.trees import where
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.trees import is_key
 from purerl.types import Array, Environment, Key, PyTree
+from purerl.xla.trees import where
 
 
 class Record(NamedTuple):
@@ -49,18 +49,18 @@ def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Reco
         sampled = space.contains(space.sample(key_sample))
         length, total = length + 1, total + mean_reward(timestep.reward)
         row = Record(
-            fresh,
-            key_reset,
-            key_step,
-            state,
-            observation,
-            action,
-            (after, timestep),
-            inside,
-            action_inside,
-            sampled,
-            length,
-            total,
+            fresh=fresh,
+            reset_key=key_reset,
+            step_key=key_step,
+            state=state,
+            observation=observation,
+            action=action,
+            result=(after, timestep),
+            inside=inside,
+            action_inside=action_inside,
+            sampled=sampled,
+            length=length,
+            episode_return=total,
         )
         done = timestep.terminated | timestep.truncated
         return (after, timestep.observation, jnp.where(done, 0, length), jnp.where(done, 0.0, total)), row

@@ -47,8 +47,9 @@ class Probe(Environment):
             choice = self.choice(action)
         at = (state, choice)
         state = self.next_state[at]
-        step = TimeStep(self.observation[state], self.reward[at], self.terminated[at], self.truncated[at], {})
-        return state, step
+        return state, TimeStep.transition(
+            self.observation[state], self.reward[at], terminated=self.terminated[at], time_up=self.truncated[at]
+        )
 
     def choice(self, action: Any) -> Array:
         """Return i32[...]: which of the two choices an action is, or is likelier to be."""
@@ -124,57 +125,57 @@ def _both(*move: Any) -> tuple:
 
 LADDER = (
     Rung(
-        "action",
-        "actions and their rewards are not brought together",
-        0.9,
-        {0: 1.0},
-        {0: ((0.0, 0, TERMINAL), (1.0, 0, TERMINAL))},
+        name="action",
+        isolates="actions and their rewards are not brought together",
+        discount=0.9,
+        start={0: 1.0},
+        moves={0: ((0.0, 0, TERMINAL), (1.0, 0, TERMINAL))},
     ),
     Rung(
-        "observation",
-        "the policy does not see the observation, or samples are mixed up",
-        0.9,
-        {0: 0.5, 1: 0.5},
-        {0: ((1.0, 0, TERMINAL), (0.0, 0, TERMINAL)), 1: ((0.0, 0, TERMINAL), (1.0, 0, TERMINAL))},
+        name="observation",
+        isolates="the policy does not see the observation, or samples are mixed up",
+        discount=0.9,
+        start={0: 0.5, 1: 0.5},
+        moves={0: ((1.0, 0, TERMINAL), (0.0, 0, TERMINAL)), 1: ((0.0, 0, TERMINAL), (1.0, 0, TERMINAL))},
     ),
     Rung(
-        "delay",
-        "later rewards are not credited to earlier actions",
-        0.9,
-        {0: 1.0},
-        {0: ((0.4, 1, None), (0.0, 2, None)), 1: _both(0.0, 0, TERMINAL), 2: _both(1.0, 0, TERMINAL)},
+        name="delay",
+        isolates="later rewards are not credited to earlier actions",
+        discount=0.9,
+        start={0: 1.0},
+        moves={0: ((0.4, 1, None), (0.0, 2, None)), 1: _both(0.0, 0, TERMINAL), 2: _both(1.0, 0, TERMINAL)},
     ),
     Rung(
-        "discount",
-        "later rewards are not discounted",
-        0.5,
-        {0: 1.0},
-        {0: ((0.75, 1, None), (0.0, 2, None)), 1: _both(0.0, 0, TERMINAL), 2: _both(1.0, 0, TERMINAL)},
+        name="discount",
+        isolates="later rewards are not discounted",
+        discount=0.5,
+        start={0: 1.0},
+        moves={0: ((0.75, 1, None), (0.0, 2, None)), 1: _both(0.0, 0, TERMINAL), 2: _both(1.0, 0, TERMINAL)},
     ),
     Rung(
-        "ending",
-        "values are bootstrapped through the end of a task",
-        0.9,
-        {0: 1.0},
-        {0: ((0.6, 0, TERMINAL), (0.0, 1, None)), 1: _both(1.0, 0, TERMINAL)},
+        name="ending",
+        isolates="values are bootstrapped through the end of a task",
+        discount=0.9,
+        start={0: 1.0},
+        moves={0: ((0.6, 0, TERMINAL), (0.0, 1, None)), 1: _both(1.0, 0, TERMINAL)},
     ),
     Rung(
-        "time limit",
-        "values are not bootstrapped, or from the next episode, where a time limit cuts an episode off",
-        0.9,
-        {0: 0.5, 1: 0.25, 2: 0.25},
-        {
+        name="time limit",
+        isolates="values are not bootstrapped, or from the next episode, where a time limit cuts an episode off",
+        discount=0.9,
+        start={0: 0.5, 1: 0.25, 2: 0.25},
+        moves={
             0: ((0.4, 0, TERMINAL), (0.0, 1, CUT)),
             1: _both(1.0, 0, TERMINAL),
             2: _both(-1.0, 0, TERMINAL),
         },
     ),
     Rung(
-        "memory",
-        "what was seen is forgotten, or does not learn through time",
-        0.9,
-        {0: 0.5, 1: 0.5},
-        {
+        name="memory",
+        isolates="what was seen is forgotten, or does not learn through time",
+        discount=0.9,
+        start={0: 0.5, 1: 0.5},
+        moves={
             0: _both(0.0, 2, None),
             1: _both(0.0, 3, None),
             2: ((1.0, 0, TERMINAL), (-1.0, 0, TERMINAL)),
@@ -186,11 +187,11 @@ LADDER = (
     # A cue then a question (1 is right), a cue alone, a question alone (0 is right): without a reset between episodes,
     # the last two in a row look like the first, and are more frequent.
     Rung(
-        "memory reset",
-        "memory leaks from one episode into the next",
-        0.9,
-        {0: 0.2, 1: 0.4, 2: 0.4},
-        {
+        name="memory reset",
+        isolates="memory leaks from one episode into the next",
+        discount=0.9,
+        start={0: 0.2, 1: 0.4, 2: 0.4},
+        moves={
             0: _both(0.0, 3, None),
             1: _both(0.0, 0, TERMINAL),
             2: ((1.0, 0, TERMINAL), (-1.0, 0, TERMINAL)),

@@ -50,10 +50,10 @@ class RecordEpisode(Wrapper):
         state, observation = self.env.reset(key)
         room = lambda x, extra: jnp.zeros((self.max_length + extra, *x.shape), x.dtype)
         record = EpisodeRecord(
-            jax.tree.map(lambda x: room(x, 1).at[0].set(x), observation),
-            jax.tree.map(lambda x: room(x, 0), self.env.action_space.zeros()),
-            jnp.zeros(self.max_length),
-            jnp.int32(0),
+            observation=jax.tree.map(lambda x: room(x, 1).at[0].set(x), observation),
+            action=jax.tree.map(lambda x: room(x, 0), self.env.action_space.zeros()),
+            reward=jnp.zeros(self.max_length),
+            length=jnp.int32(0),
         )
         return Wrapped(state, record), observation
 
@@ -63,10 +63,10 @@ class RecordEpisode(Wrapper):
         record, time = state.own, state.own.length
         write = lambda xs, x, at: xs.at[at].set(x, mode="drop")
         record = EpisodeRecord(
-            jax.tree.map(lambda xs, x: write(xs, x, time + 1), record.observation, step.observation),
-            jax.tree.map(lambda xs, x: write(xs, x, time), record.action, action),
-            write(record.reward, step.reward, time),
-            time + 1,
+            observation=jax.tree.map(lambda xs, x: write(xs, x, time + 1), record.observation, step.observation),
+            action=jax.tree.map(lambda xs, x: write(xs, x, time), record.action, action),
+            reward=write(record.reward, step.reward, time),
+            length=time + 1,
         )
         return Wrapped(inner, record), step
 

@@ -56,7 +56,7 @@ def test_one_program_serves_vmapped_settings():
         config = small(hidden_sizes=(8,), learning_rate=learning_rate, epsilon_end=epsilon_end)
         trainer = make_trainer(dqn, env, config)
         _, metrics = jax.lax.scan(lambda s, _: trainer.step(s), trainer.init(jax.random.key(0)), None, 6)
-        return metrics["loss"][-1]
+        return metrics.algorithm["loss"][-1]
 
     losses = jax.jit(jax.vmap(final_loss))(jnp.array([0.0001, 0.01]), jnp.array([0.1, 0.1]))
     assert losses.shape == (2,) and float(losses[0]) != float(losses[1])

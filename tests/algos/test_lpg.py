@@ -36,7 +36,7 @@ def test_a_rule_decides_what_an_agent_learns():
 
     def after(weights):
         state, metrics = make_train(Plug(lpg, "rule")(tree(weights)), ENV, config, 96)(KEY)
-        return state.agent.params["policy"], metrics["policy_loss"]
+        return state.agent.params["policy"], metrics.algorithm["policy_loss"]
 
     params, losses = jax.jit(jax.vmap(after))(jnp.stack([vector, jnp.zeros_like(vector)]))
     assert np.isfinite(losses).all() and np.abs(losses[0]).max() > 0 and not losses[1].any()
@@ -54,7 +54,7 @@ def test_ppo_with_other_parts(level):
         state, metrics = run(optimizer=OPEN.create(KEY))
         first = jax.jit(make_trainer(ppo, ENV, PPO_CONFIG).init)(KEY)
         jax.tree.map(np.testing.assert_array_equal, state.agent.params, first.agent.params)
-        assert np.isfinite(metrics["policy_loss"]).all()
+        assert np.isfinite(metrics.algorithm["policy_loss"]).all()
         return
     default, same = run(), run(loss=ActorCriticLoss(objective=Clip(epsilon=0.2), value_clip=0.2))
     mine = run(loss=lambda samples, context: samples.log_ratio * -samples.advantage)

@@ -29,7 +29,7 @@ class OneState(Environment):
 
     def step(self, key, state, action):
         terminated = jnp.asarray(self.terminates)
-        return state, TimeStep(jnp.ones(2), jnp.float32(1), terminated, ~terminated, {})
+        return state, TimeStep.transition(jnp.ones(2), jnp.float32(1), terminated=terminated, time_up=True)
 
     @property
     def observation_space(self):
@@ -51,7 +51,7 @@ class OneStateOfTwo(Environment):
 
     def step(self, key, state, action):
         terminated = jnp.asarray(self.terminates)
-        return state, TimeStep(self._seen(), {"team": jnp.ones(2)}, terminated, ~terminated, {})
+        return state, TimeStep.transition(self._seen(), {"team": jnp.ones(2)}, terminated=terminated, time_up=True)
 
     def _seen(self):
         return {"team": jnp.ones((2, 2)), "global_state": jnp.ones(2)}
@@ -83,11 +83,12 @@ def settings(name):
 
 def value(trainer, config, state, metrics):
     """The value that an agent gives to the only state: as it reports it, or its critic's."""
+    metrics = metrics.algorithm
     if "q_value" in metrics:
         return metrics["q_value"]
     if "actor_loss" in metrics:
         return -metrics["actor_loss"]
-    env = trainer.environment.env
+    env = trainer.environment
     critic = actor_critic(env.observation_space, action_head(env.action_space), config).value
     return critic(state.agent.params, (), jnp.ones(2))
 

@@ -34,10 +34,12 @@ def test_a_team_learns_what_is_best_together():
     team = Policy(algorithm=vdn, config=base, groups=("row", "column"))
     config = policies_for(env, vdn, base, team=team)
     _, metrics = jax.jit(make_train(multi_agent, env, config))(jax.random.key(0))
-    assert metrics["info/row_last"][-10:].mean() > 0.8 and metrics["episode_return"][-10:].mean() > 0.8
+    assert (
+        metrics.episodes["info/row_last"][-10:].mean() > 0.8 and metrics.episodes["episode_return"][-10:].mean() > 0.8
+    )
     mixed = QMIXConfig(num_envs=4, **replayed | {"learning_starts": 8, "batch_size": 4})
     state, metrics = run(multi_agent, Spread(), policies_for(Spread(), qmix, mixed))
-    assert jnp.isfinite(metrics["loss"]) and int(state.agent["agents"].num_gradient_steps) == 2
+    assert jnp.isfinite(metrics.algorithm["loss"]) and int(state.agent["agents"].num_gradient_steps) == 2
     with pytest.raises(InputError, match="this one offers none"):
         make_trainer(multi_agent, env, policies_for(env, qmix, mixed))
     with pytest.raises(InputError, match="no groups of agents"):

@@ -20,9 +20,9 @@ FLAGS = TINY | {"total_timesteps": 32 * 10, "normalize_observation": True, "norm
 def advance(seeds, mesh, updates=3):
     """Return (agents, means) after a few updates, on the host, and where the agents are."""
     plan = make_plan(settings("ppo", "CartPole-v1", FLAGS | {"seeds": seeds}, {}), mesh)
-    compiled = program.compile_program(plan.parts, plan.shapes)
-    progress, means = compiled.advance(compiled.init(), updates, True)
-    return jax.device_get(progress.state.agent), means, progress.state, (plan, compiled)
+    compiled = plan.parts.compile(plan.shapes)
+    progress, report = compiled.advance(compiled.init(), updates, True)
+    return jax.device_get(progress.state.agent), report.metrics.flat(), progress.state, (plan, compiled)
 
 
 @pytest.fixture(scope="module")

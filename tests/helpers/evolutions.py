@@ -17,7 +17,7 @@ CONFIG = PPOConfig(
 ENV = purerl.make("CartPole-v1")
 
 
-TASK = Task("CartPole-v1", ENV, CONFIG, 256)
+TASK = Task(name="CartPole-v1", env=ENV, config=CONFIG, total_timesteps=256)
 
 
 START = Drifting(drift=LPO.from_nothing(jax.random.key(0), 4))

@@ -56,7 +56,7 @@ def linear_q(spec, config):
             weights = weights - 20 * config.learning_rate * jax.grad(loss)(weights)
         return LinearAgent(weights, agent.updates + 1), {"loss": loss(weights)}
 
-    return Algorithm(init, lambda num_envs: (), act, update)
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
 
 
 CONFIG = LinearConfig(num_envs=8, rollout_length=8, total_timesteps=25_600, discount=0.9, reset_policy="always")

@@ -20,12 +20,12 @@ def rollout(length=4, num_envs=2, start=0, ends=None):
     }
     carry = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))
     return Rollout(
-        pair(number),
-        jnp.asarray(number % 3, jnp.int32),
-        jnp.asarray(number),
-        jnp.asarray(ends == 1),
-        jnp.asarray(ends == 2),
-        pair(number + 0.5),
-        seen,
-        carry,
+        observation=pair(number),
+        action=jnp.asarray(number % 3, jnp.int32),
+        reward=jnp.asarray(number),
+        terminated=jnp.asarray(ends == 1),
+        truncated=jnp.asarray(ends == 2),
+        next_observation=pair(number + 0.5),
+        extras=seen,
+        carry=carry,
     )

@@ -41,7 +41,10 @@ def fixed(**parts):
     full = {name: jnp.broadcast_to(jnp.asarray(value), (4, *np.shape(value))) for name, value in parts.items()}
     batch = Transitions(**full, place=jnp.arange(4, dtype=jnp.int32))
     return Replay(
-        lambda: jnp.zeros(4), lambda state, _: state, lambda state, _: batch, lambda s, batch, error: s + error
+        init=lambda: jnp.zeros(4),
+        add=lambda state, _: state,
+        sample=lambda state, _: batch,
+        update=lambda s, batch, error: s + error,
     )
 
 

@@ -31,8 +31,13 @@ class Walk(Environment):
     def step(self, key, state, action):
         state = WalkState(state.position + 2.0 * action.astype(jnp.float32) - 1.0, state.time + 1)
         terminated = jnp.abs(state.position) > self.length
-        truncated = (state.time >= self.time_limit) & ~terminated
-        return state, TimeStep(self.observe(state), state.position, terminated, truncated, {"at": state.position})
+        return state, TimeStep.transition(
+            self.observe(state),
+            state.position,
+            terminated=terminated,
+            time_up=state.time >= self.time_limit,
+            info={"at": state.position},
+        )
 
     @property
     def observation_space(self) -> Any:

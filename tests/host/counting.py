@@ -7,7 +7,7 @@ import numpy as np
 import purerl
 from purerl.algos.dqn import DQNConfig
 from purerl.algos.ppo import PPOConfig
-from purerl.host import Dressed, HostSettings, make_host_trainer
+from purerl.host import HostSettings, JaxSource, make_host_trainer
 from purerl.types import Algorithm
 
 PPO = PPOConfig(
@@ -24,7 +24,12 @@ def counting():
     def update(agent, key, rollout):
         return agent + 1, {}
 
-    return Algorithm(lambda key: jnp.int32(0), lambda num_envs: jnp.zeros(num_envs, jnp.int32), act, update)
+    return Algorithm(
+        init=lambda key: jnp.int32(0),
+        initial_carry=lambda num_envs: jnp.zeros(num_envs, jnp.int32),
+        act=act,
+        update=update,
+    )
 
 
 DQN = DQNConfig(
@@ -46,7 +51,7 @@ def assert_same_bits(one, other):
 
 def dressed(factory, config, **settings):
     return make_host_trainer(
-        factory, Dressed("CartPole-v1", purerl.make("CartPole-v1"), config), config, HostSettings(**settings)
+        factory, JaxSource("CartPole-v1", purerl.make("CartPole-v1"), config), config, HostSettings(**settings)
     )
 
 

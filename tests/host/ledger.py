@@ -46,7 +46,16 @@ class _LedgerEnvironment(HostEnvironment):
         done = self.state[:, 1] >= self.state[:, 0] + 2
         self.over, mask = done, ~starting
         reward = np.where(mask, action, 0).astype(np.float32)
-        return HostStep(self.state.copy(), reward, done, np.zeros_like(done), mask, None, reward, done)
+        return HostStep(
+            observation=self.state.copy(),
+            reward=reward,
+            terminated=done,
+            truncated=np.zeros_like(done),
+            mask=mask,
+            next_observation=None,
+            score=reward,
+            over=done,
+        )
 
     def close(self):
         self.closed = True

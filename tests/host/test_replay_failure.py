@@ -47,7 +47,12 @@ def wandering():
     def act(agent, memory, key, observation, explore):
         return jax.random.randint(key, observation.shape[:1], 0, 5, jnp.int32), memory, {}
 
-    return Algorithm(lambda key: jnp.int32(0), lambda n: (), act, lambda agent, key, rollout: (agent, {}))
+    return Algorithm(
+        init=lambda key: jnp.int32(0),
+        initial_carry=lambda n: (),
+        act=act,
+        update=lambda agent, key, rollout: (agent, {}),
+    )
 
 
 @pytest.mark.parametrize("evaluation", [False, True])
@@ -59,7 +64,7 @@ def test_it_raises_the_same_again(fragile, evaluation, tmp_path):
     with pytest.raises(EnvironmentFailure) as told:
         for i in range(100):
             if evaluation:
-                trainer.play(state.agent, jax.random.key(i), 3)  # starts episodes everywhere, each time
+                trainer.evaluate(state.agent, jax.random.key(i), 3)  # starts episodes everywhere, each time
             else:
                 state, _ = trainer.step(state)
     trainer.close()

@@ -104,7 +104,7 @@ def test_an_environment_that_hangs():
 
 def test_greedy_episodes_are_whole_ones():
     trainer = make_host_trainer(counting(), Ledger(), PPO)
-    total, length, finished = trainer.play(jnp.int32(0), jax.random.key(0), 3)
+    total, length, finished, _ = trainer.evaluate(jnp.int32(0), jax.random.key(0), 3)
     trainer.close()
     assert finished.all() and length.tolist() == [2, 3, 4] and total.tolist() == [3.0, 6.0, 10.0]
 

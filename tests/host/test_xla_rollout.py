@@ -49,7 +49,7 @@ def keeping(source, config):
         flags = jnp.zeros(shape, jnp.bool_)
         return jnp.float32(0), flags, flags, jnp.zeros(shape, jnp.int32)
 
-    return Algorithm(init, lambda num_envs: jnp.zeros(num_envs, jnp.int32), act, update)
+    return Algorithm(init=init, initial_carry=lambda num_envs: jnp.zeros(num_envs, jnp.int32), act=act, update=update)
 
 
 def run(source, config, updates, mode, **settings):
@@ -57,7 +57,7 @@ def run(source, config, updates, mode, **settings):
     state, seen = trainer.init(jax.random.key(1)), []
     for _ in range(updates):
         state, metrics = trainer.step(state)
-        seen.append(jax.device_get((state.agent, metrics["episodes"], metrics["episode_return"])))
+        seen.append(jax.device_get((state.agent, metrics.episodes["episodes"], metrics.episodes["episode_return"])))
     trainer.close()
     return seen
 
@@ -94,8 +94,9 @@ def test_a_state_goes_on_in_new_environments():
     settings = HostSettings(mode="inside", say=told.append)
     trainer = make_host_trainer(keeping(source, config), source, config, settings)
     state, metrics = trainer.step(trainer.init(jax.random.key(0)))
-    shapes, own = trainer.template(jax.random.key(0))
-    assert set(own) <= set(metrics) and metrics["replay_ratio"] == config.replay_ratio
+    shapes, like = trainer.template(jax.random.key(0))
+    assert jax.tree.structure(like) == jax.tree.structure(metrics)
+    assert metrics.algorithm["replay_ratio"] == config.replay_ratio
     jax.tree.map(lambda x, s: np.testing.assert_equal((x.shape, x.dtype), (s.shape, s.dtype)), state, shapes)
     trainer.close()
     state, _ = trainer.step(state)

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from purerl import evaluate
-from purerl.loop.train import Trainer
-from purerl.loop.vector import vectorize
+from purerl.loop.train import make_trainer
 from purerl.spaces import Box, Discrete
-from purerl.types import Algorithm, Environment, TimeStep, pytree
+from purerl.types import Algorithm, Config, Environment, TimeStep, pytree
 
 
 class CountdownState(NamedTuple):
@@ -35,8 +34,8 @@ class Countdown(Environment):
         state = CountdownState(state.left - 1, state.passed + 1)
         observation = jnp.where(state.left < 0, jnp.nan, state.left.astype(jnp.float32))
         reward = jnp.where(state.left < 0, jnp.nan, jnp.where(fits, 1.0, -100.0))
-        even = state.passed % 2 == 0
-        return state, TimeStep(observation, reward, (state.left <= 0) & even, (state.left <= 0) & ~even, {})
+        over, even = state.left <= 0, state.passed % 2 == 0
+        return state, TimeStep.transition(observation, reward, terminated=over & even, time_up=over)
 
     @property
     def observation_space(self):
@@ -58,12 +57,14 @@ def counter(spec, config):
         return carry + agent.offset - (1 if explore else 0), carry + 1, ()
 
     return Algorithm(
-        lambda key: CounterAgent(jnp.int32(0)), lambda n: jnp.zeros(n, jnp.int32), act, lambda a, k, r: (a, {})
+        init=lambda key: CounterAgent(jnp.int32(0)),
+        initial_carry=lambda n: jnp.zeros(n, jnp.int32),
+        act=act,
+        update=lambda a, k, r: (a, {}),
     )
 
 
-PARTS = counter(None, None), vectorize(Countdown(), 2)
-TRAINER = Trainer(None, None, *PARTS, collecting=PARTS)  # type: ignore[arg-type]
+TRAINER = make_trainer(counter, Countdown(), Config())
 
 
 @pytest.fixture(scope="module")

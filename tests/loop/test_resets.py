@@ -38,14 +38,20 @@ class Episodes(Environment):
     def reset(self, key):
         key_value, key_length = jax.random.split(key)
         length = jax.random.randint(key_length, (), 1, self.longest + 1)
-        state = Place(jax.random.uniform(key_value), jnp.where(self.fixed, self.longest, length), jnp.float32(0))
+        state = Place(
+            value=jax.random.uniform(key_value), left=jnp.where(self.fixed, self.longest, length), noise=jnp.float32(0)
+        )
         return state, self._observe(state)
 
     def step(self, key, state, action):
-        state = Place(state.value, state.left - 1, state.noise + jax.random.uniform(key))
+        state = Place(value=state.value, left=state.left - 1, noise=state.noise + jax.random.uniform(key))
         done = state.left <= 0
         step = TimeStep(
-            self._observe(state), jnp.float32(1) + self.bonus, done & (action == 0), done & (action != 0), {}
+            observation=self._observe(state),
+            reward=jnp.float32(1) + self.bonus,
+            terminated=done & (action == 0),
+            truncated=done & (action != 0),
+            info={},
         )
         return state, step
 
@@ -71,7 +77,7 @@ def play(vector: VectorEnvironment, key, length=LENGTH):
         key_step = jax.random.fold_in(key_run, time)
         action = jax.random.randint(key_step, (vector.num_envs,), 0, 2)
         state, observation, timestep = vector.step(key_step, state, action)
-        return (state, observation), (observation, timestep, state.starts.episode)
+        return (state, observation), (observation, timestep, state.resets.episode)
 
     last, seen = jax.lax.scan(step, first, jnp.arange(length))
     return first, last, seen
@@ -82,22 +88,22 @@ def played():
     run = jax.jit(play, static_argnames="length")
     return {
         policy: jax.device_get(run(vectorize(Episodes(), NUM_ENVS, policy, pool_size=4), fast(jax.random.key(3))))
-        for policy in ("spare", "always", "pool", "auto")
+        for policy in ("prefetch", "always", "pool", "auto")
     }
 
 
 def test_spare_and_always_give_the_same_run(played):
     for other in ("always", "auto"):
-        spare, always = played["spare"], played[other]
-        for one, two in zip(jax.tree.leaves(spare[2]), jax.tree.leaves(always[2]), strict=True):
+        prefetched, always = played["prefetch"], played[other]
+        for one, two in zip(jax.tree.leaves(prefetched[2]), jax.tree.leaves(always[2]), strict=True):
             np.testing.assert_array_equal(one, two)
-        np.testing.assert_array_equal(spare[1][1], always[1][1])
-        for one, two in zip(jax.tree.leaves(spare[1][0][:4]), jax.tree.leaves(always[1][0][:4]), strict=True):
+        np.testing.assert_array_equal(prefetched[1][1], always[1][1])
+        for one, two in zip(jax.tree.leaves(prefetched[1][0][:4]), jax.tree.leaves(always[1][0][:4]), strict=True):
             np.testing.assert_array_equal(one, two)
 
 
 def test_episode_e_of_environment_i_starts_where_the_key_says(played):
-    env, (first, _, (observation, timestep, episode)) = Episodes(), played["spare"]
+    env, (first, _, (observation, timestep, episode)) = Episodes(), played["prefetch"]
     keys = jax.random.split(jax.random.split(fast(jax.random.key(3)))[0], NUM_ENVS)
     start = jax.jit(lambda i, e: env.reset(renew(jax.random.fold_in(keys[i], e)))[1])
     done = timestep.terminated | timestep.truncated
@@ -114,21 +120,21 @@ def test_episode_e_of_environment_i_starts_where_the_key_says(played):
 
 
 def test_starts_are_uniform(played):
-    _, _, (observation, timestep, _) = played["spare"]
+    _, _, (observation, timestep, _) = played["prefetch"]
     values = observation[..., 0][timestep.terminated | timestep.truncated]
     assert stats.kstest(values, "uniform").pvalue > 1e-4
 
 
 def test_pool_draws_from_its_starts_alone(played):
     first, _, (observation, timestep, _) = played["pool"]
-    pool = np.asarray(first[0].starts.pool[1])
+    pool = np.asarray(first[0].resets.pool[1])
     assert pool.shape == (4, 2)
     done = timestep.terminated | timestep.truncated
     begun = np.concatenate([first[1], observation[done]])
     which = (begun[:, None] == pool[None]).all(-1)
     assert (which.sum(1) == 1).all()
     assert stats.chisquare(which.sum(0)).pvalue > 1e-4
-    others = [leaf for policy in ("spare", "always") for leaf in [played[policy][0][0].starts.pool]]
+    others = [leaf for policy in ("prefetch", "always") for leaf in [played[policy][0][0].resets.pool]]
     assert others == [None, None]
 
 
@@ -141,7 +147,7 @@ def test_resets_are_computed_once_in_an_episode_length():
             return super().reset(key)
 
     counting = pytree(Counting)
-    vector = vectorize(counting(longest=9, fixed=True), NUM_ENVS, "spare")
+    vector = vectorize(counting(longest=9, fixed=True), NUM_ENVS, "prefetch")
     jax.block_until_ready(jax.jit(play, static_argnames="length")(vector, fast(jax.random.key(0)), length=90))
     jax.effects_barrier()
     assert NUM_ENVS < len(calls) <= 11 * NUM_ENVS
@@ -161,7 +167,7 @@ def branches(jaxpr):
 
 
 def test_vmapped_runs_keep_the_branch_and_the_results(played):
-    vector = vectorize(Episodes(), NUM_ENVS, "spare")
+    vector = vectorize(Episodes(), NUM_ENVS, "prefetch")
     keys = jax.random.split(fast(jax.random.key(3)), 3)
     many = jax.vmap(jax.vmap(lambda key: play(vector, key)))
     assert list(branches(jax.make_jaxpr(many)(keys[None]).jaxpr)) == [()]
@@ -173,7 +179,7 @@ def test_vmapped_runs_keep_the_branch_and_the_results(played):
 
 def test_redraw_gives_each_episode_its_own_parameters():
     redraw = lambda key, env: dataclasses.replace(env, bonus=jax.random.uniform(key))
-    vector = vectorize(Episodes(), NUM_ENVS, "spare", redraw=redraw)
+    vector = vectorize(Episodes(), NUM_ENVS, "prefetch", redraw=redraw)
     first, _, (_, timestep, episode) = jax.device_get(jax.jit(lambda key: play(vector, key))(fast(jax.random.key(5))))
     assert set(first[0].env_state.own) == {"bonus"}, "only what changes is carried"
     drawn = {}
@@ -207,7 +213,7 @@ def test_a_run_takes_a_generator(prng):
     trainer = make_trainer(ppo, CartPole(), PPOConfig(num_envs=2, prng=prng))
     kinds = []
     jax.eval_shape(
-        lambda key: kinds.append(jax.random.key_impl(trainer.init(key).vector.starts.key)), jax.random.key(0)
+        lambda key: kinds.append(jax.random.key_impl(trainer.init(key).vector.resets.key)), jax.random.key(0)
     )
     assert kinds == [jax.random.key_impl(jax.random.key(0, impl=GENERATORS[prng]))]
 
@@ -217,14 +223,14 @@ def test_a_run_takes_a_reset_policy():
     config = PPOConfig(prng="rbg", reset_policy="pool", pool_size=8, **sizes)
     trainer = make_trainer(ppo, CartPole(), config)
     state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))
-    assert all(leaf.shape[0] == 8 for leaf in jax.tree.leaves(state.vector.starts.pool))
-    assert np.isfinite(metrics["policy_loss"])
+    assert all(leaf.shape[0] == 8 for leaf in jax.tree.leaves(state.vector.resets.pool))
+    assert np.isfinite(metrics.algorithm["policy_loss"])
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
 
 
 def test_bad_input_is_told():
-    with pytest.raises(InputError, match="unknown reset policy 'spair': did you mean 'spare'"):
-        vectorize(CartPole(), 2, "spair")
+    with pytest.raises(InputError, match="unknown reset policy 'prefetched': did you mean 'prefetch'"):
+        vectorize(CartPole(), 2, "prefetched")
     vector = vectorize(CartPole(), 2, redraw=lambda key, env: dataclasses.replace(env, time_limit=None))
     with pytest.raises(InputError, match="redraw must return a CartPole"):
         vector.reset(fast(jax.random.key(0)))

@@ -189,7 +189,12 @@ def observer(spec, config):
         carry = carry + 1
         return jax.random.randint(key, observation.shape[:1], 0, 2, jnp.int32), carry, {"memory": carry}
 
-    return Algorithm(lambda key: (), lambda n: jnp.zeros(n, jnp.int32), act, lambda agent, key, rollout: (agent, {}))
+    return Algorithm(
+        init=lambda key: (),
+        initial_carry=lambda n: jnp.zeros(n, jnp.int32),
+        act=act,
+        update=lambda agent, key, rollout: (agent, {}),
+    )
 
 
 def test_rollouts_hold_what_happened():

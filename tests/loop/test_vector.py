@@ -27,7 +27,13 @@ class Counter(Environment):
         terminated = count >= 10
         truncated = (time >= self.time_limit) & ~terminated
         observation = count.astype(jnp.float32)
-        return (count, time), TimeStep(observation, observation, terminated, truncated, {"doubled": 2 * observation})
+        return (count, time), TimeStep(
+            observation=observation,
+            reward=observation,
+            terminated=terminated,
+            truncated=truncated,
+            info={"doubled": 2 * observation},
+        )
 
     @property
     def observation_space(self):

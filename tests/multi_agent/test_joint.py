@@ -51,7 +51,7 @@ def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
     central = dataclasses.replace(config, centralized_critic=True)
     alone, others = run(multi_agent, Alone(), policies_for(Alone(), ppo, central))
     jax.tree.map(np.testing.assert_array_equal, single.agent, alone.agent["agents"])
-    assert all(np.array_equal(metrics[name], others[name], equal_nan=True) for name in metrics)
+    jax.tree.map(np.testing.assert_array_equal, metrics, others)
 
 
 def test_agents_that_left_contribute_nothing():
@@ -60,7 +60,7 @@ def test_agents_that_left_contribute_nothing():
     config = policies_for(env, ppo, dataclasses.replace(SMALL, rollout_length=16, normalize_observation=True))
     trainer = make_trainer(multi_agent, env, config)
     state = jax.jit(trainer.init)(jax.random.key(0))
-    _, rollout = jax.jit(lambda s: collect(trainer.algorithm, trainer.environment, s, jax.random.key(1), 16))(state)
+    _, rollout = jax.jit(lambda s: collect(trainer.algorithm, trainer.vector, s, jax.random.key(1), 16))(state)
     gone = ~rollout.observation["active"]["runners"]
     assert 0.05 < gone.mean() < 0.9
 
@@ -86,19 +86,21 @@ def test_prisoners_defect():
     base = PPOConfig(num_envs=16, rollout_length=8, hidden_sizes=(8,), learning_rate=2e-2, entropy_coefficient=0.0)
     config = policies_for(env, ppo, base, column=Policy(algorithm=a2c, config=A2CConfig(), groups=("column",)))
     _, metrics = jax.jit(make_train(multi_agent, env, config, total_timesteps=16 * 8 * 60))(jax.random.key(0))
-    assert metrics["info/row_last"][-1] > 0.9 and metrics["info/column_last"][-1] > 0.7
-    assert metrics["info/return_row"][-1] < 1.6 and metrics["info/row_last"][0] < 0.8
+    assert metrics.episodes["info/row_last"][-1] > 0.9 and metrics.episodes["info/column_last"][-1] > 0.7
+    assert metrics.episodes["info/return_row"][-1] < 1.6 and metrics.episodes["info/row_last"][0] < 0.8
 
 
 def test_a_shared_policy_and_one_of_its_own():
     env = CoinGame()
     shared = Policy(algorithm=ppo, config=SMALL, groups=("blue", "red"))
     state, metrics = run(multi_agent, env, policies_for(env, ppo, SMALL, both=shared), updates=1)
-    assert set(state.agent) == {"both"} and "policy_loss" in metrics
+    assert set(state.agent) == {"both"} and "policy_loss" in metrics.algorithm
     replayed = DQNConfig(learning_starts=16, batch_size=8, replay_capacity=512, hidden_sizes=(8,))
     config = policies_for(env, ppo, SMALL, red=Policy(algorithm=dqn, config=replayed, groups=("red",)))
     state, metrics = run(multi_agent, env, config, updates=2)
-    assert {"blue/policy_loss", "red/loss"} <= set(metrics) and int(state.agent["red"].num_gradient_steps) == 2
+    assert {"blue/policy_loss", "red/loss"} <= set(metrics.algorithm) and int(
+        state.agent["red"].num_gradient_steps
+    ) == 2
 
 
 def test_learning_rates_of_a_group_may_be_mapped():

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl import evaluate
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
@@ -20,10 +21,10 @@ from purerl.envs.games.matrix_game import DILEMMA, MatrixGame
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
 from purerl.loop import train
-from purerl.loop.evaluate import evaluate
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.multi_agent.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
+from purerl.recompute.observations import from_states
 from purerl.run import policies, run, tournament
 from purerl.run.config import settings
 from purerl.spaces import Box, Dict, Discrete, Stacked
@@ -50,7 +51,7 @@ class Nim(Environment):
         after = Pile(jnp.maximum(state.left - taken, 0), ~state.second)
         over = after.left == 0
         won = jnp.where(over, jnp.where(state.second, -1.0, 1.0), 0.0)[None]
-        return after, TimeStep(self.observe(after), {"first": won, "second": -won}, over, jnp.bool_(False), {})
+        return after, TimeStep.transition(self.observe(after), {"first": won, "second": -won}, terminated=over)
 
     def observe(self, state):
         seen = jax.nn.one_hot(state.left, 8)[None]
@@ -107,7 +108,7 @@ def test_the_pool_holds_the_whole_run(trained):
         for place in range(4):
             np.testing.assert_array_equal(pool[place], learned[min(6 * place, update // 6 * 6)])
     assert states[0].agent.pool[SELF].opt_state == ()
-    assert float(metrics["reward_of_learner"]) > 0.5, "both defect at last: 1 each"
+    assert float(metrics.algorithm["reward_of_learner"]) > 0.5, "both defect at last: 1 each"
 
 
 def test_later_selves_beat_earlier_ones(trained):
@@ -124,9 +125,7 @@ def test_the_learner_learns_from_its_own_side_only(trained):
     """What the other side saw, did and got changes no bit of what is learned."""
     _, trainer, states, _ = trained
     state = states[3]
-    _, rollout = jax.jit(lambda s: train.collect(trainer.algorithm, trainer.environment, s, jax.random.key(1), 4))(
-        state
-    )
+    _, rollout = jax.jit(lambda s: train.collect(trainer.algorithm, trainer.vector, s, jax.random.key(1), 4))(state)
     first = plays_first(16, 4)
     garble = lambda x, where: jnp.where(where.reshape(1, -1, *[1] * (x.ndim - 2)), jnp.asarray(1, x.dtype) - x, x)
     sides = {"column": ~first, "row": first}  # of the others: the first side is that of the first name
@@ -161,9 +160,9 @@ def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, cap
 def test_a_game_in_turns_is_learned_to_its_theory():
     """In every pile that can be won, self-play leaves a multiple of 3."""
     config = PPOConfig(num_envs=32, rollout_length=16, hidden_sizes=(32,), learning_rate=1e-2, discount=1.0)
-    config = dataclasses.replace(config, total_timesteps=512 * 40, num_minibatches=2, rebuild_observations=True)
+    config = dataclasses.replace(config, total_timesteps=512 * 40, num_minibatches=2)
     game = self_play_config(ppo, config, 2)
-    state, metrics = jax.jit(train.make_train(self_play, Nim(), game))(jax.random.key(0))
+    state, metrics = jax.jit(train.make_train(*from_states(self_play, Nim()), game))(jax.random.key(0))
     trainer = make_trainer(self_play, Nim(), game)
     piles = jax.vmap(Nim().observe)(Pile(jnp.array([7, 5, 4, 2, 1] * 4), jnp.arange(20) >= 10))
     chosen, _, _ = trainer.algorithm.act(
@@ -172,7 +171,7 @@ def test_a_game_in_turns_is_learned_to_its_theory():
     mine = plays_first(20, 2)
     moves = np.where(mine, chosen["first"][:, 0], chosen["second"][:, 0]) + 1
     np.testing.assert_array_equal(moves, [1, 2, 1, 2, 1] * 4)
-    assert float(metrics["reward_of_learner"][-8:].mean()) > 0, "it wins against its earlier selves"
+    assert float(metrics.algorithm["reward_of_learner"][-8:].mean()) > 0, "it wins against its earlier selves"
 
 
 @pytest.mark.slow

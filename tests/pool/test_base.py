@@ -29,7 +29,11 @@ class Ledger(Environment):
     def step(self, key, state, action):
         state = (state[0] + 1, state[1] * 3 + action + 1)
         return state, TimeStep(
-            jnp.stack(state), action.astype(jnp.float32), jnp.array(False), state[0] >= self.time_limit, {}
+            observation=jnp.stack(state),
+            reward=action.astype(jnp.float32),
+            terminated=jnp.array(False),
+            truncated=state[0] >= self.time_limit,
+            info={},
         )
 
     @property

@@ -1,7 +1,5 @@
 """Rollouts of states: the same updates as from observations, in less memory."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
@@ -19,6 +17,8 @@ from purerl.errors import InputError
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.recompute import references
+from purerl.recompute.observations import from_states
+from tests.host.ledger import Ledger
 
 SMALL = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)}
 
@@ -38,11 +38,10 @@ CASES = {
 
 
 def trainer_of(env, factory, config, rebuild):
-    config = dataclasses.replace(config, rebuild_observations=rebuild)
-    if isinstance(env, Catch):
-        return make_trainer(factory, env, config)
-    groups = SHARED(factory, config) if env is TAG else {}
-    return make_trainer(multi_agent, env, policies_for(env, factory, config, **groups))
+    if not isinstance(env, Catch):
+        groups = SHARED(factory, config) if env is TAG else {}
+        factory, config = multi_agent, policies_for(env, factory, config, **groups)
+    return make_trainer(*(from_states(factory, env) if rebuild else (factory, env)), config)
 
 
 SLOW = ("a global state", "a memory, one agent")
@@ -52,7 +51,7 @@ SLOW = ("a global state", "a memory, one agent")
 def test_the_same_is_learned(name, monkeypatch):
     """Whether observations were kept or rebuilt, a few samples at a time: the number of steps is no multiple."""
     env, factory, config = CASES[name]
-    monkeypatch.setattr(references, "PART", 600)
+    monkeypatch.setattr(references, "PART_BYTES", 600)
 
     def learn(rebuild):
         trainer = trainer_of(env, factory, config, rebuild)
@@ -70,7 +69,7 @@ def test_rebuilt_observations_take_less_memory(monkeypatch):
     levels = {"acceleration_levels": 2, "turn_levels": 2}
     env = TagContinuous(num_taggers=10, num_runners=50, full_observation=True, **levels)
     config = A2CConfig(num_envs=16, rollout_length=16, hidden_sizes=(8,))
-    monkeypatch.setattr(references, "PART", 2**17)
+    monkeypatch.setattr(references, "PART_BYTES", 2**17)
 
     def bytes_of(rebuild):
         trainer = trainer_of(env, a2c, config, rebuild)
@@ -84,15 +83,18 @@ def test_rebuilt_observations_take_less_memory(monkeypatch):
 
 def test_what_is_refused():
     def trainer(env, factory, **changed):
-        config = PPOConfig(**SMALL, rebuild_observations=True)
-        return make_trainer(factory, env, dataclasses.replace(config, **changed))
+        return make_trainer(*from_states(factory, env), PPOConfig(**SMALL, **changed))
 
     with pytest.raises(InputError, match="MountainCar does not say how an observation follows from a state"):
         trainer(MountainCar(), ppo)
     with pytest.raises(InputError, match="goes without normalize_observation"):
         trainer(Catch(), ppo, normalize_observation=True)
-    config = PPOConfig(**SMALL, rebuild_observations=True)
+    with pytest.raises(InputError, match="rebuild_observations: dqn needs observations"):
+        make_trainer(*from_states(dqn, Catch()), DQNConfig())
+    with pytest.raises(InputError, match="test/Ledger runs on the host and shows no states"):
+        from_states(ppo, Ledger())
     replayed = Policy(algorithm=dqn, config=DQNConfig(), groups=("taggers",))
     with pytest.raises(InputError, match="policy 'taggers' needs observations; it is for all policies or none"):
         grid = TagGridWorld()
-        make_trainer(multi_agent, grid, policies_for(grid, ppo, config, taggers=replayed))
+        policies = policies_for(grid, ppo, PPOConfig(**SMALL), taggers=replayed)
+        make_trainer(*from_states(multi_agent, grid), policies)

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl import make_trainer
+from purerl import evaluate, make_trainer
 from purerl.algos.ppo import ppo
 from purerl.envs.classic.cartpole import CartPole
-from purerl.loop import evaluate
 from purerl.run import checkpoint, run, trained_run
 from purerl.run.config import settings
 from purerl.run.plan import make_plan
@@ -72,11 +71,11 @@ def test_rows_are_those_of_the_updates(finished):
         mine = [row for row in table if int(row["seed"]) == seed]
         for update in range(1, 9):  # later ones drift apart by rounding: one lane is not two
             state, metrics = step(state)
-            losses.append(float(metrics["value_loss"]))
-            count = float(metrics["episodes"])
+            losses.append(float(metrics.algorithm["value_loss"]))
+            count = float(metrics.episodes["episodes"])
             counts.append(count)
-            returns.append(float(metrics["episode_return"]) * count if count else 0.0)
-            lengths.append(float(metrics["episode_length"]) * count if count else 0.0)
+            returns.append(float(metrics.episodes["episode_return"]) * count if count else 0.0)
+            lengths.append(float(metrics.episodes["episode_length"]) * count if count else 0.0)
             if update % 4:
                 continue
             row = mine[update // 4 - 1]

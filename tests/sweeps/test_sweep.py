@@ -97,7 +97,7 @@ def test_curves_are_those_of_single_runs(swept):
     env, alone = CartPole(gravity=values["env.gravity"]), dataclasses.replace(CONFIG, **settings)
     _, metrics = jax.jit(make_train(ppo, env, alone, STEPS, num_points=4))(jax.random.key(1))
     found = result.curves.episode_return[trial, 1]
-    np.testing.assert_allclose(found[:2], metrics["episode_return"][:2], rtol=1e-4)
+    np.testing.assert_allclose(found[:2], metrics.episodes["episode_return"][:2], rtol=1e-4)
     assert result.curves.env_steps[trial].tolist() == [128, 256, 384, 512]
 
 

@@ -23,7 +23,7 @@ class Counter(Environment):
         state = jnp.stack([state[0] + 1, action])
         done = state[0] >= self.end
         reward = state[0].astype(jnp.float32)
-        return state, TimeStep(state.astype(jnp.float32), reward, done, jnp.array(False), {})
+        return state, TimeStep.transition(state.astype(jnp.float32), reward, terminated=done)
 
     @property
     def observation_space(self):

@@ -27,7 +27,7 @@ class Parts(Environment):
         return jnp.int32(1), self._observe(jnp.int32(1))
 
     def step(self, key, state, action):
-        return state, TimeStep(self._observe(state), jnp.float32(0), jnp.array(False), jnp.array(False), {})
+        return state, TimeStep.transition(self._observe(state), jnp.float32(0))
 
     def _observe(self, state):
         return {

@@ -62,7 +62,9 @@ def run(env, suite_reset, suite_step, keys, steps, our_key):
                 suite_state, suite = suite_step(key, suite_state, action)
             suite = Transition(*jax.tree.map(jnp.asarray, suite))
             contained = env.observation_space.contains(step.observation)
-            ours = Transition(step.observation, step.reward, step.terminated, step.truncated)
+            ours = Transition(
+                observation=step.observation, reward=step.reward, terminated=step.terminated, truncated=step.truncated
+            )
             carry = state, step.observation, suite_state, running & ~step.terminated & ~step.truncated
             return carry, (ours, suite, contained, running)
 

@@ -89,7 +89,7 @@ def test_ppo_learns_on_gymnasium():
     returns = []
     for _ in range(40):
         state, metrics = trainer.step(state)
-        returns.append(float(metrics["episode_return"]))
+        returns.append(float(metrics.episodes["episode_return"]))
     trainer.close()
     assert returns[0] < 40 and np.nanmean(returns[-5:]) > 2.5 * returns[0]
 

@@ -73,7 +73,9 @@ def test_contract_and_training():
     config = PPOConfig(num_envs=2, rollout_length=8, hidden_sizes=(8,), centralized_critic=True)
     trainer = make_trainer(multi_agent, env, policies_for(env, ppo, config))
     state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))
-    assert all(jnp.isfinite(metrics[name]) for name in ("policy_loss", "value_loss")) and state.num_updates == 1
+    assert (
+        all(jnp.isfinite(metrics.algorithm[name]) for name in ("policy_loss", "value_loss")) and state.num_updates == 1
+    )
 
 
 def test_what_is_refused(refused):

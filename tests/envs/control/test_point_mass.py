@@ -30,7 +30,9 @@ def test_regulator_gets_what_riccati_says_and_none_gets_more(key):
             state, step = env.step(key, state, action + noise)
             return state, step
 
-        state = PointMassState(start[0], start[1], jnp.float32(0), jnp.float32(0), jnp.int32(0))
+        state = PointMassState(
+            x=start[0], y=start[1], velocity_x=jnp.float32(0), velocity_y=jnp.float32(0), time=jnp.int32(0)
+        )
         step = jax.lax.scan(body, state, (gains, noise))[1]
         return step.reward.sum(), step.truncated
 

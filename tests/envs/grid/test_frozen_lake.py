@@ -24,7 +24,7 @@ def test_transitions(name, success_rate, key):
     pairs = np.array([(s, a) for s in oracle for a in oracle[s] if env.lake[s // side][s % side] in "SF"], np.int32)
 
     def sample(pair):
-        state = FrozenLakeState(pair[0] // side, pair[0] % side, jnp.int32(0))
+        state = FrozenLakeState(row=pair[0] // side, column=pair[0] % side, time=jnp.int32(0))
         return jax.vmap(lambda k: env.step(k, state, pair[1])[1])(jax.random.split(key, NUM))
 
     step = jax.tree.map(np.asarray, jax.jit(jax.vmap(sample))(jnp.asarray(pairs)))

@@ -107,4 +107,4 @@ def test_only_an_agent_with_memory_solves_repeat_previous(core, low, high, key):
         rnn=core, num_envs=64, rollout_length=22, total_timesteps=200_000, learning_rate=1e-3, discount=0.5
     )
     metrics = jax.jit(make_train(ppo, env, config, total_timesteps=200_000))(key)[1]
-    assert low <= np.mean(metrics["episode_return"][-5:]) <= high + 1e-5
+    assert low <= np.mean(metrics.episodes["episode_return"][-5:]) <= high + 1e-5

@@ -98,7 +98,17 @@ def record(game, policy, episodes, max_steps, seed, late=False):
     arrays = [np.stack([np.asarray([step[i] for step in lane]) for lane in columns], axis=1) for i in range(7)]
     starts = jax.tree.map(lambda *leaves: np.stack(leaves), *starts)
     restart, action, draws, observation, reward, terminated, valid = arrays
-    return Record(starts, restart, np.stack(first), action, draws, observation, reward, terminated, valid)
+    return Record(
+        starts=starts,
+        restart=restart,
+        first=np.stack(first),
+        action=action,
+        draws=draws,
+        observation=observation,
+        reward=reward,
+        terminated=terminated,
+        valid=valid,
+    )
 
 
 def _episode(game, policy, max_steps, rng, lane, late, starts, first):
@@ -155,7 +165,7 @@ def compare(game, recorded):
     lanes = [game.cls(sticky_action_probability=settings(lane)[0], **_ramping(game, lane)) for lane in range(LANES)]
     envs = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *lanes)
     starts = jax.tree.map(jnp.asarray, recorded.starts)
-    shown = jax.jit(jax.vmap(lambda game: lanes[0].observe(MinAtarState(game, 0, 0))))(starts)
+    shown = jax.jit(jax.vmap(lambda game: lanes[0].observe(MinAtarState(game=game, last_action=0, time=0))))(starts)
     np.testing.assert_array_equal(
         np.packbits(np.asarray(shown).reshape(len(recorded.first), -1), axis=1), recorded.first
     )
@@ -192,7 +202,7 @@ def _replay(envs, starts, carry, chunk):
         fresh = jax.tree.map(lambda leaf: leaf[jnp.maximum(restart, 0)], starts)
         state = jax.tree.map(lambda new, old: jnp.where(restart >= 0, new, old), fresh, state)
         last_action = jnp.where(restart >= 0, 0, last_action)
-        new, result = env._advance(MinAtarState(state, last_action, jnp.int32(0)), action, draws)
+        new, result = env._advance(MinAtarState(game=state, last_action=last_action, time=jnp.int32(0)), action, draws)
         size = result.observation.size
         equal = {
             "observation": jnp.all(

@@ -51,7 +51,9 @@ def disturb(rng, game):
             game.entities[slot] = [rng.randint(10), slot + 1, rng.rand() < 0.5, rng.rand() < 0.5]
 
 
-GAME = oracle.Game("asterix", Asterix, lambda game, draws: draws, read, scripted, disturb)
+GAME = oracle.Game(
+    name="asterix", cls=Asterix, queue=lambda game, draws: draws, read=read, scripted=scripted, disturb=disturb
+)
 
 
 @oracle.POLICIES

@@ -47,7 +47,9 @@ def disturb(rng, game):
     game.ball_dir, game.strike = rng.randint(4), rng.rand() < 0.5
 
 
-GAME = oracle.Game("breakout", Breakout, lambda game, draws: draws, read, scripted, disturb)
+GAME = oracle.Game(
+    name="breakout", cls=Breakout, queue=lambda game, draws: draws, read=read, scripted=scripted, disturb=disturb
+)
 
 
 @oracle.POLICIES

@@ -41,7 +41,7 @@ def disturb(rng, game):
         car[0], car[2], car[3] = rng.randint(10), rng.randint(speed + 1), speed * rng.choice([-1, 1])
 
 
-GAME = oracle.Game("freeway", Freeway, queue, read, scripted, disturb)
+GAME = oracle.Game(name="freeway", cls=Freeway, queue=queue, read=read, scripted=scripted, disturb=disturb)
 POLICIES = pytest.mark.parametrize("policy", ["random", "scripted"])
 
 

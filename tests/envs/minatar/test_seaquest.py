@@ -52,7 +52,10 @@ def read(game):
 
 def _swimmers(rows):
     rows = [*rows, (-1, 0, False, 0), (-1, 0, False, 0)][:2]
-    return tuple(Swimmer(np.int32(x), np.int32(y), np.bool_(right), np.int32(timer)) for x, y, right, timer in rows)
+    return tuple(
+        Swimmer(x=np.int32(x), y=np.int32(y), right=np.bool_(right), timer=np.int32(timer))
+        for x, y, right, timer in rows
+    )
 
 
 def scripted(rng, observation):
@@ -102,7 +105,7 @@ def disturb(rng, game):
             game.divers.append([x, game.sub_y, game.sub_x == 7, rng.randint(6)])
 
 
-GAME = oracle.Game("seaquest", Seaquest, queue, read, scripted, disturb)
+GAME = oracle.Game(name="seaquest", cls=Seaquest, queue=queue, read=read, scripted=scripted, disturb=disturb)
 
 
 @oracle.POLICIES

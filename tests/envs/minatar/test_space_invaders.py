@@ -70,7 +70,14 @@ def disturb(rng, game):
         game.e_bullet_map[row, rng.randint(10)] = 1
 
 
-GAME = oracle.Game("space_invaders", SpaceInvaders, lambda game, draws: draws, read, scripted, disturb)
+GAME = oracle.Game(
+    name="space_invaders",
+    cls=SpaceInvaders,
+    queue=lambda game, draws: draws,
+    read=read,
+    scripted=scripted,
+    disturb=disturb,
+)
 
 
 @oracle.POLICIES

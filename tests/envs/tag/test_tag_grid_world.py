@@ -59,7 +59,7 @@ def test_starts():
 
 def test_those_who_swap_cells_do_not_touch():
     env = TagGridWorld(num_taggers=1)
-    state = TagGridState(jnp.array([3, 4]), jnp.array([5, 5]), jnp.int32(0))
+    state = TagGridState(x=jnp.array([3, 4]), y=jnp.array([5, 5]), time=jnp.int32(0))
     state, timestep = env.step(jax.random.key(0), state, {"taggers": jnp.array([1]), "runners": jnp.array([2])})
     assert not timestep.terminated and np.array_equal(state.x, [4, 3])
 
