@@ -1,4 +1,4 @@
-"""Groups of agents: how several agents' rewards and spaces are spoken of as one."""
+"""Groups of agents: their sizes and spaces, mean rewards, and random actions."""
 
 from collections.abc import Mapping
 
@@ -37,17 +37,17 @@ def check(name: str, env: Environment | EnvironmentSpec) -> None:
     agents = sizes(env)
     if not agents or not isinstance(env.observation_space, Dict):
         raise InputError(f"{name} has no groups of agents: its spaces must be Dicts of a Stacked space per group")
-    seen = env.observation_space.spaces
-    for part in seen:
+    observed = env.observation_space.spaces
+    for part in observed:
         if part not in (*agents, *RESERVED):
             raise unknown(f"part of {name}.observation_space", part, [*agents, *RESERVED])
     for group, n in agents.items():
-        if not isinstance(seen.get(group), Stacked) or seen[group].n != n:
+        if not isinstance(observed.get(group), Stacked) or observed[group].n != n:
             raise InputError(
                 f"{name}.observation_space['{group}'] must be a Stacked space of {n} agents, as the actions"
             )
     for flag in FLAGS:
-        for group, leaf in (seen[flag].struct if flag in seen else {}).items():
+        for group, leaf in (observed[flag].struct if flag in observed else {}).items():
             if group not in agents or (leaf.shape, leaf.dtype) != ((agents[group],), jnp.bool_):
                 wanted = f"bool[{agents[group]}]" if group in agents else "of a group"
                 raise InputError(f"{name}.observation_space['{flag}']['{group}'] must be {wanted}")
@@ -74,7 +74,7 @@ def draw(space: Space, key: Key, observation: PyTree) -> PyTree:
         return {name: draw(space.spaces[name], key, observation[name]) for name, key in parts}
     if isinstance(space, Stacked):
         keys = jax.random.split(key, space.n)
-        return jax.vmap(lambda key, seen: draw(space.space, key, seen))(keys, observation)
+        return jax.vmap(lambda key, one: draw(space.space, key, one))(keys, observation)
     if isinstance(observation, Mapping) and "action_mask" in observation and isinstance(space, Discrete):
         logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
         return jax.random.categorical(key, logits).astype(jnp.int32)

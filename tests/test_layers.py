@@ -31,10 +31,10 @@ ROOMS = {
     "networks": {"errors", "functional", "spaces", "types", "xla"},
     "replay": {"devices", "errors", "spaces", "types"},
     "algo_parts": {"devices", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
-    "multi_agent": {"agent_groups", "algo_parts", "errors", "fields", "spaces", "types"},
+    "multi_agent": {"agent_groups", "algo_parts", "errors", "fields", "spaces", "types", "xla"},
     "algos": {"algo_parts", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
     "envs": {"errors", "fields", "host_environment", "spaces", "types"},
-    "wrappers": {"errors", "fields", "spaces", "types"},
+    "wrappers": {"errors", "fields", "spaces", "types", "xla"},
     "loop": {"agent_groups", "devices", "errors", "host_environment", "prng", "types", "wrappers", "xla"},
     "recompute": {
         *("agent_groups", "devices", "errors", "host_environment", "loop", "multi_agent", "networks", "types"),
@@ -42,7 +42,7 @@ ROOMS = {
     },
     "host": {"errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
-    "testing": {"agent_groups", "errors", "fields", "loop", "prng", "spaces", "types", "xla"},
+    "testing": {"agent_groups", "errors", "fields", "loop", "prng", "recompute", "spaces", "types", "xla"},
     "run": {
         *("agent_groups", "algo_parts", "devices", "errors", "host", "host_environment", "loop", "multi_agent"),
         *("prng", "recompute", "registry", "replay", "stats", "testing", "types", "xla"),

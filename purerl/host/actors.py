@@ -17,8 +17,8 @@ POLL = 0.2  # seconds between two looks at whether to stop
 class Actors:
     """One thread per group. Queues hold one rollout each, so an actor is never more than that ahead.
 
-    Every update takes exactly one rollout of each actor: the learner waits for actors, and actors for the learner. So
-    the steps learned from per step taken, a replay's ratio, are what the config says, in both directions.
+    Every update uses exactly one rollout of each actor: the learner waits for actors, and actors for the learner. So
+    a replay's ratio, steps trained on per environment step, is exactly the configured one.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Actors:
 
     def publish(self, version: int, part: AgentPart) -> None:
         """Hand a policy to the actors."""
-        jax.block_until_ready(part)  # an actor that waited for it on the device would hold up the other ones
+        jax.block_until_ready(part)  # an actor that waited on the device would block the others
         for parts in self._parts:
             if not self._deterministic:
                 _drain(parts)
@@ -82,7 +82,7 @@ class Actors:
             while not self._stop.is_set():
                 if part is None or not self._deterministic:
                     part = self._newest(i, part)
-                elif number != self._version + 1:  # the second rollout goes without: from then on one is behind
+                elif number != self._version + 1:  # the second rollout has no newer policy: from then on one is behind
                     part = self._next(i)
                 if part is None:
                     return
@@ -90,7 +90,7 @@ class Actors:
                 (rollout,) = collect([group], part[1], keys, self._length)
                 self._put(i, (part[0], rollout))
                 number += 1
-        except BaseException as error:  # told by the learner, who waits for a rollout
+        except BaseException as error:  # raised by the learner, which waits for a rollout
             self._put(i, error)
 
     def _newest(self, i: int, part: tuple[int, AgentPart] | None) -> tuple[int, AgentPart] | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostStep
 
-HISTORY = 100_000  # steps of which the actions are kept
+HISTORY = 100_000  # steps whose actions are recorded
 
 
 class Busy:
@@ -43,16 +43,16 @@ class Busy:
 
 
 class Worker:
-    """Steps one batch of environments, and remembers what it was told to."""
+    """Steps one batch of environments in a thread, and records the actions."""
 
     def __init__(
         self, env: HostEnvironment, about: dict[str, Any], time_limit: float, failures: Path | None, busy: Busy
     ):
-        """Take charge of an environment.
+        """Start the thread.
 
         Args:
           env: the environments.
-          about: what to write down if they fail: their id, seed, settings.
+          about: written down if they fail: their id, seed, settings.
           time_limit: seconds that a step may take.
           failures: the folder to write to; None: nothing is written.
           busy: counts the time in which environments step.
@@ -61,7 +61,7 @@ class Worker:
         self._jobs: queue.SimpleQueue = queue.SimpleQueue()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
         self._actions: deque[np.ndarray] = deque(maxlen=HISTORY)
-        self._resets: list[int] = []  # how many steps had been taken when episodes were started everywhere
+        self._resets: list[int] = []  # the numbers of steps before each reset of all environments
         self.steps, self._longest = 0, 0.0  # seconds of a `call`
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl host {about['environment']}")
         self._thread.start()
@@ -87,7 +87,7 @@ class Worker:
         return self._wait(f"step {self.steps}")
 
     def call(self, function: Callable[[], Any], what: str, steps: int) -> Any:
-        """Run something of so many steps, and what is learned from them, in the thread; as `recv`.
+        """Run a function of so many steps in the thread; as `recv`.
 
         The time limit is that of all the steps; after the first call, a step's beyond ten times the longest so far.
         """
@@ -122,36 +122,36 @@ class Worker:
         return result
 
     def _failure(self, what: str, error: Exception | None, limit: float) -> EnvironmentFailure:
-        told = f"{type(error).__name__}: {error}" if error else f"no answer within {round(limit, 1):g} s"
+        message = f"{type(error).__name__}: {error}" if error else f"no answer within {round(limit, 1):g} s"
         where = getattr(error, "env_id", None)
         which = (
             f"environment {where} of {self._about['environment']}" if where is not None else self._about["environment"]
         )
-        kept = self._failures is not None and self._actions  # there are none of steps inside jit
-        saved = f"; the actions are in {self._save(told, where)}" if kept else ""
+        recorded = self._failures is not None and self._actions  # there are none of steps inside jit
+        saved = f"; the actions are in {self._save(message, where)}" if recorded else ""
         return EnvironmentFailure(
-            f"{which} (seed {self._about['seed']}) {'raised' if error else 'hangs'} in {what}: {told}{saved}"
+            f"{which} (seed {self._about['seed']}) {'raised' if error else 'hangs'} in {what}: {message}{saved}"
         )
 
-    def _save(self, told: str, where: int | None) -> Path:
+    def _save(self, message: str, where: int | None) -> Path:
         assert self._failures is not None
         self._failures.mkdir(parents=True, exist_ok=True)
         path = self._failures / f"failure-{self._about['group']}.npz"
         actions = np.stack(self._actions)
         np.savez_compressed(path, actions=actions)
-        notes = self._about | {
-            "error": told,
+        record = self._about | {
+            "error": message,
             "env_id": where,
             "steps": self.steps,
             "from_step": self.steps - len(actions),
             "resets": self._resets,
         }
-        path.with_suffix(".json").write_text(json.dumps(notes, indent=2, default=str) + "\n", encoding="utf-8")
+        path.with_suffix(".json").write_text(json.dumps(record, indent=2, default=str) + "\n", encoding="utf-8")
         return path
 
 
 def _call(function: Callable[..., Any], args: tuple) -> Any:
     try:
         return function(*args)
-    except Exception as error:  # whatever an environment raises is told by the one who waits
+    except Exception as error:  # whatever an environment raises, `_wait` raises in the main thread
         return error

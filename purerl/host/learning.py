@@ -58,7 +58,7 @@ def metrics_struct(algo: Algorithm, source: HostSource, config: Config, agent: P
     observation = jax.tree.map(batch, source.observation_space.struct)
     key = jax.eval_shape(lambda: convert(jax.random.key(0), config.prng))
     action, _, extras = jax.eval_shape(
-        lambda agent, carry, key, seen: algo.act(agent, carry, key, seen, True), agent, carry, key, observation
+        lambda agent, carry, key, batch: algo.act(agent, carry, key, batch, True), agent, carry, key, observation
     )
     steps = lambda leaf: jax.ShapeDtypeStruct((config.rollout_length, *leaf.shape), leaf.dtype)
     observation, action, extras = (jax.tree.map(steps, tree) for tree in (observation, action, extras))
@@ -129,12 +129,12 @@ def sampler_metrics(config: Config, idle: float | None, lag: float, ahead: float
 
     Args:
       config: the settings.
-      idle: share of the time in which environments waited; None where that cannot be seen.
+      idle: share of the time in which environments waited; None where that is not measured.
       lag: updates that the acting policy was behind the learning one.
-      ahead: steps that environments have taken per step that has gone to an update, at least 1.
+      ahead: environment steps per step that an update used, at least 1.
 
     Returns:
-      environment_idle and policy_lag; with a replay also its replay_ratio as it is, steps trained on per step taken.
+      environment_idle and policy_lag; with a replay also the measured replay_ratio.
     """
     found = {"policy_lag": np.float32(lag)} | ({} if idle is None else {"environment_idle": np.float32(idle)})
     planned = getattr(config, "replay_ratio", None)

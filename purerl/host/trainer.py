@@ -20,7 +20,7 @@ from purerl.host.rollout import EnvGroup, collect
 from purerl.host.xla_rollout import XlaRollout
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
-from purerl.loop.metrics import TrainMetrics
+from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.loop.train import TrainState
 from purerl.loop.vector import VectorState
 from purerl.prng import convert, fast
@@ -85,8 +85,8 @@ class HostTrainer:
         key_agent, key_env, key_run = jax.random.split(convert(key, self._config.prng), 3)
         self._open(key_env)
         keys = [key_env] if len(self._groups) == 1 else list(jax.random.split(key_env, len(self._groups)))
-        for group, own in zip(self._groups, keys, strict=True):
-            group.begin(group.worker.reset(own))
+        for group, key_group in zip(self._groups, keys, strict=True):
+            group.begin(group.worker.reset(key_group))
         vector = no_episodes(self._config.num_envs, self._snapshots())
         return self._state(self._init_agent(key_agent), vector, key_run, jnp.int32(0))
 
@@ -110,7 +110,7 @@ class HostTrainer:
             key=run_key,
             num_updates=jax.eval_shape(lambda: jnp.int32(0)),
         )
-        episodes = jax.eval_shape(vector.statistics.summary)
+        episodes = jax.eval_shape(EpisodeStatistics.summary, vector.statistics)
         algorithm = metrics_struct(self._algo, self._source, self._config, agent)
         idle = None if self._settings.mode == "inside" else 0.0
         sampler = sampler_metrics(self._config, idle, 0.0, 1.0)
@@ -261,8 +261,8 @@ class HostTrainer:
 
     def _ahead(self) -> float:
         """Return the steps of the environments per step that went to an update."""
-        taken = sum(group.worker.steps for group in self._groups) / len(self._groups)
-        return taken / (self._updates * self._config.rollout_length)
+        steps = sum(group.worker.steps for group in self._groups) / len(self._groups)
+        return steps / (self._updates * self._config.rollout_length)
 
 
 def make_host_trainer(

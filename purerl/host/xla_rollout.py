@@ -124,7 +124,7 @@ def _update(
 
 
 class _Caller:
-    """Steps of a group that are called back from inside jit; a failure is kept for the one who waits outside."""
+    """Steps of a group that are called back from inside jit; `check` raises their failure outside."""
 
     def __init__(self, group: EnvGroup):
         self._worker, self._failure = group.worker, None

@@ -83,8 +83,8 @@ class VectorEnvironment:
             step = step._replace(observation=jax.vmap(self.env.observe)(env_state))
         done = step.done
         assert state.resets is not None
-        coming, fresh = resets.take(self._reset_one, state.resets, done)
-        env_state, observation = self._observed(where(done, fresh, (env_state, step.observation)[: len(fresh)]))
+        coming, reset = resets.take(self._reset_one, state.resets, done)
+        env_state, observation = self._observed(where(done, reset, (env_state, step.observation)[: len(reset)]))
         episode_return = state.episode_return + mean_reward(step.reward)
         group_return = jax.tree.map(jnp.add, state.group_return, group_rewards(step.reward))
         episode_length = state.episode_length + 1

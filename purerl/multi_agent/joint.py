@@ -30,6 +30,7 @@ from purerl.types import (
     pytree,
     static,
 )
+from purerl.xla.trees import where
 
 SHARED = tuple(Config.__dataclass_fields__)  # settings that a policy's own config takes from the run's, but `discount`
 
@@ -104,7 +105,7 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
             before = _fold(carry[name], part, 0)
             chosen, kept, extra = part.algorithm.act(agent[name], before, keys[name], seen, explore)
             if "turn" in observation and not part.joint:
-                kept = _where(_together(part, observation["turn"], 1).reshape(-1), kept, before)
+                kept = where(_together(part, observation["turn"], 1).reshape(-1), kept, before)
             action |= _by_group(part, _unfold(chosen, part), 1)
             after[name], extras[name] = _unfold(kept, part), _unfold(extra, part)
         return action, after, extras
@@ -118,7 +119,7 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
             metrics |= own if len(parts) == 1 else {f"{name}/{metric}": value for metric, value in own.items()}
         return agent, metrics
 
-    return Algorithm(init, initial_carry, act, update)
+    return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
 
 
 def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Any, **by_group: Policy) -> MultiAgentConfig:
@@ -180,7 +181,15 @@ def _part(spec: EnvironmentSpec, config: MultiAgentConfig, policy: Policy) -> Pa
     agents = 1 if joint else sum(sizes)
     own = config_of(config, policy.config, agents)
     algorithm = policy.algorithm(EnvironmentSpec(seen, done), own)
-    return Part(algorithm, policy.groups, sizes, central, joint, policy.frozen, policy.agent)
+    return Part(
+        algorithm=algorithm,
+        groups=policy.groups,
+        sizes=sizes,
+        central=central,
+        joint=joint,
+        frozen=policy.frozen,
+        agent=policy.agent,
+    )
 
 
 def config_of(config: Config, own: Any, agents: int) -> Any:
@@ -257,12 +266,6 @@ def _together(part: Part, by_group: PyTree, axis: int) -> PyTree:
     return found[0] if len(found) == 1 else jax.tree.map(lambda *xs: jnp.concatenate(xs, axis), *found)
 
 
-def _where(condition: Array, on_true: PyTree, on_false: PyTree) -> PyTree:
-    """Choose between two trees by agent, bool[B x n]."""
-    choose = lambda x, y: jnp.where(condition.reshape(-1, *[1] * (x.ndim - 1)), x, y)
-    return jax.tree.map(choose, on_true, on_false)
-
-
 def _own_rollout(name: str, part: Part, rollout: Rollout) -> Rollout:
     """Return what a policy's agents went through, [T, B x n]; a joint policy's rewards and endings are [T, B]."""
     together = lambda tree: _together(part, tree, 2)
@@ -281,15 +284,15 @@ def _own_rollout(name: str, part: Part, rollout: Rollout) -> Rollout:
             terminated, truncated, mask = terminated | left, truncated & ~left, fold(mask)
         reward, terminated, truncated = fold(reward), fold(terminated), fold(truncated)
     own = Rollout(
-        fold(observation),
-        fold(action),
-        reward,
-        terminated,
-        truncated,
-        fold(following),
-        fold(rollout.extras[name]),
-        _fold(rollout.carry[name], part, 0),
-        mask,
+        observation=fold(observation),
+        action=fold(action),
+        reward=reward,
+        terminated=terminated,
+        truncated=truncated,
+        next_observation=fold(following),
+        extras=fold(rollout.extras[name]),
+        carry=_fold(rollout.carry[name], part, 0),
+        mask=mask,
     )
     if "turn" not in rollout.observation:
         return own

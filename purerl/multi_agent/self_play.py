@@ -31,6 +31,7 @@ from purerl.types import (
     pytree,
     static,
 )
+from purerl.xla.trees import where
 
 SELF = "self"  # the group that a side is to the policy
 
@@ -77,7 +78,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
     def init(key: Key) -> SelfPlayAgent:
         learner = inner.init(key)
         pool = jax.tree.map(lambda x: jnp.broadcast_to(x, (num, *x.shape)), acting(learner))
-        return SelfPlayAgent(learner, pool, jnp.int32(0), jnp.int32(0))
+        return SelfPlayAgent(learner=learner, pool=pool, newest=jnp.int32(0), num_updates=jnp.int32(0))
 
     def initial_carry(num_envs: int) -> dict[str, PyTree]:
         return {"own": inner.initial_carry(num_envs), "others": inner.initial_carry(num_envs)}
@@ -90,12 +91,12 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         play = jax.vmap(lambda agent, carry, key, seen: inner.act(agent, carry, key, seen, explore)[:2])
         others = play(agent.pool, deal(carry["others"], num), keys, deal(seen, num))
         others, kept = collect(others, first.shape[0])
-        action = {sides[0]: choose(first, own, others)[SELF], sides[1]: choose(~first, own, others)[SELF]}
+        action = {sides[0]: where(first, own, others)[SELF], sides[1]: where(~first, own, others)[SELF]}
         return action, {"own": after, "others": kept}, extras
 
     def side(tree: PyTree, first: Array | np.ndarray, axis: int = 0) -> PyTree:
         """Return what the side of the learner (`first`), or of the others, sees, does or gets."""
-        one = {SELF: choose(first, tree[sides[0]], tree[sides[1]], axis)}
+        one = {SELF: where(first, tree[sides[0]], tree[sides[1]], axis)}
         return one | {flag: side(tree[flag], first, axis) for flag in agent_groups.FLAGS if flag in tree}
 
     def update(agent: SelfPlayAgent, key: Key, rollout: Rollout) -> tuple[SelfPlayAgent, Metrics]:
@@ -111,10 +112,10 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         parts = done.astype(jnp.float32) * config.steps_per_update * num / config.total_timesteps
         newest = jnp.minimum(parts.astype(jnp.int32), num - 1)
         fill = (jnp.arange(num) >= newest) & (newest > agent.newest)
-        pool = choose(fill, jax.tree.map(lambda x: x[None], acting(learner)), agent.pool)
-        return SelfPlayAgent(learner, pool, newest, done), metrics
+        pool = where(fill, jax.tree.map(lambda x: x[None], acting(learner)), agent.pool)
+        return SelfPlayAgent(learner=learner, pool=pool, newest=newest, num_updates=done), metrics
 
-    return Algorithm(init, initial_carry, act, update)
+    return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
 
 
 def of_groups(config: SelfPlayConfig, names: tuple[str, ...]) -> MultiAgentConfig:
@@ -155,17 +156,6 @@ def deal(tree: PyTree, num: int) -> PyTree:
 def collect(tree: PyTree, count: int) -> PyTree:
     """Undo `deal` for `count` environments."""
     return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:])[:count], tree)
-
-
-def choose(condition: Array | np.ndarray, on_true: PyTree, on_false: PyTree, axis: int = 0) -> PyTree:
-    """Choose between two trees along one axis of their arrays; `condition` is bool[n]."""
-
-    def one(x: Array, y: Array) -> Array:
-        shape = [1] * y.ndim
-        shape[axis] = condition.shape[0]
-        return jnp.where(condition.reshape(shape), x, y)
-
-    return jax.tree.map(one, on_true, on_false)
 
 
 def _sides(spec: EnvironmentSpec) -> tuple[str, str]:

@@ -43,15 +43,15 @@ def own_turns(rollout: Rollout, turn: Array, following: Array) -> Rollout:
     mask, terminated, truncated = pick((counts, terminated, truncated), order)
     last = mask & ~jnp.concatenate([mask[1:], jnp.ones_like(mask[:1])])
     return Rollout(
-        pick(rollout.observation, order),
-        pick(rollout.action, order),
-        pick(reward, order),
-        terminated & mask,
-        (truncated & mask) | (last & ~terminated),
-        pick(rollout.next_observation, pick(step, order)),
-        pick(rollout.extras, order),
-        rollout.carry,
-        mask,
+        observation=pick(rollout.observation, order),
+        action=pick(rollout.action, order),
+        reward=pick(reward, order),
+        terminated=terminated & mask,
+        truncated=(truncated & mask) | (last & ~terminated),
+        next_observation=pick(rollout.next_observation, pick(step, order)),
+        extras=pick(rollout.extras, order),
+        carry=rollout.carry,
+        mask=mask,
     )
 
 

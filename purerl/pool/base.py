@@ -143,7 +143,7 @@ class Pool:
 
     def _handle(self) -> Handle:
         outputs = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), self._shapes)
-        instances = jax.tree.map(jnp.copy, self._instances)  # the pool's own are donated when it steps
+        instances = jax.tree.map(jnp.copy, self._instances)  # the pool's are donated when it steps
         instances = engine.keys(instances, self._typed)
         handle = Handle(
             instances=instances, outputs=outputs, queue=jnp.zeros(len(self), jnp.int32), waiting=jnp.int32(0)
@@ -172,7 +172,7 @@ class Pool:
         size = self._settings.batch_size if self.is_async else waiting
         if waiting < max(size, 1):
             raise InputError(f"nothing to receive: {waiting} environments were sent to, recv waits for {max(size, 1)}")
-        taken: list[tuple[np.ndarray, PoolStep]] = []
+        received: list[tuple[np.ndarray, PoolStep]] = []
         while size:
             ids, outputs = self._stepped.popleft()
             outputs = self._out(outputs)
@@ -180,11 +180,11 @@ class Pool:
                 rest = jax.tree.map(lambda x, n=size: x[n:], outputs)
                 self._stepped.appendleft((ids[size:], rest))
                 ids, outputs = ids[:size], jax.tree.map(lambda x, n=size: x[:n], outputs)
-            taken.append((ids, outputs))
+            received.append((ids, outputs))
             size -= len(ids)
-        ids = np.concatenate([ids for ids, _ in taken])
+        ids = np.concatenate([ids for ids, _ in received])
         self._busy[ids] = False
-        return ids, engine.concatenate([outputs for _, outputs in taken])
+        return ids, engine.concatenate([outputs for _, outputs in received])
 
     def _ids_of(self, env_id: Any) -> np.ndarray:
         if env_id is None:
@@ -226,8 +226,8 @@ class Pool:
 
 def info_of(ids: Any, outputs: PoolStep) -> dict[str, Any]:
     """Return EnvPool's info."""
-    own = {name: value for name, value in outputs.info.items() if name not in ("env_id", "players", "elapsed_step")}
-    return {"env_id": ids, "players": {"env_id": ids}, **own, "elapsed_step": outputs.elapsed_step}
+    extra = {name: value for name, value in outputs.info.items() if name not in ("env_id", "players", "elapsed_step")}
+    return {"env_id": ids, "players": {"env_id": ids}, **extra, "elapsed_step": outputs.elapsed_step}
 
 
 def _advance(advance: Any, pack: Any, typed: Any, instances: Any, *args: Any) -> Any:

@@ -142,9 +142,9 @@ def view(source: Source, references: PyTree, groups: tuple[str, ...]) -> PyTree:
     """
     if isinstance(references, Reference):
         return _look(source, references, groups)
-    own = _look(source, references["observation"], groups)
-    own = own if isinstance(own, dict) else {"observation": own}
-    return own | {"global_state": _look(source, references["global_state"], groups)}
+    observation = _look(source, references["observation"], groups)
+    observation = observation if isinstance(observation, dict) else {"observation": observation}
+    return observation | {"global_state": _look(source, references["global_state"], groups)}
 
 
 def _look(source: Source, reference: Reference, groups: tuple[str, ...]) -> PyTree:

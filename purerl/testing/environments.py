@@ -12,14 +12,15 @@ import numpy as np
 from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.prng import fast
+from purerl.recompute.references import follows_from_state, rebuilder
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.measure import measure_environment
-from purerl.testing.play import Record, parts, play_one
+from purerl.testing.play import RandomPlay, parts, play_one
 from purerl.testing.report import Check, Report
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct, traced
 from purerl.types import Array, Environment, Key, PyTree, TimeStep
 
-LANES = 8  # environments played side by side
+NUM_PLAYED = 8  # environments played side by side
 COMPARED = 3  # steps compared between eager and compiled execution
 SHORT = 7  # the time limit that episodes are held to
 
@@ -39,7 +40,7 @@ def check_environment(
     Args:
       env: the environment, which may be your own.
       key: for random play; a fixed one if none is given.
-      num_steps: steps of random play in each of eight lanes.
+      num_steps: steps of random play in each of eight copies.
       name: what messages call it; its class's name if none is given.
       same_start: every episode may start in one state although `reset` draws random numbers.
       eager: also compare compiled with uncompiled steps, which is slow for large physics engines.
@@ -55,7 +56,7 @@ def check_environment(
     key = fast(jax.random.key(0) if key is None else key)
     checks = check_contract(env, name, key)
     key_play, key_starts = jax.random.split(key)
-    keys = jax.random.split(key_play, LANES)
+    keys = jax.random.split(key_play, NUM_PLAYED)
     play = jax.jit(jax.vmap(play_one, in_axes=(None, 0, None, None)), static_argnums=3)
     record = host(play(env, keys, False, num_steps))
     checks += _check_values(env, name, record)
@@ -145,7 +146,7 @@ def _shape_of(value: Any) -> str:
     return "an array" if isinstance(value, jax.ShapeDtypeStruct) else f"a {type(value).__name__}"
 
 
-def _check_values(env: Environment, name: str, record: Record) -> list[Check]:
+def _check_values(env: Environment, name: str, record: RandomPlay) -> list[Check]:
     problem = _value_problem(env, record)
     if problem is not None:
         raise InputError(f"{name}: {problem}")
@@ -158,21 +159,21 @@ def _check_values(env: Environment, name: str, record: Record) -> list[Check]:
         Check("no NaN, rewards finite"),
         Check("terminated and truncated never together"),
     ]
-    return [*checks, _check_observe(env, name, record)] if type(env).observe is not Environment.observe else checks
+    return [*checks, _check_observe(env, name, record)] if follows_from_state(env) else checks
 
 
-def _check_observe(env: Environment, name: str, record: Record) -> Check:
-    """What `observe` makes of a state is what the step into it returned."""
+def _check_observe(env: Environment, name: str, record: RandomPlay) -> Check:
+    """The observation of a state is the one that the step into it returned."""
     state, step = record.result
     template = jax.eval_shape(env.reset, fast(jax.random.key(0)))[0]
-    seen = host(jax.jit(jax.vmap(jax.vmap(env.observe)))(device(state, template)))
-    where = difference(seen, step.observation, 1e-6)
-    if where is not None:
-        raise InputError(f"{name}.observe(state) is not the observation that step returns: {where}")
+    observation = host(jax.jit(jax.vmap(jax.vmap(rebuilder(env))))(device(state, template)))
+    found = difference(observation, step.observation, 1e-6)
+    if found is not None:
+        raise InputError(f"{name}.observe(state) is not the observation that step returns: {found}")
     return Check("observe(state) is what reset and step return")
 
 
-def _value_problem(env: Environment, record: Record) -> str | None:
+def _value_problem(env: Environment, record: RandomPlay) -> str | None:
     state, step = record.result
     for what, tree in (("state", state), ("observation", step.observation), ("info", step.info)):
         for path, leaf in paths(tree).items():
@@ -211,8 +212,8 @@ def _bounds(space: Space) -> str:
     return str(space)
 
 
-def _check_eager(env: Environment, name: str, key: Key, record: Record) -> Check:
-    """The first steps of the first lane again, uncompiled and alone, from the recorded states."""
+def _check_eager(env: Environment, name: str, key: Key, record: RandomPlay) -> Check:
+    """Repeat the first steps of the first copy, uncompiled and alone, from the recorded states."""
     template = jax.eval_shape(env.reset, key)[0]
     comparisons = []
     for t in range(COMPARED):
@@ -220,7 +221,7 @@ def _check_eager(env: Environment, name: str, key: Key, record: Record) -> Check
         reset_key, step_key = device((row.reset_key, row.step_key), (key, key))
         state, action = device(row.state, template), jax.tree.map(jnp.asarray, row.action)
         if t == 0:
-            comparisons.append(("reset", env.reset, (reset_key,), row.fresh))
+            comparisons.append(("reset", env.reset, (reset_key,), row.reset))
         comparisons.append((f"step {t}", env.step, (step_key, state, action), row.result))
     for what, function, args, compiled in comparisons:
         eager = host(function(*args))
@@ -235,9 +236,9 @@ def _check_eager(env: Environment, name: str, key: Key, record: Record) -> Check
     return Check("jit = eager = vmap")
 
 
-def _check_starts(env: Environment, name: str, key: Key, record: Record, same_start: bool) -> Check:
+def _check_starts(env: Environment, name: str, key: Key, record: RandomPlay, same_start: bool) -> Check:
     """Other keys give other starts, unless `reset` draws nothing at all."""
-    if _distinct(jax.tree.map(lambda x: x[:, 0], record.fresh)) > 1:
+    if _distinct(jax.tree.map(lambda x: x[:, 0], record.reset)) > 1:
         return Check("resets differ between keys")
     many = host(jax.jit(jax.vmap(lambda env, key: env.reset(key), in_axes=(None, 0)))(env, jax.random.split(key, 256)))
     if _distinct(many) > 1:
@@ -255,10 +256,10 @@ def _check_starts(env: Environment, name: str, key: Key, record: Record, same_st
 def _distinct(first: PyTree) -> int:
     """Return how many different (state, observation) there are, axis [B]; keys in the state do not count."""
     leaves = [leaf for leaf in jax.tree.leaves(first) if leaf.dtype != np.uint32 or leaf.shape[1:] != (2,)]
-    return len({tuple(leaf[lane].tobytes() for leaf in leaves) for lane in range(leaves[0].shape[0])}) if leaves else 1
+    return len({tuple(leaf[i].tobytes() for leaf in leaves) for i in range(leaves[0].shape[0])}) if leaves else 1
 
 
-def _check_time_limit(env: Environment, name: str, play: Any, record: Record) -> Check:
+def _check_time_limit(env: Environment, name: str, play: Any, record: RandomPlay) -> Check:
     """With a shorter limit, no episode is longer."""
     limit = getattr(env, "time_limit", None)
     done = record.result[1].terminated | record.result[1].truncated
@@ -275,7 +276,7 @@ def _check_time_limit(env: Environment, name: str, play: Any, record: Record) ->
     return Check("episodes end by their time limit", f"{int(limit)} steps")
 
 
-def _figures(env: Environment, record: Record) -> dict[str, float | str]:
+def _figures(env: Environment, record: RandomPlay) -> dict[str, float | str]:
     step = record.result[1]
     done = step.terminated | step.truncated
     size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(env.observation_space.struct))

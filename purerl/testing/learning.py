@@ -1,4 +1,4 @@
-"""Whether an algorithm learns the probes, all side by side in one program."""
+"""The learning half of the algorithms' suite: train on all probes side by side in one program."""
 
 import dataclasses
 from functools import partial
@@ -35,13 +35,13 @@ def check_learning(
     example = make_trainer(algorithm, LADDER[0].environment(kind), config)
     recurrent = bool(jax.tree.leaves(jax.eval_shape(lambda: example.algorithm.initial_carry(1))))
     rungs = [rung for rung in LADDER if recurrent or not rung.recurrent]
-    lanes = [rung for rung in rungs for _ in range(num_seeds)]
-    envs = jax.tree.map(lambda *xs: jnp.stack(xs), *[rung.environment(kind) for rung in lanes])
-    discounts = jnp.array([rung.discount for rung in lanes])
-    alone = rungs.index(EXAMPLE) * num_seeds  # the lane of the run that was made alone
-    keys = jnp.stack([key if i == alone else jax.random.fold_in(key, i) for i in range(len(lanes))])
+    members = [rung for rung in rungs for _ in range(num_seeds)]
+    envs = jax.tree.map(lambda *xs: jnp.stack(xs), *[rung.environment(kind) for rung in members])
+    discounts = jnp.array([rung.discount for rung in members])
+    alone = rungs.index(EXAMPLE) * num_seeds  # the member that was also run alone
+    keys = jnp.stack([key if i == alone else jax.random.fold_in(key, i) for i in range(len(members))])
 
-    state = _advance(algorithm, config, discounts, envs, _init_lanes(algorithm, config, discounts, envs, keys), 3)
+    state = _advance(algorithm, config, discounts, envs, _init_members(algorithm, config, discounts, envs, keys), 3)
     checks = []
     if solo is not None and config.discount == EXAMPLE.discount:
         found = difference(host(jax.tree.map(lambda x: x[alone], state.agent)), solo, 1e-2)
@@ -51,8 +51,8 @@ def check_learning(
     state = _advance(algorithm, config, discounts, envs, state, num_updates - 3)
     chosen, visited = host(_walk(algorithm, config, discounts, envs, state.agent))
     for i, rung in enumerate(rungs):
-        mine = slice(i * num_seeds, (i + 1) * num_seeds)
-        checks.append(_judge(rung, chosen[mine], visited[mine], f"{name} with {kind} actions"))
+        members_of_rung = slice(i * num_seeds, (i + 1) * num_seeds)
+        checks.append(_judge(rung, chosen[members_of_rung], visited[members_of_rung], f"{name} with {kind} actions"))
     return checks
 
 
@@ -62,7 +62,7 @@ def _trainer(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Pro
 
 @partial(jax.jit, static_argnums=0)
 @partial(jax.vmap, in_axes=(None, None, 0, 0, 0))
-def _init_lanes(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe, key: Key) -> PyTree:
+def _init_members(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe, key: Key) -> PyTree:
     return _trainer(algorithm, config, discount, env).init(key)
 
 
@@ -85,13 +85,13 @@ def _walk(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe,
     """
     algo = _trainer(algorithm, config, discount, env).algorithm
     state, carry = jnp.arange(STATES, dtype=jnp.int32), algo.initial_carry(STATES)
-    going = jnp.ones(STATES, jnp.bool_)
+    running = jnp.ones(STATES, jnp.bool_)
     rows = []
     for _ in range(WALK):
         action, carry, _ = algo.act(agent, carry, fast(jax.random.key(0)), env.observation[state], False)
         choice = env.choice(action)
-        rows.append((choice, jnp.where(going, state, -1)))
-        going = going & ~env.terminated[state, choice] & ~env.truncated[state, choice]
+        rows.append((choice, jnp.where(running, state, -1)))
+        running = running & ~env.terminated[state, choice] & ~env.truncated[state, choice]
         state = env.next_state[state, choice]
     chosen, visited = zip(*rows, strict=True)
     return jnp.stack(chosen), jnp.stack(visited)

@@ -1,4 +1,4 @@
-"""How fast an environment is."""
+"""Measure the speed of an environment."""
 
 import time
 from collections.abc import Callable
@@ -45,12 +45,12 @@ def _run(env: Environment, batch: int, steps: int, reset: bool) -> Callable[[Key
         # The next action is carried, as one from a network would lie in memory.
         def step(carry: tuple[Any, Any], key: Key):
             state, actions = carry
-            following = sample(key)
+            next_action = sample(key)
             if reset:
                 state, _, timestep = vector.step(key, state, actions)
-                return (state, following), mean_reward(timestep.reward).sum()
+                return (state, next_action), mean_reward(timestep.reward).sum()
             env_state, timestep = jax.vmap(env.step)(jax.random.split(key, batch), state.env_state, actions)
-            return (state._replace(env_state=env_state), following), mean_reward(timestep.reward).sum()
+            return (state._replace(env_state=env_state), next_action), mean_reward(timestep.reward).sum()
 
         return jax.lax.scan(step, (state, sample(key)), jax.random.split(key, steps))
 

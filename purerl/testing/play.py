@@ -6,16 +6,16 @@ import jax
 import jax.numpy as jnp
 
 from purerl.agent_groups import draw, mean_reward
+from purerl.prng import is_key
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
-from purerl.testing.trees import is_key
 from purerl.types import Array, Environment, Key, PyTree
 from purerl.xla.trees import where
 
 
-class Record(NamedTuple):
-    """Steps of random play in lanes, axes [B, T]; an episode starts in the row where `length` is 1."""
+class RandomPlay(NamedTuple):
+    """Steps of random play, axes [B, T]; an episode starts in the row where `length` is 1."""
 
-    fresh: PyTree  # (state, observation) of a reset in this row
+    reset: PyTree  # (state, observation) of a reset in this row
     reset_key: Key
     step_key: Key
     state: PyTree  # acted in
@@ -29,15 +29,15 @@ class Record(NamedTuple):
     episode_return: Array  # f32
 
 
-def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Record:
-    """Play random legal actions, or with `invalid` ones outside the action space; start anew where an episode ends."""
+def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> RandomPlay:
+    """Play random legal actions, or with `invalid` ones outside the action space; reset where an episode ends."""
     space = env.observation_space
 
     def step(carry: tuple, key: Key):
         state, observation, length, total = carry
         key_reset, key_step, key_action, key_sample = jax.random.split(key, 4)
-        fresh = env.reset(key_reset)
-        state, observation = where(length == 0, fresh, (state, observation))
+        reset = env.reset(key_reset)
+        state, observation = where(length == 0, reset, (state, observation))
         action = draw(env.action_space, key_action, observation)
         action_inside = env.action_space.contains(action)
         wrong = _outside(env.action_space, action)
@@ -48,8 +48,8 @@ def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Reco
         inside = {path: inside[path] & inside_first[path] for path in inside}
         sampled = space.contains(space.sample(key_sample))
         length, total = length + 1, total + mean_reward(timestep.reward)
-        row = Record(
-            fresh=fresh,
+        row = RandomPlay(
+            reset=reset,
             reset_key=key_reset,
             step_key=key_step,
             state=state,
@@ -62,8 +62,8 @@ def play_one(env: Environment, key: Key, invalid: Array, num_steps: int) -> Reco
             length=length,
             episode_return=total,
         )
-        done = timestep.terminated | timestep.truncated
-        return (after, timestep.observation, jnp.where(done, 0, length), jnp.where(done, 0.0, total)), row
+        length, total = jnp.where(timestep.done, 0, length), jnp.where(timestep.done, 0.0, total)
+        return (after, timestep.observation, length, total), row
 
     nothing = jax.tree.map(lambda x: _zeros(x, key), jax.eval_shape(env.reset, key))
     _, record = jax.lax.scan(step, (*nothing, jnp.int32(0), jnp.float32(0)), jax.random.split(key, num_steps))

@@ -114,8 +114,8 @@ class Rung(NamedTuple):
         env = jax.tree.map(np.asarray, self.environment())
         action_value = np.zeros((STATES, 2))
         for _ in range(1000):
-            following = action_value.max(axis=1)[env.next_state]
-            action_value = env.reward + self.discount * np.where(env.terminated, 0.0, following)
+            next_value = action_value.max(axis=1)[env.next_state]
+            action_value = env.reward + self.discount * np.where(env.terminated, 0.0, next_value)
         return action_value.argmax(axis=1), np.abs(action_value[:, 1] - action_value[:, 0])
 
 
@@ -172,7 +172,7 @@ LADDER = (
     ),
     Rung(
         name="memory",
-        isolates="what was seen is forgotten, or does not learn through time",
+        isolates="observations are forgotten, or gradients do not flow through time",
         discount=0.9,
         start={0: 0.5, 1: 0.5},
         moves={

@@ -1,4 +1,4 @@
-"""What a conformance suite has found out."""
+"""The report of a conformance suite."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ class Check(NamedTuple):
     """A check that passed."""
 
     name: str
-    detail: str = ""  # what was seen, where that is of interest
+    detail: str = ""
 
 
 class Report(NamedTuple):

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.prng import is_key
 
 
 def paths(tree: Any) -> dict[str, Any]:
@@ -72,11 +73,6 @@ def device(tree: Any, like: Any) -> Any:
         return jnp.asarray(x)
 
     return jax.tree.map(restore, tree, like)
-
-
-def is_key(x: Any) -> bool:
-    """Return whether an array holds random keys."""
-    return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
 def difference(a: Any, b: Any, tolerance: float = 0.0) -> str | None:

@@ -1,4 +1,4 @@
-"""Wrappers of what is done and of what it brings."""
+"""Wrappers of actions and rewards: sticky actions, action repeat, reward scale and clip."""
 
 import dataclasses
 
@@ -10,16 +10,17 @@ from purerl.spaces import Box, Space
 from purerl.types import Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper
 from purerl.wrappers.observations import map_space
+from purerl.xla.trees import where
 
 
 @pytree
 class StickyActions(Wrapper):
-    """With `probability`, takes the previous action instead of the given one; before the first, action 0 counts.
+    """Repeats the previous action with `probability` instead of the given one; before the first, action 0 counts.
 
     Source: Machado et al. (2018), arXiv:1709.06009.
     """
 
-    probability: float = number(default=0.25, doc="of taking the previous action", at_least=0, at_most=1)
+    probability: float = number(default=0.25, doc="of repeating the previous action", at_least=0, at_most=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
         """Start an episode; the previous action is all zeros."""
@@ -30,28 +31,27 @@ class StickyActions(Wrapper):
         """Choose between the given and the previous action, then step."""
         key_sticky, key_step = jax.random.split(key)
         sticky = jax.random.bernoulli(key_sticky, self.probability)
-        action = jax.tree.map(lambda old, new: jnp.where(sticky, old, new), state.own, action)
+        action = where(sticky, state.outer, action)
         inner, step = self.env.step(key_step, state.inner, action)
         return Wrapped(inner, action), step
 
 
 @pytree
 class ActionRepeat(Wrapper):
-    """Takes every action `num_repeats` times, or until the episode ends, and adds up the rewards."""
+    """Repeats every action `num_repeats` times, or until the episode ends, and adds up the rewards."""
 
     num_repeats: int = static(default=4, doc="steps per action", at_least=1)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
-        """Step several times; what is reported, apart from the reward, is the last step that was taken."""
+        """Step several times: the last step, with the sum of the rewards."""
         keys = jax.random.split(key, self.num_repeats)
         first = self.env.step(keys[0], state, action)
 
         def repeat(carry: tuple[PyTree, TimeStep], key: Key) -> tuple[tuple[PyTree, TimeStep], None]:
             state, step = carry
-            ended = step.terminated | step.truncated
             new_state, new_step = self.env.step(key, state, action)
             new_step = new_step._replace(reward=step.reward + new_step.reward)
-            return jax.tree.map(lambda old, new: jnp.where(ended, old, new), carry, (new_state, new_step)), None
+            return where(step.done, carry, (new_state, new_step)), None
 
         return jax.lax.scan(repeat, first, keys[1:])[0]
 

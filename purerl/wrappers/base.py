@@ -1,4 +1,4 @@
-"""What all wrappers share: the environment inside, and its state beside the wrapper's own."""
+"""The base of wrappers: an environment inside another, and the state of both."""
 
 import dataclasses
 from typing import Any, NamedTuple
@@ -11,10 +11,10 @@ from purerl.types import Environment, Key, PyTree, TimeStep
 
 
 class Wrapped(NamedTuple):
-    """The wrapped environment's state, and the wrapper's own."""
+    """The state of a wrapped environment, and that of its wrapper."""
 
     inner: PyTree
-    own: PyTree
+    outer: PyTree
 
 
 @pytree

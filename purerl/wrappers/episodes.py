@@ -1,4 +1,4 @@
-"""Wrappers of whole episodes: their length, their record, their parameters."""
+"""Wrappers of whole episodes: time limits, recordings, parameters drawn for each."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ class TimeLimit(Wrapper):
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
         """Step and count."""
         inner, step = self.env.step(key, state.inner, action)
-        time = state.own + 1
+        time = state.outer + 1
         return Wrapped(inner, time), step.truncate(time >= self.time_limit)
 
 
@@ -36,14 +36,14 @@ class EpisodeRecord(NamedTuple):
     observation: PyTree  # [L + 1, ...], the first one at 0
     action: PyTree  # [L, ...]
     reward: Array  # f32[L]
-    length: Array  # i32[], steps taken; what comes after is zero, and steps beyond L are not kept
+    length: Array  # i32[], steps so far; later entries are zero, and steps beyond L are not recorded
 
 
 @pytree
 class RecordEpisode(Wrapper):
-    """Keeps the first `max_length` steps of the running episode in its state, as `state.own`, an `EpisodeRecord`."""
+    """Records the first `max_length` steps of the running episode in `state.outer`, an `EpisodeRecord`."""
 
-    max_length: int = static(default=1000, doc="steps kept", at_least=1)
+    max_length: int = static(default=1000, doc="steps recorded", at_least=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
         """Start an empty record."""
@@ -60,7 +60,7 @@ class RecordEpisode(Wrapper):
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
         """Step and write it down."""
         inner, step = self.env.step(key, state.inner, action)
-        record, time = state.own, state.own.length
+        record, time = state.outer, state.outer.length
         write = lambda xs, x, at: xs.at[at].set(x, mode="drop")
         record = EpisodeRecord(
             observation=jax.tree.map(lambda xs, x: write(xs, x, time + 1), record.observation, step.observation),
@@ -75,9 +75,9 @@ class RecordEpisode(Wrapper):
 class DomainRandomization(Wrapper):
     """Draws the environment's parameters anew for every episode: domain randomization, or a curriculum.
 
-    `redraw(key, env) -> env` gives the parameters of one episode, such as
+    `redraw(key, env) -> env` returns the parameters of one episode, such as
     `lambda key, env: dataclasses.replace(env, gravity=jax.random.uniform(key, minval=5.0, maxval=15.0))`.
-    Each instance carries those that change in its state, as `state.own`, by name.
+    Each instance carries those that change in its state, as `state.outer`, by name.
 
     Source: Tobin et al. (2017), arXiv:1703.06907.
     """
@@ -100,8 +100,8 @@ class DomainRandomization(Wrapper):
 
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
         """Step under this episode's parameters."""
-        inner, step = self._with(state.own).step(key, state.inner, action)
-        return Wrapped(inner, state.own), step
+        inner, step = self._with(state.outer).step(key, state.inner, action)
+        return Wrapped(inner, state.outer), step
 
     def _with(self, parameters: Mapping[str, Array]) -> Any:
         leaves = [parameters.get(name, leaf) for name, leaf in _named_leaves(self.env)]

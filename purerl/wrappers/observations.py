@@ -1,4 +1,4 @@
-"""Wrappers of what is observed."""
+"""Wrappers of observations: frame stack, flatten, previous action and reward, masks, casts."""
 
 import dataclasses
 import math
@@ -42,7 +42,7 @@ class FrameStack(Wrapper):
             x = jnp.atleast_1d(x)
             return jnp.concatenate([stack[..., x.shape[-1] :], x], axis=-1)
 
-        stack = jax.tree.map(shift, state.own, newest)
+        stack = jax.tree.map(shift, state.outer, newest)
         return Wrapped(inner, stack), step._replace(observation=_together(stack, mask))
 
     @property

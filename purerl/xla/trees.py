@@ -20,7 +20,7 @@ def where(condition: Array | np.ndarray, on_true: PyTree, on_false: PyTree, axis
     """
 
     def choose(x: Array, y: Array) -> Array:
-        shape = (*[1] * axis, *condition.shape, *[1] * (y.ndim - axis - condition.ndim))
+        shape = (*[1] * axis, *condition.shape, *[1] * (jnp.ndim(y) - axis - condition.ndim))
         return jnp.where(condition.reshape(shape), x, y)
 
     return jax.tree.map(choose, on_true, on_false)

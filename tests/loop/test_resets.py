@@ -181,7 +181,7 @@ def test_redraw_gives_each_episode_its_own_parameters():
     redraw = lambda key, env: dataclasses.replace(env, bonus=jax.random.uniform(key))
     vector = vectorize(Episodes(), NUM_ENVS, "prefetch", redraw=redraw)
     first, _, (_, timestep, episode) = jax.device_get(jax.jit(lambda key: play(vector, key))(fast(jax.random.key(5))))
-    assert set(first[0].env_state.own) == {"bonus"}, "only what changes is carried"
+    assert set(first[0].env_state.outer) == {"bonus"}, "only what changes is carried"
     drawn = {}
     for i in range(NUM_ENVS):
         running = 0
@@ -198,7 +198,7 @@ def test_redrawn_physics_are_those_of_an_environment_made_so():
     redraw = lambda key, env: dataclasses.replace(env, gravity=jax.random.uniform(key, minval=5.0, maxval=15.0))
     vector = vectorize(CartPole(), 3, redraw=redraw)
     start, _ = jax.jit(vector.reset)(fast(jax.random.key(0)))
-    gravity = start.env_state.own["gravity"]
+    gravity = start.env_state.outer["gravity"]
     assert len(np.unique(gravity)) == 3
     action = jnp.ones(3, jnp.int32)
     _, _, timestep = jax.jit(vector.step)(fast(jax.random.key(1)), start, action)

@@ -20,7 +20,15 @@ def played():
     reward = rng.integers(-3, 4, (T, B)).astype(np.float32)
     observation, following = {"step": step}, {"step": step + 0.5}
     rollout = Rollout(
-        observation, step[..., None], reward, terminated, truncated, following, {"raw_action": step}, (), None
+        observation=observation,
+        action=step[..., None],
+        reward=reward,
+        terminated=terminated,
+        truncated=truncated,
+        next_observation=following,
+        extras={"raw_action": step},
+        carry=(),
+        mask=None,
     )
     return rollout, turn[:-1], turn[1:]
 

@@ -18,7 +18,7 @@ def test_time_limit_truncates_but_not_what_terminates():
 
 def test_record_keeps_the_episode():
     state, _, timestep = play(RecordEpisode(Counter(), max_length=5), ACTIONS)
-    record = state.own
+    record = state.outer
     np.testing.assert_array_equal(record.observation[:, 0], [0, 1, 2, 3, 4, 5])
     np.testing.assert_array_equal(record.action, ACTIONS[:5])
     np.testing.assert_array_equal(record.reward, timestep.reward[:5])
