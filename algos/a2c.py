@@ -5,15 +5,17 @@ Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form; RMSProp a
 """
 
 import jax
+import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
-from purerl.algo_parts.optimizers import descend, gradient_plan, rmsprop
+from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
+from purerl.algo_parts.optimizers import apply_gradients, gradient_plan, rmsprop
 from purerl.fields import validate
+from purerl.functional import masked
 from purerl.functional.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import actor_critic
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-from purerl.xla.accumulation import mean_gradient
+from purerl.xla.accumulation import rollout_gradient
 
 
 @pytree
@@ -32,7 +34,7 @@ def a2c(
     """Return A2C for an environment with discrete, multi-discrete, continuous or dict actions.
 
     The loss is the mean over the rollout of -log pi(a|s) A + value_coefficient (V(s) - R)^2 / 2 - entropy bonus,
-    or of the `loss` per sample that is given.
+    or of the `loss` per sample if one is given.
 
     Raises:
       InputError: if a setting is out of range or the action space has no distribution.
@@ -40,30 +42,35 @@ def a2c(
     validate(config, "a2c")
     plan = gradient_plan(config, 1)
     optimizer = rmsprop(plan.learning_rate, plan.max_grad_norm)
-    net, init, act, prepare = policy_agency(spec, config, optimizer, network)
-
+    net, init, act = policy_functions(spec, config, optimizer, network)
     weights = {"value_coefficient": config.value_coefficient, "entropy_coefficient": config.entropy_coefficient}
-    loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
-
-    def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple[Array, Array]]]:
-        policy, value, after = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
-        next_value = net.value(params, after, rollout.next_observation)
-        fixed, next_value = jax.lax.stop_gradient((value, next_value))
-        advantage = gae(
-            rollout.reward, fixed, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
-        )
-        log_prob = policy.log_prob(rollout.extras["raw_action"])
-        of_policy = (log_prob - rollout.extras["log_prob"], log_prob, value, policy.entropy())
-        samples = Samples(*(x.reshape(-1) for x in (*of_policy, advantage, fixed, fixed + advantage)))
-        mask = None if rollout.mask is None else rollout.mask.reshape(-1)
-        total, metrics = mean_loss(loss, samples, {"config": config}, mask)
-        return total, (metrics, (fixed, fixed + advantage))
+    sample_loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = prepare(agent, rollout)
-        gradient, metrics, (value, target) = mean_gradient(total_loss, agent.params, rollout)
-        metrics = metrics | {"explained_variance": explained_variance(value, target, rollout.mask)}
-        params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
+        agent, rollout = normalize_rollout(agent, rollout, config)
+        gradient, metrics, (value, target) = rollout_gradient(total_loss, agent.params, rollout)
+        metrics = metrics | {"explained_variance": masked.explained_variance(value, target, rollout.mask)}
+        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
         return agent._replace(params=params, opt_state=opt_state), metrics
 
-    return Algorithm(init, net.initial_carry, act, update)
+    def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple[Array, Array]]]:
+        policy, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
+        old_value, next_value = jax.lax.stop_gradient((value, net.value(params, carry, rollout.next_observation)))
+        advantage = gae(
+            rollout.reward, old_value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
+        )
+        log_prob, target = policy.log_prob(rollout.extras["raw_action"]), old_value + advantage
+        samples = Samples(
+            log_ratio=log_prob - rollout.extras["log_prob"],
+            log_prob=log_prob,
+            value=value,
+            entropy=policy.entropy(),
+            advantage=advantage,
+            old_value=old_value,
+            target=target,
+        )
+        samples, mask = jax.tree.map(jnp.ravel, (samples, rollout.mask))
+        total, metrics = mean_loss(sample_loss, samples, {"config": config}, mask)
+        return total, (metrics, (old_value, target))
+
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)

@@ -5,17 +5,20 @@ back onto the atoms.
 Source: Bellemare, Dabney and Munos (2017), arXiv:1707.06887. A time limit does not end the task.
 """
 
-from purerl.algo_parts.distributional import CategoricalConfig, atoms, categorical_loss, check_atoms, expectation
 from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import network_for, q_agent
+from purerl.algo_parts.q_learning import QConfig, atoms, categorical_agent, network_for
 from purerl.networks.q_networks import QNetwork
 from purerl.replay.uniform import Replay
-from purerl.types import Algorithm, EnvironmentSpec, pytree
+from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
 
 
 @pytree
-class C51Config(CategoricalConfig):
+class C51Config(QConfig):
     """Settings of C51."""
+
+    num_atoms: int = static(default=51, doc="atoms of the distribution of returns", at_least=2)
+    v_min: float = number(default=-100.0, doc="the lowest atom")
+    v_max: float = number(default=100.0, doc="the highest atom")
 
 
 def c51(
@@ -34,14 +37,12 @@ def c51(
       spec: the environment's spaces.
       config: the settings.
       network: logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
-      replay: what was experienced; as the config says if none is given.
+      replay: of transitions; as the config says if none is given.
       exploration: epsilon-greedy as the config says if none is given.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
     """
     logits = network_for(spec, config, "c51", network, config.num_atoms)
-    check_atoms(config, "c51")
-    support = atoms(config)
-    loss = categorical_loss(logits, config)
-    return q_agent(spec, config, logits, lambda outputs: expectation(outputs, support), loss, replay, exploration)
+    support = atoms("c51", config.num_atoms, config.v_min, config.v_max)
+    return categorical_agent(spec, config, logits, support, replay, exploration)

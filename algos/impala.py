@@ -8,9 +8,9 @@ Source: Espeholt et al. (2018), arXiv:1802.01561.
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
-from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
-from purerl.algo_parts.optimizers import descend, gradient_plan, rmsprop
+from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
+from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
+from purerl.algo_parts.optimizers import gradient_plan, rmsprop
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.vtrace import vtrace
@@ -49,17 +49,26 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
     check_minibatches(config, True, "impala")
     plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
     optimizer = rmsprop(plan.learning_rate, plan.max_grad_norm)
-    net, init, act, prepare = policy_agency(spec, config, optimizer, network)
+    net, init, act = policy_functions(spec, config, optimizer, network)
 
-    def loss(params: PyTree, rollout: Rollout) -> tuple[Array, Metrics]:
-        policy, value, after = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        agent, rollout = normalize_rollout(agent, rollout, config)
+        batch, carry = rollout._replace(carry=()), rollout.carry
+        params, opt_state, metrics = minibatch_epochs(
+            loss, optimizer, agent.params, agent.opt_state, batch, carry, key, config, sequences=True
+        )
+        return agent._replace(params=params, opt_state=opt_state), metrics
+
+    def loss(params: PyTree, rollout: Rollout, carry: PyTree) -> tuple[Array, Metrics]:
+        policy, value, after = net.unroll(params, carry, rollout.observation, rollout.done)
         next_value = net.value(params, after, rollout.next_observation)
         log_prob = policy.log_prob(rollout.extras["raw_action"])
-        log_ratio, fixed, next_value = jax.lax.stop_gradient((log_prob - rollout.extras["log_prob"], value, next_value))
+        log_ratio = jax.lax.stop_gradient(log_prob - rollout.extras["log_prob"])
+        sg_value, next_value = jax.lax.stop_gradient((value, next_value))
         target, advantage = vtrace(
             log_ratio,
             rollout.reward,
-            fixed,
+            sg_value,
             next_value,
             rollout.terminated,
             rollout.done,
@@ -68,29 +77,16 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
             config.rho_clip,
             config.c_clip,
         )
-        policy_term = -masked.mean(log_prob * advantage, rollout.mask)
-        value_term = 0.5 * masked.mean((value - target) ** 2, rollout.mask)
+        policy_loss = -masked.mean(log_prob * advantage, rollout.mask)
+        value_loss = 0.5 * masked.mean((value - target) ** 2, rollout.mask)
         entropy = masked.mean(policy.entropy(), rollout.mask)
         metrics = {
-            "policy_loss": policy_term,
-            "value_loss": value_term,
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
             "entropy": entropy,
             "mean_rho": masked.mean(jnp.minimum(jnp.exp(log_ratio), config.rho_clip), rollout.mask),
-            "explained_variance": explained_variance(fixed, target, rollout.mask),
+            "explained_variance": masked.explained_variance(sg_value, target, rollout.mask),
         }
-        return policy_term + config.value_coefficient * value_term - config.entropy_coefficient * entropy, metrics
+        return policy_loss + config.value_coefficient * value_loss - config.entropy_coefficient * entropy, metrics
 
-    def gradient_step(loop_carry: tuple[PyTree, PyTree], rollout: Rollout, carry: PyTree):
-        params, opt_state = loop_carry
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, rollout._replace(carry=carry))
-        return descend(optimizer, gradient, opt_state, params), metrics
-
-    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = prepare(agent, rollout)
-        loop_carry, steps = (agent.params, agent.opt_state), rollout._replace(carry=())
-        (params, opt_state), metrics = rollout_minibatches(
-            gradient_step, loop_carry, steps, rollout.carry, key, config, sequences=True
-        )
-        return agent._replace(params=params, opt_state=opt_state), metrics
-
-    return Algorithm(init, net.initial_carry, act, update)
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)

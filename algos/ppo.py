@@ -10,29 +10,65 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
-from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, explained_variance, policy_agency
-from purerl.algo_parts.optimizers import OptimizerFactory, adam, descend, gradient_plan
+from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
+from purerl.algo_parts.on_policy import (
+    NetworkFactory,
+    PolicyAgent,
+    PolicyConfig,
+    new_agent,
+    normalize_observation,
+    normalize_rollout,
+)
+from purerl.algo_parts.optimizers import OptimizerFactory, adam_by_plan, gradient_plan
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
+from purerl.functional.distributions import action_head
 from purerl.functional.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import actor_critic
+from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, RNNS, TORSOS
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-from purerl.xla.accumulation import minibatch_gradient
 
 
 @pytree
 class PPOConfig(PolicyConfig):
-    """Settings of PPO."""
+    """Settings of PPO: all of them, those that it shares with other algorithms included."""
 
+    num_envs: int = static(default=4, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=128, doc="steps of each environment per update", at_least=1)
+    total_timesteps: int = number(
+        default=500_000, doc="environment steps of the whole run; the horizon of every schedule", above=0
+    )
+    discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
+    gae_lambda: float = number(default=0.95, doc="mixing of generalized advantage estimation", at_least=0, at_most=1)
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
     clip_epsilon: float = number(default=0.2, doc="how far the probability ratio may move", above=0)
     value_clip: float | None = number(default=0.2, doc="how far a value may move per update; none: unclipped", above=0)
     normalize_advantage: bool = static(default=True, doc="standardize advantages in each minibatch")
     target_kl: float | None = number(default=None, doc="KL divergence that stops an update's remaining steps", above=0)
+    value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
+    entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
+    learning_rate: float = number(default=2.5e-4, doc="the optimizer's step size", above=0)
+    anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
+    max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
+    network: str = static(default="auto", doc="torso", choices=TORSOS)
+    hidden_sizes: tuple[int, ...] = static(default=(64, 64), doc="units of the hidden layers", at_least=1)
+    activation: str = static(default="tanh", doc="hidden layers' activation", choices=tuple(ACTIVATIONS))
+    layer_norm: bool = static(default=False, doc="normalize each hidden layer")
+    share_body: bool = static(
+        default=False, doc="policy and value function share all below their heads, as is usual for images"
+    )
+    rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
+    rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
+    initializer: str = static(
+        default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)
+    )
+    precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
+    squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
 
     @property
     def samples_per_gradient(self) -> int:
@@ -53,10 +89,11 @@ class Batch(NamedTuple):
     """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
-    raw_action: PyTree  # what the policy drew, before clipping or squashing
+    raw_action: PyTree  # the policy's draw, before clipping or squashing
     log_prob: Array  # f32, under the policy that acted
-    value: Array  # f32
+    value: Array  # f32, V(s) before the update
     advantage: Array  # f32
+    target: Array  # f32, the return that V(s) should be
     done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
 
@@ -67,19 +104,21 @@ def ppo(
     *,
     objective: Objective | None = None,
     loss: Loss | None = None,
-    optimizer: OptimizerFactory | None = None,
+    optimizer: OptimizerFactory = adam_by_plan,
     network: NetworkFactory = actor_critic,
 ) -> Algorithm:
     """Return PPO for an environment with discrete, multi-discrete, continuous or dict actions.
 
+        loss = -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A) + c_v max((V - R)^2, (clip(V) - R)^2) / 2 - c_e H
+
+    with r = pi(a|s) / pi_old(a|s) the ratio, A the advantage, R the target of the value and H the policy's entropy.
     With `config.rnn` the policy is recurrent: its minibatches are whole sequences, one per environment.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
-      objective: the policy loss per sample; `Clip(epsilon=config.clip_epsilon)` if none is given.
-      loss: the whole loss per sample, in place of `ActorCriticLoss` with that objective and the config's weights. Of
-        a large minibatch it is given some samples at a time.
+      objective: the policy loss per sample, in place of the clipped one.
+      loss: the whole loss per sample, in place of the above. Of a large minibatch it is given some samples at a time.
       optimizer: `GradientPlan` -> optax transformation; Adam behind a clip of the norm if none is given.
       network: (observation space, action head, config) -> the policy and the value function.
 
@@ -87,75 +126,91 @@ def ppo(
       InputError: if the settings contradict one another or the action space has no distribution.
     """
     validate(config, "ppo")
-    recurrent = config.rnn != "none"
+    recurrent, target_kl = config.rnn != "none", config.target_kl
     check_minibatches(config, recurrent, "ppo")
     if objective is not None and loss is not None:
         raise InputError("ppo: objective and loss are both given; the loss already holds the policy's part")
-    if loss is None:
-        policy_loss = objective if objective is not None else Clip(epsilon=config.clip_epsilon)
-        loss = ActorCriticLoss(
-            objective=policy_loss,
+    sample_loss = loss
+    if sample_loss is None:
+        sample_loss = ActorCriticLoss(
+            objective=Clip(epsilon=config.clip_epsilon) if objective is None else objective,
             value_coefficient=config.value_coefficient,
             entropy_coefficient=config.entropy_coefficient,
             value_clip=config.value_clip,
         )
-    plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
-    descent = adam(plan.learning_rate, plan.max_grad_norm) if optimizer is None else optimizer(plan)
-    net, init, act, prepare = policy_agency(spec, config, descent, network)
+    head = action_head(spec.action_space, config.squash_actions)
+    net = network(spec.observation_space, head, config)
+    descent = optimizer(gradient_plan(config, config.num_epochs * config.num_minibatches))
 
-    def standardized(batch: Batch) -> Array:
-        if not config.normalize_advantage:
-            return batch.advantage
-        mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
-        return (batch.advantage - mean) / (std + 1e-8)
+    def init(key: Key) -> PolicyAgent:
+        params = net.init(key)
+        return new_agent(params, descent.init(params), spec, config)
 
-    def total_loss(params: PyTree, chosen: tuple[Batch, Array, PyTree]) -> tuple[Array, Metrics]:
-        batch, advantage, carry = chosen
-        policy, value, _ = net.unroll(params, carry, batch.observation, batch.done)
-        log_prob = policy.log_prob(batch.raw_action)
-        of_policy = (log_prob - batch.log_prob, log_prob, value, policy.entropy())
-        fixed = (advantage, batch.value, batch.advantage + batch.value)
-        samples = Samples(*(x.reshape(-1) for x in (*of_policy, *fixed)))
-        mask = None if batch.mask is None else batch.mask.reshape(-1)
-        total, metrics = mean_loss(loss, samples, {"config": config}, mask)
-        ratio = jnp.exp(samples.log_ratio)
-        beyond = (jnp.abs(ratio - 1.0) > config.clip_epsilon).astype(jnp.float32)
-        told = {"approx_kl": ratio - 1.0 - samples.log_ratio, "clip_fraction": beyond}
-        return total, metrics | masked.means(told, mask)
+    def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        policy, carry = net.policy(agent.params, carry, normalize_observation(agent, observation))
+        if not explore:
+            return head.to_action(policy.mode()), carry, ()
+        raw_action = policy.sample(seed=key)
+        extras = {"raw_action": raw_action, "log_prob": policy.log_prob(raw_action)}
+        return head.to_action(raw_action), carry, extras
 
-    def samples_of(params: PyTree, rollout: Rollout) -> Batch:
-        _, value, after = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
-        next_value = net.value(params, after, rollout.next_observation)
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        agent, rollout = normalize_rollout(agent, rollout, config)
+        batch = with_advantages(agent.params, rollout)
+        params, opt_state, metrics = minibatch_epochs(
+            total_loss,
+            descent,
+            agent.params,
+            agent.opt_state,
+            batch,
+            rollout.carry,
+            key,
+            config,
+            sequences=recurrent,
+            prepare=standardize_advantage if config.normalize_advantage else lambda batch: batch,
+            accept=None if target_kl is None else lambda metrics: metrics["approx_kl"] <= target_kl,
+        )
+        metrics["explained_variance"] = masked.explained_variance(batch.value, batch.target, batch.mask)
+        return agent._replace(params=params, opt_state=opt_state), metrics
+
+    def with_advantages(params: PyTree, rollout: Rollout) -> Batch:
+        _, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
+        next_value = net.value(params, carry, rollout.next_observation)  # of the true successor
         advantage = gae(
             rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
         )
-        drawn = rollout.extras
         return Batch(
-            rollout.observation, drawn["raw_action"], drawn["log_prob"], value, advantage, rollout.done, rollout.mask
+            observation=rollout.observation,
+            raw_action=rollout.extras["raw_action"],
+            log_prob=rollout.extras["log_prob"],
+            value=value,
+            advantage=advantage,
+            target=advantage + value,
+            done=rollout.done,
+            mask=rollout.mask,
         )
 
-    def gradient_step(loop_carry: tuple[PyTree, PyTree, Array], batch: Batch, carry: PyTree):
-        params, opt_state, going = loop_carry
-        chosen = (batch, standardized(batch), carry)
-        if recurrent:
-            gradient, metrics = jax.grad(total_loss, has_aux=True)(params, chosen)
-        else:
-            gradient, metrics = minibatch_gradient(total_loss, params, chosen, batch.mask)
-        new_params, new_opt_state = descend(descent, gradient, opt_state, params)
-        if config.target_kl is None:
-            return (new_params, new_opt_state, going), metrics
-        going = going & (metrics["approx_kl"] <= config.target_kl)
-        keep = lambda new, old: jax.tree.map(lambda x, y: jnp.where(going, x, y), new, old)
-        return (keep(new_params, params), keep(new_opt_state, opt_state), going), metrics
+    def standardize_advantage(batch: Batch) -> Batch:
+        mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
+        return batch._replace(advantage=(batch.advantage - mean) / (std + 1e-8))
 
-    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = prepare(agent, rollout)
-        batch = samples_of(agent.params, rollout)
-        loop_carry = (agent.params, agent.opt_state, jnp.array(True))
-        (params, opt_state, _), metrics = rollout_minibatches(
-            gradient_step, loop_carry, batch, rollout.carry, key, config, recurrent
+    def total_loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
+        policy, value, _ = net.unroll(params, carry, batch.observation, batch.done)
+        log_prob = policy.log_prob(batch.raw_action)
+        samples = Samples(
+            log_ratio=log_prob - batch.log_prob,
+            log_prob=log_prob,
+            value=value,
+            entropy=policy.entropy(),
+            advantage=batch.advantage,
+            old_value=batch.value,
+            target=batch.target,
         )
-        metrics["explained_variance"] = explained_variance(batch.value, batch.value + batch.advantage, batch.mask)
-        return agent._replace(params=params, opt_state=opt_state), metrics
+        samples, mask = jax.tree.map(jnp.ravel, (samples, batch.mask))
+        mean, metrics = mean_loss(sample_loss, samples, {"config": config}, mask)
+        ratio = jnp.exp(samples.log_ratio)
+        clipped = jnp.abs(ratio - 1.0) > config.clip_epsilon
+        diagnostics = {"approx_kl": ratio - 1.0 - samples.log_ratio, "clip_fraction": clipped.astype(jnp.float32)}
+        return mean, metrics | masked.means(diagnostics, mask)
 
-    return Algorithm(init, net.initial_carry, act, update)
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)

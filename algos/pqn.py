@@ -11,17 +11,18 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import EpsilonGreedy, Exploration, greedy
-from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
-from purerl.algo_parts.optimizers import descend, gradient_plan, radam
-from purerl.errors import InputError
+from purerl.algo_parts.exploration import Exploration, epsilon_greedy, greedy
+from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
+from purerl.algo_parts.optimizers import gradient_plan, radam
+from purerl.algo_parts.q_learning import num_actions
 from purerl.fields import validate
 from purerl.functional import masked
+from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.q_targets import at_action
 from purerl.functional.returns import lambda_returns
-from purerl.networks.encoder import NetworkConfig, body
-from purerl.networks.torsos import apply, dense, mask_illegal, split_mask
+from purerl.networks.encoder import NetworkConfig, recurrent_encoder
+from purerl.networks.torsos import ACTIVATIONS, RNNS, apply, dense
 from purerl.networks.torsos import init as init_module
-from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
@@ -32,10 +33,10 @@ class PQNConfig(NetworkConfig):
     num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=64, doc="steps of each environment per update", at_least=1)
     hidden_sizes: tuple[int, ...] = static(default=(128, 128), doc="units of the hidden layers", at_least=1)
-    activation: str = static(
-        default="relu", doc="of the hidden layers", choices=("tanh", "relu", "elu", "gelu", "silu")
-    )
+    activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=True, doc="normalize each hidden layer")
+    rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
+    rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
     learning_rate: float = number(default=2.5e-4, doc="rectified Adam's step size", above=0)
     anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
@@ -55,14 +56,14 @@ class PQNConfig(NetworkConfig):
 
 
 class PQNAgent(NamedTuple):
-    """All that a PQN agent knows."""
+    """The state of a PQN agent."""
 
     params: PyTree
     opt_state: PyTree
-    num_steps: Array  # i32[], environment steps seen
+    num_steps: Array  # i32[], environment steps so far
 
 
-class Batch(NamedTuple):
+class QBatch(NamedTuple):
     """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
@@ -73,7 +74,7 @@ class Batch(NamedTuple):
 
 
 def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | None = None) -> Algorithm:
-    r"""Return PQN; with `config.rnn` its Q function has a memory and minibatches are whole sequences.
+    r"""Return PQN; with `config.rnn` its Q function is recurrent and minibatches are whole sequences.
 
         loss = (Q(s_t, a_t) - G_t)^2 / 2,  G the Q(lambda) return
 
@@ -86,29 +87,41 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
       InputError: if the settings contradict one another or the actions are not discrete.
     """
     validate(config, "pqn")
-    if not isinstance(spec.action_space, Discrete):
-        raise InputError(f"pqn: needs discrete actions, one of n; this environment's are {spec.action_space}")
-    recurrent = config.rnn != "none"
+    recurrent, size = config.rnn != "none", num_actions(spec, "pqn")
     check_minibatches(config, recurrent, "pqn")
-    base, head = body(spec.observation_space, config), dense(spec.action_space.n, 1.0, initializer=config.initializer)
+    base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size)
+    head = dense(size, 1.0, initializer=config.initializer)
     plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
     optimizer = radam(plan.learning_rate, plan.max_grad_norm)
-    fall = config.exploration_fraction * config.total_timesteps
-    explore_by = exploration or EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=fall)
+    explore_by = exploration or epsilon_greedy(config)
 
     def init(key: Key) -> PQNAgent:
         key_body, key_head = jax.random.split(key)
         params = {"body": base.init(key_body), "head": init_module(head, key_head, jnp.zeros(base.size))}
-        return PQNAgent(params, optimizer.init(params), jnp.int32(0))
+        return PQNAgent(params=params, opt_state=optimizer.init(params), num_steps=jnp.int32(0))
 
     def q_values(params: PyTree, features: Array, observation: PyTree) -> Array:
-        return mask_illegal(apply(head, params["head"], features), split_mask(observation)[1])
+        return mask_illegal(apply(head, params["head"], features), action_mask(observation))
 
     def act(agent: PQNAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         features, carry = base.step(agent.params["body"], carry, observation)
         q = q_values(agent.params, features, observation)
         choose = explore_by if explore else greedy
-        return choose(key, q, split_mask(observation)[1], agent.num_steps), carry, ()
+        return choose(key, q, action_mask(observation), agent.num_steps), carry, ()
+
+    def update(agent: PQNAgent, key: Key, rollout: Rollout) -> tuple[PQNAgent, Metrics]:
+        batch = QBatch(
+            observation=rollout.observation,
+            action=rollout.action,
+            target=targets(agent.params, rollout),
+            done=rollout.done,
+            mask=rollout.mask,
+        )
+        params, opt_state, metrics = minibatch_epochs(
+            loss, optimizer, agent.params, agent.opt_state, batch, rollout.carry, key, config, sequences=recurrent
+        )
+        num_steps = agent.num_steps + config.steps_per_update
+        return PQNAgent(params=params, opt_state=opt_state, num_steps=num_steps), metrics
 
     def targets(params: PyTree, rollout: Rollout) -> Array:
         _, after = base.unroll(params["body"], rollout.carry, rollout.observation, rollout.done)
@@ -118,25 +131,10 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
             rollout.reward, next_value, rollout.terminated, rollout.done, config.discount, config.q_lambda
         )
 
-    def loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
+    def loss(params: PyTree, batch: QBatch, carry: PyTree) -> tuple[Array, Metrics]:
         features, _ = base.unroll(params["body"], carry, batch.observation, batch.done)
-        q = q_values(params, features, batch.observation)
-        taken = jnp.sum(q * jax.nn.one_hot(batch.action, q.shape[-1]), axis=-1)
-        mean = 0.5 * masked.mean((taken - batch.target) ** 2, batch.mask)
-        return mean, {"loss": mean, "q_value": masked.mean(taken, batch.mask)}
+        q = at_action(q_values(params, features, batch.observation), batch.action)
+        mean = 0.5 * masked.mean((q - batch.target) ** 2, batch.mask)
+        return mean, {"loss": mean, "q_value": masked.mean(q, batch.mask)}
 
-    def gradient_step(loop_carry: tuple[PyTree, PyTree], batch: Batch, carry: PyTree):
-        params, opt_state = loop_carry
-        gradient, metrics = jax.grad(loss, has_aux=True)(params, batch, carry)
-        return descend(optimizer, gradient, opt_state, params), metrics
-
-    def update(agent: PQNAgent, key: Key, rollout: Rollout) -> tuple[PQNAgent, Metrics]:
-        target = targets(agent.params, rollout)
-        batch = Batch(rollout.observation, rollout.action, target, rollout.done, rollout.mask)
-        loop_carry = (agent.params, agent.opt_state)
-        (params, opt_state), metrics = rollout_minibatches(
-            gradient_step, loop_carry, batch, rollout.carry, key, config, recurrent
-        )
-        return PQNAgent(params, opt_state, agent.num_steps + config.steps_per_update), metrics
-
-    return Algorithm(init, base.initial_carry, act, update)
+    return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update)

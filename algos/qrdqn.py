@@ -6,9 +6,9 @@ Source: Dabney et al. (2018), arXiv:1710.10044. A time limit does not end the ta
 
 import jax.numpy as jnp
 
-from purerl.algo_parts.distributional import quantile_huber
 from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import QConfig, network_for, outputs, q_agent
+from purerl.algo_parts.q_learning import QConfig, network_for, q_agent, value_pair
+from purerl.functional.distributional import quantile_huber
 from purerl.networks.q_networks import QNetwork
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
@@ -40,7 +40,7 @@ def qrdqn(
       spec: the environment's spaces.
       config: the settings.
       network: quantiles f32[..., num_actions, num_quantiles]; one that fits the observations if none is given.
-      replay: what was experienced; as the config says if none is given.
+      replay: of transitions; as the config says if none is given.
       exploration: epsilon-greedy as the config says if none is given.
 
     Raises:
@@ -50,7 +50,7 @@ def qrdqn(
     q_values = lambda quantiles: jnp.mean(quantiles, axis=-1)
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array, Metrics]:
-        quantiles, following = outputs(q, config, q_values, params, target_params, batch, key)
+        quantiles, following = value_pair(q, config, q_values, params, target_params, batch, key)
         targets = batch.reward[:, None] + batch.discount[:, None] * following
         error = jnp.abs(jnp.mean(targets, axis=-1) - q_values(quantiles))
         metrics = {"q_value": jnp.mean(quantiles), "td_error": jnp.mean(error)}

@@ -1,7 +1,7 @@
 """R2D2: recurrent Q-learning from replayed sequences. `purerl train r2d2 TMaze`.
 
-Every environment explores at a rate of its own. Rollouts are kept with the recurrent state they began with; drawn
-sequences first run without learning to renew that memory, then learn n-step double Q targets on rescaled values.
+Every environment explores at a different rate. Rollouts are stored with the recurrent state they began with; drawn
+sequences first run without learning to renew that state, then learn n-step double Q targets on rescaled values.
 Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning". Previous actions
 and rewards are seen by the network where the environment's observation holds them.
 """
@@ -12,17 +12,25 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import EpsilonGreedy
-from purerl.algo_parts.off_policy import OffPolicyAgent, OffPolicyConfig, begin_agent, learner, move_towards, step_size
-from purerl.algo_parts.optimizers import adam, descend
+from purerl.algo_parts.off_policy import (
+    OffPolicyAgent,
+    OffPolicyConfig,
+    learn_from_replay,
+    new_agent,
+    periodic_update,
+    step_size,
+)
+from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.q_learning import num_actions
 from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.functional.q_targets import Bootstrap, bootstraps, chosen, first_ending, rescale, unscale
-from purerl.networks.encoder import body
+from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.q_targets import Bootstrap, at_action, bootstraps, first_ending, rescale, unscale
+from purerl.networks.encoder import recurrent_encoder
 from purerl.networks.q_networks import QHead
-from purerl.networks.torsos import RNNS, apply, init, mask_illegal, split_mask
+from purerl.networks.torsos import RNNS, apply, init
 from purerl.replay.sequences import Sequences, SequenceSizes, sequences
 from purerl.replay.uniform import Replay
-from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
@@ -31,14 +39,15 @@ class R2D2Config(OffPolicyConfig):
     """Settings of R2D2. Steps trained on per step collected: `replay_ratio`."""
 
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
-    rollout_length: int = static(default=40, doc="steps between two stored recurrent memories", at_least=1)
+    rollout_length: int = static(default=40, doc="steps between two stored recurrent states", at_least=1)
     rnn: str = static(default="lstm", doc="recurrent state", choices=tuple(RNNS))
+    rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
     learning_starts: int = static(default=20_000, doc="environment steps before the first gradient step", at_least=1)
     learning_rate: float = number(default=1e-4, doc="Adam's step size", above=0)
     adam_epsilon: float = static(default=1e-3, doc="added to the root of Adam's second moment", at_least=0)
     max_grad_norm: float = number(default=80.0, doc="global norm that gradients are clipped to", above=0)
     batch_size: int = static(default=32, doc="sequences per gradient step", at_least=1)
-    burn_in: int = static(default=40, doc="steps that renew the memory, before those trained on", at_least=0)
+    burn_in: int = static(default=40, doc="steps that renew the recurrent state, before those trained on", at_least=0)
     sequence_length: int = static(default=80, doc="steps of a sequence that are trained on", at_least=1)
     replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
     n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
@@ -60,8 +69,8 @@ class R2D2Config(OffPolicyConfig):
         return self.batch_size * self.sequence_length
 
 
-class Network(NamedTuple):
-    """A recurrent Q function. Time is the first axis of what `unroll` takes."""
+class RecurrentQNetwork(NamedTuple):
+    """A recurrent Q function, as pure functions."""
 
     init: Any  # key -> params
     initial_carry: Any  # num_envs -> carry [B, ...]
@@ -69,10 +78,10 @@ class Network(NamedTuple):
     unroll: Any  # (params, carry[B], observation[T, B], done[T, B]) -> (q f32[T, B, n], carry[B] after all)
 
 
-def network(spec: EnvironmentSpec, config: R2D2Config, num_actions: int) -> Network:
-    """Return torso, recurrent core and dueling head."""
-    base = body(spec.observation_space, config)
-    head = QHead(num_actions, hidden_size=config.rnn_size, dueling=True, initializer=config.initializer)
+def recurrent_q_network(spec: EnvironmentSpec, config: R2D2Config, size: int) -> RecurrentQNetwork:
+    """Return the Q function: a torso, a recurrent layer and a dueling head."""
+    base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size)
+    head = QHead(size, hidden_size=config.rnn_size, dueling=True, initializer=config.initializer)
 
     def initialize(key: Key) -> PyTree:
         key_body, key_head = jax.random.split(key)
@@ -81,15 +90,15 @@ def network(spec: EnvironmentSpec, config: R2D2Config, num_actions: int) -> Netw
     def step(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
         features, carry = base.step(params["body"], carry, observation)
         q = apply(head, params["head"], features)
-        return mask_illegal(q, split_mask(observation)[1]), carry
+        return mask_illegal(q, action_mask(observation)), carry
 
     def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
         features, after = base.unroll(params["body"], carry, observation, done)
-        q = mask_illegal(apply(head, params["head"], features), split_mask(observation)[1])
+        q = mask_illegal(apply(head, params["head"], features), action_mask(observation))
         clear = lambda new, old: jnp.where(done[-1][:, None], new, old[-1])
         return q, jax.tree.map(clear, base.initial_carry(done.shape[1]), after)
 
-    return Network(initialize, base.initial_carry, step, unroll)
+    return RecurrentQNetwork(init=initialize, initial_carry=base.initial_carry, step=step, unroll=unroll)
 
 
 def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = None) -> Algorithm:
@@ -108,11 +117,13 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
       InputError: if the settings contradict one another or the actions are not discrete.
     """
     validate(config, "r2d2")
-    if not isinstance(spec.action_space, Discrete):
-        raise InputError(f"r2d2: needs discrete actions, one of n; this environment's are {spec.action_space}")
-    q = network(spec, config, spec.action_space.n)
+    q = recurrent_q_network(spec, config, num_actions(spec, "r2d2"))
     sizes = SequenceSizes(
-        config.replay_capacity, config.num_envs, config.rollout_length, config.burn_in, config.sequence_length
+        capacity=config.replay_capacity,
+        num_envs=config.num_envs,
+        chunk=config.rollout_length,
+        burn_in=config.burn_in,
+        train=config.sequence_length,
     )
     stored = (config.learning_starts // config.steps_per_update - sizes.length + 1) * config.num_envs
     if config.batch_size > stored:
@@ -120,7 +131,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
             f"r2d2: batch_size {config.batch_size} is larger than the {max(stored, 0)} sequences that are stored when "
             f"learning starts, after learning_starts {config.learning_starts} steps"
         )
-    held = replay or sequences(
+    buffer = replay or sequences(
         spec,
         sizes,
         jax.eval_shape(lambda: q.initial_carry(config.num_envs)),
@@ -132,20 +143,43 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
     def initialize(key: Key) -> OffPolicyAgent:
         params = q.init(key)
-        return begin_agent(params, params, optimizer.init(params), held)
+        return new_agent(params, params, optimizer.init(params), buffer)
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         values, carry = q.step(agent.params, carry, observation)
         epsilon = config.epsilon_evaluation
         if explore:
-            place = jnp.linspace(0.0, 1.0, values.shape[0], dtype=jnp.float32)
-            epsilon = config.epsilon_max * (config.epsilon_min / config.epsilon_max) ** place
+            fraction = jnp.linspace(0.0, 1.0, values.shape[0], dtype=jnp.float32)
+            epsilon = config.epsilon_max * (config.epsilon_min / config.epsilon_max) ** fraction
         choose = EpsilonGreedy(start=epsilon, end=epsilon, steps=1.0)
-        action = choose(key, values, split_mask(observation)[1], agent.num_steps)
-        return action, carry, {"taken": chosen(values, action), "best": jnp.max(values, axis=-1)} if explore else ()
+        action = choose(key, values, action_mask(observation), agent.num_steps)
+        return action, carry, {"q": at_action(values, action), "best_q": jnp.max(values, axis=-1)} if explore else ()
 
-    def targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
-        """Return (q taken, y, valid), [L, N] each, of the steps after the burn-in."""
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        rollout = rollout._replace(extras={"td_error": recorded_error(rollout, config)})
+        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+
+    def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        gradient, (priority, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
+        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        target_params = periodic_update(
+            agent.target_params, params, agent.num_gradient_steps, config.target_update_interval
+        )
+        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
+        return agent, priority, metrics
+
+    def loss(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, tuple[Array, Metrics]]:
+        value, target, valid = values_and_targets(params, target_params, batch)
+        td_error = jnp.where(valid, value - target, 0.0)
+        error = jnp.abs(td_error)
+        steps = jnp.maximum(jnp.sum(valid, axis=0, dtype=jnp.float32), 1.0)
+        priority = 0.9 * jnp.max(error, axis=0) + 0.1 * jnp.sum(error, axis=0) / steps
+        total = jnp.mean(batch.weight * 0.5 * jnp.sum(td_error**2, axis=0))
+        metrics = {"loss": total, "q_value": jnp.mean(unscale(value)), "td_error": jnp.sum(error) / jnp.sum(steps)}
+        return total, (priority, metrics)
+
+    def values_and_targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
+        """Return (Q of the actions taken, targets y, bool: which count), [L, N] each, of the steps after burn-in."""
         early = lambda tree: jax.tree.map(lambda x: x[: config.burn_in], tree)
         late = lambda tree: jax.tree.map(lambda x: x[config.burn_in :], tree)
         done = batch.terminated | batch.truncated
@@ -154,56 +188,30 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
             online = q.unroll(jax.lax.stop_gradient(params), online, early(batch.observation), early(done))[1]
             target = q.unroll(target_params, target, early(batch.observation), early(done))[1]
         observation = _with_successor(late(batch.observation), late(done), batch.successor, config)
-        going = jnp.zeros((config.sequence_length + 1, done.shape[1]), jnp.bool_)
-        values, _ = q.unroll(params, jax.lax.stop_gradient(online), observation, going)
-        target_values, _ = q.unroll(target_params, target, observation, going)
+        running = jnp.zeros((config.sequence_length + 1, done.shape[1]), jnp.bool_)
+        values, _ = q.unroll(params, jax.lax.stop_gradient(online), observation, running)
+        target_values, _ = q.unroll(target_params, target, observation, running)
         parts = bootstraps(late(batch.reward), late(batch.terminated), late(done), config.discount, config.n_step)
-        best = jnp.argmax(values, axis=-1)
-        following = jnp.take_along_axis(target_values, best[..., None], axis=-1)[..., 0]
-        y = jax.lax.stop_gradient(_targets(parts, following))
-        picked = jnp.arange(values.shape[-1]) == late(batch.action)[..., None]
-        return jnp.sum(jnp.where(picked, values[:-1], 0.0), axis=-1), y, parts.valid & late(batch.mask)
+        next_value = at_action(target_values, jnp.argmax(values, axis=-1))
+        y = jax.lax.stop_gradient(_targets(parts, next_value))
+        return at_action(values[:-1], late(batch.action)), y, parts.valid & late(batch.mask)
 
-    def loss(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, tuple[Array, Metrics]]:
-        taken, y, valid = targets(params, target_params, batch)
-        error = jnp.where(valid, taken - y, 0.0)
-        size = jnp.abs(error)
-        steps = jnp.maximum(jnp.sum(valid, axis=0, dtype=jnp.float32), 1.0)
-        priority = 0.9 * jnp.max(size, axis=0) + 0.1 * jnp.sum(size, axis=0) / steps
-        total = jnp.mean(batch.weight * 0.5 * jnp.sum(error**2, axis=0))
-        metrics = {"loss": total, "q_value": jnp.mean(unscale(taken)), "td_error": jnp.sum(size) / jnp.sum(steps)}
-        return total, (priority, metrics)
-
-    def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        gradient, (priority, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
-        params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        due = (agent.num_gradient_steps + 1) % config.target_update_interval == 0
-        target_params = move_towards(agent.target_params, params, jnp.where(due, 1.0, 0.0))
-        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
-        return agent, priority, metrics
-
-    learn = learner(config, held, gradient_step)
-
-    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        error = recorded_error(rollout, config)
-        return learn(agent, key, rollout._replace(extras={"td_error": error}))
-
-    return Algorithm(initialize, q.initial_carry, act, update)
+    return Algorithm(init=initialize, initial_carry=q.initial_carry, act=act, update=update)
 
 
 def recorded_error(rollout: Rollout, config: R2D2Config) -> Array:
-    """Return f32[T, B]: the TD errors of the Q values recorded while acting; 0 where one is missing or not to count."""
+    """Return f32[T, B]: the TD errors of the Q values recorded while acting; 0 where one is missing or is masked."""
     parts = bootstraps(rollout.reward, rollout.terminated, rollout.done, config.discount, config.n_step)
-    best = jnp.concatenate([rollout.extras["best"], jnp.zeros((1, rollout.reward.shape[1]))])
+    best = jnp.concatenate([rollout.extras["best_q"], jnp.zeros((1, rollout.reward.shape[1]))])
     y = _targets(parts, best)
-    seen = (parts.discount == 0.0) | (parts.at <= first_ending(rollout.done))
-    seen = seen if rollout.mask is None else seen & rollout.mask
-    return jnp.where(parts.valid & seen, jnp.abs(rollout.extras["taken"] - y), 0.0)
+    known = (parts.discount == 0.0) | (parts.at <= first_ending(rollout.done))
+    known = known if rollout.mask is None else known & rollout.mask
+    return jnp.where(parts.valid & known, jnp.abs(rollout.extras["q"] - y), 0.0)
 
 
-def _targets(parts: Bootstrap, following: Array) -> Array:
+def _targets(parts: Bootstrap, values: Array) -> Array:
     """Return y f32[L, N] from the values f32[L + 1, N] of every observation."""
-    value = unscale(jnp.take_along_axis(following, parts.at, axis=0))
+    value = unscale(jnp.take_along_axis(values, parts.at, axis=0))
     return rescale(parts.reward + parts.discount * value)
 
 

@@ -4,17 +4,20 @@ Double, dueling and noisy networks, n-step returns and prioritized replay, prior
 Source: Hessel et al. (2018), arXiv:1710.02298. A time limit does not end the task.
 """
 
-from purerl.algo_parts.distributional import CategoricalConfig, atoms, categorical_loss, check_atoms, expectation
 from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import network_for, q_agent
+from purerl.algo_parts.q_learning import QConfig, atoms, categorical_agent, network_for
 from purerl.networks.q_networks import QNetwork
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
 
 
 @pytree
-class RainbowConfig(CategoricalConfig):
+class RainbowConfig(QConfig):
     """Settings of Rainbow: those of C51 with everything switched on."""
+
+    num_atoms: int = static(default=51, doc="atoms of the distribution of returns", at_least=2)
+    v_min: float = number(default=-100.0, doc="the lowest atom")
+    v_max: float = number(default=100.0, doc="the highest atom")
 
     double: bool = static(default=True, doc="choose the target's action by the online network")
     dueling: bool = static(default=True, doc="value and advantage streams")
@@ -43,14 +46,12 @@ def rainbow(
       spec: the environment's spaces.
       config: the settings.
       network: logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
-      replay: what was experienced; as the config says if none is given.
+      replay: of transitions; as the config says if none is given.
       exploration: by the network's own noise if none is given, or epsilon-greedily if it has none.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
     """
     logits = network_for(spec, config, "rainbow", network, config.num_atoms)
-    check_atoms(config, "rainbow")
-    support = atoms(config)
-    loss = categorical_loss(logits, config)
-    return q_agent(spec, config, logits, lambda outputs: expectation(outputs, support), loss, replay, exploration)
+    support = atoms("rainbow", config.num_atoms, config.v_min, config.v_max)
+    return categorical_agent(spec, config, logits, support, replay, exploration)

@@ -12,36 +12,68 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
-from purerl.algo_parts.optimizers import adam, descend
+from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, unit_box
+from purerl.algo_parts.off_policy import (
+    OffPolicyAgent,
+    learn_from_replay,
+    move_towards,
+    new_agent,
+    step_size,
+    uniform_replay,
+)
+from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.fields import validate
+from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.distributions import Categorical, Normal, SquashedNormal
-from purerl.networks.critics import CriticsConfig, critics, unit_box
-from purerl.networks.encoder import body
+from purerl.functional.q_targets import at_action
+from purerl.networks.critics import critics
+from purerl.networks.encoder import encoder
 from purerl.networks.q_networks import q_network
-from purerl.networks.torsos import apply, dense, mask_illegal, split_mask
+from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS, apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Discrete
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
 @pytree
-class SACConfig(CriticsConfig):
-    """Settings of SAC."""
+class SACConfig(ActorCriticReplayConfig):
+    """Settings of SAC: all of them, those that it shares with other algorithms included."""
 
+    num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
+    total_timesteps: int = number(
+        default=500_000, doc="environment steps of the whole run; the horizon of every schedule", above=0
+    )
+    discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
     initial_temperature: float = number(default=1.0, doc="weight of the entropy at first", above=0)
     target_entropy: float | None = number(default=None, doc="nats; none: minus the number of actions, or .9 log n")
+    learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
+    anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
+    tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
+    batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
+    num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
+    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
+    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
+    network: str = static(default="auto", doc="torso", choices=TORSOS)
+    hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
+    activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
+    layer_norm: bool = static(default=False, doc="normalize each hidden layer")
+    initializer: str = static(
+        default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)
+    )
+    precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
 
 
-class Actor(NamedTuple):
-    """What differs between continuous and discrete actions."""
+class SoftActorCritic(NamedTuple):
+    """The policy and the critics, for continuous or for discrete actions."""
 
     init: Callable[[Key], PyTree]  # key -> {"actor": ..., "critics": ...}
     act: Callable[[PyTree, Key, PyTree, bool], Array]  # (params, key, observation[B], explore) -> action[B]
     soft_value: Callable[[PyTree, PyTree, Key, PyTree, Array], tuple[Array, Array]]
     # (actor params, critic params, key, observation[N], temperature) -> (E min Q - temperature log pi, entropy) f32[N]
-    taken: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
+    q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
     target_entropy: float
 
 
@@ -61,68 +93,74 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
       InputError: if a setting is out of range or the actions fit neither form.
     """
     validate(config, "sac")
-    actor = _discrete(spec, config) if isinstance(spec.action_space, Discrete) else _continuous(spec, config)
-    target_entropy = actor.target_entropy if config.target_entropy is None else config.target_entropy
+    net = _discrete(spec, config) if isinstance(spec.action_space, Discrete) else _continuous(spec, config)
+    target_entropy = net.target_entropy if config.target_entropy is None else config.target_entropy
     buffer = replay or uniform_replay(spec, config)
     optimizer = adam(step_size(config), eps=1e-8)
 
     def init(key: Key) -> OffPolicyAgent:
-        params = actor.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
-        return begin_agent(params, params["critics"], optimizer.init(params), buffer)
+        params = net.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
+        return new_agent(params, params["critics"], optimizer.init(params), buffer)
 
-    def act(agent: OffPolicyAgent, _: PyTree, key: Key, observation: PyTree, explore: bool):
-        action = actor.act(agent.params, key, observation, explore)
-        if explore:
+    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        action = net.act(agent.params, key, observation, explore)
+        if explore:  # at random until learning starts
             keys = jax.random.split(jax.random.fold_in(key, 1), jax.tree.leaves(observation)[0].shape[0])
-            drawn = jax.vmap(spec.action_space.sample)(keys)
-            started = (agent.num_steps >= config.learning_starts) | (split_mask(observation)[1] is not None)
-            action = jnp.where(started, action, drawn)
-        return action, (), ()
+            random = jax.vmap(spec.action_space.sample)(keys)
+            started = (agent.num_steps >= config.learning_starts) | (action_mask(observation) is not None)
+            action = jnp.where(started, action, random)
+        return action, carry, ()
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+
+    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        # One Adam for all parts: it scales each number alone, and each loss reaches only its part of the parameters.
+        gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
+        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        target_params = move_towards(agent.target_params, params["critics"], config.tau)
+        return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
         key_next, key_now = jax.random.split(key)
-        temperature = jnp.exp(params["log_temperature"])
-        fixed = jax.lax.stop_gradient(params)
-        next_value, _ = actor.soft_value(
-            fixed["actor"], target_params, key_next, batch.next_observation, jax.lax.stop_gradient(temperature)
+        temperature, sg_params = jnp.exp(params["log_temperature"]), jax.lax.stop_gradient(params)
+        sg_temperature = jax.lax.stop_gradient(temperature)
+
+        next_value, _ = net.soft_value(
+            sg_params["actor"], target_params, key_next, batch.next_observation, sg_temperature
         )
-        error = actor.taken(params["critics"], batch.observation, batch.action) - (
-            batch.reward + batch.discount * next_value
+        target = batch.reward + batch.discount * next_value  # the discount is 0 where the task ended
+        td_error = net.q(params["critics"], batch.observation, batch.action) - target
+        critic_loss = 0.5 * jnp.mean(batch.weight * jnp.sum(td_error**2, axis=0))
+
+        value, entropy = net.soft_value(
+            params["actor"], sg_params["critics"], key_now, batch.observation, sg_temperature
         )
-        value, entropy = actor.soft_value(
-            params["actor"], fixed["critics"], key_now, batch.observation, jax.lax.stop_gradient(temperature)
-        )
+        actor_loss = -jnp.mean(batch.weight * value)
+
         entropy_gap = jax.lax.stop_gradient(jnp.mean(entropy)) - target_entropy
-        critic_term = 0.5 * jnp.mean(batch.weight * jnp.sum(error**2, axis=0))
-        actor_term = -jnp.mean(batch.weight * value)
+        temperature_loss = params["log_temperature"] * entropy_gap
         metrics = {
-            "critic_loss": critic_term,
-            "actor_loss": actor_term,
+            "critic_loss": critic_loss,
+            "actor_loss": actor_loss,
             "entropy": jnp.mean(entropy),
             "temperature": temperature,
         }
-        total = critic_term + actor_term + params["log_temperature"] * entropy_gap
-        return total, (jnp.mean(jnp.abs(error), axis=0), metrics)
+        return critic_loss + actor_loss + temperature_loss, (jnp.mean(jnp.abs(td_error), axis=0), metrics)
 
-    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        # One Adam serves all parts: it scales each number alone, and each loss reaches only its own.
-        gradient, (td_error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
-        params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        target_params = move_towards(agent.target_params, params["critics"], config.tau)
-        return agent._replace(params=params, target_params=target_params, opt_state=opt_state), td_error, metrics
-
-    return Algorithm(init, lambda num_envs: (), act, learner(config, buffer, gradient_step))
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
 
 
-def _continuous(spec: EnvironmentSpec, config: SACConfig) -> Actor:
+def _continuous(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
+    """Return a policy of tanh-squashed normals, and critics of actions in [-1, 1]."""
     box = unit_box(spec.action_space, "sac")
-    base, head = body(spec.observation_space, config), dense(2 * box.size, 0.01, initializer=config.initializer)
-    q = critics(spec.observation_space, box.size, config, 2)
+    base, head = encoder(spec.observation_space, config), dense(2 * box.size, 0.01, initializer=config.initializer)
+    both = critics(spec.observation_space, box.size, config, 2)
 
     def init(key: Key) -> PyTree:
         keys = jax.random.split(key, 3)
         head_params = init_module(head, keys[1], jnp.zeros(base.size))
-        return {"actor": {"body": base.init(keys[0]), "head": head_params}, "critics": q.init(keys[2])}
+        return {"actor": {"body": base.init(keys[0]), "head": head_params}, "critics": both.init(keys[2])}
 
     def policy(params: PyTree, observation: PyTree) -> SquashedNormal:
         outputs = apply(head, params["head"], base.step(params["body"], (), observation)[0])
@@ -137,26 +175,27 @@ def _continuous(spec: EnvironmentSpec, config: SACConfig) -> Actor:
         pi = policy(params, observation)
         draw = pi.sample(seed=key)
         log_prob = pi.log_prob(draw)
-        value = jnp.min(q.apply(critic_params, observation, jnp.tanh(draw)), axis=0)
+        value = jnp.min(both.apply(critic_params, observation, jnp.tanh(draw)), axis=0)
         return value - temperature * log_prob, -log_prob
 
-    def taken(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
-        return q.apply(critic_params, observation, box.to_unit(action))
+    def q(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
+        return both.apply(critic_params, observation, box.to_unit(action))
 
-    return Actor(init, act, soft_value, taken, -float(box.size))
+    return SoftActorCritic(init=init, act=act, soft_value=soft_value, q=q, target_entropy=-float(box.size))
 
 
-def _discrete(spec: EnvironmentSpec, config: SACConfig) -> Actor:
+def _discrete(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
+    """Return a categorical policy, and critics with a value per action, over which expectations are exact."""
     assert isinstance(spec.action_space, Discrete)
-    num_actions = spec.action_space.n
-    network = q_network(spec.observation_space, num_actions, config)
+    size = spec.action_space.n
+    network = q_network(spec.observation_space, size, config)
 
     def init(key: Key) -> PyTree:
         keys = jax.random.split(key, 3)
         return {"actor": network.init(keys[0]), "critics": (network.init(keys[1]), network.init(keys[2]))}
 
     def policy(params: PyTree, observation: PyTree) -> Categorical:
-        return Categorical(mask_illegal(network.apply(params, observation, None), split_mask(observation)[1]))
+        return Categorical(mask_illegal(network.apply(params, observation, None), action_mask(observation)))
 
     def act(params: PyTree, key: Key, observation: PyTree, explore: bool) -> Array:
         pi = policy(params["actor"], observation)
@@ -171,8 +210,8 @@ def _discrete(spec: EnvironmentSpec, config: SACConfig) -> Actor:
         value = jnp.min(values(critic_params, observation), axis=0) - temperature * log_probs
         return jnp.sum(jnp.exp(log_probs) * value, axis=-1), pi.entropy()
 
-    def taken(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
-        chosen = jax.nn.one_hot(action, num_actions)
-        return jnp.sum(values(critic_params, observation) * chosen, axis=-1)
+    def q(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
+        of_all = values(critic_params, observation)
+        return at_action(of_all, jnp.broadcast_to(action, of_all.shape[:-1]))
 
-    return Actor(init, act, soft_value, taken, 0.9 * math.log(num_actions))
+    return SoftActorCritic(init=init, act=act, soft_value=soft_value, q=q, target_entropy=0.9 * math.log(size))

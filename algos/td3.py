@@ -8,19 +8,27 @@ Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
-from purerl.algo_parts.optimizers import adam, descend
+from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, unit_box
+from purerl.algo_parts.off_policy import (
+    OffPolicyAgent,
+    learn_from_replay,
+    move_towards,
+    new_agent,
+    step_size,
+    uniform_replay,
+)
+from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.fields import validate
-from purerl.networks.critics import CriticsConfig, critics, unit_box
-from purerl.networks.encoder import body
+from purerl.networks.critics import critics
+from purerl.networks.encoder import encoder
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.replay.uniform import Replay, Transitions
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
 @pytree
-class TD3Config(CriticsConfig):
+class TD3Config(ActorCriticReplayConfig):
     """Settings of TD3."""
 
     learning_rate: float = number(default=1e-3, doc="Adam's step size, of both parts", above=0)
@@ -66,14 +74,14 @@ def ddpg(spec: EnvironmentSpec, config: DDPGConfig, *, replay: Replay | None = N
 
 def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | float) -> Array:
     """Return the target's action with clipped normal noise, inside [-1, 1]; f32[..., n]."""
-    drawn = jnp.clip(noise * jax.random.normal(key, action.shape), -noise_clip, noise_clip)
-    return jnp.clip(action + drawn, -1.0, 1.0)
+    clipped = jnp.clip(noise * jax.random.normal(key, action.shape), -noise_clip, noise_clip)
+    return jnp.clip(action + clipped, -1.0, 1.0)
 
 
 def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | None, what: str) -> Algorithm:
     validate(config, what)
     box = unit_box(spec.action_space, what)
-    base, head = body(spec.observation_space, config), dense(box.size, 0.01, initializer=config.initializer)
+    base, head = encoder(spec.observation_space, config), dense(box.size, 0.01, initializer=config.initializer)
     q = critics(spec.observation_space, box.size, config, config.num_critics)
     buffer = replay or uniform_replay(spec, config)
     optimizer = {
@@ -86,7 +94,7 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
         params = {"actor": actor, "critics": q.init(keys[2])}
         opt_state = {part: optimizer[part].init(params[part]) for part in params}
-        return begin_agent(params, params, opt_state, buffer)
+        return new_agent(params, params, opt_state, buffer)
 
     def policy(params: PyTree, observation: PyTree) -> Array:
         return jnp.tanh(apply(head, params["head"], base.step(params["body"], (), observation)[0]))
@@ -96,30 +104,23 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         if explore:
             key_noise, key_random = jax.random.split(key)
             noisy = unit + config.exploration_noise * jax.random.normal(key_noise, unit.shape)
-            drawn = jax.random.uniform(key_random, unit.shape, jnp.float32, -1.0, 1.0)
-            unit = jnp.where(agent.num_steps >= config.learning_starts, jnp.clip(noisy, -1.0, 1.0), drawn)
+            random = jax.random.uniform(key_random, unit.shape, jnp.float32, -1.0, 1.0)
+            unit = jnp.where(agent.num_steps >= config.learning_starts, jnp.clip(noisy, -1.0, 1.0), random)
         return box.from_unit(unit), (), ()
 
-    def critic_loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array]:
-        next_action = policy(target_params["actor"], batch.next_observation)
-        next_action = smoothed(next_action, key, config.target_noise, config.target_noise_clip)
-        next_value = jnp.min(q.apply(target_params["critics"], batch.next_observation, next_action), axis=0)
-        target = jax.lax.stop_gradient(batch.reward + batch.discount * next_value)
-        error = q.apply(params, batch.observation, box.to_unit(batch.action)) - target
-        return 0.5 * jnp.mean(batch.weight * jnp.sum(error**2, axis=0)), jnp.mean(jnp.abs(error), axis=0)
-
-    def actor_loss(params: PyTree, critic_params: PyTree, batch: Transitions) -> Array:
-        value = q.apply(critic_params[:1], batch.observation, policy(params, batch.observation))[0]
-        return -jnp.mean(batch.weight * value)
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         params, target, opt_state = agent.params, agent.target_params, agent.opt_state
         (critic_term, td_error), gradient = jax.value_and_grad(critic_loss, has_aux=True)(
             params["critics"], target, batch, key
         )
-        critic_params, critic_opt = descend(optimizer["critics"], gradient, opt_state["critics"], params["critics"])
+        critic_params, critic_opt = apply_gradients(
+            optimizer["critics"], gradient, opt_state["critics"], params["critics"]
+        )
         actor_term, gradient = jax.value_and_grad(actor_loss)(params["actor"], critic_params, batch)
-        actor_params, actor_opt = descend(optimizer["actor"], gradient, opt_state["actor"], params["actor"])
+        actor_params, actor_opt = apply_gradients(optimizer["actor"], gradient, opt_state["actor"], params["actor"])
         new = agent._replace(
             params={"actor": actor_params, "critics": critic_params},
             opt_state={"actor": actor_opt, "critics": critic_opt},
@@ -133,4 +134,16 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         agent = agent._replace(replay=waiting.replay)
         return agent, td_error, {"critic_loss": critic_term, "actor_loss": actor_term}
 
-    return Algorithm(init, lambda num_envs: (), act, learner(config, buffer, gradient_step))
+    def critic_loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array]:
+        next_action = policy(target_params["actor"], batch.next_observation)
+        next_action = smoothed(next_action, key, config.target_noise, config.target_noise_clip)
+        next_value = jnp.min(q.apply(target_params["critics"], batch.next_observation, next_action), axis=0)
+        target = jax.lax.stop_gradient(batch.reward + batch.discount * next_value)
+        error = q.apply(params, batch.observation, box.to_unit(batch.action)) - target
+        return 0.5 * jnp.mean(batch.weight * jnp.sum(error**2, axis=0)), jnp.mean(jnp.abs(error), axis=0)
+
+    def actor_loss(params: PyTree, critic_params: PyTree, batch: Transitions) -> Array:
+        value = q.apply(critic_params[:1], batch.observation, policy(params, batch.observation))[0]
+        return -jnp.mean(batch.weight * value)
+
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)

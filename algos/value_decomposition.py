@@ -1,8 +1,8 @@
-"""VDN and QMIX: Q-learning of a team from replay, whose value is made of its agents'. `purerl train qmix Spread`.
+"""VDN and QMIX: Q-learning of a team from replay. `purerl train qmix Spread`.
 
-Each agent chooses by a Q function of its own observation, one for all agents of the policy. What is learned is the
-team's: VDN adds the agents' values, QMIX mixes them by a network that never falls in any of them, whose weights depend
-on the environment's global state. So the agents' best actions are together the team's.
+Each agent acts by Q(its observation, its action); the agents of a policy share this function. The team's Q is learned:
+VDN adds the agents' values; QMIX mixes them by a network that is monotone in each of them and whose weights depend on
+the environment's global state. So the agents' best actions are together the team's best.
 Source: Sunehag et al. (2018), arXiv:1706.05296; Rashid et al. (2018), arXiv:1803.11485.
 """
 
@@ -13,26 +13,51 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import greedy
-from purerl.algo_parts.off_policy import OffPolicyAgent, begin_agent, learner, move_towards, step_size, uniform_replay
-from purerl.algo_parts.optimizers import adam, descend
-from purerl.algo_parts.q_learning import QConfig, epsilon_greedy, network_for
+from purerl.algo_parts.exploration import epsilon_greedy, greedy
+from purerl.algo_parts.off_policy import (
+    OffPolicyAgent,
+    OffPolicyConfig,
+    learn_from_replay,
+    new_agent,
+    periodic_update,
+    step_size,
+    uniform_replay,
+)
+from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.q_learning import num_actions
 from purerl.errors import InputError
-from purerl.networks.torsos import apply, dense, mask_illegal, private, split_mask
+from purerl.fields import validate
+from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
+from purerl.functional.q_targets import at_action
+from purerl.networks.q_networks import q_network
+from purerl.networks.torsos import INITIALIZERS, apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.replay.uniform import Transitions
 from purerl.spaces import Stacked
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
 @pytree
-class VDNConfig(QConfig):
+class VDNConfig(OffPolicyConfig):
     """Settings of VDN."""
 
     joint: ClassVar[bool] = True  # one sample is a step of all agents of a policy
-    double: bool = static(default=True, doc="choose the target's action by the online network")
+    num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
+    hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
+    initializer: str = static(default="normal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS))
     max_grad_norm: float | None = number(
         default=10.0, doc="global norm that gradients are clipped to; none: unclipped", above=0
+    )
+    target_update_interval: int = number(
+        default=50, doc="gradient steps between updates of the target network", at_least=1
+    )
+    tau: float = number(default=1.0, doc="share of the new parameters in such an update; 1: a copy", above=0, at_most=1)
+    double: bool = static(default=True, doc="choose the target's action by the online network")
+    dueling: bool = static(default=False, doc="value and advantage streams")
+    epsilon_start: float = number(default=1.0, doc="probability of a random action at first", at_least=0, at_most=1)
+    epsilon_end: float = number(default=0.05, doc="probability of a random action in the end", at_least=0, at_most=1)
+    exploration_fraction: float = number(
+        default=0.5, doc="share of total_timesteps over which it falls", above=0, at_most=1
     )
 
 
@@ -40,12 +65,12 @@ class VDNConfig(QConfig):
 class QMIXConfig(VDNConfig):
     """Settings of QMIX."""
 
-    centralized_critic: bool = static(default=True, doc="mix by the environment's global state")
+    centralized_critic: ClassVar[bool] = True  # the mixing network sees the environment's global state
     mixing_size: int = static(default=32, doc="units of the mixing network", at_least=1)
 
 
 class Mixer(NamedTuple):
-    """How the values of agents become the team's."""
+    """The function from the values of agents to the team's."""
 
     init: Callable[[Key], PyTree]
     apply: Callable[[PyTree, Array, PyTree], Array]  # (params, f32[N, n], observation [N, n, ...]) -> f32[N]
@@ -71,7 +96,7 @@ def qmix(spec: EnvironmentSpec, config: QMIXConfig) -> Algorithm:
 
     Args and Raises as for `vdn`; also if the environment offers no global state.
     """
-    _hold_to_team(spec, "qmix")
+    _check_team(spec, "qmix")
     return _team(spec, config, "qmix", mixer(spec, config))
 
 
@@ -83,7 +108,7 @@ def mixer(spec: EnvironmentSpec, config: QMIXConfig) -> Mixer:
     """
     assert isinstance(spec.observation_space, Stacked)
     space, n = spec.observation_space.space, spec.observation_space.n
-    if private(space) is space:
+    if without_global_state(space) is space:
         raise InputError("qmix: mixes by the environment's global state, and this one offers none; vdn needs none")
     width = space.spaces["global_state"].size
     layer = partial(dense, initializer=config.initializer)
@@ -104,66 +129,71 @@ def mixer(spec: EnvironmentSpec, config: QMIXConfig) -> Mixer:
 
     def mix(params: PyTree, values: Array, observation: PyTree) -> Array:
         state = observation["global_state"][:, 0].reshape(values.shape[0], -1).astype(jnp.float32)
-        part = lambda name, x: apply(layers[name], params[name], x)
-        first = jnp.abs(part("w1", state)).reshape(-1, n, config.mixing_size)
-        hidden = jax.nn.elu(jnp.sum(values[..., None] * first, axis=1) + part("b1", state))
-        shift = part("b2_out", jax.nn.relu(part("b2", state)))[..., 0]
-        return jnp.sum(hidden * jnp.abs(part("w2", state)), axis=-1) + shift
+        layer = lambda name, x: apply(layers[name], params[name], x)
+        w1 = jnp.abs(layer("w1", state)).reshape(-1, n, config.mixing_size)
+        hidden = jax.nn.elu(jnp.sum(values[..., None] * w1, axis=1) + layer("b1", state))
+        b2 = layer("b2_out", jax.nn.relu(layer("b2", state)))[..., 0]
+        return jnp.sum(hidden * jnp.abs(layer("w2", state)), axis=-1) + b2
 
     return Mixer(init, mix)
 
 
-def _hold_to_team(spec: EnvironmentSpec, what: str) -> None:
+def _check_team(spec: EnvironmentSpec, what: str) -> None:
     if not isinstance(spec.action_space, Stacked) or not isinstance(spec.observation_space, Stacked):
         raise InputError(f"{what}: learns the value of a team; this environment has no groups of agents")
 
 
 def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> Algorithm:
-    _hold_to_team(spec, what)
+    validate(config, what)
+    _check_team(spec, what)
     assert isinstance(spec.action_space, Stacked) and isinstance(spec.observation_space, Stacked)
-    own = EnvironmentSpec(private(spec.observation_space.space), spec.action_space.space)
-    network = network_for(own, config, what, None)
-    memories = uniform_replay(spec, config)
+    agent_spec = EnvironmentSpec(without_global_state(spec.observation_space.space), spec.action_space.space)
+    size = num_actions(agent_spec, what)
+    network = q_network(agent_spec.observation_space, size, config, dueling=config.dueling)
+    buffer = uniform_replay(spec, config)
     optimizer, explore_by = adam(step_size(config), config.max_grad_norm), epsilon_greedy(config)
 
     def init(key: Key) -> OffPolicyAgent:
         key_network, key_mixer = jax.random.split(key)
         params = {"network": network.init(key_network), "mixer": mixer.init(key_mixer)}
-        return begin_agent(params, params, optimizer.init(params), memories)
+        return new_agent(params, params, optimizer.init(params), buffer)
 
-    def values_of(params: PyTree, observation: PyTree) -> Array:
-        seen = private(observation)
-        return mask_illegal(network.apply(params["network"], seen, None), split_mask(seen)[1])
+    def q_values(params: PyTree, observation: PyTree) -> Array:
+        seen = without_global_state(observation)
+        return mask_illegal(network.apply(params["network"], seen, None), action_mask(seen))
 
-    def act(agent: OffPolicyAgent, buffer: PyTree, key: Key, observation: PyTree, explore: bool):
-        q = values_of(agent.params, observation)
+    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        q = q_values(agent.params, observation)
         flat = lambda x: x.reshape(-1, x.shape[-1])
-        mask = split_mask(private(observation))[1]
+        mask = action_mask(without_global_state(observation))
         choose: Any = explore_by if explore else greedy
         action = choose(key, flat(q), None if mask is None else flat(mask), agent.num_steps)
-        return action.reshape(q.shape[:-1]), buffer, ()
+        return action.reshape(q.shape[:-1]), carry, ()
 
-    def loss(params: PyTree, target_params: PyTree, batch: Transitions) -> tuple[Array, tuple[Array, Metrics]]:
-        pick = lambda q, action: jnp.sum(jnp.where(jnp.arange(q.shape[-1]) == action[..., None], q, 0.0), axis=-1)
-        taken = mixer.apply(
-            params["mixer"], pick(values_of(params, batch.observation), batch.action), batch.observation
-        )
-        following = values_of(target_params, batch.next_observation)
-        judge = values_of(params, batch.next_observation) if config.double else following
-        best = pick(following, jnp.argmax(judge, axis=-1))
-        value = mixer.apply(target_params["mixer"], best, batch.next_observation)
-        error = taken - jax.lax.stop_gradient(batch.reward + batch.discount * value)
-        size = jnp.abs(error)
-        metrics = {"q_value": jnp.mean(taken), "td_error": jnp.mean(size)}
-        return 0.5 * jnp.mean(batch.weight * error**2), (size, metrics)
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        (mean, (size, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
+        (mean, (error, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
             agent.params, agent.target_params, batch
         )
-        params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        due = (agent.num_gradient_steps + 1) % config.target_update_interval == 0
-        target = move_towards(agent.target_params, params, jnp.where(due, config.tau, 0.0))
-        return agent._replace(params=params, target_params=target, opt_state=opt_state), size, metrics | {"loss": mean}
+        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        target_params = periodic_update(
+            agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
+        )
+        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
+        return agent, error, metrics | {"loss": mean}
 
-    return Algorithm(init, lambda num_envs: (), act, learner(config, memories, gradient_step))
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions) -> tuple[Array, tuple[Array, Metrics]]:
+        agent_values = at_action(q_values(params, batch.observation), batch.action)
+        q = mixer.apply(params["mixer"], agent_values, batch.observation)
+        next_q = q_values(target_params, batch.next_observation)
+        selector = q_values(params, batch.next_observation) if config.double else next_q
+        next_values = at_action(next_q, jnp.argmax(selector, axis=-1))
+        next_value = mixer.apply(target_params["mixer"], next_values, batch.next_observation)
+        td_error = q - jax.lax.stop_gradient(batch.reward + batch.discount * next_value)
+        error = jnp.abs(td_error)
+        metrics = {"q_value": jnp.mean(q), "td_error": jnp.mean(error)}
+        return 0.5 * jnp.mean(batch.weight * td_error**2), (error, metrics)
+
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)

@@ -44,7 +44,7 @@ def shared_network(space: Any, head: Any, config: Any) -> ActorCritic:
         return result[0], result[1]
 
     def policy(params: Any, carry: Any, observation: Array) -> tuple[Any, Any]:
-        return head.distribution(outputs(params, observation)[0], jnp.zeros(head.num_free)), carry
+        return head.distribution(outputs(params, observation)[0], jnp.zeros(head.num_log_std)), carry
 
     def value(params: Any, carry: Any, observation: Array) -> Array:
         return outputs(params, observation)[1]
@@ -52,7 +52,13 @@ def shared_network(space: Any, head: Any, config: Any) -> ActorCritic:
     def unroll(params: Any, carry: Any, observation: Array, done: Array) -> tuple[Any, Array, Any]:
         return policy(params, (), observation)[0], value(params, (), observation), ()
 
-    return ActorCritic(lambda key: module.init(key, space.zeros()), lambda num_envs: (), policy, value, unroll)
+    return ActorCritic(
+        init=lambda key: module.init(key, space.zeros()),
+        initial_carry=lambda num_envs: (),
+        policy=policy,
+        value=value,
+        unroll=unroll,
+    )
 
 
 # --- an objective: a penalty on the squared log-ratio instead of PPO's clip ------------------------------------------

@@ -1,12 +1,13 @@
-"""Exploration: how a value-based agent acts in training."""
+"""Exploration: the actions of a value-based agent in training."""
 
 from collections.abc import Callable
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 
-from purerl.networks.torsos import mask_illegal
+from purerl.functional.action_masks import mask_illegal
 from purerl.types import Array, Key, number, pytree
 
 Exploration = Callable[[Key, Array, Array | None, Array], Array]
@@ -25,19 +26,26 @@ class EpsilonGreedy:
 
     def epsilon(self, num_steps: Array) -> Array:
         """Return f32[] (or f32[B]) after `num_steps` i32[] environment steps."""
-        fallen = jnp.minimum(num_steps.astype(jnp.float32) / self.steps, 1.0)
-        return self.start + (self.end - self.start) * fallen
+        share = jnp.minimum(num_steps.astype(jnp.float32) / self.steps, 1.0)
+        return self.start + (self.end - self.start) * share
 
     def __call__(self, key: Key, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
         """Return actions i32[B] for Q values f32[B, n], legal actions bool[B, n] or None, and i32[] steps so far."""
+        chex.assert_rank(q_values, 2)
         num_envs, num_actions = q_values.shape
         bits = jax.random.uniform(key, (num_actions + 1, num_envs))
         # All scores 0 and random ties: the largest of random numbers is a uniform draw from the legal actions.
-        drawn = jnp.argmax(mask_illegal(bits[1:].T, mask), axis=-1)
+        random = jnp.argmax(mask_illegal(bits[1:].T, mask), axis=-1)
         best = jnp.argmax(mask_illegal(q_values, mask), axis=-1)
-        return jnp.where(bits[0] < self.epsilon(num_steps), drawn, best).astype(jnp.int32)
+        return jnp.where(bits[0] < self.epsilon(num_steps), random, best).astype(jnp.int32)
+
+
+def epsilon_greedy(config: Any) -> EpsilonGreedy:
+    """Return that of a config with epsilon_start, epsilon_end, exploration_fraction and total_timesteps."""
+    steps = config.exploration_fraction * config.total_timesteps
+    return EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=steps)
 
 
 def greedy(key: Key, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
-    """Return the best legal actions, i32[B]: the exploration of a network that is noisy itself."""
+    """Return the best legal actions, i32[B]; enough in training, too, for a network whose weights are noisy."""
     return jnp.argmax(mask_illegal(q_values, mask), axis=-1).astype(jnp.int32)

@@ -1,4 +1,4 @@
-"""Off-policy learning: keep every step in a replay, and take gradient steps on what is drawn from it."""
+"""Off-policy learning: every step goes to a replay, and gradient steps learn from what is drawn of it."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,22 +7,22 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from purerl.algo_parts.optimizers import linear_to_zero
 from purerl.errors import InputError
 from purerl.networks.encoder import NetworkConfig
+from purerl.networks.torsos import ACTIVATIONS
 from purerl.replay import uniform
 from purerl.replay.uniform import Replay
 from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-from purerl.xla.vmap_cond import any_lane
+from purerl.xla.vmap_cond import any_member
 
 
 @pytree
 class OffPolicyConfig(NetworkConfig):
-    """What the configs of algorithms with a replay share."""
+    """Settings of an algorithm with a replay."""
 
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
-    activation: str = static(
-        default="relu", doc="of the hidden layers", choices=("tanh", "relu", "elu", "gelu", "silu")
-    )
+    activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
     learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
     anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
     batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
@@ -43,13 +43,13 @@ class OffPolicyConfig(NetworkConfig):
 
 
 class OffPolicyAgent(NamedTuple):
-    """All that such an agent knows."""
+    """The state of such an agent."""
 
     params: PyTree
     target_params: PyTree
     opt_state: PyTree
     replay: Any
-    num_steps: Array  # i32[], environment steps seen
+    num_steps: Array  # i32[], environment steps so far
     num_gradient_steps: Array  # i32[]
 
 
@@ -62,36 +62,49 @@ def step_size(config: OffPolicyConfig, period: Array | int = 1) -> optax.ScalarO
 
     Args:
       config: the settings.
-      period: gradient steps between two steps of what it is for.
+      period: gradient steps between two steps of the optimizer.
     """
     if not config.anneal_learning_rate:
         return config.learning_rate
     apart = period * config.steps_per_update / config.num_gradient_steps  # in environment steps
-
-    def schedule(count: jax.typing.ArrayLike) -> Array:
-        done = jnp.asarray(count).astype(jnp.float32) * apart / config.total_timesteps
-        return config.learning_rate * jnp.maximum(1.0 - done, 0.0)
-
-    return schedule
+    return linear_to_zero(config.learning_rate, config.total_timesteps, apart, 1)
 
 
-def begin_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, buffer: Replay) -> OffPolicyAgent:
-    """Return an agent that has seen nothing; the target is a copy, so that the state can be donated."""
-    copy = jax.tree.map(jnp.copy, target_params)
-    return OffPolicyAgent(params, copy, opt_state, buffer.init(), jnp.int32(0), jnp.int32(0))
+def new_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, replay: Replay) -> OffPolicyAgent:
+    """Return an agent before its first step; the target is a copy, so that the state can be donated."""
+    return OffPolicyAgent(
+        params=params,
+        target_params=jax.tree.map(jnp.copy, target_params),
+        opt_state=opt_state,
+        replay=replay.init(),
+        num_steps=jnp.int32(0),
+        num_gradient_steps=jnp.int32(0),
+    )
 
 
-def learner(
-    config: OffPolicyConfig, buffer: Replay, gradient_step: GradientStep
-) -> Callable[[OffPolicyAgent, Key, Rollout], tuple[OffPolicyAgent, Metrics]]:
-    """Return an `Algorithm.update` that stores the rollout and, once learning has started, takes gradient steps."""
+def learn_from_replay(
+    agent: OffPolicyAgent,
+    key: Key,
+    rollout: Rollout,
+    replay: Replay,
+    gradient_step: GradientStep,
+    config: OffPolicyConfig,
+) -> tuple[OffPolicyAgent, Metrics]:
+    """Store a rollout and, from `config.learning_starts` steps on, take `config.num_gradient_steps`: an `update`.
+
+    Args:
+      agent, key, rollout: as for `Algorithm.update`.
+      replay: its functions.
+      gradient_step: (agent, what the replay drew, key) -> (agent, priorities f32[N], metrics).
+      config: the settings.
+    """
 
     def once(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
         key_sample, key_step = jax.random.split(key)
-        drawn = buffer.sample(agent.replay, key_sample)
+        drawn = replay.sample(agent.replay, key_sample)
         learned, td_error, metrics = gradient_step(agent, drawn, key_step)
         counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))
-        stored = buffer.update(agent.replay, counted, td_error)
+        stored = replay.update(agent.replay, counted, td_error)
         learned = learned._replace(replay=(), num_gradient_steps=agent.num_gradient_steps + 1)
         # The replay is no part of the choice: its copy would cost more than the rest of the update.
         chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
@@ -104,24 +117,36 @@ def learner(
         agent, metrics = jax.lax.scan(lambda agent, key: once(agent, key, started), agent, keys)
         return agent, jax.tree.map(jnp.mean, metrics)
 
-    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        num_steps = agent.num_steps + config.steps_per_update
-        agent = agent._replace(replay=buffer.add(agent.replay, rollout), num_steps=num_steps)
-        started = num_steps >= config.learning_starts
-        zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
-        rest = lambda agent, key, started: (agent, zeros)
-        return jax.lax.cond(any_lane(started), learn, rest, agent, key, started)
-
-    return update
+    num_steps = agent.num_steps + config.steps_per_update
+    agent = agent._replace(replay=replay.add(agent.replay, rollout), num_steps=num_steps)
+    started = num_steps >= config.learning_starts
+    zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
+    rest = lambda agent, key, started: (agent, zeros)
+    return jax.lax.cond(any_member(started), learn, rest, agent, key, started)
 
 
-def move_towards(target: PyTree, params: PyTree, rate: Array | float) -> PyTree:
-    """Return target + rate (params - target): Polyak averaging."""
-    return jax.tree.map(lambda old, new: old + rate * (new - old), target, params)
+def move_towards(target_params: PyTree, params: PyTree, tau: Array | float) -> PyTree:
+    """Return target + tau (params - target): Polyak averaging."""
+    return jax.tree.map(lambda old, new: old + tau * (new - old), target_params, params)
+
+
+def periodic_update(
+    target_params: PyTree, params: PyTree, num_gradient_steps: Array, interval: Array | int, tau: Array | float = 1.0
+) -> PyTree:
+    """Return the target network after a gradient step: every `interval` steps it moves by `tau`; 1: it is copied.
+
+    Args:
+      target_params, params: of the two networks.
+      num_gradient_steps: i32[], before this step.
+      interval: gradient steps between two updates of the target.
+      tau: share of the new parameters.
+    """
+    due = (num_gradient_steps + 1) % interval == 0
+    return move_towards(target_params, params, jnp.where(due, tau, 0.0))
 
 
 def check_batch(config: OffPolicyConfig) -> None:
-    """Hold a batch to what is stored when learning starts.
+    """Check that a batch fits in what is stored when learning starts.
 
     Raises:
       InputError: if it is larger.

@@ -1,21 +1,20 @@
-"""What agents with a policy and a value function share: their state, acting, and normalized rollouts."""
+"""Parts that policy-gradient algorithms share: settings, the agent's state, acting, and normalized rollouts."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import optax
 
-from purerl.functional import masked, normalize
 from purerl.functional.distributions import ActionHead, action_head
-from purerl.functional.normalize import RewardScale, RunningStatistics
+from purerl.functional.normalize import ReturnScale, RunningStatistics
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, actor_critic
 from purerl.spaces import Space
-from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
+from purerl.types import EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
 
 
 @pytree
 class PolicyConfig(ActorCriticConfig):
-    """What the configs of policy-gradient algorithms share."""
+    """Settings of a policy-gradient algorithm."""
 
     learning_rate: float = number(default=2.5e-4, doc="the optimizer's step size", above=0)
     anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
@@ -25,41 +24,36 @@ class PolicyConfig(ActorCriticConfig):
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
     normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
-    centralized_critic: bool = static(
-        default=False, doc="of several agents: the value function sees the environment's global state"
-    )
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
 
 
 class PolicyAgent(NamedTuple):
-    """All that such an agent knows."""
+    """The state of such an agent."""
 
     params: PyTree
     opt_state: PyTree
     observation_statistics: RunningStatistics | None
-    reward_scale: RewardScale | None
+    return_scale: ReturnScale | None
 
 
 NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
 
 
-class PolicyAgency(NamedTuple):
-    """How such an agent begins, acts and sees a rollout."""
+class PolicyFunctions(NamedTuple):
+    """The network of such an agent, and two of the functions of its `Algorithm`."""
 
     network: ActorCritic
     init: Callable[[Key], PolicyAgent]
-    act: Callable[..., tuple[PyTree, PyTree, PyTree]]  # as in `Algorithm`; extras hold "raw_action" and "log_prob"
-    prepare: Callable[[PolicyAgent, Rollout], tuple[PolicyAgent, Rollout]]
-    # adds the rollout to the agent's statistics and returns it normalized by those it was collected under
+    act: Callable[..., tuple[PyTree, PyTree, PyTree]]  # extras hold "raw_action" and "log_prob"
 
 
-def policy_agency(
+def policy_functions(
     spec: EnvironmentSpec,
     config: PolicyConfig,
     optimizer: optax.GradientTransformation,
     network: NetworkFactory = actor_critic,
-) -> PolicyAgency:
-    """Return the shared parts for an environment's spaces.
+) -> PolicyFunctions:
+    """Return the functions for an environment's spaces; PPO's file has the same in plain sight.
 
     Raises:
       InputError: if there is no distribution for the action space.
@@ -69,40 +63,51 @@ def policy_agency(
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return PolicyAgent(
-            params,
-            optimizer.init(params),
-            normalize.observation_statistics(spec.observation_space, config.normalize_observation),
-            RewardScale.create(config.num_envs) if config.normalize_reward else None,
-        )
+        return new_agent(params, optimizer.init(params), spec, config)
 
     def act(
         agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
     ) -> tuple[PyTree, PyTree, PyTree]:
-        observation = normalize.identity_or(agent.observation_statistics, observation)
-        policy, carry = net.policy(agent.params, carry, observation)
+        policy, carry = net.policy(agent.params, carry, normalize_observation(agent, observation))
         if not explore:
             return head.to_action(policy.mode()), carry, ()
         raw_action = policy.sample(seed=key)
         return head.to_action(raw_action), carry, {"raw_action": raw_action, "log_prob": policy.log_prob(raw_action)}
 
-    def prepare(agent: PolicyAgent, rollout: Rollout) -> tuple[PolicyAgent, Rollout]:
-        statistics, scale, reward = agent.observation_statistics, agent.reward_scale, rollout.reward
-        if scale is not None:
-            scale = scale.update(reward, rollout.done, config.discount, rollout.mask)
-            reward = scale.normalize(reward)
-        seen = rollout._replace(
-            observation=normalize.identity_or(statistics, rollout.observation),
-            next_observation=normalize.identity_or(statistics, rollout.next_observation),
-            reward=reward,
-        )
-        if statistics is not None:
-            statistics = statistics.update(rollout.observation, rollout.mask)
-        return agent._replace(observation_statistics=statistics, reward_scale=scale), seen
-
-    return PolicyAgency(net, init, act, prepare)
+    return PolicyFunctions(network=net, init=init, act=act)
 
 
-def explained_variance(value: Array, target: Array, mask: Array | None = None) -> Array:
-    """Return f32[]: 1 - Var(target - value) / Var(target), 1 for a perfect value function and 0 for a constant one."""
-    return 1.0 - masked.variance(target - value, mask) / (masked.variance(target, mask) + 1e-8)
+def new_agent(params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: PolicyConfig) -> PolicyAgent:
+    """Return an agent before its first rollout, with the running statistics that the config asks for."""
+    statistics = RunningStatistics.create(spec.observation_space.struct) if config.normalize_observation else None
+    return PolicyAgent(
+        params=params,
+        opt_state=opt_state,
+        observation_statistics=statistics,
+        return_scale=ReturnScale.create(config.num_envs) if config.normalize_reward else None,
+    )
+
+
+def normalize_observation(agent: PolicyAgent, observation: PyTree) -> PyTree:
+    """Return an observation standardized by the agent's statistics; as it is where the agent has none."""
+    statistics = agent.observation_statistics
+    return observation if statistics is None else statistics.normalize(observation)
+
+
+def normalize_rollout(agent: PolicyAgent, rollout: Rollout, config: PolicyConfig) -> tuple[PolicyAgent, Rollout]:
+    """Return (the agent with the rollout added to its statistics, the rollout normalized).
+
+    Observations are normalized by the statistics that they were acted on with, rewards by the new ones.
+    """
+    statistics, scale, reward = agent.observation_statistics, agent.return_scale, rollout.reward
+    if scale is not None:
+        scale = scale.update(reward, rollout.done, config.discount, rollout.mask)
+        reward = scale.normalize(reward)
+    normalized = rollout._replace(
+        observation=normalize_observation(agent, rollout.observation),
+        next_observation=normalize_observation(agent, rollout.next_observation),
+        reward=reward,
+    )
+    if statistics is not None:
+        statistics = statistics.update(rollout.observation, rollout.mask)
+    return agent._replace(observation_statistics=statistics, return_scale=scale), normalized

@@ -1,4 +1,4 @@
-"""Optimizers: optax's, on one flat vector, with norms clipped as the papers mean it."""
+"""Optimizers: optax's, on one flat vector, behind a clip of the gradient's global norm."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -9,10 +9,11 @@ import optax
 
 from purerl.devices.sharding import whole
 from purerl.types import Array, PyTree
+from purerl.xla import switches
 
 
 class GradientPlan(NamedTuple):
-    """What an optimizer may know of a run; `(plan) -> optax.GradientTransformation` is what algorithms take."""
+    """The gradient steps of a run; algorithms accept `(plan) -> optax.GradientTransformation` as an optimizer."""
 
     learning_rate: optax.ScalarOrSchedule
     max_grad_norm: Array | float
@@ -28,7 +29,12 @@ def gradient_plan(config: Any, steps_per_update: int) -> GradientPlan:
     rate, steps = config.learning_rate, config.steps_per_update
     if config.anneal_learning_rate:
         rate = linear_to_zero(rate, config.total_timesteps, steps, steps_per_update)
-    return GradientPlan(rate, config.max_grad_norm, config.total_timesteps / steps * steps_per_update, steps_per_update)
+    return GradientPlan(
+        learning_rate=rate,
+        max_grad_norm=config.max_grad_norm,
+        num_steps=config.total_timesteps / steps * steps_per_update,
+        steps_per_update=steps_per_update,
+    )
 
 
 def adam(
@@ -42,6 +48,11 @@ def adam(
       eps: added to the root of the second moment.
     """
     return clipped(optax.adam(learning_rate, eps=eps), max_grad_norm)
+
+
+def adam_by_plan(plan: GradientPlan) -> optax.GradientTransformation:
+    """Return Adam for a plan."""
+    return adam(plan.learning_rate, plan.max_grad_norm)
 
 
 def rmsprop(
@@ -63,12 +74,12 @@ def clipped(inner: optax.GradientTransformation, max_grad_norm: Array | float | 
 
     A network of many small arrays then costs as much as one array.
     """
-    if max_grad_norm is None:
-        return optax.flatten(inner)
-    return optax.flatten(optax.chain(optax.clip_by_global_norm(max_grad_norm), inner))  # type: ignore[arg-type]
+    if max_grad_norm is not None:
+        inner = optax.chain(optax.clip_by_global_norm(max_grad_norm), inner)  # type: ignore[arg-type]
+    return optax.flatten(inner) if switches.is_on("flat_optimizer") else inner
 
 
-def descend(
+def apply_gradients(
     optimizer: optax.GradientTransformation, gradient: PyTree, opt_state: PyTree, params: PyTree
 ) -> tuple[PyTree, PyTree]:
     """Take one step: (gradient, opt_state, params) -> (params, opt_state).
@@ -83,12 +94,15 @@ def descend(
 
 
 def linear_to_zero(
-    learning_rate: Array | float, total_timesteps: Array | float, timesteps_per_update: int, steps_per_update: int
+    learning_rate: Array | float,
+    total_timesteps: Array | float,
+    timesteps_per_update: Array | float,
+    steps_per_update: int,
 ) -> optax.Schedule:
     """Return a schedule that falls linearly to 0 over a run, one step down per update.
 
     Args:
-      learning_rate: where it starts.
+      learning_rate: at first.
       total_timesteps: environment steps until it is 0.
       timesteps_per_update: environment steps between two updates.
       steps_per_update: gradient steps in an update.

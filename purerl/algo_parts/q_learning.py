@@ -1,37 +1,41 @@
-"""What agents share that learn Q values of discrete actions from replay: acting, and descending on a loss."""
+"""Parts that DQN and its relatives share: settings, network, replay, exploration, and an agent from a loss."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
-from purerl.algo_parts.exploration import EpsilonGreedy, Exploration, greedy
+from purerl.algo_parts.exploration import Exploration, epsilon_greedy, greedy
 from purerl.algo_parts.off_policy import (
     OffPolicyAgent,
     OffPolicyConfig,
-    begin_agent,
     check_batch,
-    learner,
-    move_towards,
+    learn_from_replay,
+    new_agent,
+    periodic_update,
     step_size,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import adam, descend
+from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.functional.q_targets import chosen
+from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.distributional import categorical_divergence, expectation, project
+from purerl.functional.q_targets import at_action
 from purerl.networks.q_networks import QNetwork, q_network
-from purerl.networks.torsos import INITIALIZERS, mask_illegal, split_mask
+from purerl.networks.torsos import INITIALIZERS
 from purerl.replay.prioritized import prioritized
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Discrete
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
 @pytree
 class QConfig(OffPolicyConfig):
-    """What the configs of DQN and its relatives share."""
+    """Settings of DQN and its relatives."""
 
     num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
     hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
@@ -60,17 +64,17 @@ class QConfig(OffPolicyConfig):
 
 
 Loss = Callable[[PyTree, PyTree, Transitions, Key], tuple[Array, Array, Metrics]]
-# (params, target_params, transitions[N], key) -> (loss f32[N], what priorities are made of f32[N], metrics)
+# (params, target_params, transitions[N], key) -> (loss f32[N], priorities f32[N], metrics)
 
 
-class Outputs(NamedTuple):
-    """What a network says of transitions."""
+class ValuePair(NamedTuple):
+    """The two values that a loss compares, of N transitions."""
 
     taken: Array  # f32[N] or [N, num_atoms], of the action taken
-    following: Array  # likewise, of the target network for the successor's best action
+    following: Array  # likewise, of the target network for the successor's best action; without a gradient
 
 
-def outputs(
+def value_pair(
     network: QNetwork,
     config: QConfig,
     q_values: Callable[[Array], Array],
@@ -78,17 +82,17 @@ def outputs(
     target_params: PyTree,
     batch: Transitions,
     key: Key,
-) -> Outputs:
-    """Return the two outputs that every loss compares; the successor's are fixed for its gradient.
+) -> ValuePair:
+    """Return the outputs for the action taken and for the successor's best action.
 
     The successor's action is the best legal one for the target network, or, if `config.double`, for the online network.
     """
     noise = jax.random.split(key, 3) if config.noisy else (None, None, None)
-    taken = chosen(network.apply(params, batch.observation, noise[0]), batch.action)
+    taken = at_action(network.apply(params, batch.observation, noise[0]), batch.action)
     following = network.apply(target_params, batch.next_observation, noise[1])
-    judge = network.apply(params, batch.next_observation, noise[2]) if config.double else following
-    best = jnp.argmax(mask_illegal(q_values(judge), split_mask(batch.next_observation)[1]), axis=-1)
-    return Outputs(taken, jax.lax.stop_gradient(chosen(following, best)))
+    selector = network.apply(params, batch.next_observation, noise[2]) if config.double else following
+    best = jnp.argmax(mask_illegal(q_values(selector), action_mask(batch.next_observation)), axis=-1)
+    return ValuePair(taken, jax.lax.stop_gradient(at_action(following, best)))
 
 
 def q_agent(
@@ -100,7 +104,7 @@ def q_agent(
     replay: Replay | None = None,
     exploration: Exploration | None = None,
 ) -> Algorithm:
-    """Return the algorithm that a loss makes.
+    """Return the algorithm of a loss: DQN's, whose file shows it in plain sight, for any outputs of the network.
 
     Args:
       spec: the environment's spaces.
@@ -108,19 +112,19 @@ def q_agent(
       network: its outputs are f32[..., num_actions] or [..., num_actions, num_atoms].
       q_values: such outputs -> Q values f32[..., num_actions].
       loss: per transition, from parameters, target parameters, transitions and a key.
-      replay: what was experienced; as the config says if none is given.
-      exploration: how to act in training; as the config says if none is given.
+      replay: of transitions; as the config says if none is given.
+      exploration: of the actions in training; as the config says if none is given.
 
     Raises:
       InputError: if the sizes of the replay do not fit one another or the memory there is.
     """
     buffer = replay or replay_of(spec, config)
-    explore_by = exploration or (greedy if config.noisy else epsilon_greedy(config))
+    explore_by = exploration or exploration_of(config)
     optimizer = adam(step_size(config), config.max_grad_norm)
 
     def init(key: Key) -> OffPolicyAgent:
         params = network.init(key)
-        return begin_agent(params, params, optimizer.init(params), buffer)
+        return new_agent(params, params, optimizer.init(params), buffer)
 
     def act(
         agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
@@ -128,23 +132,66 @@ def q_agent(
         key_noise, key_explore = jax.random.split(key)
         q = q_values(network.apply(agent.params, observation, key_noise if config.noisy and explore else None))
         choose = explore_by if explore else greedy
-        return choose(key_explore, q, split_mask(observation)[1], agent.num_steps), carry, ()
+        return choose(key_explore, q, action_mask(observation), agent.num_steps), carry, ()
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+
+    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        gradient_of = jax.value_and_grad(mean_loss, has_aux=True)
+        (mean, (td_error, metrics)), gradient = gradient_of(agent.params, agent.target_params, batch, key)
+        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        target_params = periodic_update(
+            agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
+        )
+        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
+        return agent, td_error, metrics | {"loss": mean}
 
     def mean_loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
         losses, td_error, metrics = loss(params, target_params, batch, key)
         return jnp.mean(batch.weight * losses), (td_error, metrics)
 
-    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        gradient_of = jax.value_and_grad(mean_loss, has_aux=True)
-        (mean, (td_error, metrics)), gradient = gradient_of(agent.params, agent.target_params, batch, key)
-        params, opt_state = descend(optimizer, gradient, agent.opt_state, agent.params)
-        due = (agent.num_gradient_steps + 1) % config.target_update_interval == 0
-        rate = jnp.where(due, config.tau, 0.0)
-        target_params = move_towards(agent.target_params, params, rate)
-        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
-        return agent, td_error, metrics | {"loss": mean}
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
 
-    return Algorithm(init, lambda num_envs: (), act, learner(config, buffer, gradient_step))
+
+def categorical_agent(
+    spec: EnvironmentSpec,
+    config: QConfig,
+    network: QNetwork,
+    support: Array,
+    replay: Replay | None = None,
+    exploration: Exploration | None = None,
+) -> Algorithm:
+    """Return the algorithm whose Q is the mean of a distribution on atoms: C51 and Rainbow.
+
+    Args:
+      spec, config, replay, exploration: as for `q_agent`.
+      network: logits f32[..., num_actions, num_atoms].
+      support: the atoms, f32[num_atoms].
+    """
+    q_values = lambda logits: expectation(logits, support)
+
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array, Metrics]:
+        taken, following = value_pair(network, config, q_values, params, target_params, batch, key)
+        moved = batch.reward[:, None] + batch.discount[:, None] * support
+        target = project(moved, jax.nn.softmax(following), support)
+        cross_entropy, divergence = categorical_divergence(taken, target)
+        metrics = {"q_value": jnp.mean(expectation(taken, support)), "td_error": jnp.mean(divergence)}
+        return cross_entropy, jax.lax.stop_gradient(divergence), metrics
+
+    return q_agent(spec, config, network, q_values, loss, replay, exploration)
+
+
+def atoms(what: str, num_atoms: int, v_min: Array | float, v_max: Array | float) -> Array:
+    """Return the atoms of a distribution of returns, evenly spaced from v_min to v_max: f32[num_atoms].
+
+    Raises:
+      InputError: if v_min is not below v_max, where their values are known.
+    """
+    known = not isinstance(v_min, Tracer) and not isinstance(v_max, Tracer)
+    if known and not np.all(np.asarray(v_min) < np.asarray(v_max)):
+        raise InputError(f"{what}: v_min {v_min} must be below v_max {v_max}")
+    return jnp.linspace(v_min, v_max, num_atoms, dtype=jnp.float32)
 
 
 def network_for(
@@ -156,24 +203,28 @@ def network_for(
       InputError: if the actions are not discrete, or the settings contradict one another.
     """
     validate(config, what)
+    size = num_actions(spec, what)
+    return network or q_network(spec.observation_space, size, config, num_atoms, config.dueling, config.noisy)
+
+
+def num_actions(spec: EnvironmentSpec, what: str) -> int:
+    """Return how many actions there are.
+
+    Raises:
+      InputError: if they are not discrete.
+    """
     if not isinstance(spec.action_space, Discrete):
         raise InputError(f"{what}: needs discrete actions, one of n; this environment's are {spec.action_space}")
-    if config.rnn != "none":
-        raise InputError(f"{what}: rnn is '{config.rnn}', but it has no memory; r2d2 and pqn have")
-    if network is not None:
-        return network
-    size = spec.action_space.n
-    return q_network(spec.observation_space, size, config, num_atoms, config.dueling, config.noisy)
+    return spec.action_space.n
 
 
-def epsilon_greedy(config: QConfig) -> EpsilonGreedy:
-    """Return the exploration that the config describes."""
-    steps = config.exploration_fraction * config.total_timesteps
-    return EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=steps)
+def exploration_of(config: QConfig) -> Exploration:
+    """Return the exploration that the config describes: by the network's noise, or epsilon-greedy."""
+    return greedy if config.noisy else epsilon_greedy(config)
 
 
 def replay_of(spec: EnvironmentSpec, config: QConfig) -> Replay:
-    """Return the replay that the config describes.
+    """Return the replay that the config describes: uniform or prioritized.
 
     Raises:
       InputError: if its sizes do not fit one another or the memory there is.

@@ -1,6 +1,6 @@
-"""Update rules: what replaces the gradient of a loss, as data. A rule looks at rollouts and says what to move towards.
+"""Update rules, as data: from a rollout to the targets of a gradient step, in place of a loss.
 
-It is a pytree with parameters, `initial_carry() -> state` and `rule(state, seen) -> (targets, state)`.
+A rule is a pytree with parameters, `initial_carry() -> state` and `rule(state, inputs) -> (targets, state)`.
 """
 
 from typing import Any, NamedTuple
@@ -13,8 +13,8 @@ from purerl.types import Array, Key, PyTree, number, pytree, static
 EMBEDDED = 16  # units between a prediction and the one number that the rule sees of it
 
 
-class Seen(NamedTuple):
-    """What a rule sees of a rollout."""
+class RuleInputs(NamedTuple):
+    """The part of a rollout that a rule reads."""
 
     reward: Array  # f32[T, B]
     done: Array  # bool[T, B]
@@ -26,8 +26,8 @@ class Seen(NamedTuple):
     lifetime: Array  # f32[], its length in environment steps
 
 
-class Targets(NamedTuple):
-    """What the agent moves towards."""
+class RuleTargets(NamedTuple):
+    """The targets of the agent's gradient step."""
 
     policy: Array  # f32[T, B], the weight of grad log pi(a|s)
     prediction: Array  # f32[T, B, m], what y(s) should be, a distribution
@@ -73,28 +73,35 @@ class LPG:
         """Return the state at the start of an agent's life: it has none beside what it sees."""
         return ()
 
-    def __call__(self, state: PyTree, seen: Seen) -> tuple[Targets, PyTree]:
+    def __call__(self, state: PyTree, inputs: RuleInputs) -> tuple[RuleTargets, PyTree]:
         """Return (targets, state) for a rollout."""
         w = self.weights
         embed = lambda y: (jax.nn.relu(y @ w["embed_0"]) @ w["embed_1"])[..., 0]
-        done = seen.done.astype(jnp.float32)
-        following = (1.0 - done) * embed(seen.next_prediction)
-        whole = lambda x: jnp.broadcast_to(x, seen.reward.shape)
-        columns = [seen.reward, done, whole(seen.discount), seen.probability, embed(seen.prediction), following]
+        done = inputs.done.astype(jnp.float32)
+        next_embedded = (1.0 - done) * embed(inputs.next_prediction)
+        whole = lambda x: jnp.broadcast_to(x, inputs.reward.shape)
+        columns = [
+            inputs.reward,
+            done,
+            whole(inputs.discount),
+            inputs.probability,
+            embed(inputs.prediction),
+            next_embedded,
+        ]
         if self.temporal:
-            columns += [whole(seen.progress), whole(jnp.log(seen.lifetime) / 10.0)]
-        inputs = jnp.stack(columns, axis=-1) @ w["input"] + w["bias"]
+            columns += [whole(inputs.progress), whole(jnp.log(inputs.lifetime) / 10.0)]
+        x = jnp.stack(columns, axis=-1) @ w["input"] + w["bias"]
 
         def step(carry: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
             x, end = now
             carry = carry * (1.0 - end)[:, None]  # nothing flows back over the end of an episode
             reset, keep, new = jnp.split(x, 3, axis=-1)
-            of_reset, of_keep, of_new = jnp.split(carry @ w["hidden"], 3, axis=-1)
-            new = jnp.tanh(new + jax.nn.sigmoid(reset + of_reset) * of_new)
-            keep = jax.nn.sigmoid(keep + of_keep)
+            carried_reset, carried_keep, carried_new = jnp.split(carry @ w["hidden"], 3, axis=-1)
+            new = jnp.tanh(new + jax.nn.sigmoid(reset + carried_reset) * carried_new)
+            keep = jax.nn.sigmoid(keep + carried_keep)
             carry = keep * carry + (1.0 - keep) * new
             return carry, carry
 
-        initial_carry = jnp.zeros((seen.reward.shape[1], w["hidden"].shape[0]))
-        _, carries = jax.lax.scan(step, initial_carry, (inputs, done), reverse=True)
-        return Targets((carries @ w["policy"])[..., 0], jax.nn.softmax(carries @ w["prediction"])), state
+        initial_carry = jnp.zeros((inputs.reward.shape[1], w["hidden"].shape[0]))
+        _, carries = jax.lax.scan(step, initial_carry, (x, done), reverse=True)
+        return RuleTargets((carries @ w["policy"])[..., 0], jax.nn.softmax(carries @ w["prediction"])), state

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.algo_parts.optimizers import descend
+from purerl.algo_parts.optimizers import apply_gradients
 from purerl.errors import InputError
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
@@ -89,7 +89,7 @@ class OpenES:
         """Return the state after a step towards the fitter ones; fitness is f32[P], larger is better."""
         sigma = self.sigma(state)
         gradient = -fitness @ ((candidates - state.mean) / sigma) / (self.population * sigma)
-        mean, opt_state = descend(self._optimizer(), gradient, state.opt_state, state.mean)
+        mean, opt_state = apply_gradients(self._optimizer(), gradient, state.opt_state, state.mean)
         return OpenESState(mean, opt_state, state.generation + 1)
 
     def mean(self, state: OpenESState) -> Array:

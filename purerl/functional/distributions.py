@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +30,8 @@ class Categorical(NamedTuple):
 
     def log_prob(self, value: Array) -> Array:
         """Return f32[...]."""
+        chex.assert_equal_shape_prefix([self.logits, value], value.ndim)
+        chex.assert_rank(value, self.logits.ndim - 1)
         chosen = jax.nn.one_hot(value, self.logits.shape[-1], dtype=self.logits.dtype)
         return jnp.sum(jax.nn.log_softmax(self.logits) * chosen, axis=-1)
 
@@ -77,6 +80,7 @@ class Normal(NamedTuple):
 
     def log_prob(self, value: Array) -> Array:
         """Return f32[...], summed over the last axis."""
+        chex.assert_equal_shape([value, self.mean])
         z = (value - self.mean) * jnp.exp(-self.log_std)
         return jnp.sum(-0.5 * z**2 - self.log_std - 0.5 * math.log(2 * math.pi), axis=-1)
 
@@ -100,7 +104,7 @@ def _log_slope(u: Array) -> Array:
 
 
 class SquashedNormal(NamedTuple):
-    """tanh of a `Normal`, inside (-1, 1). `sample`, `log_prob` and `mode` speak of the value before the tanh.
+    """tanh of a `Normal`, inside (-1, 1). `sample`, `log_prob` and `mode` are of u, the value before the tanh.
 
     The log-probability is that of the squashed value: log N(u) - sum log(1 - tanh(u)^2), in the stable form
     2 (log 2 - u - softplus(-2u)). Keeping u avoids inverting a saturated tanh.
@@ -158,8 +162,9 @@ class ActionHead(NamedTuple):
     """How a network's outputs become a distribution, and a draw from it an action of the space."""
 
     num_outputs: int  # numbers the network gives per observation
-    num_free: int  # numbers that do not depend on the observation (log standard deviations)
-    distribution: Callable[[Array, Array], Any]  # (outputs f32[..., num_outputs], free f32[num_free]) -> distribution
+    num_log_std: int  # log standard deviations, which do not depend on the observation
+    distribution: Callable[[Array, Array], Any]
+    # (outputs f32[..., num_outputs], log_std f32[num_log_std]) -> distribution
     to_action: Callable[[Any], Any]  # draw -> action inside the space
 
 
@@ -175,24 +180,36 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
     """
     match space:
         case Discrete():
-            return ActionHead(space.n, 0, lambda outputs, free: Categorical(outputs), lambda draw: draw)
+            return ActionHead(
+                num_outputs=space.n,
+                num_log_std=0,
+                distribution=lambda outputs, log_std: Categorical(outputs),
+                to_action=lambda draw: draw,
+            )
         case MultiDiscrete():
             cuts = [sum(space.nvec[: i + 1]) for i in range(len(space.nvec) - 1)]
 
-            def split(outputs: Array, free: Array) -> MultiCategorical:
+            def split(outputs: Array, log_std: Array) -> MultiCategorical:
                 return MultiCategorical(tuple(Categorical(part) for part in jnp.split(outputs, cuts, axis=-1)))
 
-            return ActionHead(sum(space.nvec), 0, split, lambda draw: draw)
+            return ActionHead(
+                num_outputs=sum(space.nvec), num_log_std=0, distribution=split, to_action=lambda draw: draw
+            )
         case Box() if jnp.issubdtype(space.dtype, jnp.floating) and len(space.shape) == 1:
             size = space.shape[0]
             if not squash:
-                return ActionHead(size, size, Normal, space.clip)
+                return ActionHead(num_outputs=size, num_log_std=size, distribution=Normal, to_action=space.clip)
 
             def scale(draw: Array) -> Array:
                 low, high = jnp.asarray(space.low, draw.dtype), jnp.asarray(space.high, draw.dtype)
                 return space.clip(low + 0.5 * (jnp.tanh(draw) + 1.0) * (high - low))
 
-            return ActionHead(size, size, lambda mean, log_std: SquashedNormal(Normal(mean, log_std)), scale)
+            return ActionHead(
+                num_outputs=size,
+                num_log_std=size,
+                distribution=lambda mean, log_std: SquashedNormal(Normal(mean, log_std)),
+                to_action=scale,
+            )
         case Dict() if space.spaces:
             return _joint_head({name: action_head(space.spaces[name], squash) for name in sorted(space.spaces)})
     raise InputError(
@@ -202,15 +219,18 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
 
 
 def _joint_head(heads: dict[str, ActionHead]) -> ActionHead:
-    """Return the head of several parts: each takes its share of the outputs, in the order of their names."""
+    """Return the head of several parts: each has its share of the outputs, in the order of their names."""
     outputs = np.cumsum([head.num_outputs for head in heads.values()])
-    free = np.cumsum([head.num_free for head in heads.values()])
+    log_stds = np.cumsum([head.num_log_std for head in heads.values()])
 
-    def distribution(numbers: Array, own: Array) -> Joint:
-        shares = zip(heads, jnp.split(numbers, outputs[:-1], axis=-1), jnp.split(own, free[:-1], axis=-1), strict=True)
-        return Joint({name: heads[name].distribution(*share) for name, *share in shares})
+    def distribution(numbers: Array, log_std: Array) -> Joint:
+        shares = jnp.split(numbers, outputs[:-1], axis=-1), jnp.split(log_std, log_stds[:-1], axis=-1)
+        parts = zip(heads.items(), *shares, strict=True)
+        return Joint({name: head.distribution(*share) for (name, head), *share in parts})
 
     def to_action(draw: Mapping[str, Any]) -> dict[str, Any]:
         return {name: head.to_action(draw[name]) for name, head in heads.items()}
 
-    return ActionHead(int(outputs[-1]), int(free[-1]), distribution, to_action)
+    return ActionHead(
+        num_outputs=int(outputs[-1]), num_log_std=int(log_stds[-1]), distribution=distribution, to_action=to_action
+    )

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 
+import chex
 import jax.numpy as jnp
 
 from purerl.types import Array
-from purerl.xla import backend
+from purerl.xla.reductions import over_columns
 
 
 def mean(x: Array, mask: Array | None = None, axes: tuple[int, ...] | None = None) -> Array:
@@ -18,22 +19,26 @@ def mean(x: Array, mask: Array | None = None, axes: tuple[int, ...] | None = Non
     """
     if mask is None:
         return jnp.mean(x, axes)
-    chosen = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
-    number = jnp.maximum(jnp.sum(jnp.broadcast_to(chosen, x.shape), axes, dtype=jnp.float32), 1.0)
-    return jnp.sum(jnp.where(chosen, x, 0.0), axes) / number
+    chex.assert_equal_shape_prefix([x, mask], mask.ndim)
+    counts = mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim))
+    number = jnp.maximum(jnp.sum(jnp.broadcast_to(counts, x.shape), axes, dtype=jnp.float32), 1.0)
+    return jnp.sum(jnp.where(counts, x, 0.0), axes) / number
 
 
 def means(columns: Mapping[str, Array], mask: Array | None = None) -> dict[str, Array]:
-    """Return the `mean` of each column, f32[N]; on a GPU in one reduction, where each would be two kernels."""
-    if backend.name() == "cpu":
-        return {name: mean(x, mask) for name, x in columns.items()}
-    together = mean(jnp.stack(list(columns.values()), axis=-1), mask, (0,))
-    return {name: together[place] for place, name in enumerate(columns)}
+    """Return the `mean` of each column, f32[N]."""
+    return over_columns(lambda x, axes: mean(x, mask, axes), columns)
 
 
 def variance(x: Array, mask: Array | None = None, axes: tuple[int, ...] | None = None) -> Array:
     """Return the mean of (x - mean)^2 over the samples that count; arguments as for `mean`."""
     return jnp.var(x, axes) if mask is None else mean((x - mean(x, mask, axes)) ** 2, mask, axes)
+
+
+def explained_variance(value: Array, target: Array, mask: Array | None = None) -> Array:
+    """Return f32[]: 1 - Var(target - value) / Var(target), 1 for a perfect value function and 0 for a constant one."""
+    chex.assert_equal_shape([value, target])
+    return 1.0 - variance(target - value, mask) / (variance(target, mask) + 1e-8)
 
 
 def std(x: Array, mask: Array | None = None) -> Array:

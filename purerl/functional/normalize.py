@@ -1,17 +1,17 @@
-"""Running normalization of observations and rewards, shared by all environments, kept in the agent's state."""
+"""Running normalization of observations and rewards, with statistics that all environments share."""
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from purerl.functional import masked
-from purerl.spaces import Space
 from purerl.types import Array, PyTree
 
 
 class RunningStatistics(NamedTuple):
-    """Mean and variance of all that was seen so far; leaves have the shape of one observation."""
+    """Mean and variance of all samples so far; leaves have the shape of one observation."""
 
     samples: Array  # f32[], how many
     mean: PyTree  # f32[...]
@@ -19,10 +19,10 @@ class RunningStatistics(NamedTuple):
 
     @staticmethod
     def create(struct: PyTree) -> "RunningStatistics":
-        """Return the statistics before anything was seen: mean 0, variance 1."""
+        """Return the statistics of no samples: mean 0, variance 1."""
         zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.float32), struct)
         ones = jax.tree.map(lambda leaf: jnp.ones(leaf.shape, jnp.float32), struct)
-        return RunningStatistics(jnp.float32(0), zeros, ones)
+        return RunningStatistics(samples=jnp.float32(0), mean=zeros, variance=ones)
 
     def update(self, batch: PyTree, mask: Array | None = None) -> "RunningStatistics":
         """Add a batch; its leading axes beyond an observation's are all samples, of which those in `mask` count.
@@ -40,13 +40,14 @@ class RunningStatistics(NamedTuple):
         def combine(mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
             x = x.astype(jnp.float32)
             delta = masked.mean(x, mask, axes) - mean
-            own = masked.variance(x, mask, axes) * added
-            squares = variance * self.samples + own + delta**2 * (self.samples * added / total)
+            chex.assert_shape(x, (*(None,) * leading, *mean.shape))
+            new = masked.variance(x, mask, axes) * added
+            squares = variance * self.samples + new + delta**2 * (self.samples * added / total)
             return mean + delta * (added / total), squares / total
 
         pairs = jax.tree.map(combine, self.mean, self.variance, batch)
         mean, variance = jax.tree.transpose(jax.tree.structure(self.mean), jax.tree.structure((0, 0)), pairs)
-        updated = RunningStatistics(total, mean, variance)
+        updated = RunningStatistics(samples=total, mean=mean, variance=variance)
         if mask is None:
             return updated
         return jax.tree.map(lambda new, old: jnp.where(added > 0, new, old), updated, self)
@@ -62,19 +63,20 @@ class RunningStatistics(NamedTuple):
         return jax.tree.map(standardize, value, self.mean, self.variance)
 
 
-class RewardScale(NamedTuple):
-    """The running spread of discounted returns, by whose standard deviation rewards are divided."""
+class ReturnScale(NamedTuple):
+    """The running spread of discounted returns; rewards are divided by its standard deviation."""
 
     discounted: Array  # f32[B], of the running episodes
     statistics: RunningStatistics  # of `discounted`, scalar
 
     @staticmethod
-    def create(num_envs: int) -> "RewardScale":
+    def create(num_envs: int) -> "ReturnScale":
         """Return the scale before any reward."""
-        return RewardScale(jnp.zeros(num_envs), RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)))
+        return ReturnScale(jnp.zeros(num_envs), RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)))
 
-    def update(self, reward: Array, done: Array, discount: Array | float, mask: Array | None = None) -> "RewardScale":
-        """Add a rollout: reward f32[T, B], ended bool[T, B], of which the steps in mask bool[T, B] count."""
+    def update(self, reward: Array, done: Array, discount: Array | float, mask: Array | None = None) -> "ReturnScale":
+        """Add a rollout: reward f32[T, B], done bool[T, B]; only the steps in mask bool[T, B] count."""
+        chex.assert_shape([reward, done], (None, *self.discounted.shape))
         if mask is not None:
             reward = jnp.where(mask, reward, 0.0)
 
@@ -82,19 +84,9 @@ class RewardScale(NamedTuple):
             discounted = discounted * discount + at[0]
             return jnp.where(at[1], 0.0, discounted), discounted
 
-        discounted, seen = jax.lax.scan(step, self.discounted, (reward, done))
-        return RewardScale(discounted, self.statistics.update(seen, mask))
+        discounted, all_discounted = jax.lax.scan(step, self.discounted, (reward, done))
+        return ReturnScale(discounted, self.statistics.update(all_discounted, mask))
 
     def normalize(self, reward: Array, limit: float = 10.0) -> Array:
         """Return reward / std of returns, clipped to +-limit."""
         return jnp.clip(reward * jax.lax.rsqrt(self.statistics.variance + 1e-8), -limit, limit)
-
-
-def identity_or(statistics: RunningStatistics | None, value: PyTree) -> PyTree:
-    """Normalize by `statistics`, or return `value` as it is where there are none."""
-    return value if statistics is None else statistics.normalize(value)
-
-
-def observation_statistics(space: Space, wanted: bool) -> RunningStatistics | None:
-    """Return fresh statistics for a space, or None where they are not wanted."""
-    return RunningStatistics.create(space.struct) if wanted else None

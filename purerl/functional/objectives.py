@@ -1,4 +1,4 @@
-"""Objectives: what a gradient step minimizes, per sample, as data with parameters of its own.
+"""Objectives: the function that a gradient step minimizes, per sample, as data with its own parameters.
 
 Two levels, each a pytree with one method, so both can be traced, vmapped, evolved and saved:
 
@@ -7,12 +7,13 @@ Two levels, each a pytree with one method, so both can be traced, vmapped, evolv
 
 Both may also be plain functions. `context` holds "config", the algorithm's settings, and for an objective inside a loss
 "samples", all of them. A rule that replaces the gradient of a loss altogether is in `update_rules`, a learned
-optimizer in `open_optimizer`.
+optimizer in `learned_optimizer`.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -25,7 +26,7 @@ LARGE = 20.0  # log-ratios above: exp goes on along its tangent
 
 
 class Samples(NamedTuple):
-    """What a loss may use of its samples, f32[N] each; the first four depend on the parameters."""
+    """The arguments of a loss, f32[N] each; the first four depend on the parameters."""
 
     log_ratio: Array  # log pi(a|s) - log pi_old(a|s)
     log_prob: Array  # log pi(a|s)
@@ -116,7 +117,7 @@ class ActorCriticLoss:
     value_clip: Any = number(default=None, doc="how far a value may move; None: anywhere")
 
     def terms(self, samples: Samples, context: Mapping[str, Any]) -> dict[str, Array]:
-        """Return the three parts without their weights: policy_loss, value_loss, entropy; f32[N] each."""
+        """Return the three terms without their weights: policy_loss, value_loss, entropy; f32[N] each."""
         error = (samples.value - samples.target) ** 2
         if self.value_clip is not None:
             near = samples.old_value + jnp.clip(samples.value - samples.old_value, -self.value_clip, self.value_clip)
@@ -126,7 +127,7 @@ class ActorCriticLoss:
         return {"policy_loss": policy, "value_loss": 0.5 * error, "entropy": samples.entropy}
 
     def combine(self, terms: Mapping[str, Array]) -> Array:
-        """Return the weighted sum of the parts, or of their means."""
+        """Return the weighted sum of the terms, or of their means."""
         value, entropy = self.value_coefficient * terms["value_loss"], self.entropy_coefficient * terms["entropy"]
         return terms["policy_loss"] + value - entropy
 
@@ -148,14 +149,16 @@ def per_sample(objective: Objective, log_ratio: Array, advantage: Array, context
 def mean_loss(
     loss: Loss, samples: Samples, context: Mapping[str, Any], mask: Array | None = None
 ) -> tuple[Array, Metrics]:
-    """Return (the mean of a loss over its samples, f32[], and what is told of it); errors as for `per_sample`.
+    """Return (the mean of a loss over its samples f32[], metrics); errors as for `per_sample`.
 
     Args:
-      loss: an `ActorCriticLoss`, whose parts are told apart, or any other.
+      loss: an `ActorCriticLoss`, which gives a metric per term, or any other.
       samples: f32[N] each.
       context: "config", the algorithm's settings.
       mask: bool[N], which samples count; None for all.
     """
+    chex.assert_rank(samples, 1)
+    chex.assert_equal_shape(samples)
     if isinstance(loss, ActorCriticLoss):
         means = masked.means(loss.terms(samples, context), mask)
         return loss.combine(means), means

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import chex
 import jax.numpy as jnp
 
 from purerl.types import Array
@@ -18,14 +19,16 @@ def huber(error: Array, delta: Array | float | None) -> Array:
     return jnp.where(size <= delta, 0.5 * error**2, delta * (size - 0.5 * delta))
 
 
-def chosen(values: Array, action: Array) -> Array:
-    """Return the entries of f32[N, n, ...] at the actions i32[N]: f32[N, ...].
+def at_action(values: Array, action: Array) -> Array:
+    """Return the values of the actions taken, Q(s, a): f32[..., n, *rest] at i32[...] -> f32[..., *rest].
 
     A masked sum: its gradient is a product, where indexing's would be a scatter.
     """
-    picked = jnp.arange(values.shape[1]) == action[:, None]
-    picked = picked.reshape(picked.shape + (1,) * (values.ndim - 2))
-    return jnp.sum(jnp.where(picked, values, 0.0), axis=1)
+    chex.assert_equal_shape_prefix([values, action], action.ndim)
+    axis = action.ndim
+    taken = jnp.arange(values.shape[axis]) == action[..., None]
+    taken = taken.reshape(taken.shape + (1,) * (values.ndim - taken.ndim))
+    return jnp.sum(jnp.where(taken, values, 0.0), axis=axis)
 
 
 def rescale(x: Array, epsilon: float = 1e-3) -> Array:
@@ -49,7 +52,7 @@ def unscale(x: Array, epsilon: float = 1e-3) -> Array:
 
 
 class Bootstrap(NamedTuple):
-    """The n-step targets of a run of L steps, but for the values they bootstrap from."""
+    """Parts of the n-step targets of L steps; the values that they bootstrap from are added later."""
 
     reward: Array  # f32[L, N], the discounted sum of up to n rewards
     discount: Array  # f32[L, N], of the value at `at`; 0 where the task ended before
@@ -68,6 +71,8 @@ def bootstraps(reward: Array, terminated: Array, done: Array, discount: Array | 
       discount: per step.
       n_step: n.
     """
+    chex.assert_rank([reward, terminated, done], 2)
+    chex.assert_equal_shape([reward, terminated, done])
     length = reward.shape[0]
     first = first_ending(done)
     time = jnp.arange(length, dtype=jnp.int32)[:, None]
@@ -78,7 +83,8 @@ def bootstraps(reward: Array, terminated: Array, done: Array, discount: Array | 
     total = sum((discount**k * padded[k : k + length] for k in range(1, n_step)), start=padded[:length])
     over = jnp.take_along_axis(terminated, first[None], axis=0) & (index == first + 1)
     power = jnp.asarray(discount, jnp.float32) ** steps
-    return Bootstrap(total, jnp.where(over, 0.0, power), jnp.clip(index, 0, length), valid)
+    discounts = jnp.where(over, 0.0, power)
+    return Bootstrap(reward=total, discount=discounts, at=jnp.clip(index, 0, length), valid=valid)
 
 
 def first_ending(done: Array) -> Array:

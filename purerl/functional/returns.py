@@ -1,5 +1,6 @@
 """Returns and advantages, computed backwards through a rollout."""
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -18,7 +19,7 @@ def gae(
     r"""Generalized advantage estimation.
 
         delta_t = r_t + discount (1 - terminated_t) V(s'_t) - V(s_t)
-        A_t = delta_t + discount lambda (1 - ended_t) A_{t+1}
+        A_t = delta_t + discount lambda (1 - done_t) A_{t+1}
 
     s'_t is the true successor, so an episode that a time limit cut off is bootstrapped and only a real ending is not.
 
@@ -26,7 +27,7 @@ def gae(
       reward, value: f32[T, B].
       next_value: f32[T, B], the value of the true successor.
       terminated: bool[T, B], the task ended.
-      ended: bool[T, B], the episode ended, by its task or by a time limit.
+      done: bool[T, B], the episode ended, by its task or by a time limit.
       discount, gae_lambda: scalars in 0 .. 1.
 
     Returns:
@@ -34,6 +35,8 @@ def gae(
 
     Source: Schulman et al. (2016), arXiv:1506.02438.
     """
+    chex.assert_rank(reward, 2)
+    chex.assert_equal_shape([reward, value, next_value, terminated, done])
     delta = reward + discount * jnp.where(terminated, 0.0, next_value) - value
     decay = jnp.where(done, 0.0, discount * gae_lambda)
 
@@ -71,6 +74,8 @@ def lambda_returns(
 
     Source: Sutton and Barto (2018), equation 12.18; Peng and Williams (1996) for Q.
     """
+    chex.assert_rank(reward, 2)
+    chex.assert_equal_shape([reward, next_value, terminated, done])
     bootstrap = reward + discount * jnp.where(terminated, 0.0, next_value)
     decay = jnp.where(done, 0.0, discount * trace_lambda)
 
@@ -80,34 +85,4 @@ def lambda_returns(
         return value, value
 
     _, returns = jax.lax.scan(backward, next_value[-1], (bootstrap, decay, next_value), reverse=True, unroll=16)
-    return returns
-
-
-def n_step_returns(
-    reward: Array, next_value: Array, terminated: Array, done: Array, discount: Array | float, n_step: int
-) -> Array:
-    r"""N-step returns.
-
-        G_t = sum_{k < m} discount^k r_{t+k} + discount^m (1 - terminated_{t+m-1}) V(s'_{t+m-1})
-
-    with m = n_step, or less where the episode or the rollout ends before.
-
-    Args:
-      reward: f32[T, B].
-      next_value: f32[T, B], the value of the true successor.
-      terminated, done: bool[T, B], the task ended; the episode ended for whatever reason.
-      discount: scalar in 0 .. 1.
-      n_step: at least 1.
-
-    Returns:
-      f32[T, B].
-
-    Source: Sutton and Barto (2018), equation 7.1.
-    """
-    alone = reward + discount * jnp.where(terminated, 0.0, next_value)
-    stop = done.at[-1].set(True)
-    returns = alone
-    for _ in range(n_step - 1):
-        following = jnp.concatenate([returns[1:], returns[-1:]])
-        returns = jnp.where(stop, alone, reward + discount * following)
     return returns

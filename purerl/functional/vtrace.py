@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -9,10 +10,10 @@ from purerl.types import Array
 
 
 class VTrace(NamedTuple):
-    """What V-trace gives, each f32[T, B]."""
+    """The results of V-trace, f32[T, B] each."""
 
-    target: Array  # what values regress to
-    advantage: Array  # what log-probabilities are weighed by, its own truncated weight included
+    target: Array  # of the regression of values
+    advantage: Array  # weight of the log-probabilities, rho included
 
 
 def vtrace(
@@ -31,7 +32,7 @@ def vtrace(
 
         rho_t = min(rho_clip, pi/mu),  c_t = lambda min(c_clip, pi/mu)
         delta_t = rho_t (r_t + discount (1 - terminated_t) V(s'_t) - V(s_t))
-        v_t - V(s_t) = delta_t + discount (1 - ended_t) c_t (v_{t+1} - V(s_{t+1}))
+        v_t - V(s_t) = delta_t + discount (1 - done_t) c_t (v_{t+1} - V(s_{t+1}))
         A_t = rho_t (r_t + discount (1 - terminated_t) v'_t - V(s_t))
 
     v'_t is v_{t+1} within an episode, and V(s'_t), the value of the true successor, where a time limit or the rollout's
@@ -46,6 +47,8 @@ def vtrace(
 
     Source: Espeholt et al. (2018), arXiv:1802.01561, equations 1 and 2.
     """
+    chex.assert_rank(reward, 2)
+    chex.assert_equal_shape([log_ratio, reward, value, next_value, terminated, done])
     ratio = jnp.exp(log_ratio)
     rho = jnp.minimum(ratio, rho_clip)
     decay = jnp.where(done, 0.0, discount * trace_lambda * jnp.minimum(ratio, c_clip))

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from purerl.prng import renew
 from purerl.types import Array, Key, PyTree
 from purerl.xla import backend
-from purerl.xla.vmap_cond import any_lane
+from purerl.xla.vmap_cond import any_member
 
 Reset = Callable[[Key], PyTree]
 POLICIES = ("auto", "prefetch", "always", "pool")
@@ -59,7 +59,7 @@ def take(reset: Reset, resets: Resets, done: Array) -> tuple[Resets, PyTree]:
     if resets.used is None:
         return resets._replace(episode=episode), _compute(reset, resets, next_episode)
     prefetched, used = jax.lax.cond(
-        any_lane(done & resets.used),
+        any_member(done & resets.used),
         lambda _: (_compute(reset, resets, next_episode), jnp.zeros_like(done)),
         lambda unchanged: unchanged,
         (resets.prefetched, resets.used),

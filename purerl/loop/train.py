@@ -170,7 +170,7 @@ def collect(
         carry = where(timestep.done, initial_carry, carry)
         # The observation to act on next is stacked, not the carried one: a carry that a step only passes on would
         # become a copy that depends on the loop.
-        record, unpack = packing.pack((observation, action, timestep, extras))
+        record, unpack = packing.pack((observation, action, timestep, extras), leading=1)
         layout.append(unpack)
         return (vector_state, observation, carry), record
 

@@ -1,6 +1,5 @@
-"""Actor-critic: a policy and a value function, with or without memory, as pure functions."""
+"""Actor-critic: a policy and a value function, recurrent or not, as pure functions."""
 
-import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -9,15 +8,16 @@ import jax
 import jax.numpy as jnp
 
 from purerl.errors import InputError
+from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
 from purerl.functional.distributions import ActionHead
-from purerl.networks.encoder import NetworkConfig, body
-from purerl.networks.torsos import apply, dense, init, mask_illegal, private, split_mask
+from purerl.networks.encoder import NetworkConfig, encoder, recurrent_encoder
+from purerl.networks.torsos import RNNS, apply, dense, init
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree, pytree, static
 
 
 class ActorCritic(NamedTuple):
-    """A policy and a value function. Without memory, `carry` is () and any leading axes will do."""
+    """A policy and a value function. Without a recurrent layer, `carry` is () and any leading axes will do."""
 
     init: Callable[[Key], PyTree]  # key -> params
     initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode
@@ -36,24 +36,26 @@ class ActorCriticConfig(NetworkConfig):
     share_body: bool = static(
         default=False, doc="policy and value function share all below their heads, as is usual for images"
     )
+    rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
+    rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
 
 
 def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> ActorCritic:
     """Return the policy and the value function for an observation space and an action head.
 
-    Without memory each has a body of its own, so that acting does not pay for the critic, unless they are to share it;
-    with memory they always share one. Where the observation holds a global state, a critic of its own, without memory,
-    sees it, and the policy does not.
+    Each has its own encoder, so that acting does not pay for the critic; with `share_body` or a recurrent layer they
+    share one. Where the observation holds a global state, the critic has its own encoder, which is not recurrent, and
+    sees that state; the policy does not.
 
     Raises:
-      InputError: if a critic of its own is to share its body.
+      InputError: if a critic that sees the global state is to share its encoder.
     """
-    central = private(space) is not space
+    central = without_global_state(space) is not space
     if central and config.share_body:
         raise InputError("share_body goes without centralized_critic: that critic sees what the policy does not")
     shared = (config.rnn != "none" or config.share_body) and not central
-    base = body(private(space), config)
-    critic_base = body(space, dataclasses.replace(config, rnn="none")) if central else base
+    base = recurrent_encoder(without_global_state(space), config, config.rnn, config.rnn_size)
+    critic_base = encoder(space, config) if central else base
     layer = partial(dense, initializer=config.initializer)
     actor_head, critic_head = layer(head.num_outputs, 0.01), layer(1, 1.0)
 
@@ -67,15 +69,15 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
             **bodies,
             "actor": init(actor_head, keys[2], features),
             "critic": init(critic_head, keys[3], jnp.zeros(critic_base.size)),
-            "free": jnp.zeros(head.num_free),
+            "log_std": jnp.zeros(head.num_log_std),
         }
 
     def distribution(params: PyTree, features: Array, observation: PyTree) -> Any:
-        outputs = mask_illegal(apply(actor_head, params["actor"], features), split_mask(observation)[1])
-        return head.distribution(outputs, params["free"])
+        outputs = mask_illegal(apply(actor_head, params["actor"], features), action_mask(observation))
+        return head.distribution(outputs, params["log_std"])
 
     def policy(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Any, PyTree]:
-        observation = private(observation)
+        observation = without_global_state(observation)
         features, carry = base.step(params["body"], carry, observation)
         return distribution(params, features, observation), carry
 
@@ -84,10 +86,11 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
         return apply(critic_head, params["critic"], features)[..., 0]
 
     def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Any, Array, PyTree]:
-        features, after = base.unroll(params["body"], carry, private(observation), done)
+        seen = without_global_state(observation)
+        features, after = base.unroll(params["body"], carry, seen, done)
         if not shared:
-            return distribution(params, features, private(observation)), value(params, (), observation), after
+            return distribution(params, features, seen), value(params, (), observation), after
         values = apply(critic_head, params["critic"], features)[..., 0]
-        return distribution(params, features, observation), values, after
+        return distribution(params, features, seen), values, after
 
-    return ActorCritic(initialize, base.initial_carry, policy, value, unroll)
+    return ActorCritic(init=initialize, initial_carry=base.initial_carry, policy=policy, value=value, unroll=unroll)

@@ -8,8 +8,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from purerl.networks.encoder import NetworkConfig
-from purerl.networks.torsos import ACTIVATIONS, Torso, dense, split_mask, without_mask
+from purerl.functional.action_masks import split_mask
+from purerl.networks.encoder import NetworkConfig, make_torso
+from purerl.networks.torsos import ACTIVATIONS, dense
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
 
@@ -94,7 +95,7 @@ class _TorsoAndHead(nn.Module):
 
 
 class QNetwork(NamedTuple):
-    """Q values as pure functions; one of your own with these two can take its place."""
+    """Q values as pure functions; a user's own may replace it."""
 
     init: Callable[[Key], PyTree]  # key -> params
     apply: Callable[..., Array]
@@ -113,20 +114,19 @@ def q_network(
 
     The last of `config.hidden_sizes` belongs to the head where that is dueling or noisy, to the torso otherwise.
     """
-    dtype = jnp.dtype(config.precision)
     in_head = dueling or noisy
     sizes = config.hidden_sizes
-    torso = Torso(
-        without_mask(space),
-        config.network,
-        sizes[:-1] if in_head else sizes,
-        config.activation,
-        config.layer_norm,
-        dtype,
-        config.initializer,
+    torso = make_torso(space, config, sizes[:-1] if in_head else sizes)
+    head = QHead(
+        num_actions=num_actions,
+        num_atoms=num_atoms,
+        hidden_size=sizes[-1] if in_head else None,
+        dueling=dueling,
+        noisy=noisy,
+        activation=config.activation,
+        dtype=jnp.dtype(config.precision),
+        initializer=config.initializer,
     )
-    hidden_size = sizes[-1] if in_head else None
-    head = QHead(num_actions, num_atoms, hidden_size, dueling, noisy, config.activation, dtype, config.initializer)
     network = _TorsoAndHead(torso, head)
 
     def apply(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:

@@ -1,7 +1,7 @@
-"""Networks: torsos that turn observations into features, and what stands on them."""
+"""Layers and torsos: networks that turn observations into features."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import flax.linen as nn
@@ -159,7 +159,7 @@ TORSOS = ("auto", "mlp", *CNNS)
 
 
 class Torso(nn.Module):
-    """What turns an observation into features: images, if there are any, through a CNN; all together through an MLP.
+    """A network from an observation to features: images, if there are any, through a CNN; all together through an MLP.
 
     Integers become one-hot, bytes are divided by 255, and the parts of a dict are put side by side in the order of
     their names. `kind` "auto" takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only
@@ -203,35 +203,6 @@ def _parts(space: Space, observation: PyTree) -> list[tuple[Space, Array]]:
     if isinstance(space, Dict):
         return [part for name in sorted(space.spaces) for part in _parts(space.spaces[name], observation[name])]
     return [(space, observation)]
-
-
-def without_mask(space: Space) -> Space:
-    """Return the space that a network sees: the observation's without the legal-action mask."""
-    if not isinstance(space, Dict) or "action_mask" not in space.spaces:
-        return space
-    return Dict(spaces={name: part for name, part in space.spaces.items() if name != "action_mask"})
-
-
-def split_mask(observation: PyTree) -> tuple[PyTree, Array | None]:
-    """Return (what a network sees, the mask of legal actions bool[..., n] or None)."""
-    if not isinstance(observation, Mapping) or "action_mask" not in observation:
-        return observation, None
-    return {name: part for name, part in observation.items() if name != "action_mask"}, observation["action_mask"]
-
-
-def private(tree: PyTree) -> PyTree:
-    """Return an observation, or the space of one, without the global state that only a centralized critic sees."""
-    if isinstance(tree, Dict):
-        parts = private(tree.spaces)
-        return tree if parts is tree.spaces else Dict(spaces=parts)
-    if not isinstance(tree, Mapping) or "global_state" not in tree:
-        return tree
-    return {name: part for name, part in tree.items() if name != "global_state"}
-
-
-def mask_illegal(scores: Array, mask: Array | None) -> Array:
-    """Give illegal actions a score so low that they are never chosen; it stays finite, and so do gradients."""
-    return scores if mask is None else jnp.where(mask, scores, -1e9)
 
 
 RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {

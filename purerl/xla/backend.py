@@ -1,4 +1,4 @@
-"""The kind of device that programs are traced for, and what its compiler is told."""
+"""The kind of device that programs are traced for, and its compiler's options."""
 
 import contextlib
 from collections.abc import Iterator
@@ -7,8 +7,10 @@ from typing import Any
 
 import jax
 
-# Loops become CUDA graphs, and what a step stacks is written by kernels: a copy whose place depends on the turn, which
-# XLA would make of it, has no place in a graph. An update of PPO is then one launch.
+from purerl.xla import switches
+
+# Loops become CUDA graphs, and kernels write what a step stacks: XLA's copy, whose place depends on the turn, cannot be
+# part of a graph. An update of PPO is then one launch.
 GRAPHS: dict[str, Any] = {
     "xla_gpu_enable_command_buffer": "FUSION,CUBLAS,CUBLASLT,CUSTOM_CALL,CUDNN,DYNAMIC_SLICE_FUSION,WHILE",
     "xla_disable_hlo_passes": "fusion-dynamic-memcpy-rewriter",
@@ -33,5 +35,5 @@ def traced_for(backend: str) -> Iterator[None]:
 
 
 def compiler_options() -> dict[str, Any] | None:
-    """Return what `jax.jit` is told for a whole training, as its `compiler_options`."""
-    return GRAPHS if name() == "gpu" else None
+    """Return the `compiler_options` of `jax.jit` for a whole training."""
+    return GRAPHS if name() == "gpu" and switches.is_on("graphs") else None

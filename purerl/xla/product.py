@@ -1,4 +1,4 @@
-"""Products of few outputs whose gradients are fast on a CPU.
+"""Products with few outputs whose gradients are fast on a CPU.
 
 XLA's CPU backend makes the gradient of a layer's weights by a routine for large matrices, which with few outputs spends
 its time on rearranging the inputs. A product of a vector and a matrix for each output takes a third to a tenth of
@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.types import Array
-from purerl.xla import backend
+from purerl.xla import backend, switches
 
 FEW = 16  # outputs
 
@@ -23,7 +23,7 @@ def multiply(inputs: Array, kernel: Array, *_: Any, **__: Any) -> Array:
       inputs: f32[..., n].
       kernel: f32[n, outputs].
     """
-    if backend.name() != "cpu" or kernel.shape[1] > FEW:
+    if backend.name() != "cpu" or kernel.shape[1] > FEW or not switches.is_on("product"):
         return inputs @ kernel
     return _with_fast_gradient(inputs, kernel)
 

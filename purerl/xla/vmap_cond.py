@@ -4,17 +4,22 @@ import jax.numpy as jnp
 from jax.custom_batching import custom_vmap
 
 from purerl.types import Array
+from purerl.xla import switches
+
+
+def any_member(condition: Array) -> Array:
+    """Return bool[]: whether any element is true, here or in any member of the `vmap`s around.
+
+    A `lax.cond` on it stays a branch when runs are vmapped; on `jnp.any` it would compute both sides.
+    """
+    return _any_member(condition) if switches.is_on("vmap_cond") else jnp.any(condition)
 
 
 @custom_vmap
-def any_lane(condition: Array) -> Array:
-    """Return bool[]: whether any element is true, here or in any lane of the `vmap`s around.
-
-    A branch on it stays a branch when runs are vmapped, where one on `jnp.any` would compute both sides.
-    """
+def _any_member(condition: Array) -> Array:
     return jnp.any(condition)
 
 
-@any_lane.def_vmap
-def _any_lane(axis_size: int, batched: list[bool], condition: Array) -> tuple[Array, bool]:
-    return any_lane(condition), False
+@_any_member.def_vmap
+def _any_member_of_all(axis_size: int, batched: list[bool], condition: Array) -> tuple[Array, bool]:
+    return _any_member(condition), False

@@ -97,7 +97,7 @@ def test_gradients_of_split_environments_have_the_right_size():
     """Descending on a mean over samples that two devices share: its gradient against the one written by hand."""
     import optax
 
-    from purerl.algo_parts.optimizers import descend
+    from purerl.algo_parts.optimizers import apply_gradients
     from purerl.devices.sharding import split_data
 
     mesh = make_mesh(2, {"data": 2})
@@ -105,7 +105,7 @@ def test_gradients_of_split_environments_have_the_right_size():
 
     def step(weight, x):
         gradient = jax.grad(lambda w: jnp.mean((w * split_data(x)) ** 2))(weight)
-        return descend(optax.sgd(1.0), gradient, optax.sgd(1.0).init(weight), weight)[0]
+        return apply_gradients(optax.sgd(1.0), gradient, optax.sgd(1.0).init(weight), weight)[0]
 
     stepped = jax.jit(lanes(step, mesh, in_axes=(0, 0)))(jnp.array([0.5]), x[None])
     np.testing.assert_allclose(stepped, 0.5 - np.mean(2 * 0.5 * x**2), rtol=1e-6)

@@ -1,0 +1,75 @@
+"""Distributions of returns in place of their means: categorical on fixed atoms, or by quantiles."""
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from purerl.functional.q_targets import huber
+from purerl.types import Array
+
+
+def project(support: Array, probability: Array, support_to: Array) -> Array:
+    r"""Move probabilities from one set of atoms to another, evenly spaced one.
+
+        m_j = sum_i p_i max(0, 1 - |clip(z_i) - z'_j| / dz')
+
+    Args:
+      support: z, f32[N, n].
+      probability: p, f32[N, n].
+      support_to: z', f32[m].
+
+    Returns:
+      f32[N, m], with the same sum and, where nothing was clipped, the same mean.
+
+    Source: Bellemare, Dabney and Munos (2017), arXiv:1707.06887, algorithm 1.
+    """
+    chex.assert_rank([support, probability, support_to], [2, 2, 1])
+    chex.assert_equal_shape([support, probability])
+    low, step = support_to[0], support_to[1] - support_to[0]
+    position = (jnp.clip(support, low, support_to[-1]) - low) / step  # in atoms
+    distance = jnp.abs(position[..., None] - jnp.arange(support_to.shape[0], dtype=jnp.float32))
+    # A product, as XLA's CPU backend sums along the last axis one by one.
+    return jnp.einsum("ni,nij->nj", probability, jnp.maximum(1.0 - distance, 0.0), precision="highest")
+
+
+def categorical_divergence(logits: Array, target: Array) -> tuple[Array, Array]:
+    r"""Return (the cross-entropy, the KL divergence) of categorical predictions from their targets, f32[N] each.
+
+        cross-entropy = -sum_j m_j log p_j,  KL = cross-entropy + sum_j m_j log m_j
+
+    The divergence is 0 for a perfect prediction; their gradients are the same.
+
+    Args:
+      logits: of p, f32[N, n].
+      target: m, f32[N, n].
+    """
+    chex.assert_rank([logits, target], 2)
+    chex.assert_equal_shape([logits, target])
+    cross_entropy = -jnp.sum(target * jax.nn.log_softmax(logits), axis=-1)
+    return cross_entropy, cross_entropy + jnp.sum(target * jnp.log(jnp.maximum(target, 1e-12)), axis=-1)
+
+
+def expectation(logits: Array, support: Array) -> Array:
+    """Return the mean of a categorical distribution: f32[..., n], f32[n] -> f32[...]."""
+    return jnp.sum(jax.nn.softmax(logits) * support, axis=-1)
+
+
+def quantile_huber(quantiles: Array, targets: Array, kappa: Array | float) -> Array:
+    r"""Return the quantile Huber loss, f32[N].
+
+        sum_i mean_j |tau_i - 1{u_ij < 0}| H_kappa(u_ij) / kappa,  u_ij = target_j - quantile_i, tau_i = (i + 1/2) / n
+
+    Args:
+      quantiles: f32[N, n].
+      targets: f32[N, m].
+      kappa: where H turns linear.
+
+    Source: Dabney et al. (2018), arXiv:1710.10044.
+    """
+    chex.assert_rank([quantiles, targets], 2)
+    chex.assert_equal_shape_prefix([quantiles, targets], 1)
+    n = quantiles.shape[1]
+    tau = (jnp.arange(n, dtype=jnp.float32) + 0.5) / n
+    u = targets[:, None, :] - quantiles[:, :, None]
+    weight = jnp.abs(tau[:, None] - (u < 0.0).astype(jnp.float32))
+    return jnp.sum(jnp.mean(weight * huber(u, kappa) / kappa, axis=2), axis=1)

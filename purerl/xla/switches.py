@@ -1,0 +1,47 @@
+"""Switches that turn compiler workarounds off, to measure their gain: `with switches.off("product"): ...`.
+
+A program that is traced inside the context is made without them. Its results are the same to rounding.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+from purerl.errors import unknown
+
+WORKAROUNDS = {
+    "accumulation": "gradients of large batches from parts of them, on a CPU",
+    "columns": "means of several columns in one reduction, on a GPU",
+    "convolution": "gradients of convolutions as products of patches, on a CPU",
+    "flat_optimizer": "the optimizer's step on one vector of all parameters",
+    "graphs": "loops as CUDA graphs, on a GPU",
+    "packing": "loops that carry and stack few arrays, on a GPU",
+    "permutation": "random orders by a sort of one operand",
+    "product": "gradients of layers with few outputs as products of vectors, on a CPU",
+    "vmap_cond": "branches that stay branches under vmap",
+}
+
+_off: ContextVar[frozenset[str]] = ContextVar("off", default=frozenset())
+
+
+def is_on(name: str) -> bool:
+    """Return whether a workaround is used in what is traced here."""
+    assert name in WORKAROUNDS, name
+    return name not in _off.get()
+
+
+@contextlib.contextmanager
+def off(*names: str) -> Iterator[None]:
+    """Trace without these workarounds.
+
+    Raises:
+      InputError: if there is no workaround of that name.
+    """
+    for name in names:
+        if name not in WORKAROUNDS:
+            raise unknown("compiler workaround", name, WORKAROUNDS)
+    token = _off.set(_off.get() | set(names))
+    try:
+        yield
+    finally:
+        _off.reset(token)
