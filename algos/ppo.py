@@ -126,7 +126,7 @@ def ppo(
       InputError: if the settings contradict one another or the action space has no distribution.
     """
     validate(config, "ppo")
-    recurrent, target_kl = config.rnn != "none", config.target_kl
+    recurrent = config.rnn != "none"
     check_minibatches(config, recurrent, "ppo")
     if objective is not None and loss is not None:
         raise InputError("ppo: objective and loss are both given; the loss already holds the policy's part")
@@ -168,7 +168,7 @@ def ppo(
             config,
             sequences=recurrent,
             prepare=standardize_advantage if config.normalize_advantage else lambda batch: batch,
-            accept=None if target_kl is None else lambda metrics: metrics["approx_kl"] <= target_kl,
+            accept=None if config.target_kl is None else within_target_kl,
         )
         metrics["explained_variance"] = masked.explained_variance(batch.value, batch.target, batch.mask)
         return agent._replace(params=params, opt_state=opt_state), metrics
@@ -193,6 +193,10 @@ def ppo(
     def standardize_advantage(batch: Batch) -> Batch:
         mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
         return batch._replace(advantage=(batch.advantage - mean) / (std + 1e-8))
+
+    def within_target_kl(metrics: Metrics) -> Array:
+        assert config.target_kl is not None
+        return metrics["approx_kl"] <= config.target_kl
 
     def total_loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
         policy, value, _ = net.unroll(params, carry, batch.observation, batch.done)
