@@ -71,7 +71,7 @@ class OPEN:
         def init(params: PyTree) -> OPENState:
             averages = jax.tree.map(lambda p: jnp.zeros((len(DECAYS), *p.shape)), params)
             carry = jax.tree.map(lambda p: jnp.zeros((*p.shape, UNITS)), params)
-            return OPENState(jnp.int32(0), jax.random.key(0), averages, carry)
+            return OPENState(steps=jnp.int32(0), key=jax.random.key(0), averages=averages, carry=carry)
 
         def update(gradients: PyTree, state: OPENState, params: PyTree | None = None) -> tuple[PyTree, OPENState]:
             assert params is not None
@@ -90,7 +90,7 @@ class OPEN:
                 noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(state.key, state.steps), i), g.shape)
                 results.append(self._one(features, h, noise))
             updates, carry = (jax.tree.unflatten(structure, part) for part in zip(*results, strict=True))
-            return updates, OPENState(state.steps + 1, state.key, averages, carry)
+            return updates, OPENState(steps=state.steps + 1, key=state.key, averages=averages, carry=carry)
 
         return optax.GradientTransformation(init, update)  # type: ignore[arg-type]
 

@@ -133,7 +133,9 @@ def prioritized(
 
     def init() -> PrioritizedStorage:
         storage = uniform.create(spec, capacity, num_envs)
-        return PrioritizedStorage(storage, SumTree.create(storage.flag.size), jnp.float32(1), jnp.int32(0))
+        return PrioritizedStorage(
+            storage=storage, tree=SumTree.create(storage.flag.size), largest=jnp.float32(1), added=jnp.int32(0)
+        )
 
     def add(state: PrioritizedStorage, rollout: Rollout) -> PrioritizedStorage:
         storage, place, void = uniform.write(state.storage, rollout, depth)
@@ -143,7 +145,7 @@ def prioritized(
             jnp.where(places < storage.flag.size, places, NOWHERE),
             jnp.concatenate([jnp.full(place.size, state.largest), jnp.zeros(void.size)]),
         )
-        return PrioritizedStorage(storage, tree, state.largest, state.added + place.size)
+        return PrioritizedStorage(storage=storage, tree=tree, largest=state.largest, added=state.added + place.size)
 
     def sample(state: PrioritizedStorage, key: Key) -> Transitions:
         place = state.tree.draw(key, batch_size)
@@ -159,4 +161,4 @@ def prioritized(
         largest = jnp.maximum(state.largest, jnp.max(jnp.where(found, priority, 0.0)))
         return state._replace(tree=tree, largest=largest)
 
-    return Replay(init, add, sample, update)
+    return Replay(init=init, add=add, sample=sample, update=update)

@@ -90,20 +90,20 @@ def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> Chunks
         lambda x: frames.older(frames.depths(spec.observation_space), x), spec.observation_space.struct
     )
     return Chunks(
-        zeros(frames.stored(spec.observation_space), sizes.chunk),
-        zeros(older),
-        zeros(spec.action_space.struct, sizes.chunk),
-        zeros(number, sizes.chunk),
-        zeros(flag, sizes.chunk),
-        zeros(flag, sizes.chunk),
-        zeros(flag, sizes.chunk),
-        zeros(spec.observation_space.struct),
-        zeros(one),
-        zeros(number),
-        zeros(number),
-        SumTree.create(math.prod(shape)),
-        jnp.int32(0),
-        jnp.int32(0),
+        observation=zeros(frames.stored(spec.observation_space), sizes.chunk),
+        before=zeros(older),
+        action=zeros(spec.action_space.struct, sizes.chunk),
+        reward=zeros(number, sizes.chunk),
+        terminated=zeros(flag, sizes.chunk),
+        truncated=zeros(flag, sizes.chunk),
+        mask=zeros(flag, sizes.chunk),
+        successor=zeros(spec.observation_space.struct),
+        carry=zeros(one),
+        largest=zeros(number),
+        mean=zeros(number),
+        tree=SumTree.create(math.prod(shape)),
+        head=jnp.int32(0),
+        added=jnp.int32(0),
     )
 
 
@@ -162,20 +162,20 @@ def sequences(
         whole = jnp.where(state.added + 1 >= length, begin * num_envs + env, NOWHERE)
         tree = state.tree.set(at * num_envs + env, jnp.zeros(num_envs))
         return Chunks(
-            put(state.observation, by_env(frames.newest(depth, rollout.observation))),
-            put(state.before, frames.older(depth, jax.tree.map(lambda x: x[0], rollout.observation))),
-            put(state.action, by_env(rollout.action)),
-            put(state.reward, by_env(rollout.reward)),
-            put(state.terminated, by_env(rollout.terminated)),
-            put(state.truncated, by_env(rollout.truncated)),
-            put(state.mask, by_env(mask)),
-            put(state.successor, successor),
-            put(state.carry, rollout.carry),
-            largest,
-            mean,
-            tree.set(whole, _power(priority, exponent)),
-            (at + 1) % kept,
-            state.added + 1,
+            observation=put(state.observation, by_env(frames.newest(depth, rollout.observation))),
+            before=put(state.before, frames.older(depth, jax.tree.map(lambda x: x[0], rollout.observation))),
+            action=put(state.action, by_env(rollout.action)),
+            reward=put(state.reward, by_env(rollout.reward)),
+            terminated=put(state.terminated, by_env(rollout.terminated)),
+            truncated=put(state.truncated, by_env(rollout.truncated)),
+            mask=put(state.mask, by_env(mask)),
+            successor=put(state.successor, successor),
+            carry=put(state.carry, rollout.carry),
+            largest=largest,
+            mean=mean,
+            tree=tree.set(whole, _power(priority, exponent)),
+            head=(at + 1) % kept,
+            added=state.added + 1,
         )
 
     def sample(state: Chunks, key: Key) -> Sequences:
@@ -197,23 +197,23 @@ def sequences(
             return jax.tree.map(lambda x: apart(x).reshape(-1, batch_size, *x.shape[2:]), whole)
 
         return Sequences(
-            observations(),
-            jax.tree.map(steps, state.action),
-            steps(state.reward),
-            steps(state.terminated),
-            steps(state.truncated),
-            steps(state.mask),
-            jax.tree.map(lambda x: x[chunk, chosen], state.successor),
-            jax.tree.map(lambda x: x[which, chosen], state.carry),
-            weight,
-            place,
+            observation=observations(),
+            action=jax.tree.map(steps, state.action),
+            reward=steps(state.reward),
+            terminated=steps(state.terminated),
+            truncated=steps(state.truncated),
+            mask=steps(state.mask),
+            successor=jax.tree.map(lambda x: x[chunk, chosen], state.successor),
+            carry=jax.tree.map(lambda x: x[which, chosen], state.carry),
+            weight=weight,
+            place=place,
         )
 
     def update(state: Chunks, batch: Sequences, priority: Array) -> Chunks:
         place = jnp.where(batch.weight > 0.0, batch.place, NOWHERE)
         return state._replace(tree=state.tree.set(place, _power(priority, exponent)))
 
-    return Replay(lambda: create(spec, sizes, carry), add, sample, update)
+    return Replay(init=lambda: create(spec, sizes, carry), add=add, sample=sample, update=update)
 
 
 def _power(priority: Array, exponent: Array | float) -> Array:

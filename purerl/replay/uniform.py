@@ -80,14 +80,14 @@ def create(spec: EnvironmentSpec, capacity: int, num_envs: int) -> Storage:
     shape = (num_rows(capacity, num_envs, depth), num_envs)
     zeros = lambda struct: jax.tree.map(lambda leaf: jnp.zeros(shape + leaf.shape, leaf.dtype), struct)
     return Storage(
-        zeros(frames.stored(spec.observation_space)),
-        zeros(spec.action_space.struct),
-        jnp.zeros(shape),
-        jnp.full(shape, NO_START),
-        jnp.zeros(num_envs, jnp.int32),
-        jnp.int32(0),
-        jnp.zeros(shape, jnp.uint8) if depth > 1 else (),
-        jnp.zeros(num_envs, jnp.int32) if depth > 1 else (),
+        observation=zeros(frames.stored(spec.observation_space)),
+        action=zeros(spec.action_space.struct),
+        reward=jnp.zeros(shape),
+        flag=jnp.full(shape, NO_START),
+        head=jnp.zeros(num_envs, jnp.int32),
+        filled=jnp.int32(0),
+        age=jnp.zeros(shape, jnp.uint8) if depth > 1 else (),
+        running=jnp.zeros(num_envs, jnp.int32) if depth > 1 else (),
     )
 
 
@@ -150,14 +150,14 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
         oldest = head + jnp.any(apart == head, axis=0).astype(jnp.int32)  # the head may hold the newest successor
         void = jnp.concatenate([apart, _cut(age, oldest, back)])
     state = Storage(
-        observation,
-        jax.tree.map(lambda xs, x: put(xs, row, x), state.action, rollout.action),
-        put(state.reward, row, rollout.reward),
-        put(put(state.flag, row, flag), void, jnp.full(void.shape, NO_START)),
-        head,
-        filled,
-        age,
-        running,
+        observation=observation,
+        action=jax.tree.map(lambda xs, x: put(xs, row, x), state.action, rollout.action),
+        reward=put(state.reward, row, rollout.reward),
+        flag=put(put(state.flag, row, flag), void, jnp.full(void.shape, NO_START)),
+        head=head,
+        filled=filled,
+        age=age,
+        running=running,
     )
     return state, row * num_envs + env, void * num_envs + env
 
@@ -234,13 +234,13 @@ def gather(
         return frames.assemble(depth, state.observation, state.age, at, num_envs)
 
     return Transitions(
-        seen(place),
-        take(state.action, place),
-        reward,
-        jnp.where(flag == TERMINATED, 0.0, factor),
-        seen(step(last)),
-        jnp.where(flag == NO_START, 0.0, weight),
-        place,
+        observation=seen(place),
+        action=take(state.action, place),
+        reward=reward,
+        discount=jnp.where(flag == TERMINATED, 0.0, factor),
+        next_observation=seen(step(last)),
+        weight=jnp.where(flag == NO_START, 0.0, weight),
+        place=place,
     )
 
 
@@ -277,10 +277,10 @@ def uniform(
         return gather(state, draw(state, key, batch_size), 1.0, discount, n_step, depth)
 
     return Replay(
-        lambda: create(spec, capacity, num_envs),
-        lambda state, rollout: add(state, rollout, depth),
-        sample,
-        lambda state, transitions, td_error: state,
+        init=lambda: create(spec, capacity, num_envs),
+        add=lambda state, rollout: add(state, rollout, depth),
+        sample=sample,
+        update=lambda state, transitions, td_error: state,
     )
 
 

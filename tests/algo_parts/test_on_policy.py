@@ -1,25 +1,46 @@
-"""What agents with a policy and a value function share."""
+"""Settings, statistics and functions that policy-gradient algorithms share."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.on_policy import explained_variance
+from purerl.algo_parts.on_policy import PolicyConfig, new_agent, normalize_observation, normalize_rollout
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=2))
 
 
-def test_explained_variance_by_hand():
-    target = jnp.array([1.0, 2.0, 3.0, 6.0])  # variance 3.5
-    assert float(explained_variance(target, target)) == 1.0
-    np.testing.assert_allclose(explained_variance(jnp.full(4, 7.0), target), 0.0, atol=1e-6)
-    value = jnp.array([1.0, 2.0, 3.0, 2.0])  # errors 0, 0, 0, 4: variance 3
-    np.testing.assert_allclose(explained_variance(value, target), 1 - 3 / 3.5, rtol=1e-5)
-    assert float(explained_variance(-target, target)) < -1.0  # worse than a constant
+def make_rollout(key):
+    observation, reward = jax.random.normal(key, (5, 3, 2)) * 4.0 + 1.0, jax.random.normal(key, (5, 3)) * 7.0
+    never = jnp.zeros((5, 3), jnp.bool_)
+    return Rollout(
+        observation=observation,
+        action=jnp.zeros((5, 3), jnp.int32),
+        reward=reward,
+        terminated=never,
+        truncated=never,
+        next_observation=observation + 1.0,
+        extras=(),
+        carry=(),
+    )
 
 
-def test_explained_variance_of_what_counts(key):
-    value, target = jax.random.normal(key, (2, 6, 5))
-    mask = jnp.arange(30).reshape(6, 5) % 4 > 0
-    part = explained_variance(value[mask], target[mask])
-    np.testing.assert_allclose(explained_variance(value, target, mask), part, rtol=1e-4)
-    changed = jnp.where(mask, value, 1e3)
-    np.testing.assert_allclose(explained_variance(changed, target, mask), part, rtol=1e-4)
+def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
+    config = PolicyConfig(num_envs=3, normalize_observation=True, normalize_reward=True)
+    rollout, agent = make_rollout(key), new_agent((), (), SPEC, config)
+    after, normalized = normalize_rollout(agent, rollout, config)
+    np.testing.assert_allclose(normalized.observation, jnp.clip(rollout.observation, -10, 10), rtol=1e-5)
+    np.testing.assert_allclose(after.observation_statistics.mean, rollout.observation.mean((0, 1)), rtol=1e-5)
+    spread = np.sqrt(after.return_scale.statistics.variance)
+    np.testing.assert_allclose(normalized.reward, np.clip(rollout.reward / spread, -10, 10), rtol=1e-4)
+    seen = normalize_observation(after, rollout.observation)
+    np.testing.assert_allclose(seen.mean((0, 1)), 0.0, atol=1e-5)
+    np.testing.assert_allclose(seen.std((0, 1)), 1.0, rtol=1e-4)
+
+
+def test_without_normalization_nothing_changes(key):
+    config = PolicyConfig(num_envs=3)
+    rollout, agent = make_rollout(key), new_agent((), (), SPEC, config)
+    after, normalized = normalize_rollout(agent, rollout, config)
+    assert after == agent and normalized == rollout and normalize_observation(agent, key) is key

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.update_rules import LPG, Seen
+from purerl.algo_parts.update_rules import LPG, RuleInputs
 from purerl.algos.lpg import LPGConfig
 from purerl.evolution.generations import flatten
 
@@ -19,15 +19,15 @@ def seen(seed=0):
     normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
     done = jnp.zeros((T, B), bool).at[2, 0].set(True)
     y, following = (jax.nn.softmax(normal(T, B, M)) for _ in range(2))
-    return Seen(
-        normal(T, B),
-        done,
-        jnp.float32(0.9),
-        jax.nn.sigmoid(normal(T, B)),
-        y,
-        following,
-        jnp.float32(0.5),
-        jnp.float32(1e4),
+    return RuleInputs(
+        reward=normal(T, B),
+        done=done,
+        discount=jnp.float32(0.9),
+        probability=jax.nn.sigmoid(normal(T, B)),
+        prediction=y,
+        next_prediction=following,
+        progress=jnp.float32(0.5),
+        lifetime=jnp.float32(1e4),
     )
 
 

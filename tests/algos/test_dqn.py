@@ -89,7 +89,6 @@ def test_vmapped_seeds_equal_solo_runs():
         ({"batch_size": 65}, "batch_size 65 is larger than"),
         ({"learning_starts": 32}, "batch_size 64 is larger than the 32 steps that are stored"),
         ({"exploration_fraction": 1.5}, "exploration_fraction is 1.5"),
-        ({"rnn": "gru"}, "rnn is 'gru'"),
         ({"n_step": 17}, "n_step 17 is larger"),
         ({"replay_capacity": 10**13}, "MB; there are"),
     ],

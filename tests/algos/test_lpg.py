@@ -66,5 +66,3 @@ def test_one_of_objective_and_loss():
     spec = purerl.types.EnvironmentSpec(ENV.observation_space, ENV.action_space)
     with pytest.raises(purerl.InputError, match="objective and loss are both given"):
         ppo(spec, PPO_CONFIG, objective=Clip(), loss=ActorCriticLoss())
-    with pytest.raises(purerl.InputError, match="lpg: rnn is gru; it must be none"):
-        lpg(spec, LPGConfig(rnn="gru"))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from purerl import make, make_train
-from purerl.algos.r2d2 import R2D2Config, network, r2d2
+from purerl.algos.r2d2 import R2D2Config, r2d2, recurrent_q_network
 from purerl.errors import InputError
 from purerl.replay.sequences import Sequences
 from purerl.replay.uniform import Replay
@@ -59,7 +59,7 @@ def learning(batch_size, burn_in):
 @functools.cache
 def params(seed):
     """A network's parameters."""
-    return jax.jit(network(SPEC, R2D2Config(**SMALL), 3).init)(jax.random.key(seed))
+    return jax.jit(recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).init)(jax.random.key(seed))
 
 
 def learn(batch, burn_in=4, target=1):
@@ -70,7 +70,7 @@ def learn(batch, burn_in=4, target=1):
 @functools.cache
 def stepping():
     """A compiled step of the network."""
-    return jax.jit(network(SPEC, R2D2Config(**SMALL), 3).step)
+    return jax.jit(recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).step)
 
 
 def q_along(params, carry, observations):
@@ -95,7 +95,7 @@ def test_loss_and_priority_equal_numpy(burned, trained):
     ends = np.array(burned + trained)[:, None]
     batch = drawn(3, ends)
     agent, after, metrics = learn(batch)
-    initial_carry, states = network(SPEC, R2D2Config(**SMALL), 3).initial_carry, {}
+    initial_carry, states = recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).initial_carry, {}
     for name, params in (("online", agent.params), ("target", agent.target_params)):
         carry = batch.carry
         for t in range(4):

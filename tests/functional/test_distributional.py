@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.distributional import atoms, expectation, project, quantile_huber
-from purerl.algos.c51 import C51Config
+from purerl.algo_parts.q_learning import atoms
+from purerl.functional.distributional import categorical_divergence, expectation, project, quantile_huber
 
 
 def numpy_projection(z, p, support):
@@ -58,6 +58,23 @@ def test_quantile_regression_finds_the_quantiles():
 
 
 def test_expectation_is_the_mean():
-    support = atoms(C51Config(num_atoms=3, v_min=-1.0, v_max=3.0))
+    support = atoms("c51", 3, -1.0, 3.0)
     assert np.allclose(support, [-1.0, 1.0, 3.0])
     assert float(expectation(jnp.log(jnp.array([0.2, 0.3, 0.5])), support)) == pytest.approx(1.6)
+
+
+def test_divergence_by_hand():
+    logits, target = jnp.log(jnp.array([[0.5, 0.25, 0.25]])), jnp.array([[0.5, 0.5, 0.0]])
+    cross_entropy, divergence = categorical_divergence(logits, target)
+    np.testing.assert_allclose(cross_entropy, -0.5 * np.log(0.5) - 0.5 * np.log(0.25), rtol=1e-6)
+    np.testing.assert_allclose(divergence, 0.5 * np.log(2.0), rtol=1e-5)
+
+
+def test_wrong_shapes_are_refused():
+    for wrong in (
+        lambda: project(jnp.zeros((2, 3)), jnp.zeros((2, 4)), jnp.arange(3.0)),
+        lambda: categorical_divergence(jnp.zeros((2, 3)), jnp.zeros((2, 1))),
+        lambda: quantile_huber(jnp.zeros((2, 3)), jnp.zeros((1, 3)), 1.0),
+    ):
+        with pytest.raises(AssertionError):
+            wrong()

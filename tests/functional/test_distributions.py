@@ -128,7 +128,7 @@ def test_heads(key):
         (box, True, 2, 2),
     ):
         head = action_head(space, squash)
-        assert (head.num_outputs, head.num_free) == (outputs, free)
+        assert (head.num_outputs, head.num_log_std) == (outputs, free)
         policy = head.distribution(3 * jax.random.normal(key, (100, outputs)), jnp.ones(free))
         for draw in (policy.sample(seed=key), policy.mode()):
             assert policy.log_prob(draw).shape == (100,)
@@ -149,7 +149,7 @@ def test_a_dict_of_actions_is_drawn_part_by_part(key):
     inner = Dict(spaces={"z": MultiDiscrete(nvec=(2, 3)), "a": Discrete(n=4)})
     space = Dict(spaces={"move": box, "act": inner, "jump": Discrete(n=2)})
     head = action_head(space)
-    assert (head.num_outputs, head.num_free) == ((4 + 5) + 2 + 2, 2)
+    assert (head.num_outputs, head.num_log_std) == ((4 + 5) + 2 + 2, 2)
     outputs, free = jax.random.normal(key, (50, 13)), jnp.array([-1.0, 0.5])
     policy = head.distribution(outputs, free)
     parts = {  # act/a, act/z, jump, move: in the order of their names

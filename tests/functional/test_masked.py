@@ -12,7 +12,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.pqn import PQNConfig, pqn
 from purerl.algos.r2d2 import R2D2Config, r2d2
 from purerl.functional import masked
-from purerl.functional.normalize import RewardScale, RunningStatistics
+from purerl.functional.normalize import ReturnScale, RunningStatistics
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
@@ -114,7 +114,7 @@ def test_normalizers_see_what_counts():
     assert float(seen.samples) == MASK.sum()
     np.testing.assert_allclose(seen.mean, x[MASK].mean(0), rtol=1e-5)
     np.testing.assert_allclose(seen.variance, x[MASK].var(0), rtol=1e-4)
-    scale = RewardScale.create(NUM_ENVS).update(x[..., 0], TERMINATED | TRUNCATED, 0.9, MASK)
+    scale = ReturnScale.create(NUM_ENVS).update(x[..., 0], TERMINATED | TRUNCATED, 0.9, MASK)
     found = []
     for env in range(NUM_ENVS):
         total = 0.0
@@ -123,3 +123,25 @@ def test_normalizers_see_what_counts():
             found.append(total)
             total = 0.0 if (TERMINATED | TRUNCATED)[t, env] else total
     np.testing.assert_allclose(scale.statistics.variance, np.var(found), rtol=1e-4)
+
+
+def test_explained_variance_by_hand():
+    target = jnp.array([1.0, 2.0, 3.0, 6.0])  # variance 3.5
+    assert float(masked.explained_variance(target, target)) == 1.0
+    np.testing.assert_allclose(masked.explained_variance(jnp.full(4, 7.0), target), 0.0, atol=1e-6)
+    value = jnp.array([1.0, 2.0, 3.0, 2.0])  # errors 0, 0, 0, 4: variance 3
+    np.testing.assert_allclose(masked.explained_variance(value, target), 1 - 3 / 3.5, rtol=1e-5)
+    assert float(masked.explained_variance(-target, target)) < -1.0  # worse than a constant
+
+
+def test_explained_variance_of_what_counts(key):
+    value, target = jax.random.normal(key, (2, 6, 5))
+    mask = jnp.arange(30).reshape(6, 5) % 4 > 0
+    part = masked.explained_variance(value[mask], target[mask])
+    np.testing.assert_allclose(masked.explained_variance(value, target, mask), part, rtol=1e-4)
+    changed = jnp.where(mask, value, 1e3)
+    np.testing.assert_allclose(masked.explained_variance(changed, target, mask), part, rtol=1e-4)
+    with pytest.raises(AssertionError):
+        masked.mean(value, mask[:5])
+    with pytest.raises(AssertionError):
+        masked.explained_variance(value[0], target)

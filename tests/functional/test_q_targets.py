@@ -2,10 +2,11 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerl.functional.q_targets import bootstraps, chosen, huber, rescale, unscale
+from purerl.functional.q_targets import at_action, bootstraps, huber, rescale, unscale
 from tests.helpers.slow_targets import h, h_inverse, slow_targets
 
 
@@ -16,10 +17,21 @@ def test_huber_is_quadratic_then_linear():
     assert np.allclose(huber(jnp.asarray(error, jnp.float32), None), 0.5 * error**2)
 
 
-def test_chosen_picks_the_entries_of_the_actions():
+def test_values_at_actions():
     values = np.random.default_rng(0).normal(size=(5, 3, 2)).astype(np.float32)
     action = np.array([0, 2, 1, 1, 0])
-    assert np.array_equal(chosen(jnp.asarray(values), jnp.asarray(action)), values[np.arange(5), action])
+    assert np.array_equal(at_action(jnp.asarray(values), jnp.asarray(action)), values[np.arange(5), action])
+    action = np.array([[0, 1, 1]] * 5)  # of two, after [5, 3] leading axes
+    expected = np.take_along_axis(values, action[..., None], -1)[..., 0]
+    assert np.array_equal(at_action(jnp.asarray(values), jnp.asarray(action)), expected)
+
+
+def test_wrong_shapes_are_refused():
+    with pytest.raises(AssertionError):
+        at_action(jnp.zeros((5, 3)), jnp.zeros(4, jnp.int32))
+    flags = jnp.zeros((4, 2), bool)
+    with pytest.raises(AssertionError):
+        bootstraps(jnp.zeros((4, 1)), flags, flags, 0.9, 2)
 
 
 def test_rescaling_and_its_inverse():

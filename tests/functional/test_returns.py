@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.functional.returns import gae, lambda_returns, n_step_returns
+from purerl.functional.returns import gae, lambda_returns
 
 T, B = 37, 3
 
@@ -47,21 +47,6 @@ def test_gae_by_a_loop(rollout, discount, trace):
                     break
                 weight *= discount * trace
     np.testing.assert_allclose(gae(*rollout, discount, trace), expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("n_step", [1, 3, 10, 100])
-def test_n_step_by_a_loop(rollout, n_step):
-    reward, _, next_value, terminated, done = rollout
-    expected = np.zeros((T, B))
-    for b in range(B):
-        for t in range(T):
-            for k in range(n_step):
-                expected[t, b] += 0.9**k * reward[t + k, b]
-                if k == n_step - 1 or done[t + k, b] or t + k == T - 1:
-                    expected[t, b] += 0.9 ** (k + 1) * next_value[t + k, b] * (not terminated[t + k, b])
-                    break
-    actual = n_step_returns(reward, next_value, jnp.asarray(terminated), jnp.asarray(done), 0.9, n_step)
-    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def mixed_returns(rollout, discount, trace):
@@ -118,3 +103,15 @@ def test_settings_may_be_vmapped(rollout):
     traces = jnp.array([0.0, 0.5, 1.0])
     many = jax.vmap(lambda trace: gae(*rollout, 0.9, trace))(traces)
     np.testing.assert_allclose(many[1], gae(*rollout, 0.9, 0.5), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("index", range(5))
+def test_wrong_shapes_are_refused(rollout, index):
+    """A column [T] or [T, 1] beside [T, B] would broadcast."""
+    for wrong in (lambda x: x[:, 0], lambda x: x[:, :1]):
+        arrays = [wrong(x) if i == index else x for i, x in enumerate(rollout)]
+        with pytest.raises(AssertionError):
+            gae(*arrays, 0.9, 0.5)
+        if index != 1:
+            with pytest.raises(AssertionError):
+                lambda_returns(*arrays[:1], *arrays[2:], 0.9, 0.5)

@@ -62,3 +62,10 @@ def test_on_policy_targets_are_the_lambda_returns_of_gae(rollout):
     target = vtrace(**on_policy, discount=0.9, trace_lambda=0.8).target
     rest = {name: jnp.asarray(x) for name, x in rollout.items() if name != "log_ratio"}
     np.testing.assert_allclose(target, gae(**rest, discount=0.9, gae_lambda=0.8) + rest["value"], atol=1e-5)
+
+
+def test_wrong_shapes_are_refused():
+    arrays = [jnp.zeros((T, B))] * 4 + [jnp.zeros((T, B), bool)] * 2
+    for i in range(6):
+        with pytest.raises(AssertionError):
+            vtrace(*arrays[:i], arrays[i][:, :1], *arrays[i + 1 :], 0.9)

@@ -14,8 +14,8 @@ def rollout(length=4, num_envs=2, start=0, ends=None):
     ends = np.zeros((length, num_envs), int) if ends is None else ends
     pair = lambda x: jnp.asarray(np.stack([x, -x], axis=-1))
     seen = {
-        "taken": jnp.zeros((length, num_envs)),
-        "best": jnp.zeros((length, num_envs)),
+        "q": jnp.zeros((length, num_envs)),
+        "best_q": jnp.zeros((length, num_envs)),
         "td_error": jnp.asarray(number),
     }
     carry = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))

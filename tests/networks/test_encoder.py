@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.networks.encoder import NetworkConfig, body
+from purerl.networks.encoder import NetworkConfig, encoder, recurrent_encoder
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
 
 IMAGE = Box(low=0, high=255, shape=(84, 84, 4), dtype=jnp.uint8)
@@ -34,7 +34,7 @@ def batch(space, key, shape):
 @pytest.mark.parametrize(("name", "core"), [*((name, "none") for name in SPACES), ("dict", "gru"), ("vector", "lstm")])
 def test_every_observation_and_core(name, core, key):
     space = SPACES[name]
-    base = body(space, NetworkConfig(hidden_sizes=(8,), rnn=core, rnn_size=6))
+    base = recurrent_encoder(space, SMALL, core, 6)
     params = base.init(key)
     observation = batch(space, key, (4, 2))
     done = jnp.array([[False, False], [True, False], [False, False], [False, False]])
@@ -52,7 +52,7 @@ def test_every_observation_and_core(name, core, key):
 @pytest.mark.parametrize("core", ["gru", "lstm"])
 def test_memory_does_not_leak_over_an_ending(core, key):
     space = SPACES["vector"]
-    base = body(space, NetworkConfig(hidden_sizes=(8,), rnn=core))
+    base = recurrent_encoder(space, SMALL, core, 64)
     params = base.init(key)
     observation = batch(space, key, (6, 1))
 
@@ -67,17 +67,17 @@ def test_memory_does_not_leak_over_an_ending(core, key):
 
 @pytest.mark.parametrize(("kind", "space"), [("nature", IMAGE), ("impala", IMAGE), ("mlp", GRID), ("auto", IMAGE)])
 def test_image_torsos(kind, space, key):
-    base = body(space, NetworkConfig(network=kind, hidden_sizes=(16,)))
+    base = encoder(space, NetworkConfig(network=kind, hidden_sizes=(16,)))
     features, _ = base.step(base.init(key), (), batch(space, key, (1, 2)))
     assert features.shape == (1, 2, 16) and bool(jnp.all(jnp.isfinite(features)))
 
 
 def test_bytes_are_scaled_and_integers_are_one_hot(key):
-    base = body(Discrete(n=5), SMALL)
+    base = encoder(Discrete(n=5), SMALL)
     params = base.init(key)
     assert jax.tree.leaves(params)[1].shape[0] == 5
-    scaled = body(Box(low=0, high=255, shape=(3,), dtype=jnp.uint8), SMALL)
-    plain = body(Box(low=0.0, high=1.0, shape=(3,)), SMALL)
+    scaled = encoder(Box(low=0, high=255, shape=(3,), dtype=jnp.uint8), SMALL)
+    plain = encoder(Box(low=0.0, high=1.0, shape=(3,)), SMALL)
     params = plain.init(key)
     bright = scaled.step(params, (), jnp.array([255, 0, 51], jnp.uint8))[0]
     np.testing.assert_allclose(bright, plain.step(params, (), jnp.array([1.0, 0.0, 0.2]))[0], rtol=1e-6)
@@ -85,7 +85,7 @@ def test_bytes_are_scaled_and_integers_are_one_hot(key):
 
 def test_bfloat16_computes_near_float32_and_returns_float32(key):
     space = SPACES["vector"]
-    full, half = (body(space, NetworkConfig(precision=precision)) for precision in ("float32", "bfloat16"))
+    full, half = (encoder(space, NetworkConfig(precision=precision)) for precision in ("float32", "bfloat16"))
     params, observation = full.init(key), batch(space, key, (2, 3))
     x, y = full.step(params, (), observation)[0], half.step(params, (), observation)[0]
     assert y.dtype == jnp.float32
@@ -95,7 +95,7 @@ def test_bfloat16_computes_near_float32_and_returns_float32(key):
 
 def test_the_mask_of_legal_actions_is_not_looked_at(key):
     space = SPACES["masked"]
-    base = body(space, SMALL)
+    base = encoder(space, SMALL)
     params = base.init(key)
     observation = batch(space, key, (1, 4))
     other = observation | {"action_mask": ~observation["action_mask"]}

@@ -11,7 +11,7 @@ import pytest
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
-from purerl.networks.torsos import CNNS, INITIALIZERS, apply, init, mask_illegal, normal, orthogonal, split_mask
+from purerl.networks.torsos import CNNS, INITIALIZERS, apply, init, normal, orthogonal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 
@@ -89,13 +89,3 @@ def test_atari_networks_are_as_published(key):
         net = CNNS[name](False, jnp.float32)
         made = lambda x, net=net: apply(net, init(net, key, x), x)
         assert jax.eval_shape(made, image).shape == (features,)
-
-
-def test_masks():
-    observation = {"observation": jnp.ones(2), "action_mask": jnp.array([True, False])}
-    seen, mask = split_mask(observation)
-    assert set(seen) == {"observation"}
-    scores, slope = jax.value_and_grad(lambda x: jax.nn.softmax(mask_illegal(x, mask))[0])(jnp.array([0.0, 50.0]))
-    assert scores == 1.0 and np.isfinite(slope).all()
-    plain = jnp.ones(3)
-    assert split_mask(plain)[0] is plain and split_mask(plain)[1] is None and mask_illegal(plain, None) is plain

@@ -9,7 +9,7 @@ from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
-from purerl.xla import accumulation
+from purerl.xla import accumulation, switches
 
 T, B = 4, 12
 SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=2))
@@ -34,7 +34,7 @@ def test_in_parts_as_in_one(key, monkeypatch, core):
     found = []
     for size, parts in ((T * B, 1), (T * B // 3, 3)):
         monkeypatch.setattr(accumulation, "PART", size)
-        assert accumulation._parts(T, B) == parts
+        assert accumulation._num_parts(B, T * B, size) == parts
         after, metrics = jax.jit(lambda *args: algo.update(*args))(
             agent, key, rollout(algo, agent, key, jnp.asarray(mask))
         )
@@ -44,12 +44,14 @@ def test_in_parts_as_in_one(key, monkeypatch, core):
     assert any(jax.tree.leaves(moved))
 
 
-def test_parts_are_alike_and_not_tiny(monkeypatch):
-    monkeypatch.setattr(accumulation, "PART", 100)
-    assert accumulation._parts(10, 7) == 1  # fits
-    assert accumulation._parts(10, 60) == 6
-    assert accumulation._parts(10, 25) == 5  # 3 would do, but does not divide
-    assert accumulation._parts(10, 997) == 1  # a prime number of sequences stays whole
+def test_parts_are_alike_and_not_tiny():
+    count = lambda size: accumulation._num_parts(size, 10 * size, 100)
+    assert count(7) == 1  # fits
+    assert count(60) == 6
+    assert count(25) == 5  # 3 would do, but does not divide
+    assert count(997) == 1  # a prime number of sequences stays whole
+    with switches.off("accumulation"):
+        assert count(60) == 1
 
 
 @pytest.mark.parametrize("masked", [False, True])

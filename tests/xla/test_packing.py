@@ -6,7 +6,7 @@ import numpy as np
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.xla import backend, packing
+from purerl.xla import backend, packing, switches
 
 
 def test_all_types_come_back():
@@ -22,7 +22,7 @@ def test_all_types_come_back():
         "half_scalar": jnp.array([1.5, jnp.nan, 2.0], jnp.bfloat16),
     }
     with backend.traced_for("gpu"):
-        record, unpack = packing.pack(tree)
+        record, unpack = packing.pack(tree, leading=1)
     assert [x.dtype.itemsize for x in record] == [1, 2, 4]
     found = unpack([jnp.stack([x, x[::-1]]) for x in record])
     for name, want in tree.items():
@@ -33,7 +33,7 @@ def test_all_types_come_back():
 
 def test_on_a_cpu_nothing_changes():
     tree = {"a": jnp.ones((2, 3)), "b": jnp.zeros(2, jnp.bool_)}
-    record, unpack = packing.pack(tree)
+    record, unpack = packing.pack(tree, leading=1)
     assert record is tree and unpack(record) is tree
 
 
@@ -51,3 +51,30 @@ def test_training_as_on_a_gpu_is_the_same(key):
     numbers = lambda tree: [np.asarray(x) for x in jax.tree.leaves(tree) if is_number(x)]
     for one, other in zip(numbers(ours), numbers(theirs), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_loop_carries_comes_back():
+    tree = {"w": jnp.arange(6.0).reshape(2, 3), "n": jnp.int32(-7), "b": (jnp.ones(2), jnp.array(True))}
+    with backend.traced_for("gpu"):
+        packed, unpack = packing.pack(tree, leading=0)
+        assert [x.shape for x in packed] == [(10,)]  # the flag takes a word, too
+        back = unpack(packed)
+    assert jax.tree.structure(back) == jax.tree.structure(tree)
+    for x, y in zip(jax.tree.leaves(back), jax.tree.leaves(tree), strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_array_equal(x, y)
+    nothing = {"n": jnp.array(True)}
+    with backend.traced_for("gpu"):
+        assert packing.pack(nothing, leading=0)[1](packing.pack(nothing, leading=0)[0]) == nothing
+    with backend.traced_for("cpu"):
+        assert packing.pack(tree, leading=0)[0] is tree
+
+
+def test_random_keys_stay_apart(key):
+    tree = {"key": key, "w": jnp.ones(3)}
+    with backend.traced_for("gpu"):
+        packed, unpack = packing.pack(tree, leading=0)
+        assert len(packed) == 2 and packed[1] is key
+        assert unpack(packed)["key"] is key
+        with switches.off("packing"):
+            assert packing.pack(tree, leading=0)[0] is tree

@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.xla.vmap_cond import any_lane
+from purerl.xla.vmap_cond import any_member
 
 
-def test_any_lane_sees_every_lane():
+def test_any_member_sees_every_member():
     condition = jnp.array([[False, False], [False, True]])
-    np.testing.assert_array_equal(jax.vmap(any_lane)(condition), [True, True])
-    np.testing.assert_array_equal(jax.vmap(any_lane)(jnp.zeros((2, 2), jnp.bool_)), [False, False])
+    np.testing.assert_array_equal(jax.vmap(any_member)(condition), [True, True])
+    np.testing.assert_array_equal(jax.vmap(any_member)(jnp.zeros((2, 2), jnp.bool_)), [False, False])

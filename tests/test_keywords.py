@@ -1,0 +1,65 @@
+"""Records with three or more fields are built by keyword, so that two swapped columns cannot train unseen."""
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("purerl", "algos", "envs", "benchmarks", "scripts")
+NOT_YET = set()  # rooms that are still to be mended, as "purerl/run"
+
+
+def trees():
+    """Return the syntax tree of every file of the project, by its path."""
+    paths = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+    mounted = lambda path: path.parts[:2] in {("purerl", "envs"), ("purerl", "algos"), ("purerl", "configs")}
+    names = (path.relative_to(ROOT) for path in paths)
+    return {path: ast.parse((ROOT / path).read_text()) for path in names if not mounted(path)}
+
+
+def is_record(node):
+    """Whether a class is a NamedTuple or a dataclass."""
+    marks = [*node.bases, *node.decorator_list]
+    names = {getattr(mark.func if isinstance(mark, ast.Call) else mark, "attr", None) for mark in marks}
+    names |= {getattr(mark.func if isinstance(mark, ast.Call) else mark, "id", None) for mark in marks}
+    return bool(names & {"NamedTuple", "dataclass", "pytree"})
+
+
+def records(found):
+    """Return the names of the records with three or more fields."""
+    classes = [node for tree in found.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    fields = lambda node: sum(isinstance(statement, ast.AnnAssign) for statement in node.body)
+    return {node.name for node in classes if is_record(node) and fields(node) >= 3}
+
+
+def by_position(tree, names):
+    """Return (line, class) where a record is built from three or more positions, or from a sequence of them."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", None))
+            starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+            if name in names and (len(node.args) >= 3 or starred):
+                yield node.lineno, name
+
+
+def room(path):
+    return "/".join(path.parts[:2]) if path.parts[0] == "purerl" and len(path.parts) > 2 else path.parts[0]
+
+
+def test_records_are_built_by_keyword():
+    found = trees()
+    names = records(found)
+    assert {"Rollout", "Samples", "Algorithm", "TimeStep", "GradientPlan"} <= names
+    wrong = {path: list(by_position(tree, names)) for path, tree in found.items()}
+    places = [
+        f"{path}:{line} {name}" for path, lines in wrong.items() for line, name in lines if room(path) not in NOT_YET
+    ]
+    assert not places, "\n".join(places)
+    rooms = {room(path) for path, lines in wrong.items() if lines}
+    assert rooms >= NOT_YET, f"mended: {NOT_YET - rooms}"
+
+
+def test_the_rule_sees_what_it_forbids():
+    names = {"Rollout"}
+    seen = lambda code: list(by_position(ast.parse(code), names))
+    assert seen("Rollout(a, b, c)") == seen("types.Rollout(*columns)") == [(1, "Rollout")]
+    assert not seen("Rollout(a, b, mask=c)") and not seen("Other(a, b, c)")
