@@ -1,9 +1,10 @@
-"""Several policies in one environment: the algorithms of groups of agents, together one `Algorithm`.
+"""Several policies in one environment: the algorithms of groups of agents as one `Algorithm`.
 
-Each policy's algorithm sees its agents as a batch: B environments with n agents are B x n of its own. Observations,
-actions, rewards and memories are flattened on the way in and folded back on the way out, so that whatever trains one
-agent trains many. An agent's episode terminates when it leaves the game; steps after that do not count. Where agents
-take turns, each learns from its own (`purerl.multi_agent.turn_based`) and remembers nothing of the others'.
+Each policy's algorithm sees its agents as a batch: n agents in each of B environments are B x n environments of one
+agent. Observations, actions, rewards and carries are flattened for the algorithm and its results are unflattened, so
+that whatever trains one agent trains many. An agent's episode terminates when it leaves the game; steps after that do
+not count. Where agents take turns, each learns from its turns alone (`purerl.multi_agent.turn_based`), and its carry
+changes at its turns alone.
 """
 
 import dataclasses
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 
 from purerl import agent_groups
 from purerl.errors import InputError, unknown
-from purerl.multi_agent.turn_based import own_turns
+from purerl.multi_agent.turn_based import turns_only
 from purerl.spaces import Dict, Space, Stacked
 from purerl.types import (
     Algorithm,
@@ -32,18 +33,18 @@ from purerl.types import (
 )
 from purerl.xla.trees import where
 
-SHARED = tuple(Config.__dataclass_fields__)  # settings that a policy's own config takes from the run's, but `discount`
+SHARED = tuple(Config.__dataclass_fields__)  # settings that a policy's config takes from the run's, but for `discount`
 
 
 @pytree
 class Policy:
-    """How one policy learns, and whose it is."""
+    """Settings of one policy: its algorithm and the groups that act by it."""
 
     algorithm: Any = static(doc="(spec, config) -> Algorithm")
     config: Any = number(doc="its settings; what all policies share is taken from the run's")
     groups: tuple[str, ...] = static(doc="the groups of agents that act by it")
     frozen: bool = static(default=False, doc="act, but do not learn")
-    agent: PyTree = number(default=None, doc="what it knows at first; none: what its algorithm begins with")
+    agent: PyTree = number(default=None, doc="its state at first; none: as its algorithm begins")
 
 
 @pytree
@@ -53,8 +54,8 @@ class MultiAgentConfig(Config):
     policies: Mapping[str, Policy] = number(default=None, doc="by name")
 
 
-class Part(NamedTuple):
-    """One policy at work."""
+class GroupPolicy(NamedTuple):
+    """A policy's algorithm, bound to the environment's spaces."""
 
     algorithm: Algorithm
     groups: tuple[str, ...]
@@ -71,7 +72,7 @@ class Part(NamedTuple):
 
 
 def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
-    """Return the algorithm that the policies of groups are together.
+    """Return the policies of all groups as one algorithm.
 
     With one policy for one group of one agent it is that policy's algorithm, to the bit.
 
@@ -83,40 +84,41 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
       InputError: if groups and policies do not match.
     """
     _check(spec, config)
-    parts = {name: _part(spec, config, config.policies[name]) for name in sorted(config.policies)}
+    policies = {name: _bind(spec, config, config.policies[name]) for name in sorted(config.policies)}
 
     def keys_of(key: Key) -> dict[str, Key]:
-        keys = [key] if len(parts) == 1 else jax.random.split(key, len(parts))
-        return dict(zip(parts, keys, strict=True))
+        keys = [key] if len(policies) == 1 else jax.random.split(key, len(policies))
+        return dict(zip(policies, keys, strict=True))
 
     def init(key: Key) -> dict[str, PyTree]:
         keys = keys_of(key)
-        return {name: _begin_agent(name, part, keys[name]) for name, part in parts.items()}
+        return {name: _begin_agent(name, policy, keys[name]) for name, policy in policies.items()}
 
     def initial_carry(num_envs: int) -> dict[str, PyTree]:
         return {
-            name: _unfold(part.algorithm.initial_carry(_batch(part, num_envs)), part) for name, part in parts.items()
+            name: _unflatten(policy.algorithm.initial_carry(_batch(policy, num_envs)), policy)
+            for name, policy in policies.items()
         }
 
     def act(agent: dict[str, PyTree], carry: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
         action, after, extras, keys = {}, {}, {}, keys_of(key)
-        for name, part in parts.items():
-            seen = _fold(_seen(part, observation, 1), part, 0)
-            before = _fold(carry[name], part, 0)
-            chosen, kept, extra = part.algorithm.act(agent[name], before, keys[name], seen, explore)
-            if "turn" in observation and not part.joint:
-                kept = where(_together(part, observation["turn"], 1).reshape(-1), kept, before)
-            action |= _by_group(part, _unfold(chosen, part), 1)
-            after[name], extras[name] = _unfold(kept, part), _unfold(extra, part)
+        for name, policy in policies.items():
+            seen = _flatten(_observation_of(policy, observation, 1), policy, 0)
+            before = _flatten(carry[name], policy, 0)
+            actions, new_carry, extra = policy.algorithm.act(agent[name], before, keys[name], seen, explore)
+            if "turn" in observation and not policy.joint:
+                new_carry = where(_concatenate(policy, observation["turn"], 1).reshape(-1), new_carry, before)
+            action |= _split(policy, _unflatten(actions, policy), 1)
+            after[name], extras[name] = _unflatten(new_carry, policy), _unflatten(extra, policy)
         return action, after, extras
 
     def update(agent: dict[str, PyTree], key: Key, rollout: Rollout) -> tuple[dict[str, PyTree], Metrics]:
         agent, metrics, keys = dict(agent), {}, keys_of(key)
-        for name, part in parts.items():
-            if part.frozen:
+        for name, policy in policies.items():
+            if policy.frozen:
                 continue
-            agent[name], own = part.algorithm.update(agent[name], keys[name], _own_rollout(name, part, rollout))
-            metrics |= own if len(parts) == 1 else {f"{name}/{metric}": value for metric, value in own.items()}
+            agent[name], found = policy.algorithm.update(agent[name], keys[name], _rollout_of(name, policy, rollout))
+            metrics |= found if len(policies) == 1 else {f"{name}/{metric}": value for metric, value in found.items()}
         return agent, metrics
 
     return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
@@ -164,58 +166,58 @@ def _same_spaces(spec: EnvironmentSpec, name: str, shared: tuple[str, ...]) -> N
             raise InputError(f"groups '{shared[0]}' and '{group}' share policy '{name}', but act differently")
 
 
-def _part(spec: EnvironmentSpec, config: MultiAgentConfig, policy: Policy) -> Part:
+def _bind(spec: EnvironmentSpec, config: MultiAgentConfig, settings: Policy) -> GroupPolicy:
     assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
-    sizes = tuple(spec.action_space.spaces[group].n for group in policy.groups)
+    sizes = tuple(spec.action_space.spaces[group].n for group in settings.groups)
     central = (
-        bool(getattr(policy.config, "centralized_critic", False)) and "global_state" in spec.observation_space.spaces
+        bool(getattr(settings.config, "centralized_critic", False)) and "global_state" in spec.observation_space.spaces
     )
-    joint = bool(getattr(policy.config, "joint", False))
+    joint = bool(getattr(settings.config, "joint", False))
     if joint and "turn" in spec.observation_space.spaces:
         raise InputError("agents that take turns cannot be learned as a team, whose value is that of acting together")
-    seen, done = (space.spaces[policy.groups[0]].space for space in (spec.observation_space, spec.action_space))
+    seen, acts = (space.spaces[settings.groups[0]].space for space in (spec.observation_space, spec.action_space))
     if central:
         seen = _with_global(seen, spec.observation_space.spaces["global_state"])
     if joint:
-        seen, done = Stacked(space=seen, n=sum(sizes)), Stacked(space=done, n=sum(sizes))
+        seen, acts = Stacked(space=seen, n=sum(sizes)), Stacked(space=acts, n=sum(sizes))
     agents = 1 if joint else sum(sizes)
-    own = config_of(config, policy.config, agents)
-    algorithm = policy.algorithm(EnvironmentSpec(seen, done), own)
-    return Part(
+    policy_config = config_of(config, settings.config, agents)
+    algorithm = settings.algorithm(EnvironmentSpec(seen, acts), policy_config)
+    return GroupPolicy(
         algorithm=algorithm,
-        groups=policy.groups,
+        groups=settings.groups,
         sizes=sizes,
         central=central,
         joint=joint,
-        frozen=policy.frozen,
-        agent=policy.agent,
+        frozen=settings.frozen,
+        agent=settings.agent,
     )
 
 
-def config_of(config: Config, own: Any, agents: int) -> Any:
-    """Return a policy's config with what all share, counted in its own steps: `agents` per environment step."""
+def config_of(config: Config, policy_config: Any, agents: int) -> Any:
+    """Return a policy's config with the shared settings; it counts `agents` steps per environment step."""
     shared = {name: getattr(config, name) for name in SHARED if name != "discount"}
     if agents > 1:
         shared["num_envs"] = config.num_envs * agents
         shared["total_timesteps"] = config.total_timesteps * float(agents)
-    return dataclasses.replace(own, **shared)
+    return dataclasses.replace(policy_config, **shared)
 
 
 def _with_global(space: Space, state: Space) -> Space:
-    parts = dict(space.spaces) if isinstance(space, Dict) else {"observation": space}
-    return Dict(spaces=parts | {"global_state": state})
+    policies = dict(space.spaces) if isinstance(space, Dict) else {"observation": space}
+    return Dict(spaces=policies | {"global_state": state})
 
 
-def _batch(part: Part, num_envs: int) -> int:
-    return num_envs if part.joint else num_envs * part.num_agents
+def _batch(policy: GroupPolicy, num_envs: int) -> int:
+    return num_envs if policy.joint else num_envs * policy.num_agents
 
 
-def _begin_agent(name: str, part: Part, key: Key) -> PyTree:
-    """Return what a policy knows at first: what it was given, the rest as its algorithm begins."""
-    fresh = part.algorithm.init(key)
-    if part.agent is None:
+def _begin_agent(name: str, policy: GroupPolicy, key: Key) -> PyTree:
+    """Return a policy's state at first: the given one, where it fits; the rest as its algorithm begins."""
+    fresh = policy.algorithm.init(key)
+    if policy.agent is None:
         return fresh
-    given = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(part.agent)}
+    given = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(policy.agent)}
 
     def choose(path: Any, leaf: Array) -> Array:
         known = given.get(jax.tree_util.keystr(path))
@@ -227,74 +229,76 @@ def _begin_agent(name: str, part: Part, key: Key) -> PyTree:
     return jax.tree_util.tree_map_with_path(choose, fresh)
 
 
-def _seen(part: Part, observation: PyTree, axis: int) -> PyTree:
-    """Return what a policy's agents see, the agents of its groups side by side along `axis`."""
-    seen = _together(part, observation, axis)
-    if not part.central:
+def _observation_of(policy: GroupPolicy, observation: PyTree, axis: int) -> PyTree:
+    """Return the observations of a policy's agents, concatenated over its groups along `axis`."""
+    seen = _concatenate(policy, observation, axis)
+    if not policy.central:
         return seen
-    many = lambda x: jnp.repeat(jnp.expand_dims(x, axis), part.num_agents, axis)
+    many = lambda x: jnp.repeat(jnp.expand_dims(x, axis), policy.num_agents, axis)
     return (seen if isinstance(seen, dict) else {"observation": seen}) | {
         "global_state": jax.tree.map(many, observation["global_state"])
     }
 
 
-def _by_group(part: Part, tree: PyTree, axis: int) -> dict[str, PyTree]:
-    """Undo `_seen`'s joining: cut the agents along `axis` into their groups."""
-    cuts = [sum(part.sizes[: i + 1]) for i in range(len(part.sizes) - 1)]
+def _split(policy: GroupPolicy, tree: PyTree, axis: int) -> dict[str, PyTree]:
+    """Undo `_concatenate`: split the agents along `axis` into their groups."""
+    cuts = [sum(policy.sizes[: i + 1]) for i in range(len(policy.sizes) - 1)]
     return {
-        group: jax.tree.map(lambda x, i=i: jnp.split(x, cuts, axis)[i], tree) for i, group in enumerate(part.groups)
+        group: jax.tree.map(lambda x, i=i: jnp.split(x, cuts, axis)[i], tree) for i, group in enumerate(policy.groups)
     }
 
 
-def _fold(tree: PyTree, part: Part, axis: int) -> PyTree:
-    """Make axes [.., B, n, ..] one, [.., B x n, ..]; for a joint policy they stay."""
-    if part.joint:
+def _flatten(tree: PyTree, policy: GroupPolicy, axis: int) -> PyTree:
+    """Reshape [.., B, n, ..] to [.., B x n, ..]; arrays of a joint policy stay."""
+    if policy.joint:
         return tree
     return jax.tree.map(lambda x: x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :]), tree)
 
 
-def _unfold(tree: PyTree, part: Part) -> PyTree:
-    """Make axis [B x n, ..] two again, [B, n, ..]."""
-    if part.joint:
+def _unflatten(tree: PyTree, policy: GroupPolicy) -> PyTree:
+    """Undo `_flatten`: [B x n, ..] to [B, n, ..]."""
+    if policy.joint:
         return tree
-    return jax.tree.map(lambda x: x.reshape(-1, part.num_agents, *x.shape[1:]), tree)
+    return jax.tree.map(lambda x: x.reshape(-1, policy.num_agents, *x.shape[1:]), tree)
 
 
-def _together(part: Part, by_group: PyTree, axis: int) -> PyTree:
-    """Return what is of a policy's groups, side by side along the axis of agents."""
-    found = [by_group[group] for group in part.groups]
-    return found[0] if len(found) == 1 else jax.tree.map(lambda *xs: jnp.concatenate(xs, axis), *found)
+def _concatenate(policy: GroupPolicy, by_group: PyTree, axis: int) -> PyTree:
+    """Return the arrays of a policy's groups, concatenated along the axis of agents."""
+    arrays = [by_group[group] for group in policy.groups]
+    return arrays[0] if len(arrays) == 1 else jax.tree.map(lambda *xs: jnp.concatenate(xs, axis), *arrays)
 
 
-def _own_rollout(name: str, part: Part, rollout: Rollout) -> Rollout:
-    """Return what a policy's agents went through, [T, B x n]; a joint policy's rewards and endings are [T, B]."""
-    together = lambda tree: _together(part, tree, 2)
-    fold = lambda tree: _fold(tree, part, 1)
-    observation, following = (_seen(part, seen, 2) for seen in (rollout.observation, rollout.next_observation))
-    action = together(rollout.action)
-    reward, mask = together(rollout.reward), None
+def _rollout_of(name: str, policy: GroupPolicy, rollout: Rollout) -> Rollout:
+    """Return the rollout of a policy's agents, [T, B x n]; a joint policy's rewards and endings are [T, B]."""
+    concatenate = lambda tree: _concatenate(policy, tree, 2)
+    flatten = lambda tree: _flatten(tree, policy, 1)
+    observation, next_observation = (
+        _observation_of(policy, seen, 2) for seen in (rollout.observation, rollout.next_observation)
+    )
+    action = concatenate(rollout.action)
+    reward, mask = concatenate(rollout.reward), None
     terminated, truncated = rollout.terminated, rollout.truncated
-    if part.joint:
+    if policy.joint:
         reward = jnp.mean(reward, axis=2)
     else:
         terminated, truncated = (jnp.broadcast_to(x[..., None], reward.shape) for x in (terminated, truncated))
         if "active" in rollout.observation:
-            mask = together(rollout.observation["active"])
-            left = mask & ~together(rollout.next_observation["active"])
-            terminated, truncated, mask = terminated | left, truncated & ~left, fold(mask)
-        reward, terminated, truncated = fold(reward), fold(terminated), fold(truncated)
-    own = Rollout(
-        observation=fold(observation),
-        action=fold(action),
+            mask = concatenate(rollout.observation["active"])
+            left = mask & ~concatenate(rollout.next_observation["active"])
+            terminated, truncated, mask = terminated | left, truncated & ~left, flatten(mask)
+        reward, terminated, truncated = flatten(reward), flatten(terminated), flatten(truncated)
+    rollout_of_agents = Rollout(
+        observation=flatten(observation),
+        action=flatten(action),
         reward=reward,
         terminated=terminated,
         truncated=truncated,
-        next_observation=fold(following),
-        extras=fold(rollout.extras[name]),
-        carry=_fold(rollout.carry[name], part, 0),
+        next_observation=flatten(next_observation),
+        extras=flatten(rollout.extras[name]),
+        carry=_flatten(rollout.carry[name], policy, 0),
         mask=mask,
     )
     if "turn" not in rollout.observation:
-        return own
-    turns = (fold(together(seen["turn"])) for seen in (rollout.observation, rollout.next_observation))
-    return own_turns(own, *turns)
+        return rollout_of_agents
+    turns = (flatten(concatenate(seen["turn"])) for seen in (rollout.observation, rollout.next_observation))
+    return turns_only(rollout_of_agents, *turns)

@@ -46,10 +46,10 @@ class SelfPlayConfig(Config):
 
 
 class SelfPlayAgent(NamedTuple):
-    """What is learned, and who it was before."""
+    """The learner and its earlier selves."""
 
     learner: PyTree
-    pool: PyTree  # [P, ...], what acting takes
+    pool: PyTree  # [P, ...], the parts of an agent that act
     newest: Array  # i32[], the last place of the pool that is filled
     num_updates: Array  # i32[]
 
@@ -81,39 +81,43 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         return SelfPlayAgent(learner=learner, pool=pool, newest=jnp.int32(0), num_updates=jnp.int32(0))
 
     def initial_carry(num_envs: int) -> dict[str, PyTree]:
-        return {"own": inner.initial_carry(num_envs), "others": inner.initial_carry(num_envs)}
+        return {"learner": inner.initial_carry(num_envs), "selves": inner.initial_carry(num_envs)}
 
     def act(agent: SelfPlayAgent, carry: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
-        key_own, key_others = jax.random.split(key)
+        key_learner, key_selves = jax.random.split(key)
         first = plays_first(jax.tree.leaves(observation)[0].shape[0], num)
-        own, after, extras = inner.act(agent.learner, carry["own"], key_own, side(observation, first), explore)
-        keys, seen = jax.random.split(key_others, num), side(observation, ~first)
+        action, learner_carry, extras = inner.act(
+            agent.learner, carry["learner"], key_learner, side(observation, first), explore
+        )
+        keys, seen = jax.random.split(key_selves, num), side(observation, ~first)
         play = jax.vmap(lambda agent, carry, key, seen: inner.act(agent, carry, key, seen, explore)[:2])
-        others = play(agent.pool, deal(carry["others"], num), keys, deal(seen, num))
-        others, kept = collect(others, first.shape[0])
-        action = {sides[0]: where(first, own, others)[SELF], sides[1]: where(~first, own, others)[SELF]}
-        return action, {"own": after, "others": kept}, extras
+        replies = play(agent.pool, deal(carry["selves"], num), keys, deal(seen, num))
+        reply, selves_carry = collect(replies, first.shape[0])
+        actions = {sides[0]: where(first, action, reply)[SELF], sides[1]: where(~first, action, reply)[SELF]}
+        return actions, {"learner": learner_carry, "selves": selves_carry}, extras
 
     def side(tree: PyTree, first: Array | np.ndarray, axis: int = 0) -> PyTree:
-        """Return what the side of the learner (`first`), or of the others, sees, does or gets."""
-        one = {SELF: where(first, tree[sides[0]], tree[sides[1]], axis)}
-        return one | {flag: side(tree[flag], first, axis) for flag in agent_groups.FLAGS if flag in tree}
+        """Return the observation, action or reward of the learner's side (`first`), or of the other side."""
+        values = {SELF: where(first, tree[sides[0]], tree[sides[1]], axis)}
+        return values | {flag: side(tree[flag], first, axis) for flag in agent_groups.FLAGS if flag in tree}
 
     def update(agent: SelfPlayAgent, key: Key, rollout: Rollout) -> tuple[SelfPlayAgent, Metrics]:
         first = plays_first(config.num_envs, num)
-        mine = {
+        of_learner = {
             name: side(getattr(rollout, name), first, 1)
             for name in ("observation", "next_observation", "action", "reward")
         }
-        learner, metrics = inner.update(agent.learner, key, rollout._replace(**mine, carry=rollout.carry["own"]))
-        others = side(rollout.reward, ~first, 1)[SELF]
-        metrics |= {"reward_of_learner": jnp.mean(mine["reward"][SELF]), "reward_of_others": jnp.mean(others)}
-        done = agent.num_updates + 1
-        parts = done.astype(jnp.float32) * config.steps_per_update * num / config.total_timesteps
+        learner, metrics = inner.update(
+            agent.learner, key, rollout._replace(**of_learner, carry=rollout.carry["learner"])
+        )
+        reward = side(rollout.reward, ~first, 1)[SELF]
+        metrics |= {"reward_of_learner": jnp.mean(of_learner["reward"][SELF]), "reward_of_others": jnp.mean(reward)}
+        num_updates = agent.num_updates + 1
+        parts = num_updates.astype(jnp.float32) * config.steps_per_update * num / config.total_timesteps
         newest = jnp.minimum(parts.astype(jnp.int32), num - 1)
         fill = (jnp.arange(num) >= newest) & (newest > agent.newest)
         pool = where(fill, jax.tree.map(lambda x: x[None], acting(learner)), agent.pool)
-        return SelfPlayAgent(learner=learner, pool=pool, newest=newest, num_updates=done), metrics
+        return SelfPlayAgent(learner=learner, pool=pool, newest=newest, num_updates=num_updates), metrics
 
     return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
 
@@ -126,15 +130,15 @@ def of_groups(config: SelfPlayConfig, names: tuple[str, ...]) -> MultiAgentConfi
 
 
 def acting(learner: dict[str, PyTree]) -> dict[str, PyTree]:
-    """Return what acting takes of an agent: without its optimizer's state.
+    """Return the part of an agent that acts: without its optimizer's state.
 
     Raises:
       InputError: if it is not that of a policy-gradient algorithm.
     """
     agent = learner[SELF]
     if not isinstance(agent, PolicyAgent):
-        raise InputError("self-play takes a policy-gradient algorithm, such as ppo, a2c or impala")
-    return {SELF: agent._replace(opt_state=(), reward_scale=None)}
+        raise InputError("self-play needs a policy-gradient algorithm, such as ppo, a2c or impala")
+    return {SELF: agent._replace(opt_state=(), return_scale=None)}
 
 
 def plays_first(num_envs: int, num_selves: int) -> np.ndarray:
@@ -143,7 +147,7 @@ def plays_first(num_envs: int, num_selves: int) -> np.ndarray:
 
 
 def deal(tree: PyTree, num: int) -> PyTree:
-    """Return [B, ...] as [num, ceil(B / num), ...]: environment e goes to e mod num; what lacks is filled by others."""
+    """Return [B, ...] as [num, ceil(B / num), ...]: environment e goes to e mod num; missing rows repeat others."""
 
     def one(x: Array) -> Array:
         rows = -(-x.shape[0] // num)

@@ -1,24 +1,25 @@
-"""Taking turns: a rollout of every step as a rollout of an agent's own turns."""
+"""Games in turns: from a rollout of every step to a rollout of each agent's turns."""
 
+import chex
 import jax
 import jax.numpy as jnp
 
 from purerl.types import Array, Rollout
 
 
-def own_turns(rollout: Rollout, turn: Array, following: Array) -> Rollout:
-    """Return what agents went through from turn to turn, their turns first and then steps that do not count.
+def turns_only(rollout: Rollout, turn: Array, next_turn: Array) -> Rollout:
+    """Return the rollout from turn to turn: each agent's turns first, then steps that do not count.
 
-    What a turn leads to is the agent's next turn, or the end of the episode if that comes first. Its reward is the sum
-    of those until then, the moves of others included, so that who is beaten by the reply has lost by the move before
-    it; discounts count own turns. A turn whose outcome lies beyond the rollout does not count; the one before it is
-    bootstrapped from it.
+    A transition spans from an agent's turn to its next turn, or to the end of the episode if that comes first. Its
+    reward sums everything between, including the opponents' replies; discounts count the agent's turns. A turn whose
+    outcome lies beyond the rollout does not count; the one before it bootstraps from it.
 
     Args:
       rollout: [T, B].
       turn: bool[T, B], whether an agent's action counts.
-      following: bool[T, B], whether it will in the step after; of no matter where an episode ended.
+      next_turn: bool[T, B], the same for the next step; ignored where an episode ended.
     """
+    chex.assert_equal_shape([rollout.reward, turn, next_turn])
     length = turn.shape[0]
 
     def back(later: tuple[Array, ...], now: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
@@ -34,7 +35,7 @@ def own_turns(rollout: Rollout, turn: Array, following: Array) -> Rollout:
         return outcome, outcome
 
     no, zero = jnp.zeros_like(turn[0]), jnp.zeros_like(rollout.reward[0])
-    steps = (jnp.arange(length, dtype=jnp.int32), rollout.reward, rollout.terminated, rollout.truncated, following)
+    steps = (jnp.arange(length, dtype=jnp.int32), rollout.reward, rollout.terminated, rollout.truncated, next_turn)
     beyond = (zero, no, no, jnp.zeros(no.shape, jnp.int32), no)
     _, (reward, terminated, truncated, step, known) = jax.lax.scan(back, beyond, steps, reverse=True)
     counts = turn & known & (True if rollout.mask is None else rollout.mask)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.functional.normalize import RewardScale, RunningStatistics, observation_statistics
+from purerl.functional.normalize import ReturnScale, RunningStatistics
 from purerl.spaces import Box, Dict
 
 STRUCT = {"a": jax.ShapeDtypeStruct((3,), jnp.float32), "b": jax.ShapeDtypeStruct((), jnp.uint8)}
@@ -55,8 +55,7 @@ def test_flags_and_integers_stay():
             "action_mask": Box(low=0, high=1, shape=(3,), dtype=jnp.bool_),
         }
     )
-    statistics = observation_statistics(space, True)
-    assert statistics is not None and observation_statistics(space, False) is None
+    statistics = RunningStatistics.create(space.struct)
     mask = jnp.array([[True, False, True], [True, False, False]])
     batch = {"observation": jnp.array([[0.0, 4.0], [2.0, 0.0]]), "action_mask": mask}
     seen = statistics.update(batch).normalize(batch)
@@ -68,7 +67,7 @@ def test_rewards_are_divided_by_the_spread_of_returns():
     rng = np.random.default_rng(1)
     reward = rng.normal(size=(2, 30, 5)).astype(np.float32) * 7
     done = rng.random((2, 30, 5)) < 0.2
-    scale = RewardScale.create(5)
+    scale = ReturnScale.create(5)
     discounted, seen = np.zeros(5), []
     for part in range(2):
         scale = scale.update(jnp.asarray(reward[part]), jnp.asarray(done[part]), 0.9)

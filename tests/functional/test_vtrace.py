@@ -22,7 +22,7 @@ def rollout():
         "value": draw(),
         "next_value": draw(),
         "terminated": terminated,
-        "ended": terminated | truncated,
+        "done": terminated | truncated,
     }
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.multi_agent.turn_based import own_turns
+from purerl.multi_agent.turn_based import turns_only
 from purerl.types import Rollout
 
 T, B = 23, 40
@@ -48,7 +48,7 @@ def by_hand(rollout, turn, following, b):
 
 def test_turns_are_those_of_a_loop():
     rollout, turn, following = played()
-    own = own_turns(rollout, jnp.asarray(turn), jnp.asarray(following))
+    own = turns_only(rollout, jnp.asarray(turn), jnp.asarray(following))
     cut = 0
     for b in range(B):
         expected = by_hand(rollout, turn, following, b)
@@ -73,6 +73,6 @@ def test_turns_are_those_of_a_loop():
 def test_always_ones_turn_changes_nothing():
     rollout, _, _ = played()
     always = jnp.ones((T, B), jnp.bool_)
-    own = own_turns(rollout, always, always)
+    own = turns_only(rollout, always, always)
     assert np.asarray(own.mask).all()
     jax.tree.map(np.testing.assert_array_equal, own._replace(mask=None), rollout)

@@ -58,7 +58,7 @@ def test_many_seeds_initialize_in_time():
     code = """
 import jax
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.networks import orthogonal
+from purerl.networks.torsos import orthogonal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 spec = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(4,)), Discrete(n=2))
