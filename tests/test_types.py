@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.types import Config, Environment, Rollout, number, pytree
+from purerl.types import Config, Environment, Rollout, TimeStep, number, pytree
 
 
 def test_an_episode_is_done_for_either_reason():
@@ -43,10 +43,13 @@ def test_what_an_environment_may_leave_out():
             call()
 
 
-def test_one_agent_of_a_group_sees_its_row():
-    class Two(Lamp):
-        def observe(self, state):
-            return {"birds": jnp.stack([state, 10 * state])}
-
-    seen = pytree(Two)().observe_agent(jnp.array([1.0, 2.0]), "birds", jnp.int32(1))
-    np.testing.assert_array_equal(seen, [10.0, 20.0])
+def test_a_time_step_cannot_end_for_both_reasons():
+    for terminated in (True, False):
+        for time_up in (True, False):
+            step = TimeStep.transition(jnp.zeros(1), jnp.float32(0), terminated=terminated, time_up=time_up)
+            assert (bool(step.terminated), bool(step.truncated)) == (terminated, time_up and not terminated)
+            assert bool(step.done) == (terminated or time_up) and step.terminated.dtype == jnp.bool_
+            late = step.truncate(jnp.array(True))
+            assert bool(late.truncated) == (not terminated) and bool(late.terminated) == terminated
+    going = TimeStep.transition(jnp.zeros(1), jnp.float32(0))
+    assert not going.done and going.info == {}

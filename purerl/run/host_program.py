@@ -1,7 +1,6 @@
 """A run's `Program` for environments on the host: its functions loop in Python."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +15,7 @@ from purerl.loop.evaluate import Evaluation
 from purerl.loop.metrics import MetricsSum
 from purerl.loop.train import TrainState
 from purerl.run import program
-from purerl.run.program import EVALUATION_BATCH, Advance, Program, Progress
+from purerl.run.program import EVALUATION_BATCH, Advance, Program, Progress, Wanted
 from purerl.types import Algorithm, AlgorithmFactory, Config, EnvironmentSpec, Key, PyTree, Rollout
 
 AUTO = "auto"  # compiled for a JAX environment, batched for a host one
@@ -74,16 +73,16 @@ class HostFunctions(NamedTuple):
         """Return a `Progress` from a checkpoint as `advance` takes it."""
         return jax.tree.map(jnp.asarray, progress)
 
-    def settings(self, failures: Path | None = None, say: Callable[[str], None] = print) -> HostSettings:
-        """Return how the loop runs; `failures` is where failures of environments are written down."""
+    def settings(self, wanted: Wanted = Wanted()) -> HostSettings:
+        """Return how the loop runs."""
         options = self.options
         return HostSettings(
             mode="batched" if options.sampler == AUTO else options.sampler,
             num_actors=options.actors,
             deterministic=options.deterministic,
             time_limit=options.step_time_limit,
-            failures=failures,
-            say=say,
+            failures=wanted.failures,
+            say=wanted.say,
         )
 
     def template(self) -> Progress:
@@ -91,18 +90,9 @@ class HostFunctions(NamedTuple):
         state, metrics = self._trainer(self.settings()).template(jax.eval_shape(lambda: jax.random.key(0)))
         return jax.eval_shape(lambda state: _as_member(program.begin(state, metrics)), state)
 
-    def compile(
-        self,
-        shapes: Progress,
-        *,
-        with_init: bool = True,
-        with_training: bool = True,
-        interrupted: Callable[[], bool] = lambda: False,
-        failures: Path | None = None,
-        say: Callable[[str], None] = print,
-    ) -> Program:
+    def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
         """Return the run's functions; they are compiled when they are first called."""
-        trainer = self._trainer(self.settings(failures, say))
+        trainer = self._trainer(self.settings(wanted))
         seed = self.options.seed
 
         def init() -> Progress:

@@ -74,6 +74,16 @@ class Program(NamedTuple):
     close: Callable[[], None] = lambda: None  # release what host environments hold
 
 
+class Wanted(NamedTuple):
+    """What to compile, and whom to tell."""
+
+    init: bool = True  # a run that continues does not need it
+    training: bool = True  # `init` and `advance`
+    interrupted: Callable[[], bool] = lambda: False  # asked while waiting for the compiler
+    failures: Path | None = None  # where the actions that led to a failure of host environments are saved
+    say: Callable[[str], None] = print  # shows the user a line
+
+
 class Functions(Protocol):
     """The functions behind a `Program`, of either loop, before anything is compiled."""
 
@@ -93,32 +103,15 @@ class Functions(Protocol):
         ...
 
     def placed(self, progress: Progress) -> Progress:
-        """Return a `Progress` from a checkpoint as `advance` takes it."""
+        """Return a `Progress` from a checkpoint, of any number of members, as `advance` needs it."""
         ...
 
     def template(self) -> Progress:
         """Return the shapes and dtypes of the run's `Progress`, with all members."""
         ...
 
-    def compile(
-        self,
-        shapes: Progress,
-        *,
-        with_init: bool = True,
-        with_training: bool = True,
-        interrupted: Callable[[], bool] = lambda: False,
-        failures: Path | None = None,
-        say: Callable[[str], None] = print,
-    ) -> Program:
-        """Return the program.
-
-        Args:
-          shapes: from `template`.
-          with_init: whether `init` is needed; a run that goes on does not start.
-          with_training: whether `init` and `advance` are needed.
-          interrupted: asked while waiting for the compiler.
-          failures: where the actions that led to a failure of host environments are saved.
-          say: shows the user a line.
+    def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
+        """Return the program for a `template`.
 
         Raises:
           KeyboardInterrupt: if it was interrupted; the compiler's threads run on.
@@ -151,18 +144,35 @@ class CompiledFunctions(NamedTuple):
         """Return the shapes of the run's `Progress`."""
         return self.init.eval_shape(self.seeds, *self.numbers)
 
-    def compile(
-        self,
-        shapes: Progress,
-        *,
-        with_init: bool = True,
-        with_training: bool = True,
-        interrupted: Callable[[], bool] = lambda: False,
-        failures: Path | None = None,
-        say: Callable[[str], None] = print,
-    ) -> Program:
+    def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
         """Compile side by side, and wait."""
-        return _compile(self, shapes, with_init, with_training, interrupted)
+        zero, numbers = np.int32(0), self.numbers
+        seeds = place(self.seeds, self.mesh, "seed")
+        jobs: dict[str, Future] = {}
+        pool = ThreadPoolExecutor(3)
+        if wanted.training:
+            jobs["advance"] = pool.submit(self.lower_training(shapes).compile)
+        if wanted.training and wanted.init:
+            lowered = self.init.lower(seeds, *numbers)
+            jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
+        jobs["evaluate"] = pool.submit(self.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
+        pool.shutdown(wait=False)
+        while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C
+            time.sleep(0.01)
+            if wanted.interrupted():
+                raise KeyboardInterrupt
+        compiled = {name: job.result() for name, job in jobs.items()}
+
+        def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, Advance]:
+            progress, done = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
+            return progress, _on_host(done, self.num_seeds)
+
+        def evaluate(agent: PyTree, update: int, part: int) -> Evaluation:
+            played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), *numbers)
+            return _on_host(played, self.num_seeds)
+
+        init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
+        return Program(init=init, advance=advance, evaluate=evaluate)
 
     def lower_training(self, shapes: Progress) -> Any:
         """Return the program of the training, ready to compile."""
@@ -245,42 +255,6 @@ def evaluation_key(seed: Any, update: Any, part: Any) -> Array:
     """Return the key of one call of `Program.evaluate` for one seed."""
     key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), _EVALUATION), update)
     return jax.random.fold_in(key, part)
-
-
-def _compile(
-    parts: CompiledFunctions,
-    shapes: Progress,
-    with_init: bool,
-    with_training: bool,
-    interrupted: Callable[[], bool],
-) -> Program:
-    zero, numbers = np.int32(0), parts.numbers
-    seeds = place(parts.seeds, parts.mesh, "seed")
-    jobs: dict[str, Future] = {}
-    pool = ThreadPoolExecutor(3)
-    if with_training:
-        jobs["advance"] = pool.submit(parts.lower_training(shapes).compile)
-    if with_training and with_init:
-        lowered = parts.init.lower(seeds, *numbers)
-        jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
-    jobs["evaluate"] = pool.submit(parts.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
-    pool.shutdown(wait=False)
-    while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C
-        time.sleep(0.01)
-        if interrupted():
-            raise KeyboardInterrupt
-    compiled = {name: job.result() for name, job in jobs.items()}
-
-    def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, Advance]:
-        progress, done = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
-        return progress, _on_host(done, parts.num_seeds)
-
-    def evaluate(agent: PyTree, update: int, part: int) -> Evaluation:
-        played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), *numbers)
-        return _on_host(played, parts.num_seeds)
-
-    init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
-    return Program(init=init, advance=advance, evaluate=evaluate)
 
 
 def _on_host(tree: PyTree, count: int) -> Any:

@@ -164,13 +164,13 @@ class Run:
             self.progress = self.program.init()
 
     def _make_program(self) -> program.Program:
-        return self.plan.parts.compile(
-            self.plan.shapes,
-            with_init=self.progress is None,
+        wanted = program.Wanted(
+            init=self.progress is None,
             interrupted=lambda: bool(self.stop.signal),
             failures=self.folder,
             say=self.display.line,
         )
+        return self.plan.parts.compile(self.plan.shapes, wanted)
 
     def _prepare_imports(self) -> None:
         """Load what only the end needs while the device is busy."""

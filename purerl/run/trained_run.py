@@ -15,7 +15,7 @@ from purerl.loop.train import Trainer, TrainState
 from purerl.run import checkpoint, render
 from purerl.run.config import Settings
 from purerl.run.plan import Plan, make_environment, make_plan, saved_progress, saved_settings
-from purerl.run.program import EVALUATION_BATCH
+from purerl.run.program import EVALUATION_BATCH, Wanted
 from purerl.types import PyTree
 
 
@@ -57,7 +57,7 @@ def play(run: TrainedRun, episodes: int) -> Evaluation:
 
     The starts are those of the run's own final evaluation, if it came to its end.
     """
-    programs = run.plan.parts.compile(run.plan.shapes, with_training=False)
+    programs = run.plan.parts.compile(run.plan.shapes, Wanted(training=False))
     parts = math.ceil(episodes / EVALUATION_BATCH)
     update = int(run.state.num_updates)
     results = [jax.device_get(programs.evaluate(run.state.agent, update, part)) for part in range(parts)]

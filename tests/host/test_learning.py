@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.host.learning import begin_episodes, make_learn, metrics_struct, own_metrics
+from purerl.host.learning import make_learn, metrics_struct, no_episodes, sampler_metrics
 from purerl.host.rollout import GroupRollout
 from purerl.types import Algorithm, Config
 from tests.host.ledger import Ledger
@@ -31,7 +31,7 @@ def group(score, over, mask, number):
         terminated=flags,
         truncated=np.zeros_like(flags),
         mask=np.array(mask, bool),
-        successor=None,
+        next_observation=None,
         last=np.full((2, 3), number + 9, np.float32),
         extras=[()] * 3,
         carry=(),
@@ -46,18 +46,18 @@ def test_groups_are_joined_and_episodes_counted():
     two = group([[7, 1], [0, 1], [0, 1]], [[1, 0], [0, 0], [0, 0]], [[1, 1], [0, 1], [1, 1]], 100)
     learn = make_learn(recording(), Ledger())
     agent = jax.tree.map(lambda x: x, ())
-    episodes = begin_episodes(4, ())
-    agent, episodes, metrics = learn(agent, episodes, jax.random.key(0), jnp.int32(0), (one, two))
+    vector = no_episodes(4, ())
+    agent, vector, metrics = learn(agent, vector, jax.random.key(0), jnp.int32(0), (one, two))
     # Ended: environment 0 after 1 + 3 + 5 in three steps, 1 after 2 in one, 2 after 7 in one.
-    assert float(metrics["episodes"]) == 3 and float(metrics["episode_return"]) == (9 + 2 + 7) / 3
-    np.testing.assert_allclose(metrics["episode_length"], (3 + 1 + 1) / 3)
-    np.testing.assert_array_equal(episodes.episode_return, [0, 6, 0, 3])
-    np.testing.assert_array_equal(episodes.episode_length, [0, 1, 1, 3])
+    assert float(metrics.episodes["episodes"]) == 3 and float(metrics.episodes["episode_return"]) == (9 + 2 + 7) / 3
+    np.testing.assert_allclose(metrics.episodes["episode_length"], (3 + 1 + 1) / 3)
+    np.testing.assert_array_equal(vector.episode_return, [0, 6, 0, 3])
+    np.testing.assert_array_equal(vector.episode_length, [0, 1, 1, 3])
     observation, following, mask = agent
     np.testing.assert_array_equal(observation[:, :, 0], [[0, 0, 100, 100], [1, 1, 101, 101], [2, 2, 102, 102]])
     np.testing.assert_array_equal(following[:, :, 0], [[1, 1, 101, 101], [2, 2, 102, 102], [9, 9, 109, 109]])
     np.testing.assert_array_equal(mask, [[1, 1, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]])
-    np.testing.assert_allclose(metrics["mean_reward"], (1 + 2 + 3 + 5 + 6 + 7 + 0 + 1 + 1 + 1) / 10)
+    np.testing.assert_allclose(metrics.algorithm["mean_reward"], (1 + 2 + 3 + 5 + 6 + 7 + 0 + 1 + 1 + 1) / 10)
 
 
 def test_metrics_of_an_algorithm_without_running_it():
@@ -66,10 +66,10 @@ def test_metrics_of_an_algorithm_without_running_it():
 
 
 def test_metrics_of_the_runtime():
-    assert own_metrics(Config(), None, 2.0, 1.0) == {"policy_lag": 2.0}
+    assert sampler_metrics(Config(), None, 2.0, 1.0) == {"policy_lag": 2.0}
 
     class Replaying(Config):
         replay_ratio = 8.0
 
-    found = own_metrics(Replaying(), 0.25, 0.0, 2.0)
+    found = sampler_metrics(Replaying(), 0.25, 0.0, 2.0)
     assert found == {"policy_lag": 0.0, "environment_idle": 0.25, "replay_ratio": 4.0}

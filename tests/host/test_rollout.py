@@ -10,7 +10,7 @@ import pytest
 
 from purerl.host.acting import make_acting
 from purerl.host.env_thread import Busy, Worker
-from purerl.host.rollout import Group, collect
+from purerl.host.rollout import EnvGroup, collect
 from tests.host.counting import PPO, counting
 from tests.host.ledger import Ledger
 
@@ -23,7 +23,7 @@ def gathered(num_groups, size, length, rollouts):
     for i in range(num_groups):
         about = {"environment": source.id, "seed": 0, "group": str(i)}
         worker = Worker(source.open(size, 0, True), about, 10.0, None, Busy())
-        groups.append(Group(worker, acting, i, algo.initial_carry(size), size))
+        groups.append(EnvGroup(worker, acting, i, algo.initial_carry(size), size))
         groups[-1].begin(worker.reset(None))
     keys = acting.keys(jax.random.key(0), 0)
     found = [collect(groups, acting.part(jnp.int32(0)), keys, length) for _ in range(rollouts)]

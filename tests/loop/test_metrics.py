@@ -1,9 +1,12 @@
-"""Episode statistics against plain lists of episodes."""
+"""Episode statistics and sums of metrics against plain lists."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from purerl.loop.metrics import EpisodeStatistics
+from purerl.errors import InputError
+from purerl.loop.metrics import EpisodeStatistics, MetricsSum
 
 
 def test_nothing_has_ended():
@@ -58,3 +61,40 @@ def test_environments_without_an_episode_do_not_count():
     for name, value in {"return": -5, "return_min": -5, "return_max": -5, "length": 9, "length_min": 9}.items():
         assert summary[f"episode_{name}"] == value
     assert summary["episodes"] == 1
+
+
+def finished(returns, lengths):
+    """Return statistics of a batch of environments of which each ends an episode, or none where its return is None."""
+    over = jnp.array([x is not None for x in returns])
+    numbers = lambda values, kind: jnp.array([0 if x is None else x for x in values], kind)
+    none = EpisodeStatistics.clear(len(returns))
+    return none.add(over, numbers(returns, jnp.float32), numbers(lengths, jnp.int32), {})
+
+
+def test_means_are_over_episodes_and_over_updates():
+    """Returns are means over all episodes, not over updates; losses are means over updates."""
+    updates = [([1.0, None], [3, None], 2.0), ([None, None], [None, None], 4.0), ([5.0, 9.0], [1, 8], 9.0)]
+    total = None
+    for returns, lengths, loss in updates:
+        statistics, metrics = finished(returns, lengths), {"loss": jnp.float32(loss)}
+        total = MetricsSum.zeros(statistics, metrics) if total is None else total
+        total = jax.jit(MetricsSum.add)(total, statistics, metrics)
+    found = {name: float(value) for name, value in total.means().flat().items()}
+    assert found["episodes"] == 3 and found["loss"] == 5.0
+    assert (found["episode_return"], found["episode_length"]) == (5.0, 4.0)
+    assert (found["episode_return_min"], found["episode_return_max"]) == (1.0, 9.0)
+    assert (found["episode_length_min"], found["episode_length_max"]) == (1.0, 8.0)
+
+
+def test_without_episodes_there_is_no_return():
+    statistics, metrics = finished([None], [None]), {"loss": jnp.float32(3.0)}
+    none = MetricsSum.zeros(statistics, metrics)
+    assert int(none.updates) == 0 and float(none.means().algorithm["loss"]) == 0.0
+    episodes, algorithm = none.add(statistics, metrics).means()
+    assert np.isnan(episodes["episode_return"]) and float(episodes["episodes"]) == 0
+    assert float(algorithm["loss"]) == 3.0
+
+
+def test_an_algorithm_metric_cannot_have_the_name_of_a_statistic():
+    with pytest.raises(InputError, match="metric 'episode_length' of the algorithm has the name of an episode stat"):
+        EpisodeStatistics.clear(2).metrics({"loss": jnp.float32(0), "episode_length": jnp.float32(1)})

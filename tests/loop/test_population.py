@@ -1,17 +1,19 @@
 """Many agents in one program, each with its seed and its own numbers, against runs made alone."""
 
 import dataclasses
+from functools import partial
 
 import jax
 import numpy as np
 
-from purerl import make_trainer
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.devices.sharding import make_mesh
 from purerl.envs.classic.cartpole import CartPole
 from purerl.loop import population
+from purerl.loop.train import make_trainer
 
 CONFIG = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=800)
+MAKE = partial(make_trainer, a2c)
 VALUES = {"learning_rate": np.float32([1e-3, 1e-2]), "env.gravity": np.float32([9.8, 3.0])}
 
 
@@ -24,20 +26,20 @@ def test_values_replace_fields_of_the_config_and_of_the_environment():
 
 def test_blank_states_have_the_types_of_states():
     one = {name: column[0] for name, column in VALUES.items()}
-    state = population.blank(a2c, 3, one, CONFIG, CartPole(), population.TOGETHER)
+    state = population.blank_states(MAKE, 3, one, CONFIG, CartPole(), population.TOGETHER)
     wanted = jax.eval_shape(make_trainer(a2c, CartPole(), CONFIG).init, jax.random.key(0))
     for leaf, shape in zip(jax.tree.leaves(state.agent), jax.tree.leaves(wanted.agent), strict=True):
         assert (leaf.shape, leaf.dtype) == ((3, *shape.shape), shape.dtype) and not np.any(leaf)
     assert state.num_updates.shape == ()
-    apart = population.blank(a2c, 3, one, CONFIG, CartPole(), population.APART)
+    apart = population.blank_states(MAKE, 3, one, CONFIG, CartPole(), population.APART)
     assert apart.num_updates.shape == (3,)
 
 
 def test_a_member_is_the_run_with_its_numbers_alone():
     mesh = make_mesh(1, {population.AXIS: 1})
     one = {name: column[0] for name, column in VALUES.items()}
-    state = population.place(population.blank(a2c, 2, one, CONFIG, CartPole(), population.TOGETHER), mesh)
-    train = jax.jit(population.train_lanes(a2c, mesh))
+    state = population.place(population.blank_states(MAKE, 2, one, CONFIG, CartPole(), population.TOGETHER), mesh)
+    train = jax.jit(population.train_members(MAKE, mesh))
     rest = (np.uint32([7, 8]), VALUES, np.int32(3), np.bool_(True), CONFIG, CartPole())
     together, point = train(state, *rest)
     assert point.finite.tolist() == [True, True] and int(together.num_updates) == 3
@@ -57,7 +59,7 @@ def test_a_loss_that_is_not_finite_is_noted():
     mesh = make_mesh(1, {population.AXIS: 1})
     rates = {"learning_rate": np.float32([1e-3, 1e30])}
     config = dataclasses.replace(CONFIG, max_grad_norm=1e30)
-    state = population.blank(a2c, 2, {"learning_rate": np.float32(1)}, config, CartPole(), population.TOGETHER)
+    state = population.blank_states(MAKE, 2, {"learning_rate": np.float32(1)}, config, CartPole(), population.TOGETHER)
     rest = (np.uint32([0, 0]), rates, np.int32(4), np.bool_(True), config, CartPole())
-    _, point = jax.jit(population.train_lanes(a2c, mesh))(population.place(state, mesh), *rest)
+    _, point = jax.jit(population.train_members(MAKE, mesh))(population.place(state, mesh), *rest)
     assert point.finite.tolist() == [True, False]

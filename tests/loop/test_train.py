@@ -86,8 +86,9 @@ def test_a_run_is_its_steps(alone):
 def test_shapes(alone):
     state, metrics = alone
     assert int(state.num_updates) == NUM_UPDATES
-    assert all(value.shape == (NUM_UPDATES,) and value.dtype == jnp.float32 for value in metrics.values())
-    assert {"episode_return", "episode_length", "episodes", "policy_loss"} <= set(metrics)
+    assert all(value.shape == (NUM_UPDATES,) and value.dtype == jnp.float32 for value in metrics.flat().values())
+    assert {"episode_return", "episode_length", "episodes"} <= set(metrics.episodes)
+    assert "policy_loss" in metrics.algorithm
 
 
 def test_one_trace_for_all_numbers(run, alone):
@@ -142,7 +143,7 @@ def test_curves_without_stacks():
     full_state, full = jax.jit(jax.vmap(make_train(ppo, CartPole(), config)))(keys)
     state, points = jax.jit(jax.vmap(make_train(ppo, CartPole(), config, num_points=3)))(keys)
     same(state, full_state, 1e-4)
-    full, points = jax.tree.map(np.asarray, (full, points))
+    full, points = jax.tree.map(np.asarray, (full.flat(), points.flat()))
     assert full.keys() == points.keys()
     assert np.isnan(full["episode_return"]).any(), "some updates should see no episode end"
     ends = curve_points(7, 3)
@@ -202,7 +203,7 @@ def test_rollouts_hold_what_happened():
     config = dataclasses.replace(CONFIG, rollout_length=40, num_envs=3)
     trainer = make_trainer(observer, CartPole(), config)
     state = trainer.init(jax.random.key(1))
-    go = jax.jit(lambda state, key: collect(trainer.algorithm, trainer.environment, state, key, 40))
+    go = jax.jit(lambda state, key: collect(trainer.algorithm, trainer.vector, state, key, 40))
     state, first = go(state, jax.random.key(2))
     after, second = go(state, jax.random.key(3))
     for rollout in (first, second):

@@ -60,7 +60,7 @@ def played():
             return state, (shown, timestep, action)
 
         state, rows = jax.lax.scan(step, state, jax.random.split(key, T))
-        return state._replace(starts=None), first, *rows
+        return state._replace(resets=None), first, *rows
 
     return jax.tree.map(np.asarray, run(jax.random.key(3)))
 

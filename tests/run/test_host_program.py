@@ -5,7 +5,7 @@ import pytest
 
 from purerl.envs.bsuite.catch import Catch
 from purerl.errors import InputError
-from purerl.host import Dressed
+from purerl.host import JaxSource
 from purerl.run import run
 from purerl.run.config import RunOptions, settings
 from purerl.run.host_program import source_of
@@ -36,7 +36,7 @@ def test_a_run_on_the_host_is_the_compiled_run(tmp_path):
 def test_which_loop_a_run_takes():
     source = lambda env, **options: source_of(env, "it", RunOptions(**options), Config())
     assert source(Catch()) is None, "a JAX environment is compiled"
-    assert isinstance(source(Catch(), sampler="serial"), Dressed)
+    assert isinstance(source(Catch(), sampler="serial"), JaxSource)
     ledger = Ledger()
     assert source(ledger) is ledger and source(ledger, sampler="async", actors=3) is ledger
 

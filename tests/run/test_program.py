@@ -44,8 +44,8 @@ def alone(begun):
     one = lambda tree: jax.tree.map(lambda x: x[0], tree)
     state = begun.state
     state = one(state._replace(num_updates=()))._replace(num_updates=jnp.int32(1))
-    interval = begun.interval._replace(statistics=one(begun.interval.statistics), sums=one(begun.interval.sums))
-    return program.Progress(state, interval, one(begun.failed_at), one(begun.cause))
+    interval = one(begun.interval._replace(updates=()))._replace(updates=begun.interval.updates)
+    return program.Progress(state=state, interval=interval, failed_at=one(begun.failed_at), cause=one(begun.cause))
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def alone(begun):
 )
 def test_the_first_failure_is_noted_with_its_cause(begun, change, cause):
     progress = alone(jax.tree.map(jnp.asarray, begun))
-    sums = progress.interval.sums
-    good = progress.state.vector.statistics.summary() | {name: jnp.float32(1) for name in sums}
-    bad = good | {next(iter(sums)): jnp.float32(jnp.nan)}
+    sums = progress.interval.algorithm
+    good = progress.state.vector.statistics.metrics({name: jnp.float32(1) for name in sums})
+    bad = good._replace(algorithm=good.algorithm | {next(iter(sums)): jnp.float32(jnp.nan)})
     after = program.account(progress, progress.state, good)
     assert (int(after.failed_at), int(after.cause)) == (0, 0)
     second = change(progress.state)._replace(num_updates=jnp.int32(2))
@@ -83,8 +83,8 @@ def test_numbers_too_large_for_int32_are_floats():
 
 
 def test_a_program_without_a_start(plan):
-    compiled = program.compile_program(plan.parts, plan.shapes, with_training=False)
-    with pytest.raises(RuntimeError, match="compiled without a start"):
+    compiled = plan.parts.compile(plan.shapes, program.Wanted(training=False))
+    with pytest.raises(RuntimeError, match="compiled without init"):
         compiled.init()
     with pytest.raises(KeyboardInterrupt):
-        program.compile_program(plan.parts, plan.shapes, interrupted=lambda: True)
+        plan.parts.compile(plan.shapes, program.Wanted(interrupted=lambda: True))

@@ -1,0 +1,41 @@
+"""Operations on whole trees."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.prng import GENERATORS, is_key
+from purerl.xla.trees import strong, where, zeros
+
+
+def test_where_chooses_along_leading_axes():
+    condition = jnp.array([True, False, True])
+    x, y = {"a": jnp.ones((3, 2)), "b": jnp.arange(3)}, {"a": jnp.zeros((3, 2)), "b": -jnp.arange(3)}
+    found = where(condition, x, y)
+    np.testing.assert_array_equal(found["a"], [[1, 1], [0, 0], [1, 1]])
+    np.testing.assert_array_equal(found["b"], [0, -1, 2])
+    np.testing.assert_array_equal(where(condition[None], x["a"].T, y["a"].T), found["a"].T)
+    np.testing.assert_array_equal(where(np.array(True), 1, 2), 1)
+
+
+def test_where_chooses_along_another_axis():
+    condition = np.array([True, False])
+    found = where(condition, jnp.ones((3, 2, 4)), jnp.zeros((3, 2, 4)), axis=1)
+    np.testing.assert_array_equal(found, np.broadcast_to(condition[None, :, None], (3, 2, 4)))
+    np.testing.assert_array_equal(where(condition, jnp.ones((1, 3)), jnp.zeros((2, 3))), [[1] * 3, [0] * 3])
+
+
+def test_zeros_keep_kinds_of_keys():
+    assert zeros(jax.ShapeDtypeStruct((2, 3), jnp.int32)).tolist() == [[0] * 3] * 2
+    for kind in GENERATORS.values():
+        key = jax.eval_shape(lambda kind=kind: jax.random.split(jax.random.key(0, impl=kind), 4))
+        blank = zeros(key)
+        assert is_key(blank) and (blank.shape, blank.dtype) == (key.shape, key.dtype)
+        assert not np.any(jax.random.key_data(blank))
+
+
+def test_strong_types():
+    tree = {"weak": jnp.asarray(1.0), "key": jax.random.key(0), "sum": 1 + jnp.asarray(2)}
+    assert any(x.weak_type for x in jax.tree.leaves(tree) if not is_key(x))
+    after = strong(tree)
+    assert not any(x.weak_type for x in jax.tree.leaves(after) if not is_key(x)) and is_key(after["key"])
