@@ -9,7 +9,6 @@ A finished curve is kept unless --again is given; one that was stopped goes on w
 """
 
 import argparse
-import csv
 import dataclasses
 import json
 import shutil
@@ -36,6 +35,7 @@ from purerl.run.config import Settings
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"
+MANY_AGENTS = "## Many agents"  # the last section of results/README.md
 ROWS = 100  # of a curve
 RANDOM_SEEDS = 5
 HOST_SUITES = ("ale", "envpool", "gymnasium")  # their seeds cannot be vmapped
@@ -168,24 +168,10 @@ def table(results: Path = FOLDER) -> str:
 
 
 def _many_agents(results: Path) -> list[str]:
-    """Return the section of what `benchmarks/multi_agent.py --long` has measured."""
-    lines, path = [], results / "multi_agent.csv"
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [
-                f"| {row['what']} | {row['found']} | {row['goal']} | {row['machine']} |" for row in csv.DictReader(file)
-            ]
-        lines += [
-            "",
-            "## Many agents",
-            "",
-            "By `python -m benchmarks.multi_agent --long`; intervals are 95% over seeds.",
-        ]
-        lines += ["", "| what | found | goal | machine |", "|---|---|---|---|", *rows]
-    if lines and (results / "multi_agent_scaling.png").exists():
-        lines += ["", "Agents x environments, trained by A2C ([table](multi_agent_scaling.csv)):", ""]
-        lines += ["![](multi_agent_scaling.png)"]
-    return lines
+    """Return the section that `python -m benchmarks multi_agent --readme results/README.md` writes, as it is."""
+    page = results / "README.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return ["", text[text.index(MANY_AGENTS) :].rstrip("\n")] if MANY_AGENTS in text else []
 
 
 def _rows(task: str, results: Path) -> list[str]:
