@@ -34,7 +34,7 @@ class Failed(Exception):
     """A framework did not solve a problem; the message is the last line of its error."""
 
 
-class Worker:
+class FrameworkProcess:
     """The process of a framework that has built a problem and trains on request."""
 
     def __init__(self, problem: Problem, opponent: Opponent | None):
@@ -86,7 +86,7 @@ class Worker:
         self.last_words = (named or lines or [f"it ended with {self.process.returncode}"])[-1][:200]
         self.errors.close()
 
-    def __enter__(self) -> "Worker":
+    def __enter__(self) -> "FrameworkProcess":
         return self
 
     def __exit__(
@@ -117,11 +117,11 @@ def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[
     A slow opponent trains in the first round only, and its first training is no warm-up.
     """
     with contextlib.ExitStack() as stack:
-        entrants: list[tuple[Worker | None, Score, str, bool]] = []
+        entrants: list[tuple[FrameworkProcess | None, Score, str, bool]] = []
         for opponent in (None, *opponents):
             name, slow = ("purerl", False) if opponent is None else (opponent.name, opponent.slow)
             try:
-                worker = stack.enter_context(Worker(problem, opponent))
+                worker = stack.enter_context(FrameworkProcess(problem, opponent))
                 if not slow:
                     worker.train(0)
                 score = Score(seconds=[], returns=[], compile_seconds=worker.compile_seconds)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 import purerl
 from benchmarks import tables
-from benchmarks.contest import Failed, Problem, Worker
+from benchmarks.contest import Failed, FrameworkProcess, Problem
 from benchmarks.groups import Request
 from benchmarks.opponents import Opponent
 from benchmarks.tables import FAILED, Table
@@ -174,7 +174,7 @@ def against_host(
     """Return (the host's steps/s, or its error; the ratio of `ours`), `ours` of so many steps in turn with it."""
     our_rates, host_rates = [], []
     try:
-        with Worker(problem, host) as worker:
+        with FrameworkProcess(problem, host) as worker:
             jax.block_until_ready(ours())
             for _ in range(runs):
                 our_rates.append(steps / seconds_of(ours))

@@ -15,14 +15,14 @@ from purerl.spaces import Box, Discrete, Space
 from purerl.types import Algorithm, AlgorithmFactory, Config
 
 
-class Program(NamedTuple):
+class Stepper(NamedTuple):
     """Something that steps environments."""
 
     run: Callable[[], int]  # makes some steps, and returns how many
     close: Callable[[], None] = lambda: None
 
 
-Maker = Callable[[], Program]
+Maker = Callable[[], Stepper]
 
 
 class Rate(NamedTuple):
@@ -65,7 +65,7 @@ def updates(
 ) -> Maker:
     """Return a maker of a program of updates; each adds to `idle` the share of time in which environments waited."""
 
-    def make() -> Program:
+    def make() -> Stepper:
         trainer = make_host_trainer(algorithm, source, config, settings)
         state = [trainer.init(jax.random.key(0))]
 
@@ -76,7 +76,7 @@ def updates(
                 idle.append(float(metrics["environment_idle"]))
             return config.steps_per_update
 
-        return Program(update, trainer.close)
+        return Stepper(update, trainer.close)
 
     return make
 
@@ -175,7 +175,7 @@ class CalledBack(HostSource):
 def bare(source: HostSource, num_envs: int) -> Maker:
     """Return a maker of a program that steps environments and does nothing else."""
 
-    def make() -> Program:
+    def make() -> Stepper:
         env = source.open(num_envs, 0, True)
         env.reset(None)
         action = np.zeros(num_envs, np.int32)
@@ -184,6 +184,6 @@ def bare(source: HostSource, num_envs: int) -> Maker:
             env.step(action, None, 0)
             return num_envs
 
-        return Program(step, env.close)
+        return Stepper(step, env.close)
 
     return make

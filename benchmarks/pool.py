@@ -17,8 +17,8 @@ from benchmarks.groups import Request
 from benchmarks.host_programs import (
     CalledBack,
     Maker,
-    Program,
     Sleeper,
+    Stepper,
     bare,
     only_acting,
     rates,
@@ -42,7 +42,7 @@ PONGS = ("envpool/Pong-v5", "ale/Pong-v5")
 def stepping(task: str, **options: Any) -> Maker:
     """Return a maker of a program that steps a pool with random actions, NumPy in and out."""
 
-    def make() -> Program:
+    def make() -> Stepper:
         env = pool.make(task, num_envs=SIZE, **options)
         env.reset()
         action = np.random.default_rng(0).integers(0, 2, SIZE).astype(np.int32)
@@ -52,7 +52,7 @@ def stepping(task: str, **options: Any) -> Maker:
                 env.step(action)
             return 20 * SIZE
 
-        return Program(step)
+        return Stepper(step)
 
     return make
 

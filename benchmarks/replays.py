@@ -34,7 +34,8 @@ def measure(request: Request) -> Table:
 def replay_call(kind: Callable[..., Replay], capacity: int, seeds: int) -> Callable[[], Any]:
     """Return a call that draws and updates batches, one after the other, of full replays of CartPole's steps."""
     env = purerl.make("CartPole-v1")
-    replay = kind(EnvironmentSpec(env.observation_space, env.action_space), capacity, 10, 256)
+    spec = EnvironmentSpec(observation_space=env.observation_space, action_space=env.action_space)
+    replay = kind(spec, capacity, 10, 256)
     length = capacity // 20 - 1
     zeros, seen = jnp.zeros((length, 10)), jnp.ones((length, 10, 4))
     steps = Rollout(

@@ -78,7 +78,7 @@ def boltzmann(key: jax.Array, q_values: Array, mask: Array | None, num_steps: Ar
 # --- a replay: the uniform one, but with rewards clipped to -1 .. 1 as they are drawn ---------------------------------
 def clipped_replay(config: DQNConfig) -> uniform.Replay:
     """Return a replay whose `sample` clips the rewards."""
-    spec = purerl.types.EnvironmentSpec(ENV.observation_space, ENV.action_space)
+    spec = purerl.types.EnvironmentSpec(observation_space=ENV.observation_space, action_space=ENV.action_space)
     plain = uniform.uniform(spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount)
 
     def sample(state: Any, key: jax.Array) -> uniform.Transitions:

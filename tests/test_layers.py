@@ -43,7 +43,7 @@ ROOMS = {
         *("agent_groups", "algo_parts", "devices", "errors", "host", "host_environment", "loop", "multi_agent"),
         *("prng", "registry", "replay", "stats", "testing", "types", "xla"),
     },
-    "profiling": {"devices", "errors", "loop", "prng", "run", "types", "xla"},
+    "profiling": {"devices", "errors", "loop", "prng", "run", "types"},
     "sweeps": {"devices", "errors", "fields", "host_environment", "loop", "prng", "registry", "run", "types"},
     "evolution": {
         *("algo_parts", "algos", "devices", "errors", "functional", "loop", "prng", "registry", "run", "stats"),

@@ -1,12 +1,12 @@
 """The group `pool`: rates of host programs that run in turn, without a library that this machine may lack."""
 
 from benchmarks import groups, pool
-from benchmarks.host_programs import Program, rates
+from benchmarks.host_programs import Stepper, rates
 
 
 def test_programs_run_in_turn():
     order, closed = [], []
-    make = lambda name: lambda: Program(lambda: order.append(name) or 1, lambda: closed.append(name))
+    make = lambda name: lambda: Stepper(lambda: order.append(name) or 1, lambda: closed.append(name))
     measured = rates({"a": make("a"), "b": make("b")}, 0.02, rounds=2)
     turns = [name for i, name in enumerate(order) if i == 0 or order[i - 1] != name]
     assert turns == ["a", "b"] * 3 and closed == ["a", "b"]
