@@ -82,7 +82,7 @@ def overhead(request: Request) -> list[Table]:
         ["a generation against its trainings", generation / alone],
         ["environment steps per second", population * steps / generation],
         ["megabytes per member beyond its training", extra / 1e6],
-        ["programs compiled in an evolution", len(programs)],
+        ["compilations of a generation's program", programs.count("jit(advance)")],
     ]
     title = (
         f"Evolving LPO from nothing: {population} trainings of {steps:,} steps of CartPole-v1 on {mesh.size} devices"
@@ -92,8 +92,12 @@ def overhead(request: Request) -> list[Table]:
 
 def discover(request: Request) -> list[Table]:
     """Evolve LPO from nothing, then compare it with generation 0 and PPO's clip, on fresh seeds and unseen tasks."""
-    began, minutes, steps = time.perf_counter(), 10.0 * request.size, max(int(STEPS * request.size), 1024)
-    best = evolve(**search(steps), population=POPULATION, generations=100, minutes=minutes, plain=True)
+    began, steps, generations = (
+        time.perf_counter(),
+        max(int(STEPS * request.size), 1024),
+        max(int(100 * request.size), 2),
+    )
+    best = evolve(**search(steps), population=POPULATION, generations=generations, minutes=10.0, plain=True)
     spent = (time.perf_counter() - began) / 60
     columns = tables.columns(
         "task: text; learned: text; generation 0: text; PPO: text; P(learned > generation 0), 95% interval: text; "
