@@ -1,1 +1,1 @@
-"""What `python -m benchmarks` measures: a file per group of figures, and what they share."""
+"""Benchmarks of purerl, one file per group of figures: `python -m benchmarks --help`."""

@@ -4,13 +4,16 @@ from pathlib import Path
 
 import click
 
+from benchmarks import groups
 from purerl.commands.cli import main
 from purerl.commands.options import PATH
 from purerl.errors import InputError, unknown
 
+GROUPS = "\b\n" + "\n".join(f"{name:20} {entry.help}" for name, entry in groups.BENCHMARKS.items())
 
-@click.command(name="benchmarks")
-@click.argument("groups", nargs=-1, metavar="[GROUP ...]")
+
+@click.command(name="benchmarks", epilog=GROUPS, context_settings={"max_content_width": 120})
+@click.argument("words", nargs=-1, metavar="[GROUP[.PART] ...]")
 @click.option(
     "--against",
     metavar="NAME,...",
@@ -20,52 +23,66 @@ from purerl.errors import InputError, unknown
 @click.option("--envs", metavar="ID,...", default="", help="For environments: which; default: all native ones.")
 @click.option("--runs", default=5, metavar="N", help="Timed runs of each program; default 5.")
 @click.option("--size", default=1.0, metavar="X", help="A factor on the steps of a run; below 1 to try it out.")
-@click.option(
-    "--out", type=PATH, default=Path("results"), metavar="DIR", help="Where the figures go; default results/."
-)
-@click.option("--readme", type=PATH, metavar="FILE", help="Also write all figures of this machine into this page.")
+@click.option("--devices", type=int, metavar="N", help="Devices that a CPU is divided into, for programs over devices.")
+@click.option("--missing", is_flag=True, help="Leave out what this machine's report has already.")
+@click.option("--out", type=PATH, default=Path("results"), metavar="DIR", help="The report's folder; default results/.")
+@click.option("--readme", type=PATH, metavar="FILE", help="Also write the blocks of this page from the report.")
 def command(
-    groups: tuple[str, ...], against: str, envs: str, runs: int, size: float, out: Path, readme: Path | None
+    words: tuple[str, ...],
+    against: str,
+    envs: str,
+    runs: int,
+    size: float,
+    devices: int | None,
+    missing: bool,
+    out: Path,
+    readme: Path | None,
 ) -> None:
-    """Measure GROUPs of figures, or all: training, offpolicy, environments, seeds, compile, memory, gpu.
+    """Measure groups of figures, by default training to gpu, and write results/benchmark-MACHINE.json.
 
     Opponents train the same tasks with the same settings, in turn with purerl, in processes of their own. For a package
-    uv makes a throw-away environment, for which it uses the network; one that does not start is shown as such.
+    uv makes a temporary environment, for which it uses the network; an opponent that fails is shown with its error.
+    Each group is written as soon as it is measured.
 
     \b
     python -m benchmarks training --against rejax,sb3,purejaxrl=../purejaxrl
     python -m benchmarks environments --against gymnax,envpool --envs CartPole-v1,Breakout-MinAtar
+    python -m benchmarks pool scale.halving --missing
     """
-    from benchmarks import groups as known
     from benchmarks import opponents
-    from purerl import registry
-    from purerl.run import summary
+    from purerl.registry import ENVIRONMENTS
 
-    for name in groups:
-        if name not in known.GROUPS:
-            raise unknown("group of figures", name, known.GROUPS)
-    ids = _names(envs) or known.DEFAULT_ENVIRONMENTS
+    names = groups.select(words)
+    ids = _names(envs) or list(ENVIRONMENTS)
     for env_id in ids:
-        if env_id not in registry.ENVIRONMENTS:
-            raise unknown("environment", env_id, registry.ENVIRONMENTS)
+        if env_id not in ENVIRONMENTS:
+            raise unknown("environment", env_id, ENVIRONMENTS)
     if runs < 1 or not 0 < size <= 1:
         raise InputError(f"--runs {runs} must be at least 1, --size {size} above 0 and at most 1")
-    wish = known.Wish(*opponents.chosen(_names(against)), ids, runs, size)
+    trainers, hosts, gymnax = opponents.chosen(_names(against))
+    request = groups.Request(trainers=trainers, hosts=hosts, gymnax=gymnax, envs=ids, runs=runs, size=size)
     from rich.console import Console
 
     from benchmarks import report, tables
+    from purerl.devices.selection import make_host_devices
+    from purerl.run import summary
 
-    console, measured = Console(), {}
-    console.print(", ".join(f"{name} {value}" for name, value in (report.machine() | summary.versions()).items()))
-    path = out / report.file_name(report.machine())
-    for name in groups or known.GROUPS:
-        measured[name] = known.GROUPS[name](wish)
-        for table in measured[name]:
+    if devices is not None:
+        make_host_devices(devices)
+    settings = {"runs": runs, "size": size, "against": [text.partition("=")[0] for text in _names(against)]}
+    console, here = Console(), report.machine()
+    console.print(", ".join(f"{name} {value}" for name, value in (here | summary.versions()).items()))
+    path = out / report.file_name(here)
+    for name in names:
+        if missing and name in report.read(path):
+            continue
+        measured = groups.BENCHMARKS[name].measure(request)
+        for table in measured:
             console.print(tables.show(table))
-        path = report.keep(out, {name: measured[name]}, {"runs": runs, "size": size, "against": _names(against)})
-    console.print(f"kept in {path}")
+        path = report.write(out, name, measured, settings)
+        console.print(f"{name}: written to {path}")
     if readme is not None:
-        report.write_readme(readme, path)
+        report.write_page(readme, path)
 
 
 def _names(text: str) -> list[str]:

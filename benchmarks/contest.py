@@ -1,4 +1,4 @@
-"""Frameworks that train on the same tasks, each in a process of its own, in turn."""
+"""Frameworks that train on the same problems, each in a process of its own, in turn."""
 
 import contextlib
 import json
@@ -13,35 +13,35 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from benchmarks.opponents import Opponent, command
-from benchmarks.timing import tell
+from benchmarks.timing import progress
 
 WORKERS = Path(__file__).parent / "workers"
 
 
-class Task(NamedTuple):
-    """What is to be trained."""
+class Problem(NamedTuple):
+    """An algorithm, an environment and settings, for all frameworks the same."""
 
     name: str
     algorithm: str
     environment: str
-    steps: int  # of the environment, of each seed
-    settings: dict[str, Any]  # all of the algorithm's, by purerl's names
+    steps: int  # of the environment, for each seed
+    settings: dict[str, Any]  # of the algorithm, by purerl's names
     seeds: int = 1
     parameters: dict[str, Any] | None = None  # of purerl's environment, with which it is what the opponents' is
 
 
 class Failed(Exception):
-    """A framework did not do a task; says why in a line."""
+    """A framework did not solve a problem; the message is the last line of its error."""
 
 
-class Contender:
-    """A framework that has built a task and trains when it is told to."""
+class FrameworkProcess:
+    """The process of a framework that has built a problem and trains on request."""
 
-    def __init__(self, task: Task, opponent: Opponent | None):
-        """Start it.
+    def __init__(self, problem: Problem, opponent: Opponent | None):
+        """Start the process of an opponent, or of purerl.
 
         Raises:
-          Failed: if it does not start, or cannot build the task.
+          Failed: if it does not start, or cannot build the problem.
         """
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in __exit__
         line = [sys.executable, str(WORKERS / "with_purerl.py")] if opponent is None else command(opponent, WORKERS)
@@ -53,39 +53,29 @@ class Contender:
             self.errors.close()
             raise Failed(f"{line[0]}: {error.strerror}") from error
         checkout = opponent.checkout if opponent else None
-        with self._told():
-            self.compile_seconds = self._ask(json.dumps(task._asdict() | {"checkout": checkout}))["compile"]
+        self.compile_seconds = self._ask(json.dumps(problem._asdict() | {"checkout": checkout}))["compile"]
 
     def train(self, seed: int) -> tuple[float, float]:
         """Return (seconds, the return that was reached) of one training.
 
         Raises:
-          Failed: if it stops.
+          Failed: if the process stops.
         """
-        with self._told():
-            answer = self._ask(str(seed))
+        answer = self._ask(str(seed))
         return answer["seconds"], answer["return"]
 
     def _ask(self, line: str) -> dict[str, float]:
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(line + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise BrokenPipeError
-        return json.loads(answer)
-
-    @contextlib.contextmanager
-    def _told(self) -> Any:
-        """Turn the end of the process into its last words."""
         try:
-            yield
-        except (BrokenPipeError, json.JSONDecodeError) as error:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+            return json.loads(self.process.stdout.readline())
+        except (BrokenPipeError, json.JSONDecodeError) as error:  # the process has ended
             self.close()
             raise Failed(self.last_words) from error
 
     def close(self) -> None:
-        """End it, and keep its last words."""
+        """End the process, and store the last line of its error."""
         if self.errors.closed:
             return
         with contextlib.suppress(BrokenPipeError):
@@ -96,7 +86,7 @@ class Contender:
         self.last_words = (named or lines or [f"it ended with {self.process.returncode}"])[-1][:200]
         self.errors.close()
 
-    def __enter__(self) -> "Contender":
+    def __enter__(self) -> "FrameworkProcess":
         return self
 
     def __exit__(
@@ -108,46 +98,47 @@ class Contender:
 
 
 class Score(NamedTuple):
-    """What one framework did on one task."""
+    """The result of one framework on one problem."""
 
     seconds: list[float]  # of each training
+    returns: list[float]  # that each reached
     compile_seconds: float
-    reached: float  # the mean return
     failure: str | None = None
 
+    @property
+    def mean_return(self) -> float:
+        """Return the mean over trainings; NaN if there is none."""
+        return sum(self.returns) / len(self.returns) if self.returns else math.nan
 
-def contest(task: Task, opponents: Sequence[Opponent], runs: int) -> list[Score]:
-    """Let purerl and its opponents train in turn, A B A B; return their scores, purerl's first.
 
-    A slow opponent takes part in the first round only, and none but those counts a first training as a warm-up.
+def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[Score]:
+    """Run trainings of purerl and its opponents in turn, A B A B; return their scores, purerl's first.
+
+    A slow opponent trains in the first round only, and its first training is no warm-up.
     """
     with contextlib.ExitStack() as stack:
-        scores: list[Score] = []
-        there: list[Contender | None] = []
-        named = [("purerl", None), *((opponent.name, opponent) for opponent in opponents)]
-        for name, opponent in named:
+        entrants: list[tuple[FrameworkProcess | None, Score, str, bool]] = []
+        for opponent in (None, *opponents):
+            name, slow = ("purerl", False) if opponent is None else (opponent.name, opponent.slow)
             try:
-                contender = stack.enter_context(Contender(task, opponent))
-                if opponent is None or not opponent.slow:
-                    contender.train(0)
-                there.append(contender)
-                scores.append(Score([], contender.compile_seconds, 0.0))
-                tell(f"{task.name}, {name}: compiled in {contender.compile_seconds:.1f} s")
+                worker = stack.enter_context(FrameworkProcess(problem, opponent))
+                if not slow:
+                    worker.train(0)
+                score = Score(seconds=[], returns=[], compile_seconds=worker.compile_seconds)
+                progress(f"{problem.name}, {name}: compiled in {worker.compile_seconds:.1f} s")
             except Failed as failure:
                 if opponent is None:
                     raise
-                tell(f"{task.name}, {name}: did not start: {failure}")
-                there.append(None)
-                scores.append(Score([], math.nan, math.nan, str(failure)))
+                worker, score = None, Score(seconds=[], returns=[], compile_seconds=math.nan, failure=str(failure))
+                progress(f"{problem.name}, {name}: did not start: {failure}")
+            entrants.append((worker, score, name, slow))
         for turn in range(runs):
-            for place, (contender, (name, opponent)) in enumerate(zip(there, named, strict=True)):
-                if contender is None or (opponent is not None and opponent.slow and turn > 0):
+            for worker, score, name, slow in entrants:
+                if worker is None or (slow and turn > 0):
                     continue
-                seconds, reached = contender.train(turn + 1)
-                score = scores[place]
+                seconds, reached = worker.train(turn + 1)
                 score.seconds.append(seconds)
-                total = score.reached * (len(score.seconds) - 1) + reached
-                scores[place] = score._replace(reached=total / len(score.seconds))
-                speed = task.seeds * task.steps / seconds
-                tell(f"{task.name}, {name}: run {turn + 1} of {runs}, {speed:,.0f} steps/s")
-    return scores
+                score.returns.append(reached)
+                speed = problem.seeds * problem.steps / seconds
+                progress(f"{problem.name}, {name}: run {turn + 1} of {runs}, {speed:,.0f} steps/s")
+    return [score for _, score, _, _ in entrants]

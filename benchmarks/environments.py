@@ -1,23 +1,24 @@
-"""How fast environments are alone, under random actions, beside gymnax's own and those that step on the host.
+"""Speed of environments alone, under random actions, beside gymnax's and those that step on the host.
 
 jit over scan over vmap, each program with its own default generator. The programs of a row run in turn and the median
-of each is shown. Nothing is dead code: rewards are summed, observations and states are carried. The share of the reset
-is one minus the time of the same environment with starts that cost nothing.
+of each is shown. Nothing is dead code: rewards are summed, observations and states are carried. The share of resets is
+one minus the time of the same environment with resets that cost nothing.
 """
 
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 import purerl
-from benchmarks.contest import Contender, Failed, Task
+from benchmarks import tables
+from benchmarks.contest import Failed, FrameworkProcess, Problem
+from benchmarks.groups import Request
 from benchmarks.opponents import Opponent
-from benchmarks.tables import Table
-from benchmarks.timing import in_turn, ratios, spread, tell
+from benchmarks.tables import FAILED, Table
+from benchmarks.timing import compiled, in_turn, progress, ratios, seconds_of, spread
 from purerl.agent_groups import mean_reward
 from purerl.fields import number, pytree
 from purerl.loop.vector import vectorize
@@ -40,21 +41,16 @@ GYMNAX = {  # where the name there is another one
     "PointMass": "PointRobot-misc",
 }
 HOSTED = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Pendulum-v1")
-COLUMNS = [
-    ("environment", "text"),
-    ("environments", "count"),
-    ("by", "text"),
-    ("steps/s", "rate"),
-    ("purerl against it", "ratio"),
-    ("share of resets", "share"),
-    ("compile", "seconds"),
-]
+COLUMNS = tables.columns(
+    "environment: text; environments: count; by: text; steps/s: rate; purerl against it: ratio; "
+    "share of resets: share; compile: seconds"
+)
 Program = Callable[[Key], Any]
 
 
 @pytree
 class FreeStart(Wrapper):
-    """Starts every episode the same way, at no cost."""
+    """An environment whose episodes all start from one stored state, at no cost."""
 
     state: Any = number()
     observation: Any = number()
@@ -124,11 +120,10 @@ def build(of_length: Callable[[int], Program], num_envs: int, seconds: float) ->
     """Compile a program whose call takes about `seconds`."""
     probe = max(8, 16384 // num_envs)
     key = jax.random.key(0)
-    call = jax.jit(of_length(probe)).lower(key).compile()
+    call, _ = compiled(of_length(probe), key)
     length = max(8, int(probe * seconds / min(in_turn([lambda: call(key)], 3)[0])))
-    began = time.perf_counter()
-    call = jax.jit(of_length(length)).lower(key).compile()
-    return Compiled(call, length * num_envs, time.perf_counter() - began)
+    call, compile_seconds = compiled(of_length(length), key)
+    return Compiled(call=call, steps=length * num_envs, compile_seconds=compile_seconds)
 
 
 def opponent_of(env_id: str) -> str | None:
@@ -139,65 +134,52 @@ def opponent_of(env_id: str) -> str | None:
     return name if name in gymnax.registered_envs else None
 
 
-def measure(
-    env_ids: Sequence[str],
-    sizes: Sequence[int],
-    gymnax: bool,
-    hosts: Sequence[Opponent],
-    runs: int,
-    seconds: float = 0.1,
-) -> Table:
-    """Return the speed of environments.
-
-    Args:
-      env_ids: which.
-      sizes: how many instances, such as 64 and 2048.
-      gymnax: whether gymnax's are measured, too.
-      hosts: who else steps environments, on the host; of those in `HOSTED`.
-      runs: timed calls per program.
-      seconds: about how long a call takes.
-    """
-    cases = [(env_id, size) for env_id in env_ids for size in sizes]
-    rows = [row for env_id, size in cases for row in measure_one(env_id, size, gymnax, hosts, runs, seconds)]
-    return Table("Environments under random actions", COLUMNS, rows)
+def measure(request: Request) -> list[Table]:
+    """Return the speed of 64 and 2048 instances of each environment."""
+    sizes = (2048,) if request.size < 1 else (64, 2048)
+    rows = [row for env_id in request.envs for num_envs in sizes for row in measure_one(env_id, num_envs, request)]
+    return [Table(title="Environments under random actions", columns=COLUMNS, rows=rows)]
 
 
-def measure_one(
-    env_id: str, num_envs: int, gymnax: bool, hosts: Sequence[Opponent], runs: int, seconds: float
-) -> list[list[Any]]:
+def measure_one(env_id: str, num_envs: int, request: Request) -> list[list[Any]]:
     """Return the rows of one environment: purerl's, and one per opponent that has it."""
-    env = purerl.make(env_id)
+    env, seconds = purerl.make(env_id), 0.1 * request.size
     state, observation = jax.jit(env.reset)(convert(jax.random.key(0), "fast"))
     makers = [ours(env, num_envs), ours(FreeStart(env, state=state, observation=observation), num_envs)]
-    opponent = opponent_of(env_id) if gymnax else None
+    opponent = opponent_of(env_id) if request.gymnax else None
     if opponent is not None:
         makers.append(gymnax_program(opponent, num_envs))
     programs = [build(maker, num_envs, seconds) for maker in makers]
     key = jax.random.key(1)
-    timed = in_turn([lambda program=program: program.call(key) for program in programs], runs)
+    timed = in_turn([lambda program=program: program.call(key) for program in programs], request.runs)
     rates = [[program.steps / s for s in times] for times, program in zip(timed, programs, strict=True)]
     share = max(1 - max(rates[0]) / max(rates[1]), 0.0)
-    begin = [env_id, num_envs]
-    tell(f"{env_id} x {num_envs}: {statistics.median(rates[0]):,.0f} steps/s")
-    rows = [[*begin, "purerl", spread(rates[0]), None, share, programs[0].compile_seconds]]
+    progress(f"{env_id} x {num_envs}: {statistics.median(rates[0]):,.0f} steps/s")
+    row = [env_id, num_envs]
+    rows = [[*row, "purerl", spread(rates[0]), None, share, programs[0].compile_seconds]]
     if opponent is not None:
-        rows.append([*begin, "gymnax", spread(rates[2]), ratios(rates[0], rates[2]), None, programs[2].compile_seconds])
+        rows.append([*row, "gymnax", spread(rates[2]), ratios(rates[0], rates[2]), None, programs[2].compile_seconds])
     call = lambda: programs[0].call(key)
-    for host in hosts if env_id in HOSTED else ():
-        task = Task(env_id, host.name, env_id, 0, {"num_envs": num_envs, "seconds": seconds})
-        rows.append([*begin, host.name, *against_host(host, task, call, programs[0].steps, runs), None, None])
+    for host in request.hosts if env_id in HOSTED else ():
+        settings = {"num_envs": num_envs, "seconds": seconds}
+        problem = Problem(name=env_id, algorithm=host.name, environment=env_id, steps=0, settings=settings)
+        cells = against_host(host, problem, call, programs[0].steps, request.runs)
+        rows.append([*row, host.name, *cells, None, None])
     return rows
 
 
-def against_host(host: Opponent, task: Task, ours: Callable[[], Any], steps: int, runs: int) -> tuple[Any, Any]:
-    """Return (its steps/s, or why there are none; ours against it), `ours` of so many steps in turn with it."""
-    mine, theirs = [], []
+def against_host(
+    host: Opponent, problem: Problem, ours: Callable[[], Any], steps: int, runs: int
+) -> tuple[Any, dict[str, float] | None]:
+    """Return (the host's steps/s, or its error; the ratio of `ours`), `ours` of so many steps in turn with it."""
+    our_rates, host_rates = [], []
     try:
-        with Contender(task, host) as contender:
+        with FrameworkProcess(problem, host) as worker:
+            jax.block_until_ready(ours())
             for _ in range(runs):
-                mine.append(steps / in_turn([ours], 1)[0][0])
-                spent, made = contender.train(0)
-                theirs.append(made / spent)
+                our_rates.append(steps / seconds_of(ours))
+                spent, made = worker.train(0)
+                host_rates.append(made / spent)
     except Failed as failure:
-        return f"did not start: {failure}", None
-    return spread(theirs), ratios(mine, theirs)
+        return f"{FAILED}{failure}", None
+    return spread(host_rates), ratios(our_rates, host_rates)

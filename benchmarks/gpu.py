@@ -1,18 +1,16 @@
-"""What is particular to a GPU: kernels and graphs, by its compiler; and where there is one, its speed."""
+"""Programs on a GPU: kernels and graph launches of an update, by the compiler; and where there is one, its speed."""
 
-import json
 import statistics
-import subprocess
-import sys
 from typing import Any
 
 import jax
 
 import purerl
+from benchmarks import kernels, tables
+from benchmarks.groups import Request
 from benchmarks.tables import Table
-from benchmarks.timing import spread
+from benchmarks.timing import run_process, spread
 from purerl import registry
-from purerl.profiling import kernels
 from purerl.xla import backend
 
 TASKS = (  # algorithm, environment, settings
@@ -20,16 +18,11 @@ TASKS = (  # algorithm, environment, settings
     ("ppo", "Breakout-MinAtar", {"num_envs": 2048, "rollout_length": 128, "network": "mlp"}),
     ("dqn", "CartPole-v1", {"num_envs": 512}),
 )
-COUNTS = [
-    ("update of", "text"),
-    ("environment steps", "count"),
-    ("loops: turns x kernels", "text"),
-    ("kernels outside", "count"),
-    ("kernels, all", "count"),
-    ("launches", "count"),
-    ("steps/s that kernels allow", "rate"),
-]
-SPEEDS = [("what", "text"), ("steps/s", "rate"), ("seconds", "seconds"), ("compile", "seconds")]
+COUNTS = tables.columns(
+    "update of: text; environment steps: count; loops: turns x kernels: text; kernels outside: count; "
+    "kernels, all: count; launches: count; steps/s that kernels allow: rate"
+)
+SPEEDS = tables.columns("what: text; steps/s: rate; seconds: seconds; compile: seconds")
 # Processes of their own, each of which has the GPU's memory to itself.
 CHAIN = """
 import json, sys, time
@@ -65,9 +58,9 @@ print(json.dumps([compile_seconds, seconds[1:]]))
 """
 
 
-def measure(runs: int, size: float) -> list[Table]:
-    """Return the counts of kernels if there is a compiler, and speeds if there is a GPU; says what is missing."""
-    return [counts(), speeds(runs, size)]
+def measure(request: Request) -> list[Table]:
+    """Return the counts of kernels if there is a compiler, and speeds if there is a GPU; else what is missing."""
+    return [counts(), speeds(request.runs, request.size)]
 
 
 def counts() -> Table:
@@ -75,40 +68,35 @@ def counts() -> Table:
     title = f"An update on an H200, by its compiler; {kernels.MICROSECONDS} us per kernel"
     missing = kernels.unavailable()
     if missing is not None:
-        return Table(title, [("not counted", "text")], [[missing]])
+        return Table(title=title, columns=[("not counted", "text")], rows=[[missing]])
     rows = []
     for algorithm, environment, given in TASKS:
         factory, cls = registry.algorithm(algorithm)
         config = cls(**given)
-        found = kernels.compile_update(factory, purerl.make(environment), config)
-        loops = ", ".join(f"{loop.trips or '?'} x {loop.kernels}" for loop in found.loops)
-        allowed = config.steps_per_update / (found.kernels * kernels.MICROSECONDS * 1e-6)
+        update = kernels.compile_update(factory, purerl.make(environment), config)
+        loops = ", ".join(f"{loop.trips or '?'} x {loop.kernels}" for loop in update.loops)
+        allowed = config.steps_per_update / (update.kernels * kernels.MICROSECONDS * 1e-6)
         name = f"{algorithm}, {environment}, {config.num_envs} x {config.rollout_length}"
-        rows.append([name, config.steps_per_update, loops, found.outside, found.kernels, found.launches, allowed])
-    return Table(title, COUNTS, rows)
+        rows.append([name, config.steps_per_update, loops, update.outside, update.kernels, update.launches, allowed])
+    return Table(title=title, columns=COUNTS, rows=rows)
 
 
 def speeds(runs: int, size: float) -> Table:
-    """Return what a dependent kernel costs and how fast PPO trains, with loops as CUDA graphs and without."""
+    """Return the time of a dependent kernel and the speed of PPO, with loops as CUDA graphs and without."""
     title = "On the GPU of this machine"
     if jax.default_backend() != "gpu":
-        return Table(title, [("not measured", "text")], [["there is no GPU here"]])
+        return Table(title=title, columns=[("not measured", "text")], rows=[["there is no GPU here"]])
     rows: list[list[Any]] = []
     updates = max(int(100 * size), 2)
     for options in (None, backend.GRAPHS):
         how = "loops as graphs" if options else "as JAX does it"
-        rows.append([f"a dependent kernel, {how}", None, statistics.median(_process(CHAIN, options)), None])
+        rows.append([f"a dependent kernel, {how}", None, statistics.median(run_process(CHAIN, options)), None])
         for what, seeds, steps, settings in (
             ("PPO, 2048 x 128", 1, updates * 2048 * 128, {"num_envs": 2048}),
             ("PPO, 4 x 128, 2048 agents", 2048, max(int(500_000 * size), 512), {}),
         ):
-            compile_seconds, seconds = _process(TRAIN, [options, seeds, steps, runs if seeds == 1 else 1, settings])
+            argument = [options, seeds, steps, runs if seeds == 1 else 1, settings]
+            compile_seconds, seconds = run_process(TRAIN, argument)
             rates = spread([seeds * steps / s for s in seconds])
             rows.append([f"{what}, {how}", rates, statistics.median(seconds), compile_seconds])
-    return Table(title, SPEEDS, rows)
-
-
-def _process(code: str, argument: Any) -> Any:
-    line = [sys.executable, "-c", code, json.dumps(argument)]
-    done = subprocess.run(line, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    return Table(title=title, columns=SPEEDS, rows=rows)

@@ -1,80 +1,81 @@
-"""The groups of figures by name, and how each is measured."""
+"""The groups of figures by name; a part of a group is named GROUP.PART."""
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from benchmarks.opponents import HOSTS, Opponent
+from benchmarks.opponents import Opponent
 from benchmarks.tables import Table
-from purerl.registry import ENVIRONMENTS
+from purerl.errors import unknown
 
 
-class Wish(NamedTuple):
-    """What is asked of a group."""
+class Request(NamedTuple):
+    """The options of a measurement."""
 
-    opponents: Sequence[Opponent]  # who else trains
-    suites: Sequence[str]  # whose environments are measured, too
-    envs: Sequence[str]
+    trainers: Sequence[Opponent]  # who else trains
+    hosts: Sequence[Opponent]  # whose environments, on the host, are measured beside purerl's
+    gymnax: bool  # whether gymnax's are, too
+    envs: Sequence[str]  # which environments, for the group of that name
     runs: int  # timed runs of each program
-    size: float  # a factor on the steps of each run; figures of less than 1 are for trying it out
+    size: float  # a factor on the steps of each run; below 1 the figures show only that it works
 
 
-def _training(wish: Wish) -> list[Table]:
-    from benchmarks import training
+class Benchmark(NamedTuple):
+    """One group of figures, or one part of a group."""
 
-    title = "Training, one seed, compilation left out"
-    return [training.measure(title, training.TRAINING, wish.opponents, wish.runs, wish.size)]
+    function: str  # module:function, Request -> list[Table]
+    help: str
 
-
-def _off_policy(wish: Wish) -> list[Table]:
-    from benchmarks import replays, training
-
-    title = "Training from a replay, compilation left out"
-    return [
-        training.measure(title, training.OFF_POLICY, wish.opponents, wish.runs, wish.size),
-        replays.measure(wish.runs),
-    ]
+    def measure(self, request: Request) -> list[Table]:
+        """Return its tables."""
+        module, _, name = self.function.partition(":")
+        function: Callable[[Request], list[Table]] = getattr(importlib.import_module(f"benchmarks.{module}"), name)
+        return function(request)
 
 
-def _environments(wish: Wish) -> list[Table]:
-    from benchmarks import environments
-
-    sizes = (2048,) if wish.size < 1 else (64, 2048)
-    hosts = [opponent for opponent in wish.opponents if opponent.name in HOSTS]
-    seconds = 0.1 * min(wish.size, 1.0)
-    return [environments.measure(wish.envs, sizes, "gymnax" in wish.suites, hosts, wish.runs, seconds)]
-
-
-def _seeds(wish: Wish) -> list[Table]:
-    from benchmarks import seeds
-
-    return [seeds.measure(wish.runs, wish.size)]
-
-
-def _compile(wish: Wish) -> list[Table]:
-    from benchmarks import startup
-
-    return [startup.measure(wish.runs, wish.size)]
-
-
-def _memory(wish: Wish) -> list[Table]:
-    from benchmarks import seeds
-
-    return [seeds.measure_memory()]
-
-
-def _gpu(wish: Wish) -> list[Table]:
-    from benchmarks import gpu
-
-    return gpu.measure(wish.runs, wish.size)
-
-
-GROUPS: dict[str, Callable[[Wish], list[Table]]] = {
-    "training": _training,
-    "offpolicy": _off_policy,
-    "environments": _environments,
-    "seeds": _seeds,
-    "compile": _compile,
-    "memory": _memory,
-    "gpu": _gpu,
+BENCHMARKS = {
+    "training": Benchmark("training:measure", "PPO and PQN, one seed"),
+    "offpolicy": Benchmark("training:measure_off_policy", "DQN and SAC; a batch drawn from each kind of replay"),
+    "environments": Benchmark("environments:measure", "environments alone under random actions"),
+    "seeds": Benchmark("seeds:measure", "1, 16 and 256 seeds of PPO, on one device and on all"),
+    "compile": Benchmark("compile_time:measure", "imports, the first update, whole commands, compilation"),
+    "memory": Benchmark("seeds:measure_memory", "processes that train 1 and 256 seeds"),
+    "gpu": Benchmark("gpu:measure", "kernels of an update, by the compiler; speed where there is a GPU"),
+    "pool.throughput": Benchmark("pool:throughput", "1024 CartPoles, NumPy in and out, beside EnvPool's"),
+    "pool.inside": Benchmark("pool:inside", "a loop of acting and stepping: XLA interfaces, callbacks, Python"),
+    "pool.alternating": Benchmark("pool:alternating", "the sampler alternating against batched"),
+    "pool.async": Benchmark("pool:asynchronous", "the sampler async against serial, and its idle time"),
+    "pool.modes": Benchmark("pool:modes", "all samplers where a step takes as long as acting"),
+    "pool.train": Benchmark("pool:train", "PPO on EnvPool's CartPole, whole runs"),
+    "pool.atari": Benchmark("pool:atari", "Pong, bare and under PPO with each sampler"),
+    "scale.seeds": Benchmark("scale:seeds", "many seeds in one program: speed and memory of each"),
+    "scale.devices": Benchmark("scale:devices", "seeds on two host devices against one"),
+    "scale.machinery": Benchmark("scale:machinery", "a sweep against the bare program of the same work"),
+    "scale.compilations": Benchmark("scale:compilations", "programs that a sweep compiles"),
+    "scale.halving": Benchmark("scale:halving", "successive halving against the full grid"),
+    "evolution.overhead": Benchmark("evolution:overhead", "a generation against its trainings alone"),
+    "evolution.discover": Benchmark("evolution:discover", "LPO evolved from nothing in ten minutes, compared"),
+    "multi_agent.step": Benchmark("multi_agent:step", "tag of 105 agents, random actions, beside NumPy"),
+    "multi_agent.memory": Benchmark("multi_agent:memory", "1000 agents x 100 environments: compilation and bytes"),
+    "multi_agent.train": Benchmark("multi_agent:train", "WarpDrive's gridworld by A2C"),
+    "multi_agent.scale": Benchmark("multi_agent:scale", "training steps over agents x environments"),
+    "multi_agent.learn": Benchmark("multi_agent:learn", "trained taggers and runners against random ones"),
+    "optimizations": Benchmark("optimizations:measure", "each optimization taken away: speed and return"),
 }
-DEFAULT_ENVIRONMENTS = tuple(ENVIRONMENTS)
+DEFAULT = ("training", "offpolicy", "environments", "seeds", "compile", "memory", "gpu")
+
+
+def select(words: Sequence[str]) -> list[str]:
+    """Return the names that some words stand for: GROUP or GROUP.PART; none: `DEFAULT`.
+
+    Raises:
+      InputError: for an unknown word.
+    """
+    parts: dict[str, list[str]] = {name: [name] for name in BENCHMARKS}
+    for name in BENCHMARKS:
+        if "." in name:
+            parts.setdefault(name.partition(".")[0], []).append(name)
+    for word in words:
+        if word not in parts:
+            raise unknown("group of figures", word, parts, limit=len(parts))
+    return list(dict.fromkeys(name for word in words or DEFAULT for name in parts[word]))

@@ -1,4 +1,4 @@
-"""TagContinuous as NumPy does it best: what `benchmark_multi_agent.py` compares with."""
+"""TagContinuous in vectorized NumPy, which the group `multi_agent` compares with."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from purerl.envs.tag.continuous import TagContinuous
 
 
 class NumpyTag:
-    """TagContinuous for many environments at once, as NumPy does it best: float32, one array per feature."""
+    """TagContinuous for many environments at once: float32, one array per feature."""
 
     def __init__(self, env: TagContinuous, num_envs: int, seed: int = 0):
         """Start every environment."""
@@ -24,7 +24,7 @@ class NumpyTag:
         self.restart(np.ones(num_envs, bool))
 
     def restart(self, done: np.ndarray) -> None:
-        """Start the environments anew that ended."""
+        """Reset the environments whose episode ended."""
         if not (k := int(done.sum())):
             return
         self.x[done], self.y[done] = self.rng.random((2, k, self.n), np.float32) * self.env.side

@@ -1,4 +1,4 @@
-"""Who can be measured beside purerl, and how each is started in a throw-away environment of its own."""
+"""Who can be measured beside purerl, and the command that starts each in a temporary environment of its own."""
 
 import shutil
 from collections.abc import Sequence
@@ -9,86 +9,92 @@ from purerl.errors import InputError, unknown
 
 
 class Opponent(NamedTuple):
-    """A framework that trains the same tasks."""
+    """A framework that trains the same tasks, or steps environments on the host."""
 
     name: str
     worker: str  # its script in workers/
-    packages: tuple[str, ...]  # what the environment it runs in is made of
+    packages: tuple[str, ...]  # of the environment that it runs in
     algorithms: tuple[str, ...]  # that it has, with the same settings
     needs_checkout: bool = False  # it is no package
     slow: bool = False  # minutes for what others do in seconds: measured once
     checkout: str | None = None
     uses_jax: bool = True
-    python: str | None = None  # an interpreter that has it, in place of a throw-away environment
+    python: str | None = None  # an interpreter that has it, in place of a temporary environment
 
 
 TRAINERS = {
-    entry.name: entry
-    for entry in (
-        Opponent("rejax", "with_rejax.py", ("rejax==0.1.3", "gymnax<1", "setuptools<81"), ("ppo",)),
-        Opponent(
-            "purejaxrl",
-            "with_purejaxrl.py",
-            ("gymnax>=1", "distrax", "optax", "flax", "flashbax", "six"),
-            ("ppo", "dqn"),
-            needs_checkout=True,
-        ),
-        Opponent(
-            "purejaxql",
-            "with_purejaxql.py",
-            ("gymnax<1", "setuptools<81", "chex", "optax", "flax", "six"),
-            ("pqn",),
-            needs_checkout=True,
-        ),
-        Opponent(
-            "sb3", "with_sb3.py", ("stable-baselines3", "torch"), ("ppo", "dqn", "sac"), slow=True, uses_jax=False
-        ),
-    )
+    "rejax": Opponent(
+        name="rejax",
+        worker="with_rejax.py",
+        packages=("rejax==0.1.3", "gymnax<1", "setuptools<81"),
+        algorithms=("ppo",),
+    ),
+    "purejaxrl": Opponent(
+        name="purejaxrl",
+        worker="with_purejaxrl.py",
+        packages=("gymnax>=1", "distrax", "optax", "flax", "flashbax", "six"),
+        algorithms=("ppo", "dqn"),
+        needs_checkout=True,
+    ),
+    "purejaxql": Opponent(
+        name="purejaxql",
+        worker="with_purejaxql.py",
+        packages=("gymnax<1", "setuptools<81", "chex", "optax", "flax", "six"),
+        algorithms=("pqn",),
+        needs_checkout=True,
+    ),
+    "sb3": Opponent(
+        name="sb3",
+        worker="with_sb3.py",
+        packages=("stable-baselines3", "torch"),
+        algorithms=("ppo", "dqn", "sac"),
+        slow=True,
+        uses_jax=False,
+    ),
 }
-HOSTS = {  # whose environments are stepped on the host, by the names that Gymnasium gave them
-    name: Opponent(name, "with_vector_environments.py", packages, (name,), uses_jax=False)
+HOSTS = {  # environments on the host, by the names that Gymnasium gave them
+    name: Opponent(
+        name=name, worker="with_vector_environments.py", packages=packages, algorithms=(name,), uses_jax=False
+    )
     for name, packages in (("gymnasium", ("gymnasium>=1.2,<1.4",)), ("envpool", ("envpool>=1.2.5", "gymnasium<1.4")))
 }
-ENVIRONMENTS = ("gymnax", *HOSTS)  # gymnax's are measured in this process: it is one of our own dependencies
 
 
-def chosen(names: Sequence[str]) -> tuple[list[Opponent], list[str]]:
-    """Return (trainers, suites of environments) that `--against` names.
+def chosen(names: Sequence[str]) -> tuple[list[Opponent], list[Opponent], bool]:
+    """Return (trainers, hosts of environments, whether gymnax is one) that `--against` names.
 
     Args:
-      names: such as "sb3"; "sb3=PYTHON" for an interpreter that has it; "purejaxrl=FOLDER" for a checkout. What steps
-        environments on the host counts as a trainer, of an algorithm by its own name.
+      names: such as "sb3"; "sb3=PYTHON" for an interpreter that has it; "purejaxrl=FOLDER" for a checkout. gymnax is
+        one of purerl's own dependencies and is measured in this process.
 
     Raises:
       InputError: if one is unknown, or is no package and its checkout is not there.
     """
-    trainers, suites = [], []
+    known = TRAINERS | HOSTS
+    found = []
     for text in names:
         name, _, place = text.partition("=")
-        if name not in TRAINERS and name not in ENVIRONMENTS:
-            raise unknown("opponent", name, (*TRAINERS, *ENVIRONMENTS))
         if name == "gymnax":
-            suites.append(name)
             continue
-        opponent = TRAINERS.get(name) or HOSTS[name]
+        if name not in known:
+            raise unknown("opponent", name, (*known, "gymnax"))
+        opponent = known[name]
         if opponent.needs_checkout and not (place and Path(place).is_dir()):
             raise InputError(f"{name} is not a package: --against {name}=FOLDER names a checkout of it")
         if place and not opponent.needs_checkout and shutil.which(place) is None:
             raise InputError(f"--against {name}={place}: that is no Python interpreter")
-        trainers.append(opponent._replace(**{"checkout" if opponent.needs_checkout else "python": place or None}))
-    return trainers, suites
+        found.append(opponent._replace(**{"checkout" if opponent.needs_checkout else "python": place or None}))
+    trainers = [opponent for opponent in found if opponent.name in TRAINERS]
+    return trainers, [opponent for opponent in found if opponent.name in HOSTS], "gymnax" in names
 
 
 def command(opponent: Opponent, workers: Path) -> list[str]:
-    """Return the command that starts it: its own Python, or one that uv makes, with the JAX that runs here."""
+    """Return the command that starts an opponent: its own Python, or one that uv makes, with the JAX of here."""
     import jax
 
+    script = str(workers / opponent.worker)
     if opponent.python is not None:
-        return [opponent.python, str(workers / opponent.worker)]
-
-    packages = list(opponent.packages)
-    if opponent.uses_jax:
-        packages.append(f"jax=={jax.__version__}")
-    uv = shutil.which("uv") or "uv"
-    line = [uv, "run", "--quiet", "--no-project", "--isolated"]
-    return [*line, *(f"--with={package}" for package in packages), "python", str(workers / opponent.worker)]
+        return [opponent.python, script]
+    packages = [*opponent.packages, *([f"jax=={jax.__version__}"] if opponent.uses_jax else [])]
+    line = [shutil.which("uv") or "uv", "run", "--quiet", "--no-project", "--isolated"]
+    return [*line, *(f"--with={package}" for package in packages), "python", script]

@@ -1,4 +1,10 @@
-"""What was measured, on what: kept in results/benchmark-MACHINE.json, and shown in the README."""
+"""The report of a machine, results/benchmark-MACHINE.json, and the blocks of Markdown pages that are made of it.
+
+A block of a page names its file and its groups of figures, and ends with a second marker:
+
+    <!-- benchmark: benchmark-MACHINE.json: training seeds -->
+    <!-- end of benchmark -->
+"""
 
 import datetime
 import json
@@ -12,14 +18,14 @@ from typing import Any
 import jax
 
 from benchmarks import tables
+from benchmarks.groups import select
 from benchmarks.tables import Table
 from purerl.errors import InputError
 from purerl.run import summary
 
-IN_README = ("training", "offpolicy", "seeds", "compile", "memory", "gpu")  # environments have a page of their own
-OPPONENT = "gymnax"  # its environments are measured in this process
-BEGIN, END = "<!-- benchmark: {name} -->", "<!-- end of benchmark -->"
-BLOCK = re.compile(r"<!-- benchmark: (\S*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
+PACKAGES = ("gymnax", "envpool", "ale-py")  # their environments are measured in this process
+BEGIN, END = "<!-- benchmark: {file}: {names} -->\n", "<!-- end of benchmark -->"
+BLOCK = re.compile(r"<!-- benchmark: (\S*): ([\w. ]*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
 
 
 def machine() -> dict[str, Any]:
@@ -38,49 +44,57 @@ def machine() -> dict[str, Any]:
     }
 
 
-def file_name(found: dict[str, Any]) -> str:
+def file_name(about: dict[str, Any]) -> str:
     """Return the name of a machine's file."""
-    words = re.sub(r"\(.*?\)|CPU|Processor|\d+-Core", " ", found["processor"])
-    kind = found["devices"].split(" x ")[1]
-    parts = [*words.lower().split(), str(found["cores"]), *([] if kind == "cpu" else kind.lower().split())]
+    words = re.sub(r"\(.*?\)|CPU|Processor|\d+-Core", " ", about["processor"])
+    kind = about["devices"].split(" x ")[1]
+    parts = [*words.lower().split(), str(about["cores"]), *([] if kind == "cpu" else kind.lower().split())]
     return "benchmark-" + "-".join(re.sub(r"[^a-z0-9.]+", "-", part).strip("-") for part in parts) + ".json"
 
 
-def keep(folder: Path, groups: dict[str, Sequence[Table]], settings: dict[str, Any]) -> Path:
-    """Write what was measured into the machine's file; groups that were not measured now stay as they were."""
+def read(path: Path) -> dict[str, Any]:
+    """Return a report's groups by name; none if there is no report."""
+    return json.loads(path.read_text())["groups"] if path.exists() else {}
+
+
+def write(folder: Path, name: str, measured: Sequence[Table], settings: dict[str, Any]) -> Path:
+    """Write one group of figures into the machine's report; the other groups stay as they were."""
     here = machine()
     path = folder / file_name(here)
-    held = json.loads(path.read_text())["groups"] if path.exists() else {}
-    versions = summary.versions(OPPONENT)
-    about = {"date": datetime.date.today().isoformat(), "machine": here, "versions": versions, "settings": settings}
-    for name, measured in groups.items():
-        held[name] = about | {"tables": [table._asdict() for table in measured]}
+    about = {"date": datetime.date.today().isoformat(), "machine": here, "versions": summary.versions(*PACKAGES)}
+    group = about | {"settings": settings, "tables": [table._asdict() for table in measured]}
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"groups": held}, indent=1) + "\n")
+    path.write_text(json.dumps({"groups": read(path) | {name: group}}, indent=1) + "\n")
     return path
 
 
-def page(kept: dict[str, Any]) -> str:
-    """Return a machine's figures as Markdown, as they stand in the README."""
+def page(groups: dict[str, Any], names: Sequence[str]) -> str:
+    """Return the groups of a report that `names` selects, as Markdown."""
     parts = []
-    for name, group in ((name, kept["groups"][name]) for name in IN_README if name in kept["groups"]):
+    for name, group in ((name, groups[name]) for name in select(names) if name in groups):
         about = group["machine"]
         parts.append(
             f"`python -m benchmarks {name}`, {group['date']}: {about['processor']}, {about['cores']} cores, "
             f"{about['devices']}, jax {group['versions']['jax']}; load at the start {about['load']}."
         )
-        parts += [tables.markdown(tables.of_json(table)) for table in group["tables"]]
+        parts += [tables.markdown(tables.from_json(table)) for table in group["tables"]]
     return "\n\n".join(parts) + "\n"
 
 
-def write_readme(readme: Path, path: Path) -> None:
-    """Put a machine's figures between the markers of a README.
+def write_page(target: Path, path: Path) -> None:
+    """Write the blocks of a Markdown page again, from a report; a block of which it has no group, from its own file.
 
     Raises:
-      InputError: if there are none.
+      InputError: if the page has no block.
     """
-    text = readme.read_text(encoding="utf-8") if readme.exists() else ""
+    text = target.read_text(encoding="utf-8") if target.exists() else ""
     if not BLOCK.search(text):
-        raise InputError(f"{readme} has no lines '{BEGIN.format(name='')}' and '{END}' to write between")
-    block = BEGIN.format(name=path.name) + "\n" + page(json.loads(path.read_text())) + END
-    readme.write_text(BLOCK.sub(lambda _: block, text), encoding="utf-8")
+        example = BEGIN.format(file="", names="training").strip()
+        raise InputError(f"{target} has no lines such as '{example}' and '{END}' to write between")
+
+    def block(found: re.Match[str]) -> str:
+        names = found[2].split()
+        file = path if not found[1] or set(select(names)) & set(read(path)) else path.parent / found[1]
+        return BEGIN.format(file=file.name, names=found[2]) + page(read(file), names) + END
+
+    target.write_text(BLOCK.sub(block, text), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Tables of figures: numbers as they are kept, and as they are shown."""
+"""Tables of figures: numbers as JSON stores them, and as text for the screen or a page."""
 
 from typing import Any, NamedTuple
 
@@ -6,37 +6,54 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 KINDS = ("text", "count", "rate", "ratio", "share", "seconds", "bytes", "number")
+FAILED = "did not start: "  # the beginning of a cell of an opponent that failed
 
 
 class Table(NamedTuple):
-    """Figures of one group: rows of cells, each a text, a number, None, or a median with its range."""
+    """One table; a cell is a text, a number, None, or a median with its range (`timing.spread`)."""
 
     title: str
     columns: list[tuple[str, str]]  # name and kind, one of `KINDS`
     rows: list[list[Any]]
 
 
-def of_json(found: dict[str, Any]) -> Table:
-    """Return the table that was kept."""
-    return Table(found["title"], [(name, kind) for name, kind in found["columns"]], found["rows"])
+def columns(text: str) -> list[tuple[str, str]]:
+    """Return the columns that a text such as "environment: text; steps/s: rate" names."""
+    pairs = (entry.rsplit(":", 1) for entry in text.split(";"))
+    return [(name.strip(), kind.strip()) for name, kind in pairs]
+
+
+def from_json(stored: dict[str, Any]) -> Table:
+    """Return a table that was stored as JSON."""
+    pairs = [(name, kind) for name, kind in stored["columns"]]
+    return Table(title=stored["title"], columns=pairs, rows=stored["rows"])
 
 
 def show(table: Table) -> RichTable:
-    """Return it for the screen."""
-    made = RichTable(title=table.title, title_justify="left")
-    for place, (name, kind) in enumerate(table.columns):
-        made.add_column(name, justify="left" if kind == "text" else "right", overflow="fold", ratio=1 - min(place, 1))
+    """Return the table for the screen."""
+    shown = RichTable(title=table.title, title_justify="left")
+    for index, (name, kind) in enumerate(table.columns):
+        shown.add_column(name, justify="left" if kind == "text" else "right", overflow="fold", ratio=1 - min(index, 1))
     for row in table.rows:
-        made.add_row(*(escape(text) for text in _cells(table, row)))  # brackets are no markup
-    return made
+        shown.add_row(*(escape(text) for text in _cells(table, row)))  # brackets are no markup
+    return shown
 
 
 def markdown(table: Table) -> str:
-    """Return it for a page."""
+    """Return the table for a page; rows of opponents that did not start become one line below it."""
+    failed = [row for row in table.rows if _failed(row)]
     names = [name for name, _ in table.columns]
     rule = ["---" if kind == "text" else "---:" for _, kind in table.columns]
-    lines = [names, rule, *(_cells(table, row) for row in table.rows)]
-    return "\n".join([f"{table.title}:", "", *("| " + " | ".join(line) + " |" for line in lines)])
+    lines = [names, rule, *(_cells(table, row) for row in table.rows if row not in failed)]
+    text = "\n".join([f"{table.title}:", "", *("| " + " | ".join(line) + " |" for line in lines)])
+    if failed:
+        who = [[str(cell) for cell in row if cell is not None and not _failed([cell])] for row in failed]
+        text += "\n\nDid not start: " + "; ".join(" by ".join(cells) for cells in who) + "."
+    return text
+
+
+def _failed(row: list[Any]) -> bool:
+    return any(isinstance(value, str) and value.startswith(FAILED) for value in row)
 
 
 def _cells(table: Table, row: list[Any]) -> list[str]:
@@ -50,15 +67,14 @@ def cell(value: Any, kind: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
-        low, high = cell(value["low"], kind), cell(value["high"], kind)
-        middle = cell(value["median"], kind)
+        middle, low, high = (cell(value[name], kind) for name in ("median", "low", "high"))
         return middle if low == high else f"{middle} ({low} to {high})"
     return {
         "text": str,
         "count": lambda x: f"{x:,.0f}",
         "rate": _rate,
         "ratio": lambda x: f"{x:.2f}x" if x < 10 else f"{x:.0f}x",
-        "share": lambda x: f"{x:.0%}",
+        "share": lambda x: f"{x:.0%}" if x >= 0.1 else f"{x:.1%}",
         "seconds": lambda x: f"{x:.2f} s" if x < 10 else f"{x:.0f} s",
         "bytes": lambda x: f"{x / 1e9:.2f} GB" if x >= 1e8 else f"{x / 1e6:.2f} MB",
         "number": lambda x: f"{x:.3g}" if abs(x) < 100 else f"{x:.0f}",

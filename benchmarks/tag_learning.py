@@ -1,4 +1,4 @@
-"""Do agents of tag learn? Taggers against random runners, then runners against those taggers, seed by seed."""
+"""Learning in tag, seed by seed: taggers against random runners, then runners against those taggers."""
 
 import dataclasses
 import time
@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from benchmarks.timing import progress
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.loop.train import make_train, make_trainer
@@ -33,16 +34,16 @@ def play_seeds(env: TagContinuous, config: PPOConfig, steps: int, seeds: int, ep
       episodes: played to count, actions drawn as in training.
     """
     train_taggers, train_runners, count = (jax.jit(part) for part in programs(env, config, steps, episodes))
-    found = []
+    results = []
     for seed in range(seeds):
         began = time.perf_counter()
         keys = jax.random.split(jax.random.key(seed), 3)
         taggers = train_taggers(keys[0])
         runners = train_runners(keys[1], taggers)
-        found.append(jax.device_get(count(keys[2], taggers, runners)))
-        told = ", ".join(f"{name} {value:.1f}" for name, value in found[-1].items())
-        print(f"learn: seed {seed}, {time.perf_counter() - began:.0f} s: {told}", flush=True)
-    return {name: np.array([one[name] for one in found]) for name in found[0]}
+        results.append(jax.device_get(count(keys[2], taggers, runners)))
+        text = ", ".join(f"{name} {value:.1f}" for name, value in results[-1].items())
+        progress(f"seed {seed}, {time.perf_counter() - began:.0f} s: {text}")
+    return {name: np.array([result[name] for result in results]) for name in results[0]}
 
 
 def programs(env: TagContinuous, config: PPOConfig, steps: int, episodes: int) -> tuple[Callable[..., Any], ...]:

@@ -1,4 +1,4 @@
-"""Training speed: purerl on the settings of published benchmarks, alone or beside others."""
+"""Training speed: purerl with the settings of published benchmarks, alone or beside others."""
 
 import dataclasses
 import math
@@ -9,9 +9,10 @@ from typing import Any
 import jax
 
 import purerl
-from benchmarks.contest import Score, Task, contest
-from benchmarks.opponents import Opponent
-from benchmarks.tables import Table
+from benchmarks import replays, tables
+from benchmarks.contest import Problem, Score, contest
+from benchmarks.groups import Request
+from benchmarks.tables import FAILED, Table
 from benchmarks.timing import ratios, spread
 from purerl import registry
 from purerl.loop.train import make_trainer
@@ -42,71 +43,82 @@ DQN = {  # PureJaxRL's
 }
 SAC_SMALL = {"num_envs": 4, "num_gradient_steps": 2, "hidden_sizes": (64, 64), "batch_size": 128}
 AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probability": 0.0, "time_limit": 1000}}
-# name, algorithm, environment, environment steps of each seed, settings, seeds
+
+
+def problem(
+    name: str, algorithm: str, environment: str, steps: int, settings: dict[str, Any], seeds: int = 1
+) -> Problem:
+    """Return a problem whose environment is as gymnax plays it."""
+    return Problem(
+        name=name,
+        algorithm=algorithm,
+        environment=environment,
+        steps=steps,
+        settings=settings,
+        seeds=seeds,
+        parameters=AS_GYMNAX.get(environment),
+    )
+
+
 TRAINING = (
-    ("PPO, 4 x 128", "ppo", "CartPole-v1", 500_000, {"num_envs": 4, "rollout_length": 128} | PPO, 1),
-    ("PPO, 2048 x 32", "ppo", "CartPole-v1", 2**21, {"num_envs": 2048, "rollout_length": 32} | PPO, 1),
-    ("PPO, 64 x 128, MLP", "ppo", "Breakout-MinAtar", 500_000, {"num_envs": 64, "rollout_length": 128} | BREAKOUT, 1),
-    ("PQN, 32 x 64, 256 units", "pqn", "CartPole-v1", 200_000, PQN, 1),
+    problem("PPO, 4 x 128", "ppo", "CartPole-v1", 500_000, {"num_envs": 4, "rollout_length": 128} | PPO),
+    problem("PPO, 2048 x 32", "ppo", "CartPole-v1", 2**21, {"num_envs": 2048, "rollout_length": 32} | PPO),
+    problem(
+        "PPO, 64 x 128, MLP", "ppo", "Breakout-MinAtar", 500_000, {"num_envs": 64, "rollout_length": 128} | BREAKOUT
+    ),
+    problem("PQN, 32 x 64, 256 units", "pqn", "CartPole-v1", 200_000, PQN),
 )
 OFF_POLICY = (
-    ("DQN, 10 envs, batch 128 per 10 steps", "dqn", "CartPole-v1", 250_000, DQN, 1),
-    ("DQN, the same, 16 seeds", "dqn", "CartPole-v1", 50_000, DQN, 16),
-    ("SAC, batch 256 per step", "sac", "Pendulum-v1", 5_000, {}, 1),
-    ("SAC, 64 units, batch 128 per two steps", "sac", "Pendulum-v1", 20_000, SAC_SMALL, 1),
+    problem("DQN, 10 envs, batch 128 per 10 steps", "dqn", "CartPole-v1", 250_000, DQN),
+    problem("DQN, the same, 16 seeds", "dqn", "CartPole-v1", 50_000, DQN, seeds=16),
+    problem("SAC, batch 256 per step", "sac", "Pendulum-v1", 5_000, {}),
+    problem("SAC, 64 units, batch 128 per two steps", "sac", "Pendulum-v1", 20_000, SAC_SMALL),
 )
-COLUMNS = [
-    ("task", "text"),
-    ("by", "text"),
-    ("environment steps/s", "rate"),
-    ("purerl against it", "ratio"),
-    ("share of matmul peak", "share"),
-    ("return reached", "number"),
-    ("compile", "seconds"),
-]
+COLUMNS = tables.columns(
+    "task: text; by: text; environment steps/s: rate; purerl against it: ratio; share of matmul peak: share; "
+    "return reached: number; compile: seconds"
+)
 
 
-def measure(title: str, rows: Sequence[tuple], opponents: Sequence[Opponent], runs: int, size: float) -> Table:
-    """Return what purerl and its opponents do on these tasks.
+def measure(request: Request) -> list[Table]:
+    """Return the speed of algorithms that learn from rollouts."""
+    return [_table("Training, one seed, compilation left out", TRAINING, request)]
 
-    Args:
-      title: of the table.
-      rows: of tasks, as in `TRAINING`.
-      opponents: who else trains.
-      runs: how many trainings are timed, of each.
-      size: a factor on the steps of each task.
-    """
-    cells = []
-    for name, algorithm, environment, steps, given, seeds in rows:
-        _, cls = registry.algorithm(algorithm)
-        steps = max(int(steps * size), 2 * cls(**given).steps_per_update)
-        settings = dataclasses.asdict(cls(**given, total_timesteps=steps))
-        task = Task(name, algorithm, environment, steps, settings, seeds, AS_GYMNAX.get(environment))
-        against = [o for o in opponents if algorithm in o.algorithms and (seeds == 1 or not o.slow)]
+
+def measure_off_policy(request: Request) -> list[Table]:
+    """Return the speed of algorithms that learn from a replay, and of the replay alone."""
+    return [_table("Training from a replay, compilation left out", OFF_POLICY, request), replays.measure(request)]
+
+
+def _table(title: str, problems: Sequence[Problem], request: Request) -> Table:
+    rows = []
+    for given in problems:
+        _, cls = registry.algorithm(given.algorithm)
+        steps = max(int(given.steps * request.size), 2 * cls(**given.settings).steps_per_update)
+        config = cls(**given.settings, total_timesteps=steps)
+        task = given._replace(steps=steps, settings=dataclasses.asdict(config))
+        against = [o for o in request.trainers if task.algorithm in o.algorithms and (task.seeds == 1 or not o.slow)]
         before = matmul_peak()
-        scores = contest(task, against, runs)
-        share = arithmetic(task, cls(**given)) / max(before, matmul_peak())
-        label = f"{name}, {environment}"
-        cells += [
-            row(label, who, score, scores[0], task, share)
-            for who, score in zip(["purerl", *(o.name for o in against)], scores, strict=True)
-        ]
-    return Table(title, COLUMNS, cells)
+        scores = contest(task, against, request.runs)
+        share = arithmetic(task, config) / max(before, matmul_peak())
+        names = ["purerl", *(opponent.name for opponent in against)]
+        rows += [row(task, name, score, scores[0], share) for name, score in zip(names, scores, strict=True)]
+    return Table(title=title, columns=COLUMNS, rows=rows)
 
 
-def row(label: str, who: str, score: Score, ours: Score, task: Task, seconds_at_peak: float) -> list[Any]:
-    """Return the cells of one framework on one task."""
+def row(task: Problem, who: str, score: Score, ours: Score, seconds_at_peak: float) -> list[Any]:
+    """Return the cells of one framework on one problem."""
+    label = f"{task.name}, {task.environment}"
     if score.failure is not None:
-        return [label, who, f"did not start: {score.failure}", None, None, None, None]
-    steps = task.steps * task.seeds
-    rates = [steps / seconds for seconds in score.seconds]
+        return [label, who, FAILED + score.failure, None, None, None, None]
+    rates = [task.steps * task.seeds / seconds for seconds in score.seconds]
     against = ratios(score.seconds, ours.seconds) if score is not ours else None
     share = statistics.median(rates) * seconds_at_peak if score is ours else None
-    reached = None if math.isnan(score.reached) else score.reached
+    reached = None if math.isnan(score.mean_return) else score.mean_return
     return [label, who, spread(rates), against, share, reached, score.compile_seconds or None]
 
 
-def arithmetic(task: Task, config: Any) -> float:
+def arithmetic(task: Problem, config: Any) -> float:
     """Return the operations of an environment step's matrix products, learning included, as the program is traced."""
     factory, _ = registry.algorithm(task.algorithm)
     trainer = make_trainer(factory, purerl.make(task.environment, **(task.parameters or {})), config)

@@ -1,12 +1,13 @@
 """Write envs/README.md, the table of all environments: `python scripts/environments_table.py [--measure]`.
 
-Everything comes from the registry, the environments' spaces and their docstrings. Speeds are kept from the page that is
-there, unless they are measured anew.
+Everything comes from the registry, the environments' spaces and their docstrings. Without --measure the speeds are
+those of the present page.
 """
 
 import argparse
 import importlib
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -35,8 +36,8 @@ def page(speeds: dict[str, str], machine: str) -> str:
     """Return the page.
 
     Args:
-      speeds: what the last column shows, by id.
-      machine: what the speeds were measured on.
+      speeds: the last column, by id.
+      machine: on which the speeds were measured.
     """
     lines = [INTRODUCTION, "## Native\n", HEADER, "|---|---|---|---|---|---|---|"]
     lines += [row(env_id, speeds.get(env_id, "")) for env_id in ENVIRONMENTS]
@@ -65,7 +66,7 @@ def row(env_id: str, speed: str) -> str:
 
 
 def suite_row(suite: str) -> str:
-    """Return the line of an adapter; what it says comes from its docstrings, so that no suite need be installed."""
+    """Return the line of an adapter, from its docstrings, so that no suite need be installed."""
     entry = SUITES[suite]
     module = importlib.import_module(entry.module)
     classes = [x for x in vars(module).values() if isinstance(x, type) and x.__module__ == entry.module]
@@ -104,7 +105,7 @@ def paragraph(doc: str | None) -> str:
     return "\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n", text))
 
 
-BEST = (  # how a docstring speaks of the best possible return, and how the page does
+BEST = (  # patterns of the best possible return in docstrings, and its form on the page
     (r"[Bb]est possible return: (.+?)", "{}"),
     (r"[Bb]est (?:possible )?expected return: (.+?)", "{} (expected)"),
     (r"[Bb]est return is (.+?)", "{}"),
@@ -116,7 +117,7 @@ BEST = (  # how a docstring speaks of the best possible return, and how the page
 
 
 def best_return(doc: str) -> str:
-    """Return what a docstring says of the best possible return."""
+    """Return the best possible return that a docstring names."""
     for pattern, form in BEST:
         if found := re.search(pattern + r"(?:\. |\.?\n|\.?$)", doc):
             return form.format(found[1])
@@ -124,13 +125,13 @@ def best_return(doc: str) -> str:
 
 
 def source(doc: str) -> str:
-    """Return what a docstring gives as the source, without the remarks that follow it."""
+    """Return the source that a docstring names, without the remarks that follow it."""
     found = re.search(r"Source: (.+)", doc)
     return re.split(r";|, whose|, with the|, as in bsuite", found[1])[0].rstrip(".") if found else ""
 
 
 def read(text: str) -> tuple[dict[str, str], str]:
-    """Return the speeds on a page, by id, and what they were measured on."""
+    """Return the speeds on a page, by id, and the machine on which they were measured."""
     rows = re.findall(r"^\| \[([^\]`]+)\]\(.*\| ([^|]*) \|$", text, re.MULTILINE)
     machine = re.search(r"^Steps per second: .* program, (.*)$", text, re.MULTILINE)
     return dict(rows), machine[1] if machine else "not measured yet."
@@ -138,6 +139,7 @@ def read(text: str) -> tuple[dict[str, str], str]:
 
 def measure() -> tuple[dict[str, str], str]:
     """Measure every native environment; return its speed by id, and the machine."""
+    sys.path.append(str(PAGE.parents[1]))  # benchmarks/ is no part of the package
     from benchmarks import environments
     from benchmarks.timing import processor_seconds
 
@@ -161,7 +163,7 @@ def short(speed: float) -> str:
 def main() -> None:
     """Write the page."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="measure the speeds anew")
+    parser.add_argument("--measure", action="store_true", help="measure the speeds")
     args: Any = parser.parse_args()
     speeds, machine = measure() if args.measure else read(PAGE.read_text() if PAGE.exists() else "")
     PAGE.write_text(page(speeds, machine))

@@ -1,10 +1,10 @@
-"""The figures that are published in `results/`: which algorithm on which task, and what others reach there."""
+"""The figures that are published in `results/`: algorithms and tasks, with the returns that others publish."""
 
 from typing import Any, NamedTuple
 
 from purerl.errors import unknown
 
-MINATAR = {  # what PPO reaches elsewhere
+MINATAR = {  # game -> PPO's return elsewhere, and where
     "Asterix": ("22 to 25 at 2e7 frames", "Pgx"),
     "Breakout": ("about 50 at 2e7 frames", "Pgx"),
     "Freeway": ("about 63 at 2e7 frames", "Pgx"),
@@ -21,9 +21,9 @@ class Figure(NamedTuple):
 
     task: str
     algorithm: str
-    reference: str = ""  # what others reach, with their own settings
+    reference: str = ""  # a return that others publish, with their own settings
     source: str = ""
-    variant: str = ""  # told apart from the tuned settings by this
+    variant: str = ""  # the name of the changes
     changes: dict[str, Any] = {}  # noqa: RUF012  (settings of the variant)
     seeds: int = 10
 
@@ -33,34 +33,49 @@ class Figure(NamedTuple):
         return f"{self.algorithm}-{self.variant}" if self.variant else self.algorithm
 
 
+def _games() -> list[Figure]:
+    """Return the figures of MinAtar: PPO with its references, PQN and DQN."""
+    return [
+        Figure(task=f"{game}-MinAtar", algorithm=name, seeds=SEEDS.get(game, 5), reference=reference, source=source)
+        for game, ppo in MINATAR.items()
+        for name, (reference, source) in {"ppo": ppo, "pqn": ("", ""), "dqn": ("", "")}.items()
+    ]
+
+
+def _memory(task: str) -> list[Figure]:
+    """Return the figures of a task that needs memory, PPO also without it."""
+    plain = [Figure(task=task, algorithm=name) for name in ("ppo", "r2d2", "dqn")]
+    return [plain[0], Figure(task=task, algorithm="ppo", variant="feedforward", changes={"rnn": "none"}), *plain[1:]]
+
+
+REFERENCES = {  # task -> algorithm -> what others reach, and who
+    "CartPole-v1": {
+        "ppo": ("490.0 +- 6.1", CLEANRL),
+        "dqn": ("488.7 +- 16.1", CLEANRL),
+        "pqn": ("495.1 +- 6.9", CLEANRL),
+        "c51": ("481 to 491", CLEANRL),
+        **dict.fromkeys(("a2c", "impala", "qrdqn", "rainbow"), ("", "")),
+    },
+    "Acrobot-v1": {
+        "ppo": ("-86.4 +- 1.3", CLEANRL),
+        "dqn": ("-91.5 +- 7.2", CLEANRL),
+        "pqn": ("-95.6 +- 5.7", CLEANRL),
+        "c51": ("-87.7 +- 5.5", CLEANRL),
+    },
+    "MountainCar-v0": {"ppo": ("-200", CLEANRL), "dqn": ("-195 +- 8", CLEANRL)},
+    "MountainCarContinuous-v0": {"ppo": ("92", "gymnax-blines")},
+    "Pendulum-v1": {"ppo": ("-130", "gymnax-blines"), **dict.fromkeys(("ddpg", "td3", "sac"), ("", ""))},
+}
 FIGURES = (
-    Figure("CartPole-v1", "ppo", "490.0 +- 6.1", CLEANRL),
-    Figure("CartPole-v1", "dqn", "488.7 +- 16.1", CLEANRL),
-    Figure("CartPole-v1", "pqn", "495.1 +- 6.9", CLEANRL),
-    Figure("CartPole-v1", "c51", "481 to 491", CLEANRL),
-    Figure("CartPole-v1", "a2c"),
-    Figure("CartPole-v1", "impala"),
-    Figure("CartPole-v1", "qrdqn"),
-    Figure("CartPole-v1", "rainbow"),
-    Figure("Acrobot-v1", "ppo", "-86.4 +- 1.3", CLEANRL),
-    Figure("Acrobot-v1", "dqn", "-91.5 +- 7.2", CLEANRL),
-    Figure("Acrobot-v1", "pqn", "-95.6 +- 5.7", CLEANRL),
-    Figure("Acrobot-v1", "c51", "-87.7 +- 5.5", CLEANRL),
-    Figure("MountainCar-v0", "ppo", "-200", CLEANRL),
-    Figure("MountainCar-v0", "dqn", "-195 +- 8", CLEANRL),
-    Figure("MountainCarContinuous-v0", "ppo", "92", "gymnax-blines"),
-    Figure("Pendulum-v1", "ppo", "-130", "gymnax-blines"),
-    Figure("Pendulum-v1", "ddpg"),
-    Figure("Pendulum-v1", "td3"),
-    Figure("Pendulum-v1", "sac"),
-    *(Figure(f"{game}-MinAtar", "ppo", *reference, seeds=SEEDS.get(game, 5)) for game, reference in MINATAR.items()),
-    *(Figure(f"{game}-MinAtar", name, seeds=SEEDS.get(game, 5)) for name in ("pqn", "dqn") for game in MINATAR),
-    *(Figure(task, "ppo") for task in MEMORY),
-    *(Figure(task, "ppo", variant="feedforward", changes={"rnn": "none"}) for task in MEMORY),
-    *(Figure(task, "r2d2") for task in MEMORY),
-    *(Figure(task, "dqn") for task in MEMORY),
-    Figure("envpool/CartPole-v1", "ppo"),
-    Figure("envpool/Pong-v5", "dqn", seeds=1),
+    *(
+        Figure(task=task, algorithm=name, reference=reference, source=source)
+        for task, by_name in REFERENCES.items()
+        for name, (reference, source) in by_name.items()
+    ),
+    *_games(),
+    *(figure for task in MEMORY for figure in _memory(task)),
+    Figure(task="envpool/CartPole-v1", algorithm="ppo"),
+    Figure(task="envpool/Pong-v5", algorithm="dqn", seeds=1),
 )
 
 
@@ -74,11 +89,13 @@ def select(tasks: list[str], algorithms: list[str]) -> list[Figure]:
     for task in tasks:
         if task not in known:
             raise unknown("task with published curves", task, known)
-    there = [figure for figure in FIGURES if not tasks or figure.task in tasks]
-    names = {name for figure in there for name in (figure.algorithm, figure.label)}
+    candidates = [figure for figure in FIGURES if not tasks or figure.task in tasks]
+    names = {name for figure in candidates for name in (figure.algorithm, figure.label)}
     for algorithm in algorithms:
         if algorithm not in names:
             raise unknown(f"algorithm with a curve on {', '.join(tasks) or 'any task'}", algorithm, names)
     return [
-        figure for figure in there if not algorithms or figure.label in algorithms or figure.algorithm in algorithms
+        figure
+        for figure in candidates
+        if not algorithms or figure.label in algorithms or figure.algorithm in algorithms
     ]

@@ -1,15 +1,14 @@
 """Learning curves of the settings in `configs/`, as they are published in `results/`.
 
 python scripts/learning_curves.py CartPole-v1 --algorithms ppo dqn pqn c51 --seeds 10
-python scripts/learning_curves.py --all       everything that is not there yet
-python scripts/learning_curves.py --table     results/README.md and the pictures, from the files that are there
-python scripts/learning_curves.py --check     the first steps again: are they as good as what is published?
+python scripts/learning_curves.py --all       all that are missing
+python scripts/learning_curves.py --table     results/README.md and the pictures, from the files
+python scripts/learning_curves.py --check     the first steps again, compared with the published ones
 
-A finished curve is kept unless --again is given; one that was stopped goes on where it was.
+A finished curve stays unless --again is given; a stopped one is resumed.
 """
 
 import argparse
-import csv
 import dataclasses
 import json
 import shutil
@@ -35,6 +34,7 @@ from purerl.run.config import Settings
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"
+MANY_AGENTS = "## Many agents"  # the last section of results/README.md
 ROWS = 100  # of a curve
 RANDOM_SEEDS = 5
 HOST_SUITES = ("ale", "envpool", "gymnasium")  # their seeds cannot be vmapped
@@ -54,19 +54,19 @@ def settings_for(figure: Figure, seeds: int | None = None) -> Settings:
 
 
 def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER) -> int:
-    """Train a figure's agents, or go on, and write the result; return the exit code, 0 if it is there."""
+    """Train a figure's agents, or resume, and write the result; return the exit code, 0 if it is written."""
     wanted, path = settings_for(figure, seeds), path_of(figure.task, figure.label, results)
     if path.exists() and not again:
         print(
-            f"{path}: kept"
+            f"{path}: exists"
             if same(read(path).head, wanted)
-            else f"{path}: kept, made with other settings; --again makes it anew"
+            else f"{path}: exists, made with other settings; --again makes it again"
         )
         return 0
     folder = RUNS / figure.task.replace("/", "-") / figure.label
     began, parts = time.time(), dict(_parts(wanted, folder))
     for part, settings in parts.items():
-        if part.exists() and (again or not _goes_on(part, settings)):
+        if part.exists() and (again or not _resumable(part, settings)):
             shutil.rmtree(part)
         code = run.resume(part, plain=True) if part.exists() else run.start(settings, part, plain=True)
         if code:
@@ -93,7 +93,7 @@ def _parts(wanted: Settings, folder: Path) -> Iterator[tuple[Path, Settings]]:
         yield folder / f"seed-{seed}", dataclasses.replace(wanted, options=alone)
 
 
-def _goes_on(folder: Path, wanted: Settings) -> bool:
+def _resumable(folder: Path, wanted: Settings) -> bool:
     """Return whether a stopped run is the wanted one."""
     try:
         return plan.saved_settings(folder) == wanted
@@ -104,17 +104,22 @@ def _goes_on(folder: Path, wanted: Settings) -> bool:
 def random_policy(spec: EnvironmentSpec, settings: Config) -> Algorithm:
     """Return an algorithm that draws its actions from the space and learns nothing."""
 
-    def act(agent: Any, memory: Any, key: jax.Array, observation: Any, explore: bool) -> tuple[Any, Any, Any]:
+    def act(agent: Any, carry: Any, key: jax.Array, observation: Any, explore: bool) -> tuple[Any, Any, Any]:
         keys = jax.random.split(key, jax.tree.leaves(observation)[0].shape[0])
-        return jax.vmap(spec.action_space.sample)(keys), memory, ()
+        return jax.vmap(spec.action_space.sample)(keys), carry, ()
 
-    return Algorithm(lambda key: (), lambda num_envs: (), act, lambda agent, key, rollout: (agent, {}))
+    return Algorithm(
+        init=lambda key: (),
+        initial_carry=lambda num_envs: (),
+        act=act,
+        update=lambda agent, key, rollout: (agent, {}),
+    )
 
 
 def play_randomly(
     task: str, again: bool, results: Path = FOLDER, parameters: Mapping[str, Any] = types.MappingProxyType({})
 ) -> None:
-    """Write what the random policy reaches on a task, with the environment's parameters where they are not its own."""
+    """Write the result of the random policy on a task, with the environment's changed parameters."""
     path = path_of(task, "random", results)
     if path.exists() and not again:
         return
@@ -129,8 +134,8 @@ def play_randomly(
     columns = {"seed": np.arange(RANDOM_SEEDS), "evaluation_return": played.mean(axis=1)}
     columns |= {"env_steps": np.zeros(RANDOM_SEEDS), "episodes": np.full(RANDOM_SEEDS, played.shape[1])}
     columns["episode_return"] = columns["evaluation_return"]
-    own = "".join(f"\n{name} = {json.dumps(value)}" for name, value in parameters.items())
-    text = f'algorithm = "random"\nenvironment = "{task}"\n[env]{own}'
+    lines = "".join(f"\n{name} = {json.dumps(value)}" for name, value in parameters.items())
+    text = f'algorithm = "random"\nenvironment = "{task}"\n[env]{lines}'
     write(path, text, columns, {"figure": "random", "frames": 0, "seconds": 0})
 
 
@@ -154,7 +159,7 @@ def table(results: Path = FOLDER) -> str:
         "Written by `python scripts/learning_curves.py --table` from the files beside it. A file holds a curve per",
         "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
         "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
-        "95% bootstrap interval are over seeds. References are what others publish, with their own settings.",
+        "95% bootstrap interval are over seeds. References are published by others, with their settings.",
     ]
     for task in dict.fromkeys(figure.task for figure in FIGURES):
         rows = _rows(task, results)
@@ -167,24 +172,10 @@ def table(results: Path = FOLDER) -> str:
 
 
 def _many_agents(results: Path) -> list[str]:
-    """Return the section of what `benchmarks/multi_agent.py --long` has measured."""
-    lines, path = [], results / "multi_agent.csv"
-    if path.exists():
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = [
-                f"| {row['what']} | {row['found']} | {row['goal']} | {row['machine']} |" for row in csv.DictReader(file)
-            ]
-        lines += [
-            "",
-            "## Many agents",
-            "",
-            "By `python -m benchmarks.multi_agent --long`; intervals are 95% over seeds.",
-        ]
-        lines += ["", "| what | found | goal | machine |", "|---|---|---|---|", *rows]
-    if lines and (results / "multi_agent_scaling.png").exists():
-        lines += ["", "Agents x environments, trained by A2C ([table](multi_agent_scaling.csv)):", ""]
-        lines += ["![](multi_agent_scaling.png)"]
-    return lines
+    """Return the section that `python -m benchmarks multi_agent --readme results/README.md` writes, as it is."""
+    page = results / "README.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return ["", text[text.index(MANY_AGENTS) :].rstrip("\n")] if MANY_AGENTS in text else []
 
 
 def _rows(task: str, results: Path) -> list[str]:
@@ -192,7 +183,7 @@ def _rows(task: str, results: Path) -> list[str]:
     rows = [_row(figure, read(path)) for figure in figures if (path := path_of(task, figure.label, results)).exists()]
     level = path_of(task, "random", results)
     if rows and level.exists():
-        rows.append(_row(Figure(task, "random"), read(level)))
+        rows.append(_row(Figure(task=task, algorithm="random"), read(level)))
     return rows
 
 
@@ -211,7 +202,7 @@ def _short(value: Any) -> str:
 
 
 def _conditions(task: str, results: Path) -> str:
-    """Return what a number must be told with: time limit, sticky actions, action set; of a suite's, all settings."""
+    """Return the conditions of a task's returns: time limit, sticky actions, action set; of a suite's, all settings."""
     if "/" in task:  # the suite may not be installed here
         labels = [figure.label for figure in FIGURES if figure.task == task]
         made = next(path for label in labels if (path := path_of(task, label, results)).exists())
@@ -221,10 +212,10 @@ def _conditions(task: str, results: Path) -> str:
         )
     env = registry.make(task)
     limit = getattr(env, "time_limit", None)
-    told = [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
+    conditions = [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
     if hasattr(env, "sticky_action_probability"):
-        told += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]
-    return " ".join(told)
+        conditions += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]
+    return " ".join(conditions)
 
 
 class Comparison(NamedTuple):
@@ -264,19 +255,20 @@ def check(figure: Figure, results: Path = FOLDER, steps: int = CHECK_STEPS) -> C
 
     keys = jax.random.split(jax.random.key(1_000), CHECK_SEEDS)
     new = np.asarray(jax.jit(jax.vmap(returns))(keys), np.float64)
-    return Comparison(figure, end, new, np.array([y[x == end][0] for x, y in curves.values() if (x == end).any()]))
+    old = np.array([y[x == end][0] for x, y in curves.values() if (x == end).any()])
+    return Comparison(figure=figure, env_steps=end, new=new, published=old)
 
 
 def check_all(figures: Sequence[Figure]) -> int:
-    """Compare everything that is published; return the exit code, 1 if something got worse."""
+    """Compare all published curves; return the exit code, 1 if one got worse."""
     worse = 0
     for figure in figures:
         if not path_of(figure.task, figure.label).exists() or figure.task.partition("/")[0] in HOST_SUITES:
             continue
-        found = check(figure)
-        worse += found.worse
-        told = f"new {found.new.mean():.1f}, published {found.published.mean():.1f}"
-        print(f"{'WORSE' if found.worse else 'ok   '} {figure.task} {figure.label} after {found.env_steps:,}: {told}")
+        pair = check(figure)
+        worse += pair.worse
+        means = f"new {pair.new.mean():.1f}, published {pair.published.mean():.1f}"
+        print(f"{'WORSE' if pair.worse else 'ok   '} {figure.task} {figure.label} after {pair.env_steps:,}: {means}")
     return int(worse > 0)
 
 
@@ -294,14 +286,14 @@ def arguments(args: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--algorithms", nargs="+", default=[], help="all with a figure there if none is named")
     parser.add_argument("--seeds", type=int, help="10; 5 for MinAtar")
     parser.add_argument("--all", action="store_true", help="every figure")
-    parser.add_argument("--again", action="store_true", help="also what is there already")
+    parser.add_argument("--again", action="store_true", help="also those that exist")
     parser.add_argument("--table", action="store_true", help="only write the pictures and results/README.md")
-    parser.add_argument("--check", action="store_true", help="compare short runs with what is published")
+    parser.add_argument("--check", action="store_true", help="compare short runs with the published curves")
     return parser.parse_args(args)
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Do what the command line says; return the exit code."""
+    """Run the command line; return the exit code."""
     given = arguments(args)
     figures = select(given.tasks, given.algorithms)
     tasks = list(dict.fromkeys(figure.task for figure in figures))

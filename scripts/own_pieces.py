@@ -36,7 +36,7 @@ class Shared(nn.Module):
 
 
 def shared_network(space: Any, head: Any, config: Any) -> ActorCritic:
-    """Return the pure functions that PPO needs of a network without memory."""
+    """Return the pure functions of a network without a recurrent state, as PPO uses them."""
     module = Shared(head.num_outputs)
 
     def outputs(params: Any, observation: Array) -> tuple[Array, Array]:
@@ -77,8 +77,8 @@ def boltzmann(key: jax.Array, q_values: Array, mask: Array | None, num_steps: Ar
 
 # --- a replay: the uniform one, but with rewards clipped to -1 .. 1 as they are drawn ---------------------------------
 def clipped_replay(config: DQNConfig) -> uniform.Replay:
-    """Return a replay whose `sample` changes what is drawn."""
-    spec = purerl.types.EnvironmentSpec(ENV.observation_space, ENV.action_space)
+    """Return a replay whose `sample` clips the rewards."""
+    spec = purerl.types.EnvironmentSpec(observation_space=ENV.observation_space, action_space=ENV.action_space)
     plain = uniform.uniform(spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount)
 
     def sample(state: Any, key: jax.Array) -> uniform.Transitions:

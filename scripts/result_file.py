@@ -1,7 +1,7 @@
-"""A published result: one CSV with a curve per seed, whose head is the TOML of how it was made.
+"""A published result: one CSV with a curve per seed, whose head is a TOML of its settings.
 
-The head's lines begin with "# ". It is a run's `config.toml`, complete, so that it can be trained again, and a table
-`result` that says where it was made. `pandas.read_csv(path, comment="#")` reads the rest.
+The head's lines begin with "# ". It is a run's complete `config.toml`, so that it can be trained again, and a table
+`result` with the commit, the machine and the versions. `pandas.read_csv(path, comment="#")` reads the rest.
 """
 
 import hashlib
@@ -24,14 +24,14 @@ COLUMNS = ("seed", "env_steps", "episodes", "episode_return", "evaluation_return
 
 
 class Result(NamedTuple):
-    """What a file of `results/` holds."""
+    """The content of a file of `results/`."""
 
     head: dict[str, Any]
     columns: dict[str, np.ndarray]  # f64[rows] each: COLUMNS
 
     @property
     def made(self) -> dict[str, Any]:
-        """Where and how it was made."""
+        """The table `result`: commit, machine, versions."""
         return self.head["result"]
 
     def final(self) -> np.ndarray:
@@ -41,12 +41,12 @@ class Result(NamedTuple):
 
 
 def path_of(task: str, label: str, folder: Path = FOLDER) -> Path:
-    """Return where a figure's result is: results/TASK/LABEL.csv."""
+    """Return the path of a figure's result: results/TASK/LABEL.csv."""
     return folder / task.replace("/", "-") / f"{label}.csv"
 
 
 def settings_of(run: Settings) -> dict[str, Any]:
-    """Return what decides a run's numbers, as it is written: algorithm, environment, config and parameters."""
+    """Return the settings that decide a run's numbers, as written: algorithm, environment, config and parameters."""
     return chosen(tomllib.loads(config.dump(run, registry.make(run.environment, **run.parameters))))
 
 
@@ -66,7 +66,7 @@ def same(head: dict[str, Any], run: Settings) -> bool:
 
 
 def digest(table: dict[str, Any]) -> str:
-    """Return twelve hexadecimal digits that stand for settings."""
+    """Return a hash of settings, twelve hexadecimal digits."""
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -74,9 +74,9 @@ def write(path: Path, text: str, columns: dict[str, np.ndarray], made: dict[str,
     """Write a result, whole or not at all.
 
     Args:
-      path: where to.
+      path: of the file.
       text: the run's config.toml.
-      columns: from `log.read`; COLUMNS are kept.
+      columns: from `metrics_csv.read`, of which `COLUMNS` are written.
       made: further lines of the table `result`.
     """
     made = {"settings_digest": digest(chosen(tomllib.loads(text))), **made, **provenance()}

@@ -1,8 +1,8 @@
-"""How a framework that is measured talks with `python -m benchmarks`: JSON, a line at a time.
+"""The protocol between `python -m benchmarks` and a framework that it measures: JSON, a line at a time.
 
-It reads a task, builds it and answers {"compile": seconds}. Then, for every line with a seed, it trains once and
-answers {"seconds": ..., "return": ...}. What libraries print goes to stderr. The scripts in this folder run in a Python
-of their own, each beside this file, and need none of purerl.
+A script of this folder reads a task, builds it and answers {"compile": seconds}. Then, for every line with a seed, it
+trains once and answers {"seconds": ..., "return": ...}. Output of libraries goes to stderr. The scripts run in a Python
+of their own, each beside this file, and import nothing of purerl.
 """
 
 import json
@@ -14,11 +14,11 @@ from typing import Any
 
 
 def serve(build: Callable[[dict[str, Any]], tuple[float, Callable[[int], Any]]], read: Callable[[Any], float]) -> None:
-    """Answer until there is nothing more to read.
+    """Answer until the input ends.
 
     Args:
       build: task -> (compile seconds, a call that trains from a seed until all that it computes is there).
-      read: what such a call returns -> the return that was reached. It is not timed.
+      read: the result of such a call -> the return that was reached. It is not timed.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -47,10 +47,26 @@ def compiled(
     return time.perf_counter() - began, lambda *args: jax.block_until_ready(program(*args))
 
 
-def last_tenth(returns: Any, ended: Any) -> float:
+def compiled_seeds(train: Callable[[Any], Any], task: dict[str, Any]) -> tuple[float, Callable[[int], Any]]:
+    """Return (seconds it took to compile, seed -> result) of a training from a key, for one or several seeds."""
+    import jax
+
+    several = jax.vmap(train) if task["seeds"] > 1 else lambda keys: train(keys[0])
+    keys = lambda seed: jax.random.split(jax.random.PRNGKey(seed), task["seeds"])
+    seconds, program = compiled(several, keys(0))
+    return seconds, lambda seed: program(keys(seed))
+
+
+def renamed(settings: dict[str, Any], names: str) -> dict[str, Any]:
+    """Return the settings that `names` lists, such as "num_envs=NUM_ENVS ...", by their names in the framework."""
+    pairs = (pair.split("=") for pair in names.split())
+    return {theirs: settings[ours] for ours, theirs in pairs if ours in settings}
+
+
+def last_tenth(returns: Any, done: Any) -> float:
     """Return the mean of the returns [updates, ...] of the episodes that ended in the last tenth of the updates."""
     import numpy as np
 
     tail = max(len(returns) // 10, 1)
-    returns, ended = np.asarray(returns)[-tail:], np.asarray(ended)[-tail:]
-    return float(returns[ended].mean()) if ended.any() else float("nan")
+    returns, done = np.asarray(returns)[-tail:], np.asarray(done)[-tail:]
+    return float(returns[done].mean()) if done.any() else float("nan")

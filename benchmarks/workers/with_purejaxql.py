@@ -1,32 +1,21 @@
-"""purejaxql's PQN from a checkout of it, without the packages of its command line, which training does not need."""
+"""purejaxql's PQN from a checkout, without the packages of its command line, which training does not need."""
 
 import sys
 import types
 from typing import Any
 from unittest.mock import MagicMock
 
-from protocol import compiled, last_tenth, serve
+from protocol import compiled_seeds, last_tenth, renamed, serve
 
-NAMES = {  # ours -> theirs
-    "num_envs": "NUM_ENVS",
-    "rollout_length": "NUM_STEPS",
-    "num_epochs": "NUM_EPOCHS",
-    "num_minibatches": "NUM_MINIBATCHES",
-    "learning_rate": "LR",
-    "anneal_learning_rate": "LR_LINEAR_DECAY",
-    "discount": "GAMMA",
-    "q_lambda": "LAMBDA",
-    "max_grad_norm": "MAX_GRAD_NORM",
-    "epsilon_start": "EPS_START",
-    "epsilon_end": "EPS_FINISH",
-    "exploration_fraction": "EPS_DECAY",
-}
+NAMES = (  # purerl's = theirs
+    "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=NUM_EPOCHS num_minibatches=NUM_MINIBATCHES "
+    "learning_rate=LR anneal_learning_rate=LR_LINEAR_DECAY discount=GAMMA q_lambda=LAMBDA "
+    "max_grad_norm=MAX_GRAD_NORM epsilon_start=EPS_START epsilon_end=EPS_FINISH exploration_fraction=EPS_DECAY"
+)
 
 
 def build(task: dict[str, Any]) -> tuple[float, Any]:
     """Compile its training with the same settings."""
-    import jax
-
     for name in ("hydra", "omegaconf", "wandb", "safetensors"):
         sys.modules[name] = MagicMock()
     sys.modules["safetensors.flax"] = types.ModuleType("safetensors.flax")
@@ -34,7 +23,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     sys.path.insert(0, task["checkout"])
     from purejaxql.pqn_gymnax import make_train  # pyright: ignore[reportMissingImports]
 
-    settings = {NAMES[name]: value for name, value in task["settings"].items() if name in NAMES}
+    settings = renamed(task["settings"], NAMES)
     sizes = task["settings"]["hidden_sizes"]
     train = make_train(
         settings
@@ -48,10 +37,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
             "WANDB_MODE": "disabled",
         }
     )
-    several = jax.vmap(train) if task["seeds"] > 1 else lambda keys: train(keys[0])
-    keys = lambda seed: jax.random.split(jax.random.PRNGKey(seed), task["seeds"])
-    seconds, program = compiled(several, keys(0))
-    return seconds, lambda seed: program(keys(seed))
+    return compiled_seeds(train, task)
 
 
 def read(done: Any) -> float:

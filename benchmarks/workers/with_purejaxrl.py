@@ -1,7 +1,7 @@
-"""PureJaxRL from a checkout of it, for the JAX and gymnax of today: it is older than both, and patched as it is loaded.
+"""PureJaxRL from a checkout, patched for the current JAX and gymnax, which are newer than it.
 
-What is patched: `jax.tree_map`, which is `jax.tree.map` now; gymnax's step, which returns termination and truncation
-apart; and packages that it imports for environments other than these.
+The patches: `jax.tree_map`, which is `jax.tree.map` now; gymnax's step, which returns termination and truncation as two
+values; and packages that it imports for environments other than these.
 """
 
 import sys
@@ -9,63 +9,47 @@ import types
 from pathlib import Path
 from typing import Any
 
-from protocol import compiled, last_tenth, serve
+from protocol import compiled_seeds, last_tenth, renamed, serve
 
-NAMES = {  # ours -> theirs
-    "num_envs": "NUM_ENVS",
-    "rollout_length": "NUM_STEPS",
-    "num_epochs": "UPDATE_EPOCHS",
-    "num_minibatches": "NUM_MINIBATCHES",
-    "learning_rate": "LR",
-    "discount": "GAMMA",
-    "gae_lambda": "GAE_LAMBDA",
-    "clip_epsilon": "CLIP_EPS",
-    "entropy_coefficient": "ENT_COEF",
-    "value_coefficient": "VF_COEF",
-    "max_grad_norm": "MAX_GRAD_NORM",
-    "activation": "ACTIVATION",
-    "anneal_learning_rate": "ANNEAL_LR",
-    "replay_capacity": "BUFFER_SIZE",
-    "batch_size": "BUFFER_BATCH_SIZE",
-    "learning_starts": "LEARNING_STARTS",
-    "epsilon_start": "EPSILON_START",
-    "epsilon_end": "EPSILON_FINISH",
-    "tau": "TAU",
-}
+NAMES = (  # purerl's = theirs
+    "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=UPDATE_EPOCHS num_minibatches=NUM_MINIBATCHES "
+    "learning_rate=LR discount=GAMMA gae_lambda=GAE_LAMBDA clip_epsilon=CLIP_EPS entropy_coefficient=ENT_COEF "
+    "value_coefficient=VF_COEF max_grad_norm=MAX_GRAD_NORM activation=ACTIVATION anneal_learning_rate=ANNEAL_LR "
+    "replay_capacity=BUFFER_SIZE batch_size=BUFFER_BATCH_SIZE learning_starts=LEARNING_STARTS "
+    "epsilon_start=EPSILON_START epsilon_end=EPSILON_FINISH tau=TAU"
+)
 
 
 def patch() -> None:
-    """Let it find what it expects of JAX, gymnax and the packages that are not needed."""
+    """Restore the functions of JAX and gymnax that it calls, and replace packages that are not needed."""
     import jax
     from gymnax.environments import environment
 
     step = environment.Environment.step
 
     def five_values(self: Any, *args: Any, **more: Any) -> tuple:
-        observation, state, reward, *ended, _ = step(self, *args, **more)
-        return observation, state, reward, sum(ended[1:], ended[0]), {}
+        observation, state, reward, *done, _ = step(self, *args, **more)
+        return observation, state, reward, sum(done[1:], done[0]), {}
 
     for name in ("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training", "navix", "wandb"):
         sys.modules[name] = types.ModuleType(name)
     training = sys.modules["brax.envs.wrappers.training"]
-    for place, name, value in (
+    for module, name, value in (
         (jax, "tree_map", jax.tree.map),
         (environment.Environment, "step", five_values),
         (sys.modules["brax"], "envs", sys.modules["brax.envs"]),
         (training, "EpisodeWrapper", object),
         (training, "AutoResetWrapper", object),
     ):
-        setattr(place, name, value)
+        setattr(module, name, value)
 
 
 def build(task: dict[str, Any]) -> tuple[float, Any]:
     """Compile its training with the same settings."""
-    import jax
-
     patch()
     checkout = Path(task["checkout"])
     sys.path[:0] = [str(checkout / "purejaxrl"), str(checkout)]
-    settings = {NAMES[name]: value for name, value in task["settings"].items() if name in NAMES}
+    settings = renamed(task["settings"], NAMES)
     settings |= {"ENV_NAME": task["environment"], "TOTAL_TIMESTEPS": task["steps"], "DEBUG": False}
     if task["algorithm"] == "dqn":
         import wrappers  # pyright: ignore[reportMissingImports]
@@ -81,10 +65,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     else:
         from ppo import make_train  # pyright: ignore[reportMissingImports]
     train = make_train(settings)
-    several = jax.vmap(train) if task["seeds"] > 1 else lambda keys: train(keys[0])
-    keys = lambda seed: jax.random.split(jax.random.PRNGKey(seed), task["seeds"])
-    seconds, program = compiled(several, keys(0))
-    return seconds, lambda seed: program(keys(seed))
+    return compiled_seeds(train, task)
 
 
 def read(done: Any) -> float:

@@ -1,4 +1,4 @@
-"""purerl itself, as one of those that are measured."""
+"""purerl itself."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from protocol import compiled, last_tenth, serve
 
 
 def build(task: dict[str, Any]) -> tuple[float, Any]:
-    """Compile the training of one seed, or of several, with the devices and threads that `purerl train` takes."""
+    """Compile the training of one seed, or of several, with the devices and threads of `purerl train`."""
     import jax
 
     import purerl

@@ -1,22 +1,14 @@
-"""rejax, without the evaluations that its training does on the way."""
+"""rejax, without the evaluations of its training."""
 
 from typing import Any
 
-from protocol import compiled, serve
+from protocol import compiled_seeds, renamed, serve
 
-NAMES = {  # ours -> theirs
-    "num_envs": "num_envs",
-    "rollout_length": "num_steps",
-    "num_epochs": "num_epochs",
-    "num_minibatches": "num_minibatches",
-    "learning_rate": "learning_rate",
-    "discount": "gamma",
-    "gae_lambda": "gae_lambda",
-    "clip_epsilon": "clip_eps",
-    "entropy_coefficient": "ent_coef",
-    "value_coefficient": "vf_coef",
-    "max_grad_norm": "max_grad_norm",
-}
+NAMES = (  # purerl's = theirs
+    "num_envs=num_envs rollout_length=num_steps num_epochs=num_epochs num_minibatches=num_minibatches "
+    "learning_rate=learning_rate discount=gamma gae_lambda=gae_lambda clip_epsilon=clip_eps "
+    "entropy_coefficient=ent_coef value_coefficient=vf_coef max_grad_norm=max_grad_norm"
+)
 
 
 def build(task: dict[str, Any]) -> tuple[float, Any]:
@@ -25,7 +17,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     import rejax  # pyright: ignore[reportMissingImports]
     from rejax.evaluate import evaluate  # pyright: ignore[reportMissingImports]
 
-    settings = {NAMES[name]: value for name, value in task["settings"].items() if name in NAMES}
+    settings = renamed(task["settings"], NAMES)
     agent = {
         "activation": task["settings"]["activation"],
         "hidden_layer_sizes": tuple(task["settings"]["hidden_sizes"]),
@@ -39,9 +31,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
         **settings,
     )
     silent = algorithm.replace(eval_callback=lambda algorithm, state, key: ())
-    several = jax.vmap(silent.train) if task["seeds"] > 1 else lambda keys: silent.train(keys[0])
-    keys = lambda seed: jax.random.split(jax.random.PRNGKey(seed), task["seeds"])
-    seconds, program = compiled(several, keys(0))
+    seconds, program = compiled_seeds(silent.train, task)
     limit = algorithm.env_params.max_steps_in_episode
 
     def returns(state: Any) -> Any:
@@ -50,7 +40,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
         )[1].mean()
 
     def train(seed: int) -> tuple[Any, Any]:
-        return program(keys(seed)), jax.jit(jax.vmap(returns) if task["seeds"] > 1 else returns)
+        return program(seed), jax.jit(jax.vmap(returns) if task["seeds"] > 1 else returns)
 
     return seconds, train
 

@@ -1,29 +1,18 @@
-"""stable-baselines3, on PyTorch: what most people use."""
+"""stable-baselines3, on PyTorch."""
 
 import math
 from typing import Any
 
-from protocol import serve
+from protocol import renamed, serve
 
-NAMES = {  # ours -> theirs
-    "learning_rate": "learning_rate",
-    "discount": "gamma",
-    "batch_size": "batch_size",
-    "max_grad_norm": "max_grad_norm",
-    "num_epochs": "n_epochs",
-    "rollout_length": "n_steps",
-    "gae_lambda": "gae_lambda",
-    "clip_epsilon": "clip_range",
-    "entropy_coefficient": "ent_coef",
-    "value_coefficient": "vf_coef",
-    "replay_capacity": "buffer_size",
-    "learning_starts": "learning_starts",
-    "exploration_fraction": "exploration_fraction",
-    "epsilon_end": "exploration_final_eps",
-    "epsilon_start": "exploration_initial_eps",
-    "tau": "tau",
-}
-OF = {  # what each takes of these
+NAMES = (  # purerl's = theirs
+    "learning_rate=learning_rate discount=gamma batch_size=batch_size max_grad_norm=max_grad_norm "
+    "num_epochs=n_epochs rollout_length=n_steps gae_lambda=gae_lambda clip_epsilon=clip_range "
+    "entropy_coefficient=ent_coef value_coefficient=vf_coef replay_capacity=buffer_size "
+    "learning_starts=learning_starts exploration_fraction=exploration_fraction epsilon_end=exploration_final_eps "
+    "epsilon_start=exploration_initial_eps tau=tau"
+)
+ARGUMENTS = {  # of each algorithm, among these
     "ppo": "n_epochs n_steps gae_lambda clip_range ent_coef vf_coef max_grad_norm",
     "dqn": "batch_size max_grad_norm buffer_size learning_starts exploration_fraction exploration_final_eps "
     "exploration_initial_eps tau",
@@ -32,12 +21,12 @@ OF = {  # what each takes of these
 
 
 def arguments(task: dict[str, Any]) -> dict[str, Any]:
-    """Return the task's settings as its constructor takes them."""
+    """Return the task's settings as arguments of its constructor."""
     import torch  # pyright: ignore[reportMissingImports]
 
     ours, algorithm = task["settings"], task["algorithm"]
-    allowed = {"learning_rate", "gamma", *OF[algorithm].split()}
-    theirs = {NAMES[name]: value for name, value in ours.items() if NAMES.get(name) in allowed}
+    allowed = {"learning_rate", "gamma", *ARGUMENTS[algorithm].split()}
+    theirs = {name: value for name, value in renamed(ours, NAMES).items() if name in allowed}
     activations = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
     theirs["policy_kwargs"] = {
         "net_arch": list(ours["hidden_sizes"]),

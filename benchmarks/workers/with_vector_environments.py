@@ -1,7 +1,7 @@
 """Environments on the host under random actions: Gymnasium's vector environments, or EnvPool's in its own threads.
 
-It "trains" by stepping for as long as the task says, and answers the steps that it made in place of a return. Actions
-are drawn beforehand.
+A "training" steps for the seconds of the task's settings, and its answer is the number of steps in place of a return.
+Actions are drawn beforehand.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What a run will cost before it runs: a short trial of it, taken apart, and of what might make it faster."""
+"""The cost of a run before it runs: a short trial, its parts, and settings that might be faster."""
 
 import dataclasses
 import math
@@ -13,7 +13,6 @@ from purerl.devices.memory import nbytes
 from purerl.errors import InputError
 from purerl.loop.train import TrainState, collect, make_trainer
 from purerl.prng import convert
-from purerl.profiling import kernels
 from purerl.profiling.flops import operations
 from purerl.recompute.observations import from_states
 from purerl.run import policies
@@ -24,8 +23,8 @@ from purerl.types import Config
 PEAK_SIZE = 2048  # of the matrices whose product is the machine's peak
 
 
-class Part(NamedTuple):
-    """A part of a run, per environment step."""
+class PartCost(NamedTuple):
+    """The cost of a part of a run, per environment step."""
 
     name: str
     operations: float  # arithmetic operations
@@ -33,18 +32,18 @@ class Part(NamedTuple):
 
 
 class Option(NamedTuple):
-    """Another setting, tried."""
+    """The speed with another setting."""
 
     flags: str  # as on the command line
     steps_per_second: float  # of all agents together
 
 
 class Explanation(NamedTuple):
-    """What a run will cost."""
+    """The cost of a run."""
 
     num_updates: int
     steps_per_update: int
-    parts: tuple[Part, ...]  # environment, policy, learning
+    parts: tuple[PartCost, ...]  # environment, policy, learning
     agent: dict[str, int]  # bytes, by the agent's own names
     environments: int  # bytes of their states
     rollout: int  # bytes
@@ -53,7 +52,6 @@ class Explanation(NamedTuple):
     steps_per_second: float
     peak: float  # operations/s of a float32 matrix product on this machine
     options: tuple[Option, ...]  # the fastest first
-    gpu: kernels.GPUProgram | None  # an update of one agent on an H200; None without its compiler
 
 
 class Trial(NamedTuple):
@@ -103,18 +101,19 @@ def explain(run: Settings) -> Explanation:
     counts = (step_operations, act_operations - step_operations, all_operations - act_operations)
     named = zip(("environment", "policy", "learning"), counts, seconds, strict=True)
     return Explanation(
-        int(config.total_timesteps) // per_step,
-        per_step,
-        tuple(Part(name, count / per_step, time / steps) for name, count, time in named),
-        {name: nbytes(part) for name, part in _named(one.agent).items()},
-        nbytes(one.vector),
-        nbytes(jax.eval_shape(rollout, one)[1]),
-        memory.needed(trial.compiled),
-        trial.compile_seconds,
-        steps / trial.seconds,
-        matmul_peak(),
-        _options(factory, env, config, run.options.seeds),
-        None if kernels.unavailable() else kernels.compile_update(factory, env, config),
+        num_updates=int(config.total_timesteps) // per_step,
+        steps_per_update=per_step,
+        parts=tuple(
+            PartCost(name=name, operations=count / per_step, seconds=time / steps) for name, count, time in named
+        ),
+        agent={name: nbytes(part) for name, part in _named(one.agent).items()},
+        environments=nbytes(one.vector),
+        rollout=nbytes(jax.eval_shape(rollout, one)[1]),
+        program=memory.needed(trial.compiled),
+        compile_seconds=trial.compile_seconds,
+        steps_per_second=steps / trial.seconds,
+        peak=matmul_peak(),
+        options=_options(factory, env, config, run.options.seeds),
     )
 
 
@@ -148,7 +147,7 @@ def _try(factory: Any, env: Any, config: Config, seeds: int) -> Trial:
         if total > warm:
             seconds += time.perf_counter() - began
             best = min(best, time.perf_counter() - began)
-    return Trial(compiled, state, compile_seconds, best)
+    return Trial(compiled=compiled, state=state, compile_seconds=compile_seconds, seconds=best)
 
 
 def _seconds(function: Callable[..., Any], *args: Any, least: float = 1.0) -> float:
@@ -191,47 +190,38 @@ def _options(factory: Any, env: Any, config: Any, seeds: int) -> tuple[Option, .
     return tuple(sorted(tried, key=lambda option: -option.steps_per_second))
 
 
-def lines(run: Settings, found: Explanation) -> list[str]:
+def lines(run: Settings, explained: Explanation) -> list[str]:
     """Return an explanation as lines of text."""
-    total = sum(part.seconds for part in found.parts)
-    all_operations = sum(part.operations for part in found.parts)
-    rate = found.steps_per_second
-    timesteps = found.num_updates * found.steps_per_update * run.options.seeds
+    total = sum(part.seconds for part in explained.parts)
+    all_operations = sum(part.operations for part in explained.parts)
+    rate = explained.steps_per_second
+    timesteps = explained.num_updates * explained.steps_per_update * run.options.seeds
     agents = f"{run.options.seeds} agents" if run.options.seeds > 1 else "one agent"
-    share = all_operations * rate / found.peak
-    names = ", ".join(f"{name} {_size(count)}" for name, count in found.agent.items() if count)
+    share = all_operations * rate / explained.peak
+    names = ", ".join(f"{name} {_size(count)}" for name, count in explained.agent.items() if count)
     out = [
-        f"{run.algorithm} on {run.environment}: {agents}, {found.num_updates:,} updates of {found.steps_per_update:,} "
-        f"environment steps, on {jax.devices()[0].device_kind}",
+        f"{run.algorithm} on {run.environment}: {agents}, {explained.num_updates:,} updates of "
+        f"{explained.steps_per_update:,} environment steps, on {jax.devices()[0].device_kind}",
         "",
         f"{'per environment step':22}{'operations':>12}{'time':>12}{'share':>8}",
     ]
-    for part in found.parts:
+    for part in explained.parts:
         shown = (_count(part.operations), f"{part.seconds * 1e6:.3g} us", f"{100 * part.seconds / total:.0f}%")
         out.append(f"  {part.name:20}{shown[0]:>12}{shown[1]:>12}{shown[2]:>8}")
     out += [
         f"  {'total':20}{_count(all_operations):>12}{total * 1e6:>9.3g} us",
         "",
-        f"compilation   {found.compile_seconds:.1f} s",
+        f"compilation   {explained.compile_seconds:.1f} s",
         f"speed         {rate:,.0f} environment steps/s, so {timesteps:,} take {_duration(timesteps / rate)}; "
-        f"{100 * share:.0f}% of this machine's float32 matrix products ({found.peak / 1e9:,.0f} G/s)",
-        f"memory        {_size(found.program)} for the program; per agent: {names}, environments "
-        f"{_size(found.environments)}, rollout {_size(found.rollout)}",
-        *([] if found.gpu is None else [_kernels(found.gpu, found.steps_per_update)]),
+        f"{100 * share:.0f}% of this machine's float32 matrix products ({explained.peak / 1e9:,.0f} G/s)",
+        f"memory        {_size(explained.program)} for the program; per agent: {names}, environments "
+        f"{_size(explained.environments)}, rollout {_size(explained.rollout)}",
         "",
         "what would be faster, tried for a moment (all but --seeds change what is learned):",
     ]
-    width = max((len(option.flags) for option in found.options), default=0)
-    out += [f"  {o.flags:{width}}  {o.steps_per_second / rate:5.2f}x" for o in found.options]
+    width = max((len(option.flags) for option in explained.options), default=0)
+    out += [f"  {o.flags:{width}}  {o.steps_per_second / rate:5.2f}x" for o in explained.options]
     return out
-
-
-def _kernels(program: kernels.GPUProgram, steps: int) -> str:
-    allowed = steps / (program.kernels * kernels.MICROSECONDS * 1e-6)
-    return (
-        f"on an H200    {program.kernels:,} kernels in {program.launches:,} launches per update, by its compiler: at "
-        f"{kernels.MICROSECONDS} us each {_count(allowed)} environment steps/s of one agent, at most"
-    )
 
 
 def _count(number: float) -> str:

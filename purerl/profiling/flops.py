@@ -1,4 +1,4 @@
-"""What a program costs, counted from its trace: arithmetic operations, whatever machine it will run on."""
+"""The arithmetic operations of a program, counted in its trace, for any machine."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -39,10 +39,10 @@ MOVES = frozenset(
 
 
 def operations(function: Callable[..., Any], *args: Any) -> float:
-    """Return how many arithmetic operations a call takes; a multiplication and an addition count as two.
+    """Return the number of arithmetic operations of a call; a multiplication and an addition count as two.
 
-    Products and convolutions are counted exactly, other arithmetic once per number that comes out, or that goes in
-    where it reduces. Of a branch the dearest side counts; the body of a `while` whose turns are not known, once.
+    Products and convolutions are counted exactly, other arithmetic once per number of its result, or of its argument in
+    a reduction. The most expensive side of a branch counts; the body of a `while` of unknown length counts once.
 
     Args:
       function: traceable by JAX.
@@ -57,7 +57,7 @@ def products(function: Callable[..., Any], *args: Any) -> float:
 
 
 def _trace(function: Callable[..., Any], args: tuple) -> Any:
-    """Return the program of a call, without what nothing depends on, as a compiler leaves that out."""
+    """Return the program of a call without dead code, which a compiler removes."""
     jaxpr = jax.make_jaxpr(function)(*args).jaxpr
     return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]
 

@@ -1,7 +1,7 @@
-"""What `python -m benchmarks` measures, keeps and shows."""
+"""Figures of `python -m benchmarks`: measured, written and shown."""
 
+import importlib
 import io
-import json
 import math
 import re
 import sys
@@ -13,15 +13,16 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import purerl
-from benchmarks import environments, report, tables, training
-from benchmarks.contest import Failed, Score, Task, contest
+from benchmarks import __main__, environments, groups, report, tables, training
+from benchmarks.contest import Failed, Problem, Score, contest
 from benchmarks.opponents import HOSTS, TRAINERS, Opponent, chosen, command
 from benchmarks.timing import ratios, spread
-from purerl.commands.cli import cli
 from purerl.errors import InputError
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
 TINY = {"num_envs": 2, "rollout_length": 8, "num_minibatches": 1, "num_epochs": 1, "hidden_sizes": (4,)}
+TASK = Problem(name="tiny", algorithm="ppo", environment="CartPole-v1", steps=32, settings=TINY)
+REQUEST = groups.Request(trainers=[], hosts=[], gymnax=False, envs=[], runs=1, size=0.05)
 CELLS = [
     (None, "rate", ""),
     ("did not start: no", "rate", "did not start: no"),
@@ -31,6 +32,7 @@ CELLS = [
     ({"median": 1.5, "low": 1.5, "high": 1.5}, "ratio", "1.50x"),
     (35.2, "ratio", "35x"),
     (0.194, "share", "19%"),
+    (0.0572, "share", "5.7%"),
     (3.14159, "seconds", "3.14 s"),
     (760_000_000, "bytes", "0.76 GB"),
     (2048, "count", "2,048"),
@@ -45,7 +47,8 @@ def test_cells(value, kind, text):
 
 def test_brackets_are_shown():
     console = Console(width=80, record=True, file=io.StringIO())
-    console.print(tables.show(tables.Table("Missing", [("why", "text")], [["pip install 'purerl[gpu-compile]'"]])))
+    table = tables.Table(title="Missing", columns=[("why", "text")], rows=[["pip install 'purerl[gpu-compile]'"]])
+    console.print(tables.show(table))
     assert "purerl[gpu-compile]" in console.export_text()
 
 
@@ -66,39 +69,40 @@ def scores(tmp_path_factory):
     )
     (folder / "broken.py").write_text("print('hello')\nraise ValueError('seven values, not six')\n")
     opponents = [
-        Opponent(name, str(folder / f"{name}.py"), (), ("ppo",), python=sys.executable) for name in ("steady", "broken")
+        Opponent(name=name, worker=str(folder / f"{name}.py"), packages=(), algorithms=("ppo",), python=sys.executable)
+        for name in ("steady", "broken")
     ]
-    return contest(Task("tiny", "ppo", "CartPole-v1", 32, TINY), opponents, runs=2)
+    return contest(TASK, opponents, runs=2)
 
 
 def test_contest(scores):
     ours, steady, broken = scores
     assert len(ours.seconds) == 2 and all(0 < s < 10 for s in ours.seconds) and ours.compile_seconds > 0
-    assert steady == Score([10.0, 10.0], 1.5, 32.0)
+    assert steady == Score(seconds=[10.0, 10.0], returns=[32, 32], compile_seconds=1.5)
     assert broken.failure == "ValueError: seven values, not six"
 
 
 def test_rows_of_a_contest(scores):
-    task = Task("tiny", "ppo", "CartPole-v1", 32, TINY)
-    ours, steady, broken = (
-        training.row("tiny", who, score, scores[0], task, 0.5) for who, score in zip("abc", scores, strict=True)
-    )
+    rows = [training.row(TASK, who, score, scores[0], 0.5) for who, score in zip("abc", scores, strict=True)]
+    ours, steady, broken = rows
     assert ours[3] is None and ours[4] == pytest.approx(0.5 * ours[2]["median"])
     assert steady[2] == spread([3.2]) and steady[3] == ratios([10.0, 10.0], scores[0].seconds)
     assert broken[2] == "did not start: ValueError: seven values, not six"
     assert len(ours) == len(steady) == len(broken) == len(training.COLUMNS)
+    page = tables.markdown(tables.Table(title="Tiny", columns=training.COLUMNS, rows=rows))
+    assert page.count("| tiny") == 2 and page.endswith("\n\nDid not start: tiny, CartPole-v1 by c.")
 
 
 def test_a_contest_without_purerl_is_none():
     with pytest.raises(Failed, match="no_such_setting"):
-        contest(Task("tiny", "ppo", "CartPole-v1", 32, TINY | {"no_such_setting": 1}), [], runs=1)
+        contest(TASK._replace(settings=TINY | {"no_such_setting": 1}), [], runs=1)
 
 
 def test_opponents():
-    assert chosen(["gymnax"]) == ([], ["gymnax"])
-    (named,), _ = chosen([f"sb3={sys.executable}"])
+    assert chosen(["gymnax", "envpool"]) == ([], [HOSTS["envpool"]], True)
+    (named,), _, _ = chosen([f"sb3={sys.executable}"])
     assert command(named, Path("workers")) == [sys.executable, "workers/with_sb3.py"]
-    (fresh,), _ = chosen(["rejax"])
+    (fresh,), _, _ = chosen(["rejax"])
     assert {"uv", "run", "--with=rejax==0.1.3"} <= {
         Path(word).name if "uv" in word else word for word in command(fresh, Path())
     }
@@ -110,6 +114,7 @@ def test_opponents():
     ("words", "complaint"),
     [
         (["trainin"], "training"),
+        (["pool.atary"], "pool.atari"),
         (["training", "--against", "rejaks"], "rejax"),
         (["training", "--against", "purejaxrl"], "purejaxrl=FOLDER"),
         (["training", "--against", "sb3=/no/such/python"], "no Python interpreter"),
@@ -117,8 +122,8 @@ def test_opponents():
         (["training", "--runs", "0"], "at least 1"),
     ],
 )
-def test_bad_input_is_told_before_anything_runs(words, complaint, tmp_path):
-    result = CliRunner().invoke(cli, ["benchmark", *words, "--out", str(tmp_path / "none")])
+def test_bad_input_is_an_error_before_anything_runs(words, complaint, tmp_path):
+    result = CliRunner().invoke(__main__.command, [*words, "--out", str(tmp_path / "none")])
     assert isinstance(result.exception, InputError)
     assert complaint in str(result.exception)
     assert not (tmp_path / "none").exists()
@@ -128,12 +133,11 @@ def test_tasks_are_of_settings_that_exist():
     layers = 4 * 64 + 64 * 64 + 64 * 2, 4 * 64 + 64 * 64 + 64  # of policy and value
     forward, backward = 2 * sum(layers), 2 * sum(layers) + 2 * (sum(layers) - 2 * 4 * 64)
     by_hand = 4 * (forward + backward) + 2 * layers[0] + 2 * 2 * layers[1]  # acting; values, of successors, too
-    for name, algorithm, environment, steps, given, _ in (*training.TRAINING, *training.OFF_POLICY):
-        _, cls = training.registry.algorithm(algorithm)
-        config = cls(**given)
-        assert steps >= config.steps_per_update, name
-        if algorithm == "ppo" and environment == "CartPole-v1":
-            task = Task(name, algorithm, environment, steps, given)
+    for task in (*training.TRAINING, *training.OFF_POLICY):
+        _, cls = training.registry.algorithm(task.algorithm)
+        config = cls(**task.settings)
+        assert task.steps >= config.steps_per_update, task.name
+        if task.algorithm == "ppo" and task.environment == "CartPole-v1":
             assert training.arithmetic(task, config) == pytest.approx(by_hand, rel=0.01)
 
 
@@ -144,13 +148,13 @@ def test_tasks_are_as_gymnax_plays_them():
         assert ours.action_space.n == theirs.num_actions
         assert ours.time_limit == params.max_steps_in_episode
         assert ours.sticky_action_probability == 0  # gymnax has none
-        assert name in {environment for _, _, environment, *_ in training.TRAINING}
+        assert name in {task.environment for task in training.TRAINING}
 
 
 @pytest.mark.slow
 def test_environments_take_turns_with_gymnax():
     host = HOSTS["gymnasium"]._replace(python=sys.executable)
-    rows = environments.measure_one("CartPole-v1", 16, True, [host], 1, 0.005)
+    rows = environments.measure_one("CartPole-v1", 16, REQUEST._replace(gymnax=True, hosts=[host]))
     assert [row[:3] for row in rows] == [["CartPole-v1", 16, by] for by in ("purerl", "gymnax", "gymnasium")]
     ours, gymnax, hosted = rows
     assert gymnax[4]["median"] == pytest.approx(ours[3]["median"] / gymnax[3]["median"])
@@ -158,31 +162,52 @@ def test_environments_take_turns_with_gymnax():
     assert all(len(row) == len(environments.COLUMNS) for row in rows)
 
 
-def test_figures_are_kept_by_group(tmp_path):
-    table = tables.Table("Speed", [("what", "text"), ("steps/s", "rate")], [["ppo", spread([1e3, 2e3])]])
-    path = report.keep(tmp_path, {"training": [table]}, {"runs": 1})
-    assert report.keep(tmp_path, {"memory": [table]}, {"runs": 2}) == path
-    kept = json.loads(path.read_text())["groups"]
-    assert set(kept) == {"training", "memory"} and kept["training"]["settings"] == {"runs": 1}
-    assert tables.of_json(kept["training"]["tables"][0]) == table
-    assert kept["training"]["versions"]["jax"] and kept["training"]["machine"]["processor"]
-    page = tmp_path / "README.md"
-    page.write_text("before\n<!-- benchmark:  -->\nold\n<!-- end of benchmark -->\nafter\n")
-    report.write_readme(page, path)
-    assert "| ppo | 1.50k (1.00k to 2.00k) |" in page.read_text() and "old" not in page.read_text()
-    assert page.read_text().startswith("before\n") and page.read_text().endswith("\nafter\n")
-    report.write_readme(page, path)
-    assert page.read_text().count("of benchmark") == 1
+def test_groups_and_their_parts_have_names():
+    assert groups.select([]) == list(groups.DEFAULT)
+    assert groups.select(["scale.halving", "scale"])[:2] == ["scale.halving", "scale.seeds"]
+    for entry in groups.BENCHMARKS.values():
+        module, _, function = entry.function.partition(":")
+        assert callable(getattr(importlib.import_module(f"benchmarks.{module}"), function))
+
+
+def test_groups_are_written_one_by_one(tmp_path, monkeypatch):
+    measured = []
+
+    def speed(request):
+        measured.append(request.size)
+        table = tables.Table(title="Speed", columns=tables.columns("what: text; steps/s: rate"), rows=[])
+        return [table._replace(rows=[["ppo", spread([1e3, 2e3])]])]
+
+    for name in ("training", "memory"):
+        entry = groups.Benchmark("groups:speed", "")
+        monkeypatch.setitem(groups.BENCHMARKS, name, entry)
+    monkeypatch.setattr(groups, "speed", speed, raising=False)
+    page, other = tmp_path / "README.md", "<!-- benchmark: other.json: gpu -->\n<!-- end of benchmark -->\n"
+    page.write_text(f"before\n<!-- benchmark: : training -->\nold\n<!-- end of benchmark -->\n{other}after\n")
+    words = ["--out", str(tmp_path), "--readme", str(page), "--size", "0.5", "--against", f"sb3={sys.executable}"]
+    for names in (["training"], ["training", "memory", "--missing"]):
+        result = CliRunner().invoke(__main__.command, [*names, *words], catch_exceptions=False)
+        assert result.exit_code == 0
+    assert measured == [0.5, 0.5]
+    (path,) = tmp_path.glob("benchmark-*.json")
+    stored = report.read(path)
+    assert set(stored) == {"training", "memory"}
+    assert stored["training"]["settings"] == {"runs": 5, "size": 0.5, "against": ["sb3"]}
+    assert tables.from_json(stored["training"]["tables"][0]) == speed(REQUEST)[0]
+    assert stored["training"]["versions"]["jax"] and stored["training"]["machine"]["processor"]
+    text = page.read_text()
+    assert "| ppo | 1.50k (1.00k to 2.00k) |" in text and "old" not in text and text.count("of benchmark") == 2
+    assert text.startswith(f"before\n<!-- benchmark: {path.name}: training -->") and text.endswith("-->\nafter\n")
     with pytest.raises(InputError, match="has no lines"):
-        report.write_readme(tmp_path / "none.md", path)
+        report.write_page(tmp_path / "none.md", path)
 
 
-def test_the_readme_shows_what_is_kept():
-    named = re.findall(report.BLOCK, README.read_text())
-    assert len(named) == 1
-    name, block = named[0]
-    if name:
-        assert block == report.page(json.loads((README.parent / "results" / name).read_text()))
+@pytest.mark.parametrize("page", ["README.md", "results/README.md"])
+def test_pages_show_the_reports(page):
+    blocks = re.findall(report.BLOCK, (ROOT / page).read_text())
+    assert blocks
+    for file, names, block in blocks:
+        assert block == report.page(report.read(ROOT / "results" / file), names.split())
 
 
 def test_names_of_machines_are_file_names():
@@ -193,6 +218,5 @@ def test_names_of_machines_are_file_names():
 
 
 def test_nothing_reached_is_no_number():
-    task = Task("tiny", "ppo", "CartPole-v1", 32, TINY)
-    score = Score([1.0], 0.0, math.nan)
-    assert training.row("tiny", "x", score, score, task, 1.0)[5] is None
+    score = Score(seconds=[1.0], returns=[math.nan], compile_seconds=0.0)
+    assert training.row(TASK, "x", score, score, 1.0)[5] is None

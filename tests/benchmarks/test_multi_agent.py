@@ -1,26 +1,15 @@
-"""Figures of many agents: what is compared plays alike, and parts are recorded one by one."""
-
-import csv
+"""NumPy's game of tag, with which the group `multi_agent` compares, plays by the rules."""
 
 import numpy as np
 
-
-def test_parts_take_their_own_place(script, tmp_path, monkeypatch):
-    monkeypatch.setattr(script, "RESULTS", tmp_path)
-    for part, found in (("step", "1"), ("memory", "2"), ("step", "3")):
-        script.record(part, [script.Row("a, b", found, "20 x")])
-    with (tmp_path / "multi_agent.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [(row["part"], row["what"], row["found"]) for row in rows] == [
-        ("memory", "a, b", "2"),
-        ("step", "a, b", "3"),
-    ]
+from benchmarks.numpy_tag import NumpyTag
+from purerl.envs.tag.continuous import TagContinuous
 
 
-def test_the_opponent_plays_the_game(script):
+def test_the_opponent_plays_the_game():
     """NumPy's runners leave one after the other, and come back when an episode ends."""
-    env = script.TagContinuous(num_taggers=2, num_runners=6, side=4.0, tagging_distance=0.1, time_limit=50)
-    game, left = script.NumpyTag(env, 3), []
+    env = TagContinuous(num_taggers=2, num_runners=6, side=4.0, tagging_distance=0.1, time_limit=50)
+    game, left = NumpyTag(env, 3), []
     for _ in range(60):
         observation, _ = game.step()
         left.append(game.active[:, env.num_taggers :].sum(axis=1))

@@ -1,37 +1,22 @@
-"""The benchmark of pools goes on where it stopped, and writes its bars where the README wants them."""
+"""The group `pool`: rates of host programs that run in turn, without a library that this machine may lack."""
 
-import json
-from pathlib import Path
-
-ROOT = Path(__file__).parents[2]
+from benchmarks import groups, pool
+from benchmarks.host_programs import Stepper, rates
 
 
-def test_parts_that_are_there_are_kept_and_modes_become_bars(script, tmp_path, monkeypatch):
-    measured, file, page = [], tmp_path / "results" / "pool.json", tmp_path / "README.md"
-    page.write_text((ROOT / "README.md").read_text())
-
-    def part(name, figures):
-        return lambda seconds: measured.append(name) or iter([figures])
-
-    modes = {"serial": 100.0, "async": 250.0}
-    monkeypatch.setattr(script, "PARTS", {"pool": part("pool", {"ours": 7.0}), "modes": part("modes", modes)})
-    script.main(["pool", "--json", str(file)])
-    script.main(["--json", str(file), "--readme", str(page)])
-    script.main(["--json", str(file)])
-    assert measured == ["pool", "modes"]
-    script.main(["pool", "--json", str(file)])
-    assert measured == ["pool", "modes", "pool"]
-    held = json.loads(file.read_text())
-    assert held["pool"]["figures"] == {"ours": 7.0} and held["modes"]["machine"]["cores"] >= 1
-    lines = page.read_text().split("<!-- modes -->")[1].split("<!-- end of modes -->")[0].splitlines()
-    serial, ahead = (next(line for line in lines if name in line) for name in modes)
-    assert serial.count("#") == 20 and ahead.count("#") == 50 and "2.50x serial" in ahead
+def test_programs_run_in_turn():
+    order, closed = [], []
+    make = lambda name: lambda: Stepper(lambda: order.append(name) or 1, lambda: closed.append(name))
+    measured = rates({"a": make("a"), "b": make("b")}, 0.02, rounds=2)
+    turns = [name for i, name in enumerate(order) if i == 0 or order[i - 1] != name]
+    assert turns == ["a", "b"] * 3 and closed == ["a", "b"]
+    assert all(rate.steps_per_second > 0 and rate.cpu_seconds_per_step >= 0 for rate in measured.values())
 
 
-def test_ataris_share_becomes_a_table(script):
-    rates = {"bare": 2000.0, "PPO batched": 500.0, "PPO batched, share left": 0.25}
-    figures = {f"{name}, {of}": rate for name in script.PONGS for of, rate in rates.items()}
-    figures |= {"envpool/Pong-v5, idle async where learning is quick": 0.04}
-    told = script.shares({"figures": figures, "machine": {"cores": 2, "processor": "Z80", "load": 0.1}})
-    assert "| | bare, steps/s | batched |" in told and told.count("| 2,000 | 25.0% |") == 2
-    assert "2 cores of an Z80" in told and "4% of the time" in told
+def test_a_table_of_all_samplers(monkeypatch):
+    monkeypatch.setattr(pool, "speeds", lambda makers, seconds, rounds: dict.fromkeys(makers, 100.0) | {"async": 250.0})
+    monkeypatch.setattr(pool, "acting_time", lambda: 0.001)
+    request = groups.Request(trainers=[], hosts=[], gymnax=False, envs=[], runs=1, size=1.0)
+    (table,) = pool.modes(request)
+    assert [row[0] for row in table.rows] == list(pool.MODES)
+    assert ["async", 250.0, 2.5] in table.rows and ["serial", 100.0, 1.0] in table.rows

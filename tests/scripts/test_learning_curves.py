@@ -1,4 +1,4 @@
-"""Published curves: what is in `results/` is that of `configs/`, and short runs still reach it."""
+"""Published curves are those of `configs/`, each file's head still is a config, and short runs reach the same."""
 
 import importlib
 import importlib.util
@@ -35,12 +35,14 @@ def test_figures_are_named_once_and_have_settings(script):
         assert script.settings_for(figure).options.seeds == figure.seeds
 
 
-def test_results_are_those_of_the_settings_in_configs(script, files):
+def test_results_are_those_of_the_settings_in_configs(script, files, tmp_path):
     found = published(script, files)
     assert found
     for figure, result in found:
         assert files.same(result.head, script.settings_for(figure)), f"{figure}: run it --again"
         assert result.made["settings_digest"] == files.digest(files.chosen(result.head))
+        head = head_of(files.path_of(figure.task, figure.label), tmp_path / "head.toml")
+        assert config.settings(None, None, {}, {}, head).config == script.settings_for(figure).config
         assert {"commit", "device", "jax", "frames"} <= result.made.keys()
         assert config.defaults_path(figure.algorithm, figure.task).is_file()
         assert np.isfinite(result.final()).all() and len(result.final()) == result.head["seeds"]
@@ -75,26 +77,26 @@ def test_a_run_becomes_a_file_that_tells_all(script, files, small):
     assert len(result.final()) == 2 and (result.final() >= 8).all()
     assert files.same(result.head, script.settings_for(figure))
     assert not files.same(result.head, script.settings_for(figure._replace(changes={"learning_rate": 1.0})))
-    again = config.settings(None, None, {}, {}, head_of(files.path_of(figure.task, figure.label, folder)))
+    head = head_of(files.path_of(figure.task, figure.label, folder), folder / "head.toml")
+    again = config.settings(None, None, {}, {}, head)
     assert again.config == script.settings_for(figure).config
 
 
-def head_of(path):
+def head_of(path, written):
     """Write the head of a result as a config.toml."""
     lines = [line[2:] for line in path.read_text().split("# [result]")[0].splitlines() if line.startswith("#")]
-    written = path.with_suffix(".toml")
     written.write_text("\n".join(lines))
     return written
 
 
-def test_what_is_there_is_kept(script, files, small, capsys):
+def test_finished_curves_stay(script, files, small, capsys):
     figure, folder = small
     path = files.path_of(figure.task, figure.label, folder)
     before = path.read_bytes()
     assert script.train(figure, None, False, folder) == 0
     assert path.read_bytes() == before
     assert script.train(figure._replace(changes={"learning_rate": 1.0}), None, False, folder) == 0
-    assert "--again makes it anew" in capsys.readouterr().out and path.read_bytes() == before
+    assert "--again makes it again" in capsys.readouterr().out and path.read_bytes() == before
 
 
 def test_pictures_and_tables_of_one_task(script, small):
@@ -141,7 +143,7 @@ def test_all_short_runs_reach_what_is_published(script, files):
         assert not found.worse, (figure, found.new, found.published)
 
 
-def test_unknown_names_are_told(script):
+def test_unknown_names_are_errors(script):
     with pytest.raises(InputError, match="did you mean 'CartPole-v1'"):
         script.select(["Cartpole-v1"], [])
     with pytest.raises(InputError, match="unknown algorithm with a curve on Pendulum-v1 'dqn'"):

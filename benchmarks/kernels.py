@@ -1,4 +1,6 @@
-"""What a program is on a GPU, told by the compiler without one: kernels per turn of a loop, and graph launches.
+"""Kernels per turn of a loop and graph launches of a program on an H200, by the compiler, without the GPU.
+
+    python -m benchmarks.kernels ppo CartPole-v1      one update with the default settings
 
 With JAX's CUDA plugin (`purerl[gpu-compile]`) JAX compiles for a GPU that is only described. An NVIDIA H200 is
 described here as in openxla/xla, `target_config/specs/h200.txtpb`. Without the chip there is no autotuning, and sorts
@@ -13,8 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import jax
 
+from purerl import registry
+from purerl.commands.cli import main
+from purerl.errors import InputError
 from purerl.loop.train import make_trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 from purerl.xla import backend
@@ -154,9 +160,9 @@ def read(program: str, plan: str) -> GPUProgram:
                 body = re.search(r"body=%?([\w.\-]+)", line)
                 trips = re.search(r'known_trip_count":\{"n":"(\d+)"', line)
                 assert body is not None
-                place = len(loops)
+                index = len(loops)
                 inside = count(body[1], depth + 1)
-                loops.insert(place, Loop(int(trips[1]) if trips else None, inside, depth))
+                loops.insert(index, Loop(trips=int(trips[1]) if trips else None, kernels=inside, depth=depth))
             elif operation in ("call", "conditional"):
                 called = re.findall(r"(?:to_apply=|branch_computations=\{|, )%?([\w.\-]+)(?=[,}]|$)", line)
                 kernels += max((count(other, depth) for other in called if other in bodies), default=0)
@@ -165,7 +171,8 @@ def read(program: str, plan: str) -> GPUProgram:
         return kernels
 
     outside = count(entry, 0)
-    return GPUProgram(tuple(loops), outside, _launches(plan, [loop.trips or 1 for loop in loops if loop.depth == 0]))
+    launches = _launches(plan, [loop.trips or 1 for loop in loops if loop.depth == 0])
+    return GPUProgram(loops=tuple(loops), outside=outside, launches=launches)
 
 
 def _computations(program: str) -> tuple[dict[str, list[str]], str]:
@@ -189,10 +196,10 @@ def _operation(line: str) -> str:
     """Return the name of an operation, of `type name(...)`; the type may be a tuple of types."""
     rest = re.sub(r"/\*.*?\*/", "", line)
     depth = 0
-    for place, sign in enumerate(rest):
+    for index, sign in enumerate(rest):
         depth += (sign in "({[") - (sign in ")}]")
         if sign == " " and depth == 0:
-            return rest[place + 1 :].split("(")[0].strip()
+            return rest[index + 1 :].split("(")[0].strip()
     return rest
 
 
@@ -215,3 +222,24 @@ def _launches(plan: str, trips: list[int]) -> int:
         elif len(step[1]) == 4 and not turns and step[2] == "kWhile":
             remaining.pop(0)  # in a graph
     return total
+
+
+@click.command(name="kernels")
+@click.argument("algorithm")
+@click.argument("environment")
+def command(algorithm: str, environment: str) -> None:
+    """Print the kernels of one update of ALGORITHM on ENVIRONMENT, and the speed that they allow on an H200."""
+    missing = unavailable()
+    if missing is not None:
+        raise InputError(missing)
+    factory, cls = registry.algorithm(algorithm)
+    found = compile_update(factory, registry.make(environment), cls())
+    allowed = cls().steps_per_update / (found.kernels * MICROSECONDS * 1e-6)
+    click.echo(
+        f"{found.kernels:,} kernels in {found.launches:,} launches per update, at {MICROSECONDS} us each "
+        f"{allowed:,.0f} environment steps/s of one agent, at most"
+    )
+
+
+if __name__ == "__main__":
+    main(command=command, name="python -m benchmarks.kernels")

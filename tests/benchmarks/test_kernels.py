@@ -1,4 +1,4 @@
-"""What programs are on an H200, by its compiler: kernels per step, per minibatch, and launches per update.
+"""Kernels of programs on an H200 per step and per minibatch, and launches per update, by its compiler.
 
 It needs JAX's CUDA plugin and no GPU: `bash .ci/gpu-compile`.
 """
@@ -6,9 +6,9 @@ It needs JAX's CUDA plugin and no GPU: `bash .ci/gpu-compile`.
 import pytest
 
 import purerl
+from benchmarks import kernels
+from benchmarks.kernels import GPUProgram, Loop
 from purerl import registry
-from purerl.profiling import kernels
-from purerl.profiling.kernels import GPUProgram, Loop
 
 # algorithm, environment, settings: kernels of a step of the rollout, of a minibatch, outside of loops, and launches.
 # Measured with jax 0.10.2; the aim is 12 or 25 for a step, 40 for a minibatch, and 1 launch for an update.
@@ -65,13 +65,17 @@ condition:
 
 def test_counting_in_a_program_written_by_hand():
     found = kernels.read(PROGRAM, PLAN)
-    assert found.loops == (Loop(7, 2, 0), Loop(3, 1, 0), Loop(None, 2, 1))
+    assert found.loops == (
+        Loop(trips=7, kernels=2, depth=0),
+        Loop(trips=3, kernels=1, depth=0),
+        Loop(trips=None, kernels=2, depth=1),
+    )
     assert found.outside == 1
     assert found.kernels == 1 + 7 * 2 + 3 * 1 + 2
     assert found.launches == 1 + 3 * 2 + 1
 
 
-def test_no_compiler_is_said_in_a_line(monkeypatch):
+def test_a_missing_compiler_is_one_line(monkeypatch):
     monkeypatch.setattr(kernels.importlib.util, "find_spec", lambda name: None)
     assert "purerl[gpu-compile]" in str(kernels.unavailable())
 
