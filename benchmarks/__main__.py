@@ -39,7 +39,7 @@ def command(
     from benchmarks import groups as known
     from benchmarks import opponents
     from purerl import registry
-    from purerl.run import summary
+    from purerl.reporting import summary
 
     for name in groups:
         if name not in known.GROUPS:

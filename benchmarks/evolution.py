@@ -22,7 +22,7 @@ from benchmarks import report, tables
 from benchmarks.tables import Table
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices.selection import make_host_devices
-from purerl.evolution.evolve import Evolved, Life
+from purerl.evolution.evolve import EvolutionJob, Evolved
 from purerl.evolution.generations import flatten
 from purerl.evolution.inner_loop import Plug, Task, in_chunks, lifetimes, score
 from purerl.evolution.meta_evaluate import improvement
@@ -98,7 +98,7 @@ def overhead(population: int, steps: int, repeats: int, figures: Path) -> None:
             times[name].append(time.perf_counter() - began)
     generation, alone = (float(np.median(times[name][1:])) for name in ("generation", "bare"))
     extra = (_bytes(step) - _bytes(bare)) / population
-    small = Life(plan(4, 5, 1024), None, plain=True)
+    small = EvolutionJob(plan(4, 5, 1024), None, plain=True)
     before = compilations()
     small.complete()
     rows = [
@@ -127,7 +127,7 @@ def discover(minutes: float, population: int, generations: int, steps: int, out:
     """Evolve LPO from nothing, then compare it with generation 0 and PPO's clip, on fresh seeds and unseen tasks."""
     began = time.perf_counter()
     whole = plan(population, generations, steps, minutes)
-    life = Life(whole, None, plain=True)
+    life = EvolutionJob(whole, None, plain=True)
     life.complete()
     found = life.evolved()
     about = f"{found.generation} generations of {population} in {(time.perf_counter() - began) / 60:.1f} minutes"

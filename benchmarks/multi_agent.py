@@ -36,7 +36,7 @@ from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
 from purerl.loop.train import make_train, make_trainer
 from purerl.multi_agent.joint import multi_agent, policies_for
-from purerl.run.config import settings
+from purerl.settings.runs import settings
 from purerl.stats import bootstrap_interval
 
 RESULTS = Path(__file__).parent.parent / "results"

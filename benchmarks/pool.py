@@ -39,8 +39,8 @@ from purerl import pool
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
 from purerl.host import MODES, HostSettings, make_host_trainer
-from purerl.run import config as configuration
-from purerl.run.summary import versions
+from purerl.reporting.summary import versions
+from purerl.settings import runs
 
 SIZE = 1024
 CLEANRL = 4500  # steps per second of CleanRL's PPO on CartPole-v1 with EnvPool, one core of an Intel Xeon
@@ -134,7 +134,7 @@ def bench_modes(seconds: float) -> Figures:
 
 def bench_train(seconds: float) -> Figures:
     """PPO on EnvPool's CartPole with its settings: whole runs, from the first compilation to the last step."""
-    run, source = configuration.settings("ppo", "envpool/CartPole-v1", {}), purerl.make("envpool/CartPole-v1")
+    run, source = runs.settings("ppo", "envpool/CartPole-v1", {}), purerl.make("envpool/CartPole-v1")
     rates, returns = [], []
     for seed in range(3):
         trainer = make_host_trainer(ppo, source, run.config, HostSettings(mode=run.options.sampler))

@@ -14,7 +14,7 @@ import jax
 from benchmarks import tables
 from benchmarks.tables import Table
 from purerl.errors import InputError
-from purerl.run import summary
+from purerl.reporting import summary
 
 IN_README = ("training", "offpolicy", "seeds", "compile", "memory", "gpu")  # environments have a page of their own
 OPPONENT = "gymnax"  # its environments are measured in this process

@@ -39,9 +39,11 @@ ROOMS = {
     "host": {"errors", "host_environment", "loop", "prng", "registry", "spaces", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
     "testing": {"agent_groups", "errors", "fields", "loop", "prng", "spaces", "types"},
+    "settings": {"errors", "registry"},
+    "reporting": {"agent_groups", "devices", "errors", "prng", "settings", "stats", "types"},
     "run": {
         *("agent_groups", "algo_parts", "devices", "errors", "host", "host_environment", "loop", "multi_agent"),
-        *("prng", "registry", "replay", "stats", "testing", "types", "xla"),
+        *("prng", "registry", "replay", "reporting", "settings", "testing", "types", "xla"),
     },
     "profiling": {"devices", "errors", "loop", "prng", "run", "types", "xla"},
     "sweeps": {"devices", "errors", "fields", "host_environment", "loop", "prng", "registry", "run", "types"},

@@ -176,12 +176,7 @@ def make_train(
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
     config = dataclasses.replace(config, total_timesteps=total_timesteps)
-    num_updates = total_timesteps // config.steps_per_update
-    if num_updates < 1:
-        raise InputError(
-            f"total_timesteps {total_timesteps} is less than one rollout: num_envs x rollout_length = "
-            f"{config.steps_per_update}"
-        )
+    num_updates = whole_updates(config)
     trainer = make_trainer(algorithm, env, config)
 
     def train(key: Key) -> tuple[TrainState, Metrics]:
@@ -192,6 +187,21 @@ def make_train(
     ends = curve_points(num_updates, num_points)
     spans = jnp.asarray(np.diff(ends, prepend=0), jnp.int32)
     return lambda key: jax.lax.scan(lambda state, span: advance(trainer, state, span), trainer.init(key), spans)
+
+
+def whole_updates(config: Config) -> int:
+    """Return the updates of a config's `total_timesteps`, rounded down.
+
+    Raises:
+      InputError: if that is less than one rollout.
+    """
+    num_updates = int(config.total_timesteps) // config.steps_per_update
+    if num_updates < 1:
+        raise InputError(
+            f"total_timesteps {config.total_timesteps} is less than one rollout: num_envs x rollout_length = "
+            f"{config.steps_per_update}"
+        )
+    return num_updates
 
 
 def curve_points(num_updates: int, num_points: int) -> np.ndarray:

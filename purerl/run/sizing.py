@@ -11,10 +11,10 @@ import numpy as np
 from purerl.algo_parts.on_policy import PolicyConfig
 from purerl.devices import memory
 from purerl.errors import InputError
-from purerl.run.config import Settings
 from purerl.run.host_program import HostParts
 from purerl.run.plan import Plan, make_plan
 from purerl.run.program import compile_program, lower_training
+from purerl.settings.runs import Settings
 from purerl.types import Environment
 
 

@@ -5,7 +5,8 @@ import jax
 from purerl.algos.ppo import PPOConfig
 from purerl.loop.train import make_trainer
 from purerl.run import policies
-from purerl.run.config import RunOptions, Settings
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings
 
 SMALL = PPOConfig(num_envs=4, rollout_length=8, hidden_sizes=(8,), num_minibatches=2)
 

@@ -11,7 +11,7 @@ from purerl.envs.games.coin_game import CoinGame
 from purerl.errors import InputError
 from purerl.multi_agent.joint import multi_agent
 from purerl.run import checkpoint
-from purerl.run.config import settings
+from purerl.settings.runs import settings
 from purerl.run.plan import make_plan, saved_progress
 from tests.helpers.groups import SMALL, assembled, run
 
@@ -50,7 +50,7 @@ def test_a_saved_run_of_several_groups_goes_on_to_the_same_bits(alone, tmp_path)
     assert (
         set(halfway.state.agent) == {"runners", "taggers"} and not halfway.state.observation["active"]["runners"].all()
     )
-    checkpoint.save(tmp_path, 2, halfway, {"lanes": 1}, 1)
+    checkpoint.save(tmp_path, 2, halfway, {"members": 1}, 1)
     found, _ = saved_progress(plan, tmp_path, 2)
     further, others = jax.device_get(step(plan.parts.placed(found), False))
     same = lambda x, y: np.testing.assert_array_equal(_bits(x), _bits(y))

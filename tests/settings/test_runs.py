@@ -6,7 +6,8 @@ import tomllib
 import pytest
 
 from purerl import InputError, make
-from purerl.run.config import Settings, coerce, defaults_path, dump, from_text, settings
+from purerl.settings.runs import Settings, defaults_path, dump, settings
+from purerl.settings.values import coerce, from_text
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_coerce_refuses_and_says_what_is_allowed(value, hint):
 def test_later_layers_win(tmp_path, monkeypatch):
     tuned = tmp_path / "tuned.toml"
     tuned.write_text("learning_rate = 1e-3\nnum_envs = 8\nclip_epsilon = 0.3\nenv.gravity = 11\nseeds = 2\n")
-    monkeypatch.setattr("purerl.run.config.defaults_path", lambda algorithm, environment: tuned)
+    monkeypatch.setattr("purerl.settings.runs.defaults_path", lambda algorithm, environment: tuned)
     file = tmp_path / "mine.toml"
     file.write_text('num_envs = 16\nclip_epsilon = 0.1\nvalue_clip = "none"\n[env]\nforce = 5\n')
     run = settings("ppo", "CartPole-v1", {"clip_epsilon": 0.4, "seed": 7}, {"force": 6}, file)

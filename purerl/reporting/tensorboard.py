@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from purerl.errors import InputError
-from purerl.run.metrics_csv import FIRST_COLUMNS
+from purerl.reporting.metrics_csv import FIRST_COLUMNS
 
 
 def require() -> None:
