@@ -45,13 +45,19 @@ ROOMS = {
         *("agent_groups", "algo_parts", "devices", "errors", "host", "host_environment", "loop", "multi_agent"),
         *("prng", "registry", "replay", "reporting", "settings", "testing", "types", "xla"),
     },
-    "profiling": {"devices", "errors", "loop", "prng", "run", "types", "xla"},
-    "sweeps": {"devices", "errors", "fields", "host_environment", "loop", "prng", "registry", "run", "types"},
-    "evolution": {
-        *("algo_parts", "algos", "devices", "errors", "functional", "loop", "prng", "registry", "run", "stats"),
-        *("sweeps", "types", "xla"),
+    "profiling": {"devices", "errors", "loop", "prng", "run", "settings", "types", "xla"},
+    "sweeps": {
+        *("devices", "errors", "fields", "host_environment", "loop", "prng", "registry", "reporting", "run"),
+        *("settings", "types"),
     },
-    "commands": {"agent_groups", "devices", "errors", "evolution", "profiling", "registry", "run", "sweeps", "testing"},
+    "evolution": {
+        *("algo_parts", "devices", "errors", "functional", "loop", "prng", "registry", "reporting", "run"),
+        *("settings", "stats", "sweeps", "types", "xla"),
+    },
+    "commands": {
+        *("agent_groups", "devices", "errors", "evolution", "profiling", "registry", "reporting", "run", "settings"),
+        *("sweeps", "testing"),
+    },
 }
 ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": set()}
 NOT_YET = {  # what is still to be straightened

@@ -64,7 +64,9 @@ class RunOptions:
         0, "earlier selves to play against, in a symmetric game of two groups; writes elo.csv", "P", at_least=0
     )
     tensorboard: bool = option(False, "also write TensorBoard events")
-    sampler: str = option("auto", "the loop: auto, or on the host serial, batched, alternating, async or inside", "MODE")
+    sampler: str = option(
+        "auto", "the loop: auto, or on the host serial, batched, alternating, async or inside", "MODE"
+    )
     actors: int = option(2, "threads that collect, with sampler async", "N", at_least=1)
     deterministic: bool = option(False, "sampler async: act with the policy of exactly one update before")
     step_time_limit: float = option(60.0, "longest time for a step of a host environment", "SECONDS", at_least=0)
@@ -115,7 +117,9 @@ class EvolveOptions:
     generations: int = option(100, "number of generations", "N", at_least=1)
     seeds: int = option(1, "trainings per candidate and task", "N", at_least=1)
     seed: int = option(0, "random seed of the evolution", "S", at_least=0)
-    strategy: str = option("openes", "the strategy: openes, snes, or an algorithm of evosax such as evosax:CMA_ES", "NAME")
+    strategy: str = option(
+        "openes", "the strategy: openes, snes, or an algorithm of evosax such as evosax:CMA_ES", "NAME"
+    )
     sigma: float = option(0.04, "standard deviation of the first candidates", "X", at_least=0)
     sigma_decay: float = option(0.999, "factor of sigma per generation, for openes", "X", at_least=0)
     meta_learning_rate: float = option(0.01, "learning rate of Adam, the optimizer of openes", "X", at_least=0)

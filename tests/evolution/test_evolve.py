@@ -19,6 +19,7 @@ from purerl.errors import InputError
 from purerl.evolution.evolve import EvolutionJob, load
 from purerl.evolution.plan import make_plan
 from purerl.run import checkpoint
+from purerl.settings.options import EvolveOptions
 
 SMALL = {
     "num_envs": 4,
@@ -126,7 +127,10 @@ def test_from_python(tmp_path, capsys):
     assert found.generation == 2 and {"mean/CartPole-v1", "mean/Catch"} < found.columns.keys()
     assert float(found.candidate.drift.coefficient) != 1.0
 
-    for read in (load, lambda folder: CliRunner().invoke(cli, ["evolve", "--resume", str(folder)], catch_exceptions=False)):
+    for read in (
+        load,
+        lambda folder: CliRunner().invoke(cli, ["evolve", "--resume", str(folder)], catch_exceptions=False),
+    ):
         with pytest.raises(InputError, match=r"made in Python .* by purerl.evolve\(..., out='.*run', resume=True\)$"):
             read(folder)
     again = evolve(start, Plug(ppo, "objective"), tasks, **settings | {"resume": True})

@@ -11,8 +11,8 @@ from purerl.envs.games.coin_game import CoinGame
 from purerl.errors import InputError
 from purerl.multi_agent.joint import multi_agent
 from purerl.run import checkpoint
-from purerl.settings.runs import settings
 from purerl.run.plan import make_plan, saved_progress
+from purerl.settings.runs import settings
 from tests.helpers.groups import SMALL, assembled, run
 
 FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_reward": True, "devices": 1}

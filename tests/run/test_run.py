@@ -11,11 +11,11 @@ import pytest
 from purerl import make_trainer
 from purerl.algos.ppo import ppo
 from purerl.envs.classic.cartpole import CartPole
-from purerl.loop import evaluate
+from purerl.loop.evaluate import evaluate
 from purerl.run import checkpoint, run, trained_run
-from purerl.settings.runs import settings
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
+from purerl.settings.runs import settings
 from purerl.types import number, pytree
 from tests.helpers.runs import assert_same_run, rows, untimed
 
