@@ -95,7 +95,7 @@ def test_settings_of_groups_become_policies():
         ({"red": {"num_envs": 3}}, "red.num_envs: all policies of a run share num_envs"),
         ({"red": {"policy": "green"}}, "unknown group in red.policy 'green'"),
         ({"red": {"policy": "blue", "learning_rate": 1.0}}, "group 'red' has the policy of 'blue'"),
-        ({"red": {"policy": "blue"}, "blue": {"policy": "red"}}, "lends its policy"),
+        ({"red": {"policy": "blue"}, "blue": {"policy": "red"}}, "owns a shared policy"),
         ({"red": {"learning_rate": "fast"}}, "red.learning_rate is 'fast'; it must be: number"),
         ({"red": {"frozen": "nowhere"}}, "there is no run in nowhere"),
     ],
