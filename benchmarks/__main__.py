@@ -65,7 +65,7 @@ def command(
 
     from benchmarks import report, tables
     from purerl.devices.selection import make_host_devices
-    from purerl.run import summary
+    from purerl.reporting import summary
 
     if devices is not None:
         make_host_devices(devices)

@@ -29,7 +29,7 @@ from purerl.loop.train import make_train, make_trainer
 from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.prng import fast
 from purerl.recompute.observations import from_states
-from purerl.run.config import settings
+from purerl.settings.runs import settings
 from purerl.stats import bootstrap_interval
 
 PATIENCE = 10.0  # seconds of calls, after which no more are made

@@ -30,7 +30,7 @@ from benchmarks.tables import Table
 from purerl import pool
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.host import MODES, HostSettings, make_host_trainer
-from purerl.run import config as configuration
+from purerl.settings import runs
 
 SIZE = 1024
 SECONDS = 2.0  # of each measurement
@@ -141,7 +141,7 @@ def modes(request: Request) -> list[Table]:
 
 def train(request: Request) -> list[Table]:
     """Time PPO on EnvPool's CartPole with its settings: whole runs, from the first compilation to the last step."""
-    run, source = configuration.settings("ppo", "envpool/CartPole-v1", {}), purerl.make("envpool/CartPole-v1")
+    run, source = runs.settings("ppo", "envpool/CartPole-v1", {}), purerl.make("envpool/CartPole-v1")
     found, returns = [], []
     for seed in range(3):
         trainer = make_host_trainer(ppo, source, run.config, HostSettings(mode=run.options.sampler))

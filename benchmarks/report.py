@@ -21,7 +21,7 @@ from benchmarks import tables
 from benchmarks.groups import select
 from benchmarks.tables import Table
 from purerl.errors import InputError
-from purerl.run import summary
+from purerl.reporting import summary
 
 PACKAGES = ("gymnax", "envpool", "ale-py")  # their environments are measured in this process
 BEGIN, END = "<!-- benchmark: {file}: {names} -->\n", "<!-- end of benchmark -->"

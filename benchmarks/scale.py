@@ -25,8 +25,8 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices import memory, sharding
 from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members, with_values
 from purerl.loop.train import make_trainer
-from purerl.run.config import settings
 from purerl.run.program import as_leaf
+from purerl.settings.runs import settings
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 from purerl.sweeps.sweep import Sweep, SweepResult
 
@@ -110,7 +110,7 @@ def machinery(request: Request) -> list[Table]:
     began = time.perf_counter()
     life.complete()
     plan = life.plan
-    swept = time.perf_counter() - began - life.method.compile_seconds
+    swept = time.perf_counter() - began - life.search.compile_seconds
     values = {name: np.array([trial[name] for trial in plan.trials], np.float32) for name in over}
 
     def one(values: dict[str, Any], key: Any) -> Any:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from purerl.host.replay_failure import play_again
     from purerl.loop.vector import vectorize
     from purerl.registry import make
-    from purerl.run.render import play
+    from purerl.reporting.render import play
     from purerl.run.trained_run import load_run
     from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked
     from purerl.sweeps.search import Choices, IntUniform, LogUniform, Uniform
@@ -36,7 +36,7 @@ _HOMES = {
     "purerl.host.replay_failure": ("play_again",),
     "purerl.loop.vector": ("vectorize",),
     "purerl.registry": ("make",),
-    "purerl.run.render": ("play",),
+    "purerl.reporting.render": ("play",),
     "purerl.run.trained_run": ("load_run",),
     "purerl.spaces": ("Box", "Dict", "Discrete", "MultiDiscrete", "Stacked"),
     "purerl.sweeps.search": ("Choices", "IntUniform", "LogUniform", "Uniform"),

@@ -313,6 +313,11 @@ def load(path: str) -> Any:
     return getattr(module, name)
 
 
+def path_of(thing: Any) -> str:
+    """Return the "module:name" of a class or function."""
+    return f"{getattr(thing, '__module__', '?')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
+
+
 def make(env_id: str, **parameters: Any) -> Any:
     """Return an environment by id.
 

@@ -29,8 +29,10 @@ from purerl import registry, stats
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.loop.train import make_trainer
-from purerl.run import cache, config, metrics_csv, plan, plot, run
-from purerl.run.config import Settings
+from purerl.reporting import metrics_csv, plot
+from purerl.run import cache, plan, run
+from purerl.settings import runs
+from purerl.settings.runs import Settings
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"
@@ -47,7 +49,7 @@ def settings_for(figure: Figure, seeds: int | None = None) -> Settings:
     """Return the settings of a figure's run."""
     changes = {name: value for name, value in figure.changes.items() if name != "env"}
     flags = {"seeds": seeds or figure.seeds, "keep_checkpoints": 1, "checkpoint_interval": 300, **changes}
-    made = config.settings(figure.algorithm, figure.task, flags, parameters=figure.changes.get("env"))
+    made = runs.settings(figure.algorithm, figure.task, flags, parameters=figure.changes.get("env"))
     interval = max(1, int(made.config.total_timesteps) // made.config.steps_per_update // ROWS)
     options = dataclasses.replace(made.options, log_interval=interval)
     return dataclasses.replace(made, options=options)
@@ -73,7 +75,7 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
             return code
     first = plan.saved_settings(next(iter(parts)))
     whole = dataclasses.replace(first, options=dataclasses.replace(first.options, seeds=wanted.options.seeds))
-    text = config.dump(whole, registry.make(whole.environment, **whole.parameters))
+    text = runs.dump(whole, registry.make(whole.environment, **whole.parameters))
     columns = [metrics_csv.read(part / "metrics.csv") for part in parts]
     joined = {name: np.concatenate([part[name] for part in columns]) for name in COLUMNS}
     frames = int(joined["env_steps"].max())
@@ -306,7 +308,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if not given.tasks and not given.all:
         raise InputError("name a task, such as CartPole-v1, or --all")
     for figure in figures:
-        if not config.defaults_path(figure.algorithm, figure.task).is_file():
+        if not runs.defaults_path(figure.algorithm, figure.task).is_file():
             print(f"{figure.label} on {figure.task}: left out, as configs/ has no settings for it yet")
             continue
         code = train(figure, given.seeds, given.again)

@@ -16,8 +16,10 @@ import numpy as np
 
 from purerl import registry
 from purerl.errors import InputError
-from purerl.run import config, summary
-from purerl.run.config import Settings
+from purerl.reporting import summary
+from purerl.settings import runs
+from purerl.settings.runs import Settings
+from purerl.settings.values import hints
 
 FOLDER = Path(__file__).parents[1] / "results"
 COLUMNS = ("seed", "env_steps", "episodes", "episode_return", "evaluation_return")
@@ -47,13 +49,13 @@ def path_of(task: str, label: str, folder: Path = FOLDER) -> Path:
 
 def settings_of(run: Settings) -> dict[str, Any]:
     """Return the settings that decide a run's numbers, as written: algorithm, environment, config and parameters."""
-    return chosen(tomllib.loads(config.dump(run, registry.make(run.environment, **run.parameters))))
+    return chosen(tomllib.loads(runs.dump(run, registry.make(run.environment, **run.parameters))))
 
 
 def chosen(head: dict[str, Any]) -> dict[str, Any]:
     """Return the same of a result's head."""
     _, config_class = registry.algorithm(head["algorithm"]) if head["algorithm"] != "random" else (None, None)
-    names = config.hints(config_class) if config_class else {}
+    names = hints(config_class) if config_class else {}
     picked = {name: head[name] for name in sorted(head) if name in names}
     return {"algorithm": head["algorithm"], "environment": head["environment"], "env": head.get("env", {}), **picked}
 

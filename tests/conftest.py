@@ -35,7 +35,7 @@ def key():
 def run_folder(tmp_path_factory):
     """The folder of a small run of two seeds that is complete: for what reads runs, and must not change them."""
     from purerl.run import run
-    from purerl.run.config import settings
+    from purerl.settings.runs import settings
 
     flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 80, "seeds": 2}
     folder = tmp_path_factory.mktemp("runs") / "a2c-Catch"

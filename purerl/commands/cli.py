@@ -26,7 +26,9 @@ COMMANDS = (
     "compare",
     "explain",
 )  # in the order of the help page
-HOST_THREADS = "purerl host"  # what the names of threads begin with that step environments; none is left but by a hang
+HOST_THREADS = (
+    "purerl host"  # prefix of the names of environment threads; one alive at the end means that an environment hangs
+)
 DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)
 
 

@@ -22,7 +22,7 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from purerl.run import compare
+    from purerl.reporting import compare
 
     runs = compare.rank(run_dirs)
     shown = Table(title=f"Final return on {runs[0].task}", title_justify="left")

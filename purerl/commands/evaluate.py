@@ -1,24 +1,24 @@
 """`purerl evaluate`: play episodes with trained agents."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from purerl.commands.options import PATH
+from purerl.commands.options import NO_CACHE, PATH, flags_of, given_values, launch, take_launch
+from purerl.settings.options import LaunchOptions
 
 
+@flags_of(LaunchOptions, only=NO_CACHE)
 @click.command(name="evaluate")
 @click.argument("run_dir", type=PATH)
-@click.option("--episodes", type=click.IntRange(1), default=128, metavar="N", help="Per seed; default 128.")
+@click.option("--episodes", type=click.IntRange(1), default=128, metavar="N", help="Episodes per seed; default 128.")
 @click.option("--gif", type=PATH, metavar="FILE", help="Also record an episode of the best seed's agent.")
-@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
-def command(run_dir: Path, episodes: int, gif: Path | None, no_cache: bool) -> None:
+def command(run_dir: Path, episodes: int, gif: Path | None, **flags: Any) -> None:
     """Play episodes with the agents of a run's newest checkpoint, without exploration."""
-    from purerl.run import cache
-
-    if not no_cache:
-        cache.enable()
-    from purerl.run import summary, trained_run
+    launch(take_launch(given_values(flags)))
+    from purerl.reporting import summary
+    from purerl.run import trained_run
 
     run = trained_run.load_run(run_dir)
     played = trained_run.play(run, episodes)

@@ -1,21 +1,27 @@
-"""`purerl explain`: what a run will cost before it runs."""
+"""`purerl explain`: the cost of a run, estimated before it runs."""
 
 from pathlib import Path
 from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, group_settings, typed
+from purerl.commands.options import PATH, AlgorithmCommand, flags_of, group_settings, typed
+from purerl.settings.options import RunOptions
 
 
+@flags_of(RunOptions, only=("seeds",))
 @click.command(name="explain", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
-@click.option("--seeds", metavar="N", help="Agents trained side by side in one program; default 1.")
-@click.option("--rebuild-observations", metavar="BOOL", help="Keep states in rollouts; default false.")
 @click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
-@click.option("--set", "assignments", multiple=True, metavar="GROUP.NAME=VALUE", help="Of a group of agents, as train.")
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="GROUP.NAME=VALUE",
+    help="A setting of a group of agents, as in train.",
+)
 def command(
     algorithm: str | None,
     environment: str | None,
@@ -30,10 +36,10 @@ def command(
     purerl explain ppo CartPole-v1
     purerl explain dqn Breakout-MinAtar --seeds 4 --batch-size 64
     """
-    from purerl.run import config
+    from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
-    run = config.settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
+    run = settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
     from purerl.profiling import explain
 
     click.echo("\n".join(explain.lines(run, explain.explain(run))))

@@ -42,7 +42,7 @@ def objectives() -> None:
 @command.command()
 def configs() -> None:
     """List the tuned settings, by algorithm and environment."""
-    from purerl.run.config import names
+    from purerl.settings.runs import names
 
     for algorithm, environment in names():
         click.echo(f"{algorithm:10} {environment}")

@@ -1,44 +1,35 @@
-"""`purerl meta-evaluate`: compare what was evolved with PPO, DPO and a tuned PPO."""
+"""`purerl meta-evaluate`: compare evolved objectives with PPO, DPO and a tuned PPO."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from purerl.commands.options import PATH
+from purerl.commands.options import NO_CACHE, PATH, flags_of, given_values, launch, take_launch, take_options
+from purerl.settings.options import LaunchOptions, MetaOptions
 
 
+@flags_of(LaunchOptions, only=NO_CACHE)
+@flags_of(MetaOptions)
 @click.command(name="meta-evaluate")
 @click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
-@click.option("--tasks", default="", metavar="A,B,...", help="Held-out environments, beside those it was evolved on.")
-@click.option(
-    "--seeds", type=click.IntRange(2), default=32, metavar="N", help="Agents per task and method; default 32."
-)
-@click.option(
-    "--tuning",
-    type=click.FloatRange(0),
-    default=1.0,
-    metavar="X",
-    help="Trainings that tune PPO, as a share of the evolution's; 0 leaves it out; default 1.",
-)
-@click.option("--compare", "kind", type=click.Choice(["final", "auc"]), default="final", help="What; default final.")
-@click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs.")
-def command(run_dirs: tuple[Path, ...], tasks: str, seeds: int, tuning: float, kind: str, no_cache: bool) -> None:
-    """Train agents with what evolutions found and with its rivals, on their tasks and on others.
+@click.option("--tasks", default="", metavar="A,B,...", help="Held-out environments, beside those of the evolution.")
+def command(run_dirs: tuple[Path, ...], tasks: str, **flags: Any) -> None:
+    """Train agents with evolved objectives and with their rivals, on the evolution's tasks and on others.
 
     Several RUN_DIRs that differ in --seed are meta-seeds: their objectives are pooled.
 
     \b
     purerl meta-evaluate runs/evolve-lpo-1 --tasks Acrobot-v1,Catch --seeds 32
     """
-    from purerl.run import cache
-
-    if not no_cache:
-        cache.enable()
+    given = given_values(flags)
+    launch(take_launch(given))
+    options = take_options(MetaOptions, given)
     from purerl.evolution import meta_evaluate
     from purerl.evolution.evolve import load
 
     runs = [load(folder) for folder in run_dirs]
     held_out = [name.strip() for name in tasks.split(",") if name.strip()]
-    found = meta_evaluate.meta_evaluate(runs, held_out, seeds, tuning, kind)
+    found = meta_evaluate.meta_evaluate(runs, held_out, **vars(options))
     click.echo(found.text())
     click.echo(meta_evaluate.save(found, run_dirs[0]))

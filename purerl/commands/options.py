@@ -1,65 +1,52 @@
-"""What commands share: paths, the flags made of a config's fields, and the environment's parameters."""
+"""What commands share: flags made of dataclass fields, the environment's parameters, and where a command runs."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from purerl.errors import InputError, unknown
 from purerl.registry import ALGORITHMS
+from purerl.settings.options import LaunchOptions, make_options
+from purerl.settings.values import coerce, describe, from_text, hints, to_text
 
 PATH = click.Path(path_type=Path)
+NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one process
 
 
-class Place(NamedTuple):
-    """Where a command runs."""
+def take_options(cls: type, flags: dict[str, Any]) -> Any:
+    """Take the flags of a dataclass's fields out of the flags given, and return the dataclass.
 
-    cached: bool  # whether compiled programs are kept
-    together: bool  # with other processes
-    coordinator: str | None
-    num_processes: int | None
-    process_index: int | None
-
-    @staticmethod
-    def take(flags: dict[str, Any]) -> "Place":
-        """Take the flags of `place_options` out of a call's.
-
-        Raises:
-          InputError: for other processes that are described, but not to be joined.
-        """
-        others = [flags.pop(name) for name in ("coordinator", "num_processes", "process_index")]
-        place = Place(not flags.pop("no_cache"), flags.pop("together"), *others)
-        if not place.together and any(value is not None for value in others):
-            raise InputError("--coordinator, --num-processes and --process-index need --distributed")
-        return place
-
-    def enter(self) -> None:
-        """Set up the cache of compiled programs, and join the other processes if there are any."""
-        from purerl.devices import distributed
-        from purerl.run import cache
-
-        if self.cached:
-            cache.enable()
-        if self.together:
-            distributed.initialize(*self[2:])
+    Raises:
+      InputError: for a wrong type or a value out of bounds.
+    """
+    return make_options(cls, {name: flags.pop(name) for name in hints(cls) if name in flags})
 
 
-def place_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that `Place.take` reads."""
-    options = [
-        click.option(
-            "--distributed", "together", is_flag=True, help="Join other processes: by the next three, or SLURM."
-        ),
-        click.option("--coordinator", metavar="HOST:PORT", help="Where the first process listens."),
-        click.option("--num-processes", type=int, metavar="N", help="How many processes there are."),
-        click.option("--process-index", type=int, metavar="I", help="Which one this is, from 0."),
-        click.option("--no-cache", is_flag=True, help="Do not use the cache of compiled programs."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+def take_launch(given: dict[str, Any]) -> LaunchOptions:
+    """Take the `LaunchOptions` out of the flags given.
+
+    Raises:
+      InputError: for other processes that are described, but not to be joined.
+    """
+    options = take_options(LaunchOptions, given)
+    others = (options.coordinator, options.num_processes, options.process_index)
+    if not options.distributed and any(value is not None for value in others):
+        raise InputError("--coordinator, --num-processes and --process-index need --distributed")
+    return options
+
+
+def launch(options: LaunchOptions) -> None:
+    """Set up the cache of compiled programs, and join the other processes if there are any."""
+    from purerl.devices import distributed
+    from purerl.run import cache
+
+    if not options.no_cache:
+        cache.enable()
+    if options.distributed:
+        distributed.initialize(options.coordinator, options.num_processes, options.process_index)
 
 
 def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -79,30 +66,42 @@ def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
     return parameters, rest
 
 
-def typed(flags: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (the environment's parameters, the flags that were given) of a call, texts as what they stand for."""
-    from purerl.run.config import from_text
-
+def typed(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (the environment's parameters, the flags that were given) of a call, texts as their values."""
     parameters = {name: from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
+    return parameters, given_values(flags)
+
+
+def given_values(flags: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the flags that were given, texts as their values."""
     given = {name: value for name, value in flags.items() if value is not None}
-    return parameters, {name: from_text(value) if isinstance(value, str) else value for name, value in given.items()}
+    return {name: from_text(value) if isinstance(value, str) else value for name, value in given.items()}
 
 
-def new_devices(given: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Take what may be other than before when a run goes on, `devices` and `mesh`, out of the flags that were given."""
-    from purerl.run.config import option_value
+def resume_options(cls: type, given: dict[str, Any], names: Iterable[str], *others: Any) -> dict[str, Any]:
+    """Return the options that `--resume` allows, typed.
 
-    return {name: option_value(name, given.pop(name)) for name in names if name in given}
+    Args:
+      cls: the dataclass of the options.
+      given: the flags that were given, without those of `LaunchOptions`.
+      names: of the options allowed.
+      others: the arguments and lists of flags beside them; None or empty where they were not given.
+
+    Raises:
+      InputError: if anything else was given.
+    """
+    allowed = {name: coerce(given.pop(name), hints(cls)[name], name) for name in names if name in given}
+    if given or any(other not in (None, (), {}) for other in others):
+        raise InputError("--resume continues with the settings in the folder: give no others, and no --out, beside it")
+    return allowed
 
 
 def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return what `--set GROUP.NAME=VALUE` says: values by group and name."""
-    from purerl.run.config import from_text
-
+    """Return the settings of `--set GROUP.NAME=VALUE` flags: values by group and name."""
     found: dict[str, dict[str, Any]] = {}
     for text in assignments:
-        place, equals, value = text.partition("=")
-        group, dot, name = place.partition(".")
+        path, equals, value = text.partition("=")
+        group, dot, name = path.partition(".")
         if not (equals and dot and group and name and value):
             raise InputError(f"--set {text}: write GROUP.NAME=VALUE, such as taggers.learning_rate=1e-3")
         found.setdefault(group, {})[name] = from_text(value)
@@ -121,9 +120,9 @@ def find_algorithm(args: list[str]) -> str | None:
     for i, arg in enumerate(args):  # the file of --config names one
         flag, _, value = arg.partition("=")
         if flag == "--config" and (value or args[i + 1 : i + 2]):
-            from purerl.run.config import read_toml
+            from purerl.settings import toml
 
-            written = read_toml(Path(value or args[i + 1])).get("algorithm")
+            written = toml.read(Path(value or args[i + 1])).get("algorithm")
             return written if written in ALGORITHMS else None
     return None
 
@@ -133,31 +132,46 @@ def config_options(algorithm: str | None) -> list[click.Option]:
     if algorithm is None:
         return []
     from purerl import registry
-    from purerl.run import config
 
-    _, config_class = registry.algorithm(algorithm)
-    return options_of(config_class, config.hints(config_class))
+    return options_of(registry.algorithm(algorithm)[1])
 
 
-def options_of(cls: Any, hints: dict[str, Any]) -> list[click.Option]:
-    """Return an option per field of a dataclass, with its type, default and doc; values are parsed later."""
-    from purerl.run.config import describe
+def options_of(cls: Any, only: Iterable[str] = ()) -> list[click.Option]:
+    """Return a flag per field of a dataclass, with its name, default and help; values are parsed later.
 
-    options = []
-    for field in dataclasses.fields(cls):
+    Args:
+      cls: a config, or a dataclass of `purerl.settings.options`.
+      only: the names of the fields; none: all.
+    """
+    types = hints(cls)
+    fields = [field for field in dataclasses.fields(cls) if not only or field.name in only]
+    return [_flag(field, types[field.name]) for field in fields]
+
+
+def _flag(field: dataclasses.Field, hint: Any) -> click.Option:
+    names = ["--" + field.name.replace("_", "-"), field.name]
+    doc, metavar = field.metadata.get("doc", ""), field.metadata.get("metavar")
+    if metavar is None:  # of a config
         choices = field.metadata.get("choices")
-        kind = " | ".join(str(choice) for choice in choices) if choices else describe(hints[field.name])
-        default = "" if field.default is dataclasses.MISSING else f"; default {_shown(field.default)}"
-        doc = f"{field.metadata.get('doc', '')} [{kind}{default}]"
-        flag = "--" + field.name.replace("_", "-")
-        options.append(click.Option([flag, field.name], metavar="VALUE", help=doc.strip()))
-    return options
+        kind = " | ".join(str(choice) for choice in choices) if choices else describe(hint)
+        default = "" if field.default is dataclasses.MISSING else f"; default {to_text(field.default)}"
+        return click.Option(names, metavar="VALUE", help=f"{doc} [{kind}{default}]".strip())
+    doc = doc[:1].upper() + doc[1:]
+    if field.default is False:
+        return click.Option(names, is_flag=True, default=None, help=f"{doc}.")
+    value = f"{field.default:g}" if isinstance(field.default, float) else to_text(field.default)
+    default = "" if field.default is None else f"; default {field.metadata['meaning'] or value}"
+    return click.Option(names, metavar=metavar, help=f"{doc}{default}.")
 
 
-def _shown(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(str(entry) for entry in value)
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+def flags_of(*classes: Any, only: Iterable[str] = ()) -> Callable[[click.Command], click.Command]:
+    """Return a decorator that adds the flags of dataclasses to a command; arguments as for `options_of`."""
+
+    def add(command: click.Command) -> click.Command:
+        command.params += [flag for cls in classes for flag in options_of(cls, only)]
+        return command
+
+    return add
 
 
 class AlgorithmCommand(click.Command):

@@ -14,8 +14,14 @@ from purerl.errors import InputError
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
 @click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
 @click.option("--terminal", is_flag=True, help="Show the episode as text.")
-@click.option("--seed", type=int, default=0, metavar="S", help="Draws the start and all that is random; default 0.")
-@click.option("--max-steps", type=click.IntRange(1), default=500, metavar="N", help="Where it is cut off; default 500.")
+@click.option("--seed", type=int, default=0, metavar="S", help="Random seed; default 0.")
+@click.option(
+    "--max-steps",
+    type=click.IntRange(1),
+    default=500,
+    metavar="N",
+    help="Steps after which the episode is cut off; default 500.",
+)
 @click.option(
     "--fps", type=click.FloatRange(1, 100), default=30.0, metavar="N", help="Pictures per second; default 30."
 )
@@ -35,7 +41,8 @@ def command(
     import jax
 
     from purerl import agent_groups
-    from purerl.run import render, trained_run
+    from purerl.reporting import render
+    from purerl.run import trained_run
 
     env, acting = trained_run.find_policy(policy, environment)
     episode = render.play(env, acting, jax.random.key(seed), max_steps)

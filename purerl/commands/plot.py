@@ -15,7 +15,7 @@ from purerl.errors import InputError
 )
 def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
     """Draw the learning curves of one or several runs."""
-    from purerl.run import plot as plots
+    from purerl.reporting import plot as plots
 
     for folder in run_dirs:
         if not folder.is_dir():

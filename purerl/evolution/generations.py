@@ -1,7 +1,6 @@
-"""Generations: evolving whatever an algorithm is plugged with, by how whole trainings went.
+"""A generation as one pure function: draw candidates, train with each on every task, update the strategy.
 
-One generation is one pure function: draw candidates, train with each on every task, step. All generations are the same
-compiled program.
+A candidate is any part that plugs into an algorithm, such as an objective; its fitness is the score of whole trainings.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,22 +16,22 @@ from purerl.evolution.inner_loop import Learner, Plug, Task, lifetimes
 from purerl.evolution.strategies import OpenES, centered_ranks, check_population, nan_is_worst, standardize
 from purerl.functional.objectives import check_objective
 from purerl.loop.train import make_train
+from purerl.settings.options import FITNESS, SHAPING
 from purerl.types import Array, Key, PyTree
 
-FITNESS = ("auc", "final", "wins")
-SHAPING = {"zscore": standardize, "rank": centered_ranks}
+SHAPERS = {"zscore": standardize, "rank": centered_ranks}
 
 
 class EvolutionState(NamedTuple):
-    """Where an evolution is: arrays only."""
+    """The state of an evolution: arrays only."""
 
     strategy: PyTree
     key: Key  # generation n draws from fold_in(key, n)
-    generation: Array  # i32[], how many there were
+    generation: Array  # i32[], how many are done
 
 
 class Generation(NamedTuple):
-    """What a generation was like; P candidates."""
+    """The results of a generation; P candidates."""
 
     fitness: Array  # f32[tasks, P], the means over seeds; NaN: a training failed
     mean: Array  # f32[n], the center that the candidates were drawn around
@@ -90,7 +89,7 @@ def make_evolution(
     population = strategy.population
 
     def init(key: Key) -> EvolutionState:
-        return EvolutionState(strategy.init(start), key, jnp.int32(0))
+        return EvolutionState(strategy=strategy.init(start), key=key, generation=jnp.int32(0))
 
     def step(state: EvolutionState) -> tuple[EvolutionState, Generation]:
         key_ask, key_lives = jax.random.split(jax.random.fold_in(state.key, state.generation))
@@ -104,11 +103,13 @@ def make_evolution(
         scores = jnp.stack(lives)  # f32[tasks, P, seeds]
         per_task = jnp.mean(scores, axis=2)
         shaped = _wins(scores) if fitness == "wins" else jnp.mean(_shape(per_task, shaping), axis=0)
-        told = strategy.tell(asked, candidates, shaped)
-        report = Generation(per_task, strategy.mean(state.strategy), strategy.sigma(state.strategy))
-        return EvolutionState(told, state.key, state.generation + 1), report
+        updated = strategy.tell(asked, candidates, shaped)
+        report = Generation(fitness=per_task, mean=strategy.mean(state.strategy), sigma=strategy.sigma(state.strategy))
+        return EvolutionState(strategy=updated, key=state.key, generation=state.generation + 1), report
 
-    return Evolution(init, step, tree, lambda state: strategy.mean(state.strategy), start.size)
+    return Evolution(
+        init=init, step=step, tree=tree, center=lambda state: strategy.mean(state.strategy), size=start.size
+    )
 
 
 def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
@@ -125,7 +126,7 @@ def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
 
 
 def _shape(fitness: Array, shaping: str) -> Array:
-    return jax.vmap(lambda scores: SHAPING[shaping](nan_is_worst(scores)))(fitness)
+    return jax.vmap(lambda scores: SHAPERS[shaping](nan_is_worst(scores)))(fitness)
 
 
 def _wins(scores: Array) -> Array:
@@ -159,8 +160,8 @@ def _check(
         raise InputError("there is no task to evolve on: give at least one, such as CartPole-v1")
     kinds = {task.name: type(task.env.action_space).__name__ for task in tasks}
     if len(set(kinds.values())) > 1:
-        told = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-        raise InputError(f"tasks must have actions of one kind: {told}")
+        listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+        raise InputError(f"tasks must have actions of one kind: {listed}")
     if not any(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in jax.tree.leaves(candidate)):
         raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
     if isinstance(learner, Plug) and learner.argument == "objective":

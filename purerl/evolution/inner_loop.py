@@ -1,4 +1,4 @@
-"""Lifetimes: whole trainings as one number each, many of them in one compiled loop."""
+"""Lifetimes: the score of a whole training, for many candidates in one compiled loop."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ Learner = Callable[[PyTree], AlgorithmFactory]  # candidate -> algorithm
 
 
 class Task(NamedTuple):
-    """What candidates are tried on: a lifetime of an agent."""
+    """An environment and a config to train candidates on, for one lifetime of an agent."""
 
     name: str
     env: Environment
@@ -30,7 +30,10 @@ class Task(NamedTuple):
 
 
 class Plug(NamedTuple):
-    """Where a candidate goes: `Plug(ppo, "objective")(candidate)` is `partial(ppo, objective=candidate)`."""
+    """The argument of an algorithm that a candidate becomes.
+
+    `Plug(ppo, "objective")(candidate)` is `partial(ppo, objective=candidate)`.
+    """
 
     algorithm: AlgorithmFactory
     argument: str  # "objective", "loss" or "optimizer" of ppo, "rule" of lpg
@@ -62,7 +65,7 @@ def lifetimes(
       chunk, mesh: as for `in_chunks`.
 
     Returns:
-      f32[P, S], how well each went; NaN where a training's loss or parameters stopped being finite.
+      f32[P, S], the score of each; NaN where a training's loss or parameters stopped being finite.
     """
 
     def live(vector: Array, key: Key) -> Array:
@@ -109,7 +112,7 @@ def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None,
 
 
 def score(metrics: TrainMetrics, kind: str) -> Array:
-    """Return how well a training went, f32[]: a mean over updates of the latest known return of training episodes.
+    """Return the score of a training, f32[]: a mean over updates of the latest known return of training episodes.
 
     Args:
       metrics: from `make_train`, f32[updates] each.

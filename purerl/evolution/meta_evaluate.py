@@ -1,7 +1,7 @@
-"""Is a learned objective better? It and its rivals, on the tasks it was evolved on and on others, with fresh seeds.
+"""Compares a learned objective with its rivals, on the tasks of its evolution and on others, with fresh seeds.
 
 The rivals train the same number of agents for as long: PPO and DPO as they are, and PPO whose learning rate and clip
-were searched for with as many trainings as the evolution had.
+were tuned with as many trainings as the evolution had.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import stats
+from purerl import registry, stats
 from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.inner_loop import Task, in_chunks, score
@@ -26,7 +26,9 @@ from purerl.evolution.strategies import centered_ranks, nan_is_worst
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Clip, Drifting
 from purerl.loop.train import make_train
-from purerl.run.display import number
+from purerl.reporting.display import number
+from purerl.reporting.files import write_whole
+from purerl.settings.options import MetaOptions, make_options
 from purerl.types import AlgorithmFactory, Array, Key, PyTree
 
 RATES = (1e-4, 1e-1)  # learning rates that are tried, evenly over orders of magnitude
@@ -35,16 +37,16 @@ TRIALS = 64  # settings that are tried
 BOOTSTRAP = 0  # the seed of intervals
 
 
-class Method(NamedTuple):
-    """A rival: a learner, and what it changes in a task's config."""
+class Rival(NamedTuple):
+    """A learner, and its changes of a task's config."""
 
     plug: Callable[[PyTree], Any]
     candidate: PyTree
     changes: Mapping[str, Any] = MappingProxyType({})
 
 
-class Row(NamedTuple):
-    """How one method did on one task, or on all of them together."""
+class ComparisonRow(NamedTuple):
+    """The scores of one method on one task, or on all of them together."""
 
     task: str
     held_out: bool
@@ -56,11 +58,11 @@ class Row(NamedTuple):
 
 
 class MetaEvaluation(NamedTuple):
-    """What came out."""
+    """The result of a meta-evaluation."""
 
     scores: dict[str, dict[str, np.ndarray]]  # task -> method -> f32[meta-seeds * seeds]
-    rows: list[Row]
-    tuned: dict[str, float]  # what the search for PPO found
+    rows: list[ComparisonRow]
+    tuned: dict[str, float]  # the tuned settings of PPO
 
     def text(self) -> str:
         """Return a table."""
@@ -68,10 +70,10 @@ class MetaEvaluation(NamedTuple):
         for row in self.rows:
             low, high = row.interval
             better = row.improvement_interval
-            told = "" if row.method == "learned" else f"{row.improvement:.2f}  ({better[0]:.2f} .. {better[1]:.2f})"
+            verdict = "" if row.method == "learned" else f"{row.improvement:.2f}  ({better[0]:.2f} .. {better[1]:.2f})"
             name = row.task + (" (held out)" if row.held_out else "")
             lines.append(
-                f"{name:24} {row.method:12} {number(row.iqm):>9}  {number(low):>8} .. {number(high):>8}   {told}"
+                f"{name:24} {row.method:12} {number(row.iqm):>9}  {number(low):>8} .. {number(high):>8}   {verdict}"
             )
         return "\n".join(lines)
 
@@ -84,45 +86,45 @@ class MetaEvaluation(NamedTuple):
 def meta_evaluate(
     runs: Sequence[Evolved],
     held_out: Sequence[str] = (),
-    seeds: int = 32,
-    tuning: float = 1.0,
-    kind: str = "final",
+    *,
     mesh: Mesh | None = None,
+    **options: Any,
 ) -> MetaEvaluation:
     """Compare a learned objective with PPO, DPO and a tuned PPO.
 
     Args:
       runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
-      held_out: environments beside those it was evolved on; their config is that of the first task.
-      seeds: agents per task and method (and meta-seed).
-      tuning: the tuned PPO's trainings, as a share of the evolution's; 0: leave it out.
-      kind: "final" or "auc": what is compared.
+      held_out: environments beside those of the evolution; their config is that of the first task.
       mesh: of `purerl.devices.sharding`; None: the devices of the first run.
+      **options: fields of `purerl.settings.options.MetaOptions`, such as seeds=32.
 
     Raises:
-      InputError: if what was evolved is no part of PPO, or a task cannot be.
+      InputError: if the objective is no part of PPO, or a task is not possible.
     """
+    seeds, tuning, kind = vars(make_options(MetaOptions, options)).values()
     plan = runs[0].plan
     mesh = plan.mesh if mesh is None else mesh
     if plan.algorithm != "ppo":
-        raise InputError(f"{plan.name} is no part of ppo: there is nothing alike to compare it with")
+        raise InputError(
+            f"meta-evaluate compares parts of ppo; {plan.name} belongs to {plan.algorithm or 'no algorithm'}"
+        )
     if any(run.plan.name != plan.name for run in runs):
         raise InputError(f"the runs evolved different things: {', '.join(sorted({run.plan.name for run in runs}))}")
     tasks = [*plan.tasks, *(_like(plan.tasks[0], name, plan) for name in held_out)]
-    methods = {"PPO": Method(_objective, Clip()), "DPO": Method(_objective, Drifting(drift=DPO()))}
+    methods = {"PPO": Rival(_objective, Clip()), "DPO": Rival(_objective, Drifting(drift=DPO()))}
     tuned: dict[str, float] = {}
     if tuning > 0:
         tuned = tune_ppo(plan.tasks, max(1, round(plan.lifetimes * tuning)), kind, mesh)
         changes = {"learning_rate": tuned["learning_rate"]}
-        methods["tuned PPO"] = Method(_objective, Clip(epsilon=tuned["clip_epsilon"]), changes)
+        methods["tuned PPO"] = Rival(_objective, Clip(epsilon=tuned["clip_epsilon"]), changes)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(plan.options.seed), 0x6D657461), seeds)
     scores: dict[str, dict[str, np.ndarray]] = {}
     for task in tasks:
-        own = [_scores(task, Method(plan.learner, run.candidate), keys, kind, mesh) for run in runs]
-        rivals = {name: _scores(task, method, keys, kind, mesh) for name, method in methods.items()}
+        own = [_scores(task, Rival(plan.learner, run.candidate), keys, kind, mesh) for run in runs]
+        rivals = {name: _scores(task, rival, keys, kind, mesh) for name, rival in methods.items()}
         scores[task.name] = {"learned": np.concatenate(own), **rivals}
     known = {task.name for task in plan.tasks}
-    return MetaEvaluation(scores, _rows(scores, known), tuned)
+    return MetaEvaluation(scores=scores, rows=_rows(scores, known), tuned=tuned)
 
 
 def tune_ppo(
@@ -133,7 +135,7 @@ def tune_ppo(
     Args:
       tasks: settings are ranked on each; the best mean rank wins.
       trainings: shared evenly by `TRIALS` settings, or one each where there are fewer.
-      kind: "final" or "auc": what is compared.
+      kind: "final" or "auc": the score compared.
       mesh: of `purerl.devices.sharding`.
       tell: is given a line now and then.
 
@@ -150,7 +152,7 @@ def tune_ppo(
 
     def all_trials(task: Task, key: Key) -> Array:
         def one(rate: Array, clip: Array) -> Array:
-            return live(task, Method(_objective, Clip(epsilon=clip), {"learning_rate": rate}), key, kind)
+            return live(task, Rival(_objective, Clip(epsilon=clip), {"learning_rate": rate}), key, kind)
 
         return in_chunks(one, (jnp.asarray(rates), jnp.asarray(clips)), None, mesh)
 
@@ -170,17 +172,17 @@ def tune_ppo(
     }
 
 
-def live(task: Task, method: Method, key: Key, kind: str) -> Array:
+def live(task: Task, rival: Rival, key: Key, kind: str) -> Array:
     """Train once and return how well it went, f32[]."""
     key_env, key_train = jax.random.split(key)
     env = task.env if task.redraw is None else task.redraw(key_env, task.env)
-    config = dataclasses.replace(task.config, **method.changes)
-    _, metrics = make_train(method.plug(method.candidate), env, config, task.total_timesteps)(key_train)
+    config = dataclasses.replace(task.config, **rival.changes)
+    _, metrics = make_train(rival.plug(rival.candidate), env, config, task.total_timesteps)(key_train)
     return score(metrics, kind)
 
 
-def _scores(task: Task, method: Method, keys: Key, kind: str, mesh: Mesh | None) -> np.ndarray:
-    run = jax.jit(lambda keys: in_chunks(lambda key: live(task, method, key, kind), (keys,), None, mesh))
+def _scores(task: Task, rival: Rival, keys: Key, kind: str, mesh: Mesh | None) -> np.ndarray:
+    run = jax.jit(lambda keys: in_chunks(lambda key: live(task, rival, key, kind), (keys,), None, mesh))
     return np.asarray(jax.device_get(run(keys)))
 
 
@@ -196,12 +198,10 @@ def _like(task: Task, name: str, plan: EvolvePlan) -> Task:
 
 
 def _objective(candidate: PyTree) -> AlgorithmFactory:
-    from purerl.algos.ppo import ppo
-
-    return partial(ppo, objective=candidate)
+    return partial(registry.algorithm("ppo")[0], objective=candidate)
 
 
-def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> list[Row]:
+def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> list[ComparisonRow]:
     rows = []
     for task, own in scores.items():
         for method, values in own.items():
@@ -210,14 +210,33 @@ def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> 
                 stats.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
             )
             center = float(stats.iqm(known)) if len(known) else np.nan
-            better = improvement([own["learned"]], [values])
-            rows.append(Row(task, task not in trained, method, center, (float(low), float(high)), *better))
+            better, ends = improvement([own["learned"]], [values])
+            rows.append(
+                ComparisonRow(
+                    task=task,
+                    held_out=task not in trained,
+                    method=method,
+                    iqm=center,
+                    interval=(float(low), float(high)),
+                    improvement=better,
+                    improvement_interval=ends,
+                )
+            )
     for held_out in (False, True):
         group = [own for task, own in scores.items() if (task not in trained) == held_out]
         for method in group[0] if len(group) > 1 else ():
-            better = improvement([own["learned"] for own in group], [own[method] for own in group])
-            name = "all held-out tasks" if held_out else "all training tasks"
-            rows.append(Row(name, held_out, method, np.nan, (np.nan, np.nan), *better))
+            better, ends = improvement([own["learned"] for own in group], [own[method] for own in group])
+            rows.append(
+                ComparisonRow(
+                    task="all held-out tasks" if held_out else "all training tasks",
+                    held_out=held_out,
+                    method=method,
+                    iqm=np.nan,
+                    interval=(np.nan, np.nan),
+                    improvement=better,
+                    improvement_interval=ends,
+                )
+            )
     return rows
 
 
@@ -239,8 +258,7 @@ def _worst_for_nan(scores: np.ndarray) -> np.ndarray:
 def save(found: MetaEvaluation, folder: Path) -> Path:
     """Write meta_evaluation.json into an evolution's folder; return where it is."""
     path = folder / "meta_evaluation.json"
-    text = json.dumps(_without_nan(found.table()), indent=2, allow_nan=False)
-    path.write_text(text + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(_without_nan(found.table()), indent=2, allow_nan=False) + "\n")
     return path
 
 

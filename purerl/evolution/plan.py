@@ -1,7 +1,7 @@
-"""An evolution before it runs: everything that can be refused is refused here, before anything is compiled or written.
+"""The plan of an evolution: validates it before anything is compiled or written.
 
-Its file, evolve.toml, holds what was asked for and, per task, the complete config and environment. Of an evolution that
-was called from Python it holds the options, and python.json the rest.
+Its file, evolve.toml, holds the options and, per task, the complete config and environment. Of an evolution that was
+made from Python objects it holds the options alone.
 """
 
 import dataclasses
@@ -14,50 +14,26 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from purerl import __version__, registry
+from purerl import registry
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, unknown
-from purerl.evolution.generations import FITNESS, SHAPING, Evolution, flatten, make_evolution
+from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import SNES, Evosax, OpenES
-from purerl.run import named
-from purerl.run.config import FORMAT, check_format, checked, coerce, environment_class, fields, hints, option, read_toml
-from purerl.run.config import settings as make_settings
 from purerl.run.plan import make_environment
+from purerl.settings import toml
+from purerl.settings.options import EvolveOptions, checked, make_options
+from purerl.settings.runs import environment_class, settings
+from purerl.settings.values import hints
 from purerl.sweeps import search
 from purerl.sweeps.search import Range
 from purerl.types import Key, PyTree
 
-FILE = "evolve.toml"
-LIFETIME = 16_384  # environment steps, unless said otherwise
+LIFETIME = 16_384  # environment steps, unless configured otherwise
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class EvolveOptions:
-    """How an evolution goes."""
-
-    population: int = option(64, "candidates per generation", at_least=2)
-    generations: int = option(100, "how many", at_least=1)
-    seeds: int = option(1, "trainings per candidate and task", at_least=1)
-    seed: int = option(0, "of the evolution: it draws where the search starts, candidates and trainings")
-    strategy: str = option("openes", "openes, snes, or an algorithm of evosax such as evosax:CMA_ES", None)
-    sigma: float = option(0.04, "standard deviation of the first candidates")
-    sigma_decay: float = option(0.999, "its factor per generation (openes)")
-    meta_learning_rate: float = option(0.01, "of openes, whose optimizer is Adam")
-    antithetic: bool = option(True, "draw candidates in pairs")
-    fitness: str = option("auc", "auc, final or wins: how well a training went", None)
-    shaping: str = option("zscore", "zscore or rank: how a task's fitness is normalized over the population", None)
-    fresh: bool = option(False, "random numbers of its own for each candidate, instead of common ones")
-    minutes: float = option(0.0, "stop after so many minutes, compilation included; 0: after all generations")
-    chunk: int = option(0, "trainings side by side on a device; 0: as many as serve speed and memory")
-    devices: int | str = option("auto", "devices that share the trainings; auto: all, on a CPU one per core", None)
-    checkpoint_generations: int = option(10, "generations between two checkpoints", at_least=1)
-    keep_checkpoints: int = option(3, "checkpoints kept, the newest ones", at_least=1)
-    frames: int = option(40, "generations whose center is kept, to draw how it changed", at_least=2)
-
-
-class Redraw(NamedTuple):
+class RedrawFields(NamedTuple):
     """Environment fields drawn anew for each lifetime: (key, env) -> env."""
 
     ranges: dict[str, Range]
@@ -77,7 +53,7 @@ class Redraw(NamedTuple):
 
 
 class EvolvePlan(NamedTuple):
-    """An evolution before anything is compiled or written."""
+    """All that is known of an evolution before anything is compiled or written."""
 
     name: str  # of what is evolved
     options: EvolveOptions
@@ -87,20 +63,24 @@ class EvolvePlan(NamedTuple):
     strategy: Any
     text: str  # of its file
     mesh: Mesh  # of the devices that share the trainings
-    algorithm: str = "ppo"  # that it is a part of
+    algorithm: str  # that it is a part of
+    from_python: bool  # whether its file does not describe it completely
 
     def evolution(self, chunk: int | None, mesh: Mesh | None = None, checked: bool = True) -> Evolution:
         """Return it as pure functions; arguments as for `make_evolution`."""
         o = self.options
-        settings = {
-            "seeds": o.seeds,
-            "fitness": o.fitness,
-            "shaping": o.shaping,
-            "common": not o.fresh,
-            "checked": checked,
-        }
         return make_evolution(
-            self.candidate, self.learner, self.tasks, self.strategy, chunk=chunk, mesh=mesh, **settings
+            self.candidate,
+            self.learner,
+            self.tasks,
+            self.strategy,
+            seeds=o.seeds,
+            fitness=o.fitness,
+            shaping=o.shaping,
+            common=not o.fresh,
+            chunk=chunk,
+            mesh=mesh,
+            checked=checked,
         )
 
     @property
@@ -146,8 +126,8 @@ def sort_options(values: Mapping[str, Any]) -> tuple[EvolveOptions, dict[str, An
       InputError: if an option has a value of a wrong type.
     """
     known = hints(EvolveOptions)
-    own = {name: coerce(value, known[name], name) for name, value in values.items() if name in known}
-    return EvolveOptions(**own), {name: value for name, value in values.items() if name not in known}
+    own = {name: value for name, value in values.items() if name in known}
+    return make_options(EvolveOptions, own), {name: value for name, value in values.items() if name not in known}
 
 
 def share_parameters(tasks: Sequence[str], parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -173,22 +153,19 @@ def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: M
     """Return a task by name; arguments as for `make_plan`."""
     ranges = {key: value for key, value in parameters.items() if isinstance(value, str) and ":" in value}
     fixed = {key: value for key, value in parameters.items() if key not in ranges}
-    run = make_settings(algorithm, name, flags, fixed)
+    run = settings(algorithm, name, flags, fixed)
     env = make_environment(name, run.parameters)
-    over = {key: search.parse(f"env.{key}={text}")[1] for key, text in ranges.items()}
-    over = search.bind({f"env.{key}": value for key, value in over.items()}, run.config, env) if over else {}
-    redraw = (
-        Redraw({key.removeprefix("env."): value for key, value in over.items() if isinstance(value, Range)})
-        if over
-        else None
-    )
-    return Task(name, env, run.config, int(run.config.total_timesteps), redraw)
+    over = {f"env.{key}": search.parse(f"env.{key}={text}")[1] for key, text in ranges.items()}
+    over = search.bind(over, run.config, env) if over else {}
+    drawn = {key.removeprefix("env."): value for key, value in over.items() if isinstance(value, Range)}
+    redraw = RedrawFields(drawn) if drawn else None
+    return Task(name=name, env=env, config=run.config, total_timesteps=int(run.config.total_timesteps), redraw=redraw)
 
 
 def python_plan(
     options: EvolveOptions, candidate: PyTree, learner: Learner, tasks: Sequence[Task], strategy: Any = None
 ) -> EvolvePlan:
-    """Return the plan of an evolution by its parts, which are those of `purerl.evolve`.
+    """Return the plan of an evolution of Python objects, the arguments of `purerl.evolve`.
 
     Raises:
       InputError: if it is not possible.
@@ -198,19 +175,25 @@ def python_plan(
     strategy = make_strategy(options, candidate) if strategy is None else strategy
     options = dataclasses.replace(options, population=strategy.population)
     name, configs = type(candidate).__name__, {entry.config: name for name, entry in registry.ALGORITHMS.items()}
-    algorithm = configs.get(_path(type(tasks[0].config)), "") if tasks else ""
-    text = _head(name, options)
-    plan = EvolvePlan(name, options, candidate, learner, tuple(tasks), strategy, text, mesh, algorithm)
+    algorithm = configs.get(registry.path_of(type(tasks[0].config)), "") if tasks else ""
+    plan = EvolvePlan(
+        name=name,
+        options=options,
+        candidate=candidate,
+        learner=learner,
+        tasks=tuple(tasks),
+        strategy=strategy,
+        text=_text({"objective": name, "from_python": True}, options),
+        mesh=mesh,
+        algorithm=algorithm,
+        from_python=True,
+    )
     plan.evolution(1, checked=False)  # refuses what cannot be
     return plan
 
 
-def _path(cls: type) -> str:
-    return f"{cls.__module__}:{cls.__qualname__}"
-
-
 def choose_mesh(options: EvolveOptions) -> Mesh:
-    """Return the devices that the options ask for; to be called before JAX is used.
+    """Return the mesh of the configured devices; to be called before JAX is used.
 
     Raises:
       InputError: if there are too few.
@@ -226,20 +209,13 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
       replaced: fields of `EvolveOptions` to have other values.
 
     Raises:
-      InputError: if it is no such folder.
+      InputError: if it is no such folder, or Python alone can resume it.
     """
-    if not (folder / FILE).is_file():
-        raise InputError(f"there is no evolution in {folder}: it has no {FILE}")
-    table = read_toml(folder / FILE)
-    check_format(table, str(folder / FILE))
-    if not {"objective", "evolution"} <= table.keys():
-        raise InputError(f"{folder / FILE} is not complete: it has no objective or evolution")
-    options, left = sort_options(table["evolution"])
-    for name in left:
-        raise unknown(f"setting in {folder / FILE}", name, hints(EvolveOptions))
-    options = dataclasses.replace(options, **replaced)
-    if "task" not in table:
-        return python_plan(options, **named.read(folder / named.FILE))
+    table, file = (
+        toml.read_folder(folder, toml.EVOLUTION, "objective", "evolution", "task"),
+        folder / toml.EVOLUTION.file,
+    )
+    options = dataclasses.replace(make_options(EvolveOptions, table["evolution"], str(file)), **replaced)
     runs = {
         name: ({k: v for k, v in own.items() if k != "env"}, own.get("env", {})) for name, own in table["task"].items()
     }
@@ -255,13 +231,20 @@ def _plan(
     checked(options)
     mesh = choose_mesh(options)
     tasks = tuple(make_task(entry.algorithm, name, flags, parameters) for name, (flags, parameters) in runs.items())
-    start = registry.load(entry.start)
-    candidate = start(jax.random.key(options.seed))
+    candidate = registry.load(entry.start)(jax.random.key(options.seed))
     factory, _ = registry.algorithm(entry.algorithm)
-    learner = Plug(factory, entry.argument)
-    text = _dump(objective, options, tasks, {name: parameters for name, (_, parameters) in runs.items()})
-    strategy = make_strategy(options, candidate)
-    plan = EvolvePlan(objective, options, candidate, learner, tasks, strategy, text, mesh, entry.algorithm)
+    plan = EvolvePlan(
+        name=objective,
+        options=options,
+        candidate=candidate,
+        learner=Plug(factory, entry.argument),
+        tasks=tasks,
+        strategy=make_strategy(options, candidate),
+        text=_text({"objective": objective}, options, tasks, {name: given for name, (_, given) in runs.items()}),
+        mesh=mesh,
+        algorithm=entry.algorithm,
+        from_python=False,
+    )
     plan.evolution(1, checked=False)  # refuses what cannot be
     return plan
 
@@ -272,9 +255,6 @@ def make_strategy(options: EvolveOptions, candidate: PyTree) -> Any:
     Raises:
       InputError: if there is none of that name, or evosax is not installed.
     """
-    for name, value, allowed in (("fitness", options.fitness, FITNESS), ("shaping", options.shaping, SHAPING)):
-        if value not in allowed:
-            raise unknown(name, value, allowed)
     common: dict[str, Any] = {
         "population": options.population, "antithetic": options.antithetic, "start_sigma": options.sigma
     }  # fmt: skip
@@ -299,26 +279,18 @@ def make_strategy(options: EvolveOptions, candidate: PyTree) -> Any:
     )
 
 
-def _head(objective: str, options: EvolveOptions) -> str:
-    lines = [
-        "# purerl evolve --resume THIS_FOLDER goes on with it",
-        *fields({"format": FORMAT, "version": __version__, "objective": objective}),
-        "",
-        "[evolution]",
-        *fields(options),
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _dump(objective: str, options: EvolveOptions, tasks: Sequence[Task], parameters: Mapping[str, Any]) -> str:
-    lines = []
+def _text(
+    head: Mapping[str, Any], options: EvolveOptions, tasks: Sequence[Task] = (), given: Mapping[str, Any] | None = None
+) -> str:
+    """Return the file's text; `given` are the parameters of the tasks' environments that were given, by task."""
+    tables: dict[str, Any] = {}
     for task in tasks:
-        lines += ["", f'[task."{task.name}"]', *fields(task.config), f'[task."{task.name}".env]']
-        own = fields(task.env) if dataclasses.is_dataclass(task.env) else []
-        ranges = {
-            name: str(over) for name, over in (task.redraw.ranges if isinstance(task.redraw, Redraw) else {}).items()
-        }
-        kept = [line for line in own if line.split(" ")[0] not in ranges]
-        lines += kept or fields({k: v for k, v in parameters[task.name].items() if k not in ranges})
-        lines += fields(ranges)
-    return _head(objective, options) + "\n".join(lines) + "\n"
+        drawn = task.redraw.ranges if isinstance(task.redraw, RedrawFields) else {}
+        env = task.env if dataclasses.is_dataclass(task.env) else None
+        values = {} if env is None else {field.name: getattr(env, field.name) for field in dataclasses.fields(env)}
+        values = {name: value for name, value in values.items() if name not in drawn and toml.writable(value)}
+        values = values or {name: value for name, value in (given or {})[task.name].items() if name not in drawn}
+        tables[f'[task."{task.name}"]'] = task.config
+        tables[f'[task."{task.name}".env]'] = values | {name: str(over) for name, over in drawn.items()}
+    head = {"": head, "[evolution]": options}
+    return toml.text("purerl evolve --resume THIS_FOLDER goes on with it", head | tables)

@@ -1,4 +1,4 @@
-"""An evolution's compiled program: one generation. Its first call also starts the search, so there is only one."""
+"""The compiled program of an evolution: one generation. Its first call also starts the search, so there is only one."""
 
 from typing import Any, NamedTuple
 
@@ -16,19 +16,19 @@ from purerl.types import Array
 from purerl.xla import backend
 
 
-class Kept(NamedTuple):
-    """What a checkpoint holds."""
+class Checkpoint(NamedTuple):
+    """The content of a checkpoint."""
 
     state: EvolutionState
     frames: np.ndarray  # f32[frames, n], the center at generations that are evenly spread
-    frame_at: np.ndarray  # i32[frames], which generation each is of; -1: none yet
+    frame_at: np.ndarray  # i32[frames], the generation of each; -1: none yet
 
 
 def compile_generation(plan: EvolvePlan) -> Any:
     """Return the compiled program of a generation: (state, seed u32[]) -> (state, Generation).
 
-    In its first call, which the state's generation tells, it also starts the search. Where no chunk is asked for it
-    halves the trainings that run side by side until they fit in memory.
+    Its first call, whose state has generation 0, also starts the search. Where no chunk is configured, the number of
+    trainings side by side is halved until they fit in memory.
     """
     everything = -(-plan.options.population * plan.options.seeds // plan.mesh.size)
     chunk = plan.options.chunk or (1 if jax.default_backend() == "cpu" else everything)
@@ -43,7 +43,7 @@ def compile_generation(plan: EvolvePlan) -> Any:
 
 
 def jitted(evolution: Evolution, mesh: Mesh) -> Any:
-    """Return the jitted function behind `compile_generation`; what it takes and returns, every device has."""
+    """Return the jitted function behind `compile_generation`; all devices hold its arguments and results."""
 
     def advance(state: EvolutionState, seed: Array) -> tuple[EvolutionState, Generation]:
         first = evolution.init(jax.random.key(seed))
@@ -55,16 +55,16 @@ def jitted(evolution: Evolution, mesh: Mesh) -> Any:
     return jax.jit(advance, in_shardings=everywhere, out_shardings=everywhere, compiler_options=options)
 
 
-def template(plan: EvolvePlan, frames: int) -> Kept:
+def template(plan: EvolvePlan, frames: int) -> Checkpoint:
     """Return the shapes and dtypes of what a checkpoint holds."""
     evolution = plan.evolution(1)
     state = jax.eval_shape(evolution.init, jax.random.key(0))
     struct = jax.ShapeDtypeStruct
-    return Kept(state, struct((frames, evolution.size), np.float32), struct((frames,), np.int32))  # type: ignore[arg-type]
+    return Checkpoint(state, struct((frames, evolution.size), np.float32), struct((frames,), np.int32))  # type: ignore[arg-type]
 
 
-def nothing(shapes: Kept) -> Kept:
-    """Return what there is before the first generation, made on the host: nothing is compiled for it."""
+def blank(shapes: Checkpoint) -> Checkpoint:
+    """Return the checkpoint before the first generation, made on the host: nothing is compiled for it."""
     zeros = jax.tree.map(_zeros, shapes)
     return zeros._replace(frame_at=zeros.frame_at - 1)
 

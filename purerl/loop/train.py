@@ -201,7 +201,7 @@ def make_train(
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
     config = dataclasses.replace(config, total_timesteps=total_timesteps)
-    num_updates = updates_of(config)
+    num_updates = whole_updates(config)
     trainer = make_trainer(algorithm, env, config)
 
     def train(key: Key) -> tuple[TrainState, TrainMetrics]:
@@ -214,11 +214,11 @@ def make_train(
     return lambda key: jax.lax.scan(lambda state, span: advance(trainer, state, span), trainer.init(key), spans)
 
 
-def updates_of(config: Config) -> int:
-    """Return the updates of a run of `config.total_timesteps`, rounded down.
+def whole_updates(config: Config) -> int:
+    """Return the updates of a config's `total_timesteps`, rounded down.
 
     Raises:
-      InputError: if that is none.
+      InputError: if that is less than one rollout.
     """
     num_updates = int(config.total_timesteps) // config.steps_per_update
     if num_updates < 1:

@@ -15,9 +15,8 @@ from purerl.loop.train import TrainState, collect, make_trainer
 from purerl.prng import convert
 from purerl.profiling.flops import operations
 from purerl.recompute.observations import from_states
-from purerl.run import policies
-from purerl.run.config import Settings
-from purerl.run.plan import environment_of
+from purerl.run.plan import algorithm_of, environment_of
+from purerl.settings.runs import Settings
 from purerl.types import Config
 
 PEAK_SIZE = 2048  # of the matrices whose product is the machine's peak
@@ -70,7 +69,7 @@ def explain(run: Settings) -> Explanation:
       InputError: if the run is not possible.
     """
     env = environment_of(run)
-    factory, config = policies.assemble(run, env)
+    factory, config = algorithm_of(run, env)
     if run.options.rebuild_observations:
         factory, env = from_states(factory, env)
     trainer = make_trainer(factory, env, config)

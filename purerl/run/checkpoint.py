@@ -20,7 +20,7 @@ from purerl.prng import is_key, typed
 from purerl.types import Array, PyTree
 
 
-def save(folder: Path, step: int, tree: PyTree, notes: dict[str, Any], keep: int = 3) -> Path:
+def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: int = 3) -> Path:
     """Write a checkpoint; it appears under its name only when it is complete.
 
     Several processes write together, each what it holds, into a folder that all see. They store no checksum, as none
@@ -30,7 +30,7 @@ def save(folder: Path, step: int, tree: PyTree, notes: dict[str, Any], keep: int
       folder: of all checkpoints of a run; made where there is none.
       step: its name, the number of updates.
       tree: arrays, typed keys among them.
-      notes: numbers and text to store beside it.
+      metadata: numbers and text to store beside it.
       keep: how many to keep; the oldest ones beyond are removed.
 
     Returns:
@@ -42,10 +42,10 @@ def save(folder: Path, step: int, tree: PyTree, notes: dict[str, Any], keep: int
     path = folder.resolve() / f"{step:09d}"
     if jax.process_count() == 1:
         arrays = jax.device_get(arrays)
-        notes = {**notes, "checksum": _checksum(arrays)}
+        metadata = {**metadata, "checksum": _checksum(arrays)}
     filled = {name: array for name, array in arrays.items() if array.size}
     with _quiet():
-        ocp.save(str(path), filled, custom_metadata=notes, overwrite=True)
+        ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
     for old in steps(folder)[:-keep] if jax.process_index() == 0 else []:
         shutil.rmtree(folder / f"{old:09d}")
     return path
@@ -67,8 +67,8 @@ def remove_unfinished(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def read_notes(folder: Path, step: int) -> dict[str, Any]:
-    """Return the notes of a checkpoint; none where they cannot be read, which `load` will tell."""
+def read_metadata(folder: Path, step: int) -> dict[str, Any]:
+    """Return the metadata of a checkpoint; none where they cannot be read, which `load` will tell."""
     from orbax.checkpoint import v1 as ocp
 
     with _quiet(), contextlib.suppress(Exception):
@@ -86,7 +86,7 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
       template: the tree that is expected; its leaves have shapes and dtypes (`jax.eval_shape` gives one).
 
     Returns:
-      (the tree of arrays and typed keys, the notes).
+      (the tree of arrays and typed keys, the metadata).
 
     Raises:
       InputError: if it is damaged, or holds another tree.
@@ -104,7 +104,7 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
             # Asked for as NumPy's, arrays come whole, whatever devices held them.
             wanted = {name: np.empty(array.shape, array.dtype) for name, array in stored.metadata.items()}
             arrays: Any = ocp.load(str(path), wanted)
-            notes, found = dict(stored.custom_metadata or {}), {name: np.asarray(x) for name, x in arrays.items()}
+            metadata, found = dict(stored.custom_metadata or {}), {name: np.asarray(x) for name, x in arrays.items()}
     except Exception as error:  # Orbax and TensorStore raise many kinds for a damaged file
         raise InputError(f"checkpoint {path} is damaged ({_first_line(error)}); {hint}") from None
     for name, struct in expected.items():
@@ -113,14 +113,16 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
         if name not in found:
             raise InputError(f"checkpoint {path} does not fit this version of purerl or its config: it has no '{name}'")
         if (found[name].shape, found[name].dtype) != (struct.shape, struct.dtype):
-            told = f"{found[name].dtype}{list(found[name].shape)} instead of {struct.dtype}{list(struct.shape)}"
-            raise InputError(f"checkpoint {path} does not fit this version of purerl or its config: '{name}' is {told}")
+            description = f"{found[name].dtype}{list(found[name].shape)} instead of {struct.dtype}{list(struct.shape)}"
+            raise InputError(
+                f"checkpoint {path} does not fit this version of purerl or its config: '{name}' is {description}"
+            )
     arrays = {name: found[name] for name in expected}
-    checksum = notes.pop("checksum", None)
+    checksum = metadata.pop("checksum", None)
     if checksum is not None and checksum != _checksum(arrays):
         raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
     tree = jax.tree.unflatten(structure, [_as(leaf, arrays[_name(keys)]) for keys, leaf in leaves])
-    return tree, notes
+    return tree, metadata
 
 
 def _name(keys: tuple) -> str:

@@ -1,31 +1,34 @@
-"""A run before it runs: everything that can be refused is refused here, before anything is written."""
+"""The plan of a run: validates the settings before anything is compiled or written; reads saved runs back."""
 
-import contextlib
 import dataclasses
 import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 from jax.sharding import Mesh
 
 from purerl import registry
 from purerl.devices import selection, threads
+from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.host import make_host_trainer
-from purerl.loop.train import Trainer, make_trainer, updates_of
+from purerl.loop.train import Trainer, make_trainer, whole_updates
 from purerl.recompute.observations import from_states, make_rebuilding_trainer
-from purerl.run import checkpoint, policies, program, tensorboard
-from purerl.run.config import FORMAT, Settings, read_toml, settings
+from purerl.reporting import tensorboard
+from purerl.run import checkpoint, policies, program
 from purerl.run.host_program import HostFunctions, source_of
 from purerl.run.program import Functions, Progress
+from purerl.settings import toml
+from purerl.settings.runs import Settings, settings
 from purerl.types import Environment
 
 ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
 
 
 class Plan(NamedTuple):
-    """A run before anything is compiled or written."""
+    """All that is known of a run before anything is compiled or written."""
 
     settings: Settings
     env: Any
@@ -38,20 +41,20 @@ class Plan(NamedTuple):
 
 
 def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
-    """Look whether a run is possible.
+    """Return the plan of a run.
 
     Args:
       run: the settings.
       mesh: the devices; None: as the settings say.
 
     Raises:
-      InputError: if it is not.
+      InputError: if the run is not possible.
     """
     config, options = run.config, run.options
     with threads.fitting(config, run.environment, run.parameters):  # this and the next before JAX is used
         mesh = mesh or selection.choose(options.devices, options.mesh, options.seeds, config.num_envs)
     env = environment_of(run)
-    factory, config = policies.assemble(run, env)
+    factory, config = algorithm_of(run, env)
     source = source_of(env, run.environment, options, config)
     make_training = make_rebuilding_trainer if options.rebuild_observations else make_trainer
     trainer: Trainer
@@ -65,7 +68,7 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         host = None
         make_training(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
         trainer = make_trainer(factory, env, config)
-    num_updates = updates_of(config)
+    num_updates = whole_updates(config)
     if options.seed + options.seeds > 2**32:
         raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
     if options.tensorboard:
@@ -83,6 +86,15 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         log_interval=log_interval,
         eval_interval=eval_interval,
     )
+
+
+def algorithm_of(run: Settings, env: Environment) -> tuple[Any, Any]:
+    """Return (factory, config) of a run; trained agents that its groups start from are loaded.
+
+    Raises:
+      InputError: as `policies.assemble`.
+    """
+    return policies.assemble(run, env, load_policy)
 
 
 def environment_of(run: Settings) -> Any:
@@ -115,90 +127,49 @@ def make_environment(name: str, parameters: dict[str, Any]) -> Any:
     return env
 
 
-def new_folder(out: Path | None, *words: str) -> Path:
-    """Make a folder, `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1` if none is named, and return it.
-
-    Raises:
-      InputError: if it exists or cannot be written.
-    """
-    name, n = "-".join(words).replace("/", "-").replace(":", "-"), 1
-    while True:
-        folder = out or Path("runs") / f"{name}-{n}"
-        try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            if out is not None:
-                raise InputError(f"{out} exists; name another --out, or go on there with --resume {out}") from None
-            n += 1
-        except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror}") from None
-
-
 def saved_settings(folder: Path) -> Settings:
     """Return the settings of a run's folder.
 
     Raises:
       InputError: if it is no such folder, or one of another version.
     """
-    if not folder.is_dir():
-        raise InputError(f"there is no run in {folder}: no such folder")
-    if not (folder / "config.toml").is_file():
-        raise InputError(f"there is no run in {folder}: it has no config.toml")
-    table = read_toml(folder / "config.toml")
-    if "format" not in table:
-        raise InputError(f"{folder / 'config.toml'} is not complete: it does not say its format (wanted: {FORMAT})")
-    return settings(None, None, {}, {}, folder / "config.toml")
+    toml.read_folder(folder, toml.RUN)
+    return settings(None, None, {}, {}, folder / toml.RUN.file)
 
 
 def saved_progress(plan: Plan, folder: Path, step: int) -> tuple[Progress, dict[str, Any]]:
-    """Return a checkpoint's `Progress` on the host, with a lane per seed, and its notes.
+    """Return a checkpoint's `Progress` on the host, with a member per seed, and its metadata.
 
     Raises:
       InputError: if it is damaged, or that of another run.
     """
-    lanes = checkpoint.read_notes(folder, step).get("lanes", plan.settings.options.seeds)
-    found, notes = checkpoint.load(folder, step, program.resized(plan.shapes, lanes))
-    notes.pop("lanes", None)
-    return program.resized(found, plan.settings.options.seeds), notes
+    members = checkpoint.read_metadata(folder, step).get("members", plan.settings.options.seeds)
+    found, metadata = checkpoint.load(folder, step, program.resized(plan.shapes, members))
+    metadata.pop("members", None)
+    return program.resized(found, plan.settings.options.seeds), metadata
 
 
-def check_same(file: Path, text: str, what: str) -> None:
-    """Hold the file of a folder, such as sweep.toml, to what it is to say, whatever devices it ran on.
-
-    Args:
-      file: of the folder.
-      text: what it is to say.
-      what: "sweep" or "evolution".
+def saved_run(folder: Path) -> tuple[Plan, Progress]:
+    """Return the plan of a run's folder, on one device, and its newest checkpoint.
 
     Raises:
-      InputError: if it is not there, or says something else.
+      InputError: if there is no run or no checkpoint, or it is damaged.
     """
-    if not file.is_file():
-        raise InputError(f"there is no {what} in {file.parent}: it has no {file.name}")
-    texts = (file.read_text(encoding="utf-8"), text)
-    written, wanted = ([line for line in text.splitlines() if not line.startswith("devices = ")] for text in texts)
-    for here, there in zip(wanted, written, strict=False):
-        if here != there:
-            raise InputError(f"{file.parent} holds another {what}: it has {there!r} where this one has {here!r}")
-    if len(written) != len(wanted):
-        raise InputError(f"{file.parent} holds another {what}: it searches other fields")
+    plan = make_plan(saved_settings(folder), make_mesh(1))
+    found = checkpoint.steps(folder / "checkpoints")
+    if not found:
+        raise InputError(f"{folder} has no checkpoint yet")
+    return plan, saved_progress(plan, folder / "checkpoints", found[-1])[0]
 
 
-def lock(folder: Path, file_name: str = "config.toml") -> Any:
-    """Hold the folder that a file is in, so that no second process writes there; the lock ends with the process.
+def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
+    """Return the policy that a run trained under a name, or its only one, of the first seed that did not fail.
 
     Raises:
-      InputError: if another process holds it.
+      InputError: as `saved_run`, or if the run has several policies and none of this name.
     """
-    with contextlib.suppress(ImportError):
-        import fcntl
-
-        file = (folder / file_name).open("rb")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            file.close()
-            raise InputError(f"{folder} is in use: another process is training there") from None
-        return file
-    return None
+    plan, progress = saved_run(folder)
+    seed = int(np.argmin(np.asarray(progress.failed_at) > 0))
+    agent = jax.device_get(jax.tree.map(lambda x: x[seed], progress.state.agent))
+    factory, config = algorithm_of(plan.settings, plan.env)
+    return policies.trained_policy(factory, config, agent, name, str(folder))

@@ -12,27 +12,43 @@ By default each group has a policy of its own, all by the run's algorithm and co
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from purerl import agent_groups, registry
 from purerl.errors import InputError, unknown
 from purerl.multi_agent.joint import SHARED, Policy, multi_agent, policies_for
 from purerl.multi_agent.self_play import self_play, self_play_config
-from purerl.run.config import Settings, coerce, hints
+from purerl.settings.runs import Settings
+from purerl.settings.values import coerce, hints
 from purerl.types import Algorithm, Environment, EnvironmentSpec
 
 WORDS = ("algorithm", "policy", "frozen", "start")
 TAKEN = tuple(name for name in SHARED if name != "discount")  # all policies of a run share these
 
 
-def assemble(run: Settings, env: Environment) -> tuple[Callable[..., Algorithm], Any]:
+class TrainedPolicy(NamedTuple):
+    """A policy of a run that was trained before."""
+
+    factory: Callable[..., Algorithm]
+    config: Any
+    agent: Any
+
+
+LoadPolicy = Callable[[Path, str], TrainedPolicy]  # (a run's folder, the policy's name) -> the policy
+
+
+def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callable[..., Algorithm], Any]:
     """Return (factory, config) of a run: its algorithm's, or those of its policies where there are groups of agents.
 
+    Args:
+      run: the settings.
+      env: the environment.
+      load: loads the agents of other runs that groups start from.
+
     Raises:
-      InputError: for settings of groups that there are not, or that cannot be.
+      InputError: if a group or a setting of a group does not exist, or has a wrong value.
     """
     factory, _ = registry.algorithm(run.algorithm)
     names = agent_groups.sizes(env)
@@ -42,7 +58,9 @@ def assemble(run: Settings, env: Environment) -> tuple[Callable[..., Algorithm],
         return self_play, self_play_config(factory, run.config, run.options.self_play)
     for group in run.groups:
         if not names:
-            raise InputError(f"{run.environment} has a single agent: there is no group '{group}' to set anything of")
+            raise InputError(
+                f"{run.environment} is a single-agent environment: settings of a group '{group}' do not apply"
+            )
         if group not in names:
             raise unknown(f"group of {run.environment}", group, names)
     if not names:
@@ -51,9 +69,11 @@ def assemble(run: Settings, env: Environment) -> tuple[Callable[..., Algorithm],
     policies = {}
     for name in sorted(set(owners.values())):
         if owners[name] != name:
-            raise InputError(f"group '{name}' lends its policy, so it cannot take that of '{owners[name]}'")
-        mine = tuple(group for group in names if owners[group] == name)
-        policies[name] = _policy(run, name, run.groups.get(name, {}), mine)
+            raise InputError(
+                f"group '{name}' owns a shared policy, so it cannot itself use the policy of '{owners[name]}'"
+            )
+        groups = tuple(group for group in names if owners[group] == name)
+        policies[name] = _policy(run, name, run.groups.get(name, {}), groups, load)
     return multi_agent, policies_for(env, factory, run.config, **policies)
 
 
@@ -67,14 +87,14 @@ def _owner(group: str, own: Mapping[str, Any], names: Mapping[str, int]) -> str:
     return owner
 
 
-def _policy(run: Settings, name: str, own: Mapping[str, Any], mine: tuple[str, ...]) -> Policy:
+def _policy(run: Settings, name: str, own: Mapping[str, Any], groups: tuple[str, ...], load: LoadPolicy) -> Policy:
     factory, config = registry.algorithm(run.algorithm)[0], run.config
     frozen, agent = own.get("frozen", False), None
     if frozen == "random":
-        return Policy(algorithm=at_random, config=config, groups=mine, frozen=True)
+        return Policy(algorithm=at_random, config=config, groups=groups, frozen=True)
     source = frozen if isinstance(frozen, str) else own.get("start")
     if source is not None:
-        factory, config, agent = _trained(Path(str(source)), name)
+        factory, config, agent = load(Path(str(source)), name)
     if "algorithm" in own:
         factory, config_class = registry.algorithm(str(own["algorithm"]))
         config = config_class()
@@ -88,23 +108,28 @@ def _policy(run: Settings, name: str, own: Mapping[str, Any], mine: tuple[str, .
             raise unknown(f"setting of {name}", field, [*WORDS, *(other for other in known if other not in TAKEN)])
         changes[field] = coerce(value, known[field], f"{name}.{field}")
     config = dataclasses.replace(config, **changes)
-    return Policy(algorithm=factory, config=config, groups=mine, frozen=bool(frozen), agent=agent)
+    return Policy(algorithm=factory, config=config, groups=groups, frozen=bool(frozen), agent=agent)
 
 
-def _trained(folder: Path, name: str) -> tuple[Any, Any, Any]:
-    """Return (factory, config, agent) of the policy that a run trained under a name, or of the only one it has."""
-    from purerl.run.trained_run import load_run  # which makes a plan, and so comes back here
+def trained_policy(factory: Callable[..., Algorithm], config: Any, agent: Any, name: str, source: str) -> TrainedPolicy:
+    """Return the policy of a name that a run has trained, or the only one.
 
-    run = load_run(folder)
-    agent = run.agent(int(np.argmin(run.failed)))
-    factory, config = assemble(run.settings, run.plan.env)
+    Args:
+      factory, config: of the run, from `assemble`.
+      agent: of one seed of the run.
+      name: of the policy.
+      source: of the run, for messages.
+
+    Raises:
+      InputError: if the run has several policies and none of this name.
+    """
     if factory is not multi_agent:
-        return factory, config, jax.device_get(agent)
+        return TrainedPolicy(factory=factory, config=config, agent=agent)
     if name not in config.policies and len(config.policies) > 1:
-        raise unknown(f"policy of {folder}", name, config.policies)
+        raise unknown(f"policy of {source}", name, config.policies)
     found = name if name in config.policies else next(iter(config.policies))
     policy = config.policies[found]
-    return policy.algorithm, policy.config, jax.device_get(agent[found])
+    return TrainedPolicy(factory=policy.algorithm, config=policy.config, agent=agent[found])
 
 
 def at_random(spec: EnvironmentSpec, config: Any) -> Algorithm:

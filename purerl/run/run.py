@@ -1,8 +1,4 @@
-"""A run's life on the host: compile, advance in chunks, log, evaluate, save, stop and go on.
-
-Everything that decides a number happens on the device and depends on the update alone, never on how a run was cut into
-chunks: a run that was killed and resumed gives the same bits as one that was not.
-"""
+"""A run: trains all seeds of an algorithm on an environment, logs, evaluates, saves and writes the results."""
 
 import dataclasses
 import importlib
@@ -16,17 +12,17 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl.devices import distributed
-from purerl.host_environment import EnvironmentFailure
 from purerl.loop.metrics import TrainMetrics
 from purerl.replay import sizes
-from purerl.run import checkpoint, policies, program, sizing, summary, tournament
-from purerl.run.config import Settings, dump
-from purerl.run.display import Silent, Snapshot, duration, open_display
-from purerl.run.interrupt import Stop
-from purerl.run.metrics_csv import Log, read
-from purerl.run.plan import Plan, lock, make_plan, new_folder, saved_progress, saved_settings
+from purerl.reporting import summary
+from purerl.reporting.display import Snapshot
+from purerl.reporting.metrics_csv import Log, read
+from purerl.run import checkpoint, program, sizing, tournament
+from purerl.run.lifecycle import LongJob, enter_folder
+from purerl.run.plan import Plan, algorithm_of, make_plan, saved_progress, saved_settings
 from purerl.run.program import CAUSES, EVALUATION_BATCH
+from purerl.settings import toml
+from purerl.settings.runs import Settings, dump
 from purerl.xla.trees import where
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
@@ -49,16 +45,12 @@ def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_a
         print(line)
     planned = make_plan(run)
     sizing.check(planned)
-    told = sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
-    if told:
-        print(told)
-
-    def make_folder() -> str:
-        folder = new_folder(out, run.algorithm, run.environment)
-        (folder / "config.toml").write_text(dump(planned.settings, planned.env), encoding="utf-8")
-        return str(folder)
-
-    return Run(planned, Path(distributed.first_does(make_folder)), plain).complete()
+    line = sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
+    if line:
+        print(line)
+    text = dump(planned.settings, planned.env)
+    folder, _ = enter_folder(toml.RUN, out, (run.algorithm, run.environment), text)
+    return Run(planned, folder, plain).complete()
 
 
 def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
@@ -74,94 +66,74 @@ def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
     return Run(make_plan(run), folder, plain, go_on=True).complete()
 
 
-class Run:
+class Run(LongJob):
     """One run, in one process or several."""
 
+    kind = toml.RUN
+    folder: Path
+
     def __init__(self, planned: Plan, folder: Path, plain: bool, go_on: bool = False):
-        """Take a folder; with `go_on`, what its newest checkpoint says."""
-        self.plan, self.folder = planned, folder
+        """Take a folder; with `go_on`, continue from its newest checkpoint."""
+        super().__init__(folder, plain)
+        self.plan = planned
         self.options, self.config = planned.settings.options, planned.settings.config
-        self.checkpoints = folder / "checkpoints"
         self.update = 0
         self.progress: Any = None  # Progress, once there is one
         self.program: Any = None  # likewise
-        self.notes = {"wall_seconds": 0.0, "train_seconds": 0.0, "trained": 0, "compile_seconds": 0.0}
+        self.metadata |= {"train_seconds": 0.0, "trained": 0}
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
-        self.first = distributed.is_first()
-        self._lock = None
-        distributed.first_does(self._take_folder)
-        if go_on:
-            self._load()
-        self.plain = plain
+        self.sinks: list[Any] = []  # they write rows of metrics
         self.evaluation = np.full(self.options.seeds, np.nan)  # the last ones known
         self.returns = np.full(self.options.seeds, np.nan)
-
-    def _take_folder(self) -> str:
-        self._lock = lock(self.folder)
-        checkpoint.remove_unfinished(self.checkpoints)
-        return ""
+        self._chunk = 1  # updates
+        self._compiled = not planned.parts.on_host  # a loop on the host compiles in its first update
+        self._imports = threading.Thread(target=_import_for_the_end, daemon=True)
+        if go_on:
+            self._load()
 
     def _load(self) -> None:
         newest = checkpoint.newest(self.checkpoints)
         if not newest:
             return
-        found, self.notes = saved_progress(self.plan, self.checkpoints, newest)
+        found, self.metadata = saved_progress(self.plan, self.checkpoints, newest)
         self.update = newest
-        self._note_failures(found.failed_at, found.cause)
+        self._record_failures(found.failed_at, found.cause)
         self.progress = self.plan.parts.placed(found)
 
-    def complete(self) -> int:
-        """Train to the end, or until a signal, and write the results; return the exit code."""
-        title = _title(self.plan)
-        self.display: Any = Silent()
-        if self.update >= self.plan.num_updates and (self.folder / "summary.json").exists():
-            self._release()
-            if self.first:
-                print(f"{self.folder} is complete: {self.plan.num_updates:,} updates, {summary.line(self.folder)}")
-            return 0
-        if self.first:
-            self.display = open_display(title, self.plain)
-        try:
-            with Stop() as self.stop, distributed.watched(self._lost):
-                self._compile()
-                self._prepare_imports()
-                self.sinks = self._open_sinks() if self.first else []
-                self._train()
-                return self._finish()
-        except KeyboardInterrupt:
-            self.display.close()
-            print(f"interrupted; the last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}")
-            raise
-        except EnvironmentFailure as error:
-            self.display.close()
-            self.display.line(
-                f"{error}\nthe last checkpoint is kept, go on with:\n  purerl train --resume {self.folder}"
-            )
-            return 1
-        finally:
-            self.display.close()
-            self._release()
+    @property
+    def position(self) -> int:
+        """Updates."""
+        return self.update
 
-    def _lost(self, why: str) -> None:
-        self.display.close()
-        distributed.give_up(why, f"purerl train --resume {self.folder}")
+    def progress_text(self) -> str:
+        """Return how far the run is."""
+        return f"update {self.update:,} of {self.plan.num_updates:,}"
 
-    def _release(self) -> None:
-        if self.program is not None:
-            self.program.close()
-        if self._lock is not None:
-            self._lock.close()
+    def title(self) -> str:
+        """Return the title of the display."""
+        run, used = self.plan.settings, self.plan.parts.mesh.devices
+        seeds = f"seed {run.options.seed}" if run.options.seeds == 1 else f"{run.options.seeds} seeds"
+        on = used.flat[0].platform + (f" x {used.size}" if used.size > 1 else "")
+        return f"{run.algorithm} on {run.environment}, {seeds}, {int(run.config.total_timesteps):,} steps, {on}"
 
-    def _compile(self) -> None:
-        self.display.stage("compiling")
-        began = time.perf_counter()
-        self.program = self._make_program()
-        seconds = time.perf_counter() - began
-        self.notes["compile_seconds"] += seconds
-        self.display.line(f"compiled in {duration(seconds)}; writing {self.folder}")
-        self._began = time.perf_counter() - self.notes["wall_seconds"]
+    def already_finished(self) -> str:
+        """Return the result's line where an earlier process finished the run."""
+        if self.update < self.plan.num_updates or not (self.folder / "summary.json").exists():
+            return ""
+        return f"{self.folder} is complete: {self.plan.num_updates:,} updates, {summary.line(self.folder)}"
+
+    def done(self) -> bool:
+        """Return whether all updates are done, or every seed failed."""
+        return self.update >= self.plan.num_updates or self._all_failed()
+
+    def prepare(self) -> None:
+        """Compile, start the agents, open the logs, and import what only the end needs while the device is busy."""
+        self.program = self.compiled(self._make_program)
         if self.progress is None:
             self.progress = self.program.init()
+        self._imports.start()
+        if self.first:
+            self._open_sinks()
 
     def _make_program(self) -> program.Program:
         wanted = program.Wanted(
@@ -172,64 +144,59 @@ class Run:
         )
         return self.plan.parts.compile(self.plan.shapes, wanted)
 
-    def _prepare_imports(self) -> None:
-        """Load what only the end needs while the device is busy."""
-        slow = ("orbax.checkpoint.experimental.v1", "matplotlib.figure", "matplotlib.backends.backend_agg")
-        self._imports = threading.Thread(target=lambda: [importlib.import_module(name) for name in slow], daemon=True)
-        self._imports.start()
+    def votes(self) -> tuple[int, ...]:
+        """Return (whether to save, the updates of the next chunk)."""
+        to_log = self.plan.log_interval - self.update % self.plan.log_interval
+        save = time.monotonic() - self.saved_time > self.options.checkpoint_interval
+        return save, min(self._chunk, to_log, self.plan.num_updates - self.update)
 
-    def _train(self) -> None:
-        last_saved = time.monotonic()
-        chunk, saved_at = 1, self.update
-        compiled = not self.plan.parts.on_host  # a loop on the host compiles in its first update
-        while self.update < self.plan.num_updates and not self._all_failed():
-            to_log = self.plan.log_interval - self.update % self.plan.log_interval
-            save = time.monotonic() - last_saved > self.options.checkpoint_interval
-            said = distributed.agree(min(chunk, to_log, self.plan.num_updates - self.update), save, self.stop.signal)
-            num, save = said[0, :2].tolist()  # what the clock decides, the first process's clock does
-            if save and self.update > saved_at:
-                self._save()
-                last_saved, saved_at = time.monotonic(), self.update
-            self.stop.signal = int(said[:, 2].max())
-            if self.stop.signal:
-                break
-            began = time.perf_counter()
-            fresh = self.update % self.plan.log_interval == 0
-            self.progress, done = self.program.advance(self.progress, num, fresh)
-            seconds = time.perf_counter() - began
-            self.update += num
-            if compiled or self.plan.num_updates == self.update:
-                self.notes["train_seconds"] += seconds
-                self.notes["trained"] += num
-                chunk = max(1, int(CHUNK_SECONDS * num / seconds))
-            else:
-                self.notes["compile_seconds"] += seconds
-            compiled = True
-            self._note_failures(done.failed_at, done.cause)
-            if self.update % self.plan.log_interval == 0 or self.update == self.plan.num_updates:
-                self._log(done.metrics)
-        if self.update > saved_at and not self._all_failed():
-            self._save()
+    def advance(self, *votes: int) -> None:
+        """Take a number of updates."""
+        (num,) = votes
+        began = time.perf_counter()
+        fresh = self.update % self.plan.log_interval == 0
+        self.progress, result = self.program.advance(self.progress, num, fresh)
+        seconds = time.perf_counter() - began
+        self.update += num
+        if self._compiled or self.plan.num_updates == self.update:
+            self.metadata["train_seconds"] += seconds
+            self.metadata["trained"] += num
+            self._chunk = max(1, int(CHUNK_SECONDS * num / seconds))
+        else:
+            self.metadata["compile_seconds"] += seconds
+        self._compiled = True
+        self._record_failures(result.failed_at, result.cause)
+        if self.update % self.plan.log_interval == 0 or self.update == self.plan.num_updates:
+            self._log(result.metrics)
 
-    def _open_sinks(self) -> list[Any]:
-        """Return what takes rows."""
-        sinks: list[Any] = [Log(self.folder / "metrics.csv", self.update)]
+    def close_logs(self) -> None:
+        """Close the logs, and wait for the imports."""
+        for sink in self.sinks:
+            sink.close()
+        self._imports.join()
+
+    def close(self) -> None:
+        """Release the folder, and what host environments hold."""
+        if self.program is not None:
+            self.program.close()
+        super().close()
+
+    def _open_sinks(self) -> None:
+        self.sinks.append(Log(self.folder / "metrics.csv", self.update))
         if self.options.tensorboard:
-            from purerl.run.tensorboard import Events
+            from purerl.reporting.tensorboard import Events
 
-            sinks.append(Events(self.folder / "tensorboard", self.update, self.progress.interval.algorithm))
-        return sinks
+            self.sinks.append(Events(self.folder / "tensorboard", self.update, self.progress.interval.algorithm))
 
     def _all_failed(self) -> bool:
         return len(self.failed) == self.options.seeds
 
-    def _note_failures(self, failed_at: Any, cause: Any) -> None:
-        """Tell of seeds whose metrics were not finite; they stop counting, the others go on."""
+    def _record_failures(self, failed_at: Any, cause: Any) -> None:
+        """Record the seeds whose metrics were not finite; they are left out, the others continue."""
         for i in np.flatnonzero(failed_at):
             if int(i) not in self.failed:
                 self.failed[int(i)] = (int(failed_at[i]), int(cause[i]))
-                if hasattr(self, "display"):
-                    self.display.line(self._failure(int(i)))
+                self.display.line(self._failure(int(i)))
 
     def _failure(self, i: int) -> str:
         update, cause = self.failed[i]
@@ -238,7 +205,7 @@ class Run:
     def _log(self, means: TrainMetrics) -> None:
         """Write a row per seed, evaluating where it is time to."""
         evaluated = self._evaluate_now()
-        env_steps, wall = self.update * self.config.steps_per_update, time.perf_counter() - self._began
+        env_steps, wall = self.update * self.config.steps_per_update, self.wall_seconds()
         rows = []
         for i in range(self.options.seeds):
             if i in self.failed:
@@ -271,7 +238,7 @@ class Run:
         alive = [i for i in range(self.options.seeds) if i not in self.failed]
         new = np.asarray(means.episodes["episode_return"])
         self.returns = np.where(np.isnan(new), self.returns, new)
-        trained = self.notes["trained"] / max(self.notes["train_seconds"], 1e-9)
+        trained = self.metadata["trained"] / max(self.metadata["train_seconds"], 1e-9)
         self.display.update(
             Snapshot(
                 update=self.update,
@@ -287,34 +254,28 @@ class Run:
             )
         )
 
-    def _save(self) -> None:
-        """Write a checkpoint; a failed seed is kept as the last checkpoint has it."""
-        self.notes["wall_seconds"] = time.perf_counter() - self._began
+    def save(self) -> None:
+        """Write a checkpoint, in which a failed seed is as in the last one; none where every seed failed."""
+        if self._all_failed():
+            return
+        self.metadata["wall_seconds"] = self.wall_seconds()
         progress = self.progress
         if self.failed:
-            found = checkpoint.steps(self.checkpoints)
-            if found:
-                before, _ = saved_progress(self.plan, self.checkpoints, found[-1])
+            saved = checkpoint.steps(self.checkpoints)
+            if saved:
+                before, _ = saved_progress(self.plan, self.checkpoints, saved[-1])
                 before = self.plan.parts.placed(before)
             else:
                 before = self.program.init()
-            gone: Any = np.isin(np.arange(len(self.plan.parts.seeds)), list(self.failed))
+            failed: Any = np.isin(np.arange(len(self.plan.parts.seeds)), list(self.failed))
             state = progress.state
-            mixed = where(gone, before.state._replace(num_updates=()), state._replace(num_updates=()))
+            mixed = where(failed, before.state._replace(num_updates=()), state._replace(num_updates=()))
             progress = progress._replace(state=mixed._replace(num_updates=state.num_updates))
-        notes = self.notes | {"lanes": len(self.plan.parts.seeds)}
-        checkpoint.save(self.checkpoints, self.update, progress, notes, self.options.keep_checkpoints)
+        metadata = self.metadata | {"members": len(self.plan.parts.seeds)}
+        checkpoint.save(self.checkpoints, self.update, progress, metadata, self.options.keep_checkpoints)
 
-    def _finish(self) -> int:
-        """Write summary.json and curve.png, and say how it went; return the exit code."""
-        for sink in self.sinks:
-            sink.close()
-        self._imports.join()
-        if self.stop.signal:
-            self.display.close()
-            self.display.line(f"stopped at update {self.update:,} of {self.plan.num_updates:,}; go on with:")
-            self.display.line(f"  purerl train --resume {self.folder}")
-            return 128 + self.stop.signal
+    def finish(self) -> int:
+        """Write summary.json and curve.png, and show the result; return 1 if every seed failed."""
         if not self.first:
             return int(self._all_failed())
         rated = self._rate_selves() if self.options.self_play else []
@@ -322,7 +283,7 @@ class Run:
         failed = {str(self.options.seed + i): self._failure(i) for i in self.failed}
         rows = (self.folder / "metrics.csv").stat().st_size > 0
         if rows:
-            from purerl.run.plot import plot_run
+            from purerl.reporting.plot import plot_run
 
             columns = read(self.folder / "metrics.csv")
             result = summary.summarize(self.plan.settings, columns, self.plan.num_updates)
@@ -336,15 +297,17 @@ class Run:
         self.display.line(f"see {self.folder}/: summary.json, metrics.csv, curve.png, checkpoints/" if rows else "")
         if not self._all_failed():
             return 0
-        kept = checkpoint.steps(self.checkpoints)
-        told = f"the last good checkpoint is that of update {kept[-1]}" if kept else "no checkpoint had been saved yet"
-        self.display.line(f"every seed failed; {told}")
+        saved = checkpoint.steps(self.checkpoints)
+        last = (
+            f"the last good checkpoint is that of update {saved[-1]}" if saved else "no checkpoint had been saved yet"
+        )
+        self.display.line(f"every seed failed; {last}")
         return 1
 
     def _rate_selves(self) -> list[str]:
         """Let all selves of a seed play one another and write elo.csv; return it as lines."""
         self.display.stage("earlier selves play one another")
-        _, config = policies.assemble(self.plan.settings, self.plan.env)
+        _, config = algorithm_of(self.plan.settings, self.plan.env)
         agents, rows = jax.device_get(self.progress.state.agent), []
         for i in range(self.options.seeds):
             if i not in self.failed:
@@ -354,20 +317,17 @@ class Run:
 
     def _timing(self) -> dict[str, Any]:
         device = jax.devices()[0]
-        steps = self.notes["trained"] * self.config.steps_per_update * self.options.seeds
+        steps = self.metadata["trained"] * self.config.steps_per_update * self.options.seeds
         return {
-            "env_steps_per_second": round(steps / self.notes["train_seconds"], 1),
-            "train_seconds": round(self.notes["train_seconds"], 3),
-            "compile_seconds": round(self.notes["compile_seconds"], 3),
-            "wall_seconds": round(time.perf_counter() - self._began, 3),
+            "env_steps_per_second": round(steps / self.metadata["train_seconds"], 1),
+            "train_seconds": round(self.metadata["train_seconds"], 3),
+            "compile_seconds": round(self.metadata["compile_seconds"], 3),
+            "wall_seconds": round(self.wall_seconds(), 3),
             "device": {"platform": device.platform, "kind": device.device_kind, "host": platform.machine()},
             "versions": summary.versions(),
         }
 
 
-def _title(planned: Plan) -> str:
-    run = planned.settings
-    seeds = f"seed {run.options.seed}" if run.options.seeds == 1 else f"{run.options.seeds} seeds"
-    used = planned.parts.mesh.devices
-    on = used.flat[0].platform + (f" x {used.size}" if used.size > 1 else "")
-    return f"{run.algorithm} on {run.environment}, {seeds}, {int(run.config.total_timesteps):,} steps, {on}"
+def _import_for_the_end() -> None:
+    for name in ("orbax.checkpoint.experimental.v1", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+        importlib.import_module(name)

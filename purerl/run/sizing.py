@@ -12,9 +12,9 @@ from purerl.devices import memory
 from purerl.errors import InputError
 from purerl.recompute.observations import rebuilds
 from purerl.recompute.references import follows_from_state
-from purerl.run.config import Settings
 from purerl.run.plan import Plan, make_plan
 from purerl.run.program import CompiledFunctions
+from purerl.settings.runs import Settings
 
 
 def check(planned: Plan) -> None:

@@ -1,6 +1,5 @@
 """A tournament of all selves that self-play kept, and its table: elo.csv in a run's folder."""
 
-import csv
 import math
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from purerl.loop.train import make_trainer
 from purerl.multi_agent import elo
 from purerl.multi_agent.joint import multi_agent
 from purerl.multi_agent.self_play import SELF, SelfPlayAgent, SelfPlayConfig, acting, of_groups
+from purerl.reporting.files import csv_text, write_whole
 from purerl.run.program import as_leaf
 from purerl.types import Array, Environment, Key
 
@@ -64,9 +64,6 @@ def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: 
 
 def write(rows: list[dict[str, Any]], path: Path) -> list[str]:
     """Write the rows as CSV; return them as lines to print."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    write_whole(path, csv_text(rows))
     head = "  ".join(f"{name:>8}" for name in COLUMNS)
     return [head, *("  ".join(f"{row[name]:>8}" for name in COLUMNS) for row in rows)]

@@ -1,4 +1,4 @@
-"""A trained agent, from a run's folder."""
+"""The trained agents of a run's folder: loads, plays and records them."""
 
 import math
 from pathlib import Path
@@ -8,14 +8,13 @@ import jax
 import numpy as np
 
 from purerl import registry
-from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.train import Trainer, TrainState
-from purerl.run import checkpoint, render
-from purerl.run.config import Settings
-from purerl.run.plan import Plan, make_environment, make_plan, saved_progress, saved_settings
+from purerl.reporting import render
+from purerl.run.plan import Plan, make_environment, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
+from purerl.settings.runs import Settings
 from purerl.types import PyTree
 
 
@@ -42,12 +41,7 @@ def load_run(folder: str | Path) -> TrainedRun:
     Raises:
       InputError: if there is no run or no checkpoint, or it is damaged.
     """
-    folder = Path(folder)
-    plan = make_plan(saved_settings(folder), make_mesh(1))
-    found = checkpoint.steps(folder / "checkpoints")
-    if not found:
-        raise InputError(f"{folder} has no checkpoint yet")
-    progress, _ = saved_progress(plan, folder / "checkpoints", found[-1])
+    plan, progress = saved_run(Path(folder))
     failed = np.asarray(progress.failed_at) > 0
     return TrainedRun(settings=plan.settings, trainer=plan.trainer, state=progress.state, failed=failed, plan=plan)
 

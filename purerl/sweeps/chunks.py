@@ -15,7 +15,7 @@ import numpy as np
 from purerl.devices import distributed, memory, sharding
 from purerl.errors import InputError
 from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members
-from purerl.sweeps.plan import Group, SweepPlan
+from purerl.sweeps.plan import ShapeGroup, SweepPlan
 from purerl.sweeps.result import Curves, load_curves
 
 LANES = 64  # agents at once on a CPU, which gains nothing from more
@@ -48,7 +48,7 @@ class Chunks:
         """Return whether `advance` is going to compile first."""
         return self._chunk is None and (self._compiled is None or self._compiled[0] != self._current()[0])
 
-    def _current(self) -> tuple[int, Group]:
+    def _current(self) -> tuple[int, ShapeGroup]:
         return next((i, g) for i, g in enumerate(self.plan.groups) if self._left(g).size)
 
     def advance(self) -> bool:
@@ -78,16 +78,16 @@ class Chunks:
         self._chunk = None
         return True
 
-    def _left(self, group: Group) -> np.ndarray:
+    def _left(self, group: ShapeGroup) -> np.ndarray:
         return np.flatnonzero(self.curves.trained[group.members] < self.plan.num_points)
 
-    def _begin(self, number: int, group: Group) -> None:
+    def _begin(self, number: int, group: ShapeGroup) -> None:
         """Take the next trials of a group; the last chunk is filled up with copies of its last trial."""
         size = int(self.sizes[number])
         self._chunk, self._point = self._left(group)[:size], 0
         self._state, *self._lanes = self._arguments(group, self._chunk, size)
 
-    def _arguments(self, group: Group, chunk: np.ndarray, size: int) -> tuple[Any, ...]:
+    def _arguments(self, group: ShapeGroup, chunk: np.ndarray, size: int) -> tuple[Any, ...]:
         """Return (blank states, seeds, values) of the lanes of a chunk, on their devices."""
         num_seeds = len(self.plan.seeds)
         num_lanes = sharding.pad(size * num_seeds, self._mesh, AXIS)
@@ -98,7 +98,7 @@ class Chunks:
         state = blank_states(self.plan.make, num_lanes, one, *group.numbers(), TOGETHER)
         return place(state, self._mesh), *sharding.place((seed, values), self._mesh, AXIS)
 
-    def _compile(self, number: int, group: Group) -> None:
+    def _compile(self, number: int, group: ShapeGroup) -> None:
         """Compile for as many trials at once as the compiled program says there is memory for."""
         began = time.perf_counter()
         size = int(self.sizes[number]) or self._first_size(group)
@@ -118,7 +118,7 @@ class Chunks:
         self.sizes[number], self._compiled = size, (number, compiled)
         self.compile_seconds += time.perf_counter() - began
 
-    def _first_size(self, group: Group) -> int:
+    def _first_size(self, group: ShapeGroup) -> int:
         most = self.plan.options.chunk
         if not most:
             most = max(1, LANES // len(self.plan.seeds)) if jax.default_backend() == "cpu" else len(group.members)

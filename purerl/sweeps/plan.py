@@ -1,4 +1,4 @@
-"""A sweep before it runs: everything that can be refused is refused here, before anything is compiled or written."""
+"""The plan of a sweep: validates it, and groups its trials by shapes, before anything is compiled or written."""
 
 import dataclasses
 import math
@@ -13,40 +13,25 @@ from jax.sharding import Mesh
 
 from purerl.devices import selection
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError
 from purerl.fields import is_static
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.population import AXIS, MakeTrainer, with_values
-from purerl.loop.train import curve_points, make_trainer, updates_of
+from purerl.loop.train import curve_points, make_trainer, whole_updates
 from purerl.recompute.observations import make_rebuilding_trainer
-from purerl.registry import ALGORITHMS, ENVIRONMENTS
-from purerl.run import named, policies
-from purerl.run.config import Settings, coerce, dump, hints, option, read_toml, settings
-from purerl.run.plan import environment_of
+from purerl.registry import ALGORITHMS, ENVIRONMENTS, path_of
+from purerl.run.plan import algorithm_of, environment_of
 from purerl.run.program import as_leaf
+from purerl.settings import toml
+from purerl.settings.options import DESIGNS, SearchOptions, checked, make_options
+from purerl.settings.runs import Settings, sections, settings
+from purerl.settings.values import to_text
 from purerl.sweeps import search
 from purerl.types import AlgorithmFactory
 
-METHODS = (*search.DESIGNS, "halving", "pbt")
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class SearchOptions:
-    """How a search goes."""
-
-    method: str = option("random", "how trials are chosen", at_least=0)
-    trials: int = option(64, "trials in all; the size of the population of pbt", at_least=1)
-    points: int = option(50, "points of each curve, whatever the run's length", at_least=1)
-    chunk: int = option(0, "trials trained at once; 0: as many as serve speed and memory")
-    eta: int = option(3, "halving: one in so many goes on to the next rung", at_least=2)
-    rungs: int = option(3, "halving: lengths at which trials are compared, the last the whole run", at_least=2)
-    slots: int = option(0, "halving: trials trained at once; 0: as many as reach the last rung")
-    generations: int = option(20, "pbt: how often the worst are replaced by changed copies of the best", at_least=2)
-    checkpoint_interval: float = option(60.0, "halving and pbt: seconds between two checkpoints")
-
-
-class Group(NamedTuple):
-    """Trials of the same shapes: one compiled program serves them."""
+class ShapeGroup(NamedTuple):
+    """Trials of the same shapes, trained by one compiled program."""
 
     members: np.ndarray  # i64[n], of the trials
     config: Any  # of the first one
@@ -61,7 +46,7 @@ class Group(NamedTuple):
 
 
 class SweepPlan(NamedTuple):
-    """A sweep before anything is compiled or written."""
+    """All that is known of a sweep before anything is compiled or written."""
 
     settings: Settings  # of the runs, without what is searched
     env: Any
@@ -69,8 +54,9 @@ class SweepPlan(NamedTuple):
     options: SearchOptions
     dimensions: dict[str, search.Dimension]
     trials: list[dict[str, Any]]  # the values of each by name, in order
-    groups: list[Group]
+    groups: list[ShapeGroup]
     mesh: Mesh  # of the devices that share the agents
+    from_python: bool  # whether its file of settings does not describe it completely
 
     @property
     def make(self) -> MakeTrainer:
@@ -89,7 +75,7 @@ class SweepPlan(NamedTuple):
         first = self.settings.options.seed
         return np.arange(first, first + self.settings.options.seeds, dtype=np.uint32)
 
-    def spans(self, group: Group) -> np.ndarray:
+    def spans(self, group: ShapeGroup) -> np.ndarray:
         """Return i64[points], the updates from one point of a curve to the next."""
         return np.diff(curve_points(group.num_updates, self.num_points), prepend=0)
 
@@ -101,7 +87,7 @@ class SweepPlan(NamedTuple):
         return steps
 
     def ladder(self) -> tuple[int, list[int]]:
-        """Return of halving (updates from one point to the next, `rungs`)."""
+        """Return (updates from one point to the next, `rungs`) of successive halving."""
         num_updates = self.groups[0].num_updates
         span = math.ceil(num_updates / self.options.points)
         return span, rungs(num_updates // span, self.options.eta, self.options.rungs)
@@ -129,39 +115,49 @@ def make_sweep_plan(
     env: Any = None,
     factory: AlgorithmFactory | None = None,
 ) -> SweepPlan:
-    """Look whether a sweep is possible.
+    """Return the plan of a sweep.
 
     Args:
       run: the settings of its runs.
-      options: how it searches.
+      options: of the search.
       over: what it searches: a range or a list by field, see `purerl.sweeps.search`.
-      env, factory: the environment and the algorithm, where they are not what the settings name.
+      env, factory: the environment and the algorithm, where they are objects; None: as the settings name them.
 
     Raises:
-      InputError: if it is not.
+      InputError: if the sweep is not possible.
     """
-    if options.method not in METHODS:
-        raise unknown("method", options.method, METHODS)
-    for field in dataclasses.fields(options):
-        value, least = getattr(options, field.name), field.metadata["at_least"]
-        if field.name != "method" and not value >= least:
-            raise InputError(f"{field.name} is {value}; it must be at least {least}")
+    checked(options)
+    from_python = (factory is not None and run.algorithm not in ALGORITHMS) or (
+        env is not None and not (run.environment in ENVIRONMENTS and _is_writable(env))
+    )
     mesh = _mesh(run, options)
     env = environment_of(run) if env is None else env
     if isinstance(env, HostSource):
         raise not_inside_jit(env, "a sweep")
-    chosen, config = (factory, run.config) if factory else policies.assemble(run, env)
+    chosen, config = (factory, run.config) if factory else algorithm_of(run, env)
     if config is not run.config:
         raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
     if run.options.seed + run.options.seeds > 2**32:
         raise InputError(f"seed is {run.options.seed}; seeds must be below 2^32")
     dimensions = search.bind(over, run.config, env)
-    design = options.method if options.method in search.DESIGNS else "random"
+    design = options.method if options.method in DESIGNS else "random"
     trials = search.trials(dimensions, design, options.trials, run.options.seed)
     groups = _groups(_make(run, chosen), run.config, env, trials)
     if options.method in ("halving", "pbt") and len(groups) > 1:
-        raise InputError(f"{options.method} searches numbers only, and {_shapes_told(groups)} are shapes: use random")
-    plan = SweepPlan(run, env, chosen, options, dimensions, trials, groups, mesh)
+        raise InputError(
+            f"{options.method} searches numbers only, and {', '.join(groups[0].shapes)} are shapes: use random"
+        )
+    plan = SweepPlan(
+        settings=run,
+        env=env,
+        factory=chosen,
+        options=options,
+        dimensions=dimensions,
+        trials=trials,
+        groups=groups,
+        mesh=mesh,
+        from_python=from_python or not _is_writable(run.config),
+    )
     if options.method == "halving":
         plan.ladder()  # refuses too few points
     if options.method == "pbt":
@@ -171,6 +167,10 @@ def make_sweep_plan(
 
 def _make(run: Settings, factory: AlgorithmFactory) -> MakeTrainer:
     return partial(make_rebuilding_trainer if run.options.rebuild_observations else make_trainer, factory)
+
+
+def _is_writable(tree: Any) -> bool:
+    return all(toml.writable(getattr(tree, field.name)) for field in dataclasses.fields(tree))
 
 
 def _mesh(run: Settings, options: SearchOptions) -> Mesh:
@@ -192,7 +192,7 @@ def _check_population(plan: SweepPlan) -> None:
         )
 
 
-def _groups(make: MakeTrainer, config: Any, env: Any, trials: list[dict[str, Any]]) -> list[Group]:
+def _groups(make: MakeTrainer, config: Any, env: Any, trials: list[dict[str, Any]]) -> list[ShapeGroup]:
     members: dict[Any, list[int]] = {}
     for i, values in enumerate(trials):
         members.setdefault(jax.tree.structure(with_values(config, env, values)), []).append(i)
@@ -201,11 +201,20 @@ def _groups(make: MakeTrainer, config: Any, env: Any, trials: list[dict[str, Any
         first = trials[index[0]]
         own_config, own_env = with_values(config, env, first)
         make(own_env, own_config)  # refuses what cannot be, while the numbers are still numbers
-        num_updates = updates_of(own_config)
+        num_updates = whole_updates(own_config)
         numbers = {name: value for name, value in first.items() if _is_number(name, value, config, env)}
         columns = {name: _column([trials[i][name] for i in index]) for name in numbers}
         shapes = {name: value for name, value in first.items() if name not in numbers}
-        groups.append(Group(np.array(index), own_config, own_env, columns, num_updates, shapes))
+        groups.append(
+            ShapeGroup(
+                members=np.array(index),
+                config=own_config,
+                env=own_env,
+                values=columns,
+                num_updates=num_updates,
+                shapes=shapes,
+            )
+        )
     return groups
 
 
@@ -220,18 +229,14 @@ def _column(values: list[Any]) -> np.ndarray:
     return np.array(values, np.int32 if whole else np.float32)
 
 
-def _shapes_told(groups: list[Group]) -> str:
-    return ", ".join(groups[0].shapes)
-
-
-def told(plan: SweepPlan) -> list[str]:
-    """Return what there is to say before the run: how many trials, and how many programs they need."""
+def description(plan: SweepPlan) -> list[str]:
+    """Return the lines to show before the sweep: the number of trials, and of the programs they need."""
     num, seeds = len(plan.trials), plan.settings.options.seeds
     steps = int(plan.settings.config.total_timesteps)
     lines = [f"{num} trials x {seeds} seeds of {steps:,} steps, in {_count(len(plan.groups), 'program')}"]
     if len(plan.groups) > 1:
         for group in plan.groups:
-            shapes = ", ".join(f"{name} {search.text(value)}" for name, value in group.shapes.items())
+            shapes = ", ".join(f"{name} {to_text(value)}" for name, value in group.shapes.items())
             lines.append(f"  {len(group.members)} with {shapes}")
     return lines
 
@@ -242,26 +247,22 @@ def _count(number: int, noun: str) -> str:
 
 def names(algorithm: Any, env: Any) -> tuple[str, str]:
     """Return the names of an algorithm's factory and an environment: those of the registry, else module:Name."""
-    path = _path(algorithm) if callable(algorithm) else algorithm
+    path = path_of(algorithm) if callable(algorithm) else algorithm
     by_factory = {entry.factory: name for name, entry in ALGORITHMS.items()}
-    task = env if isinstance(env, str) else _path(type(env))
+    task = env if isinstance(env, str) else path_of(type(env))
     by_class = {where: name for name, where in ENVIRONMENTS.items()}
     return by_factory.get(path, path), by_class.get(task, task)
 
 
-def _path(thing: Any) -> str:
-    return f"{getattr(thing, '__module__', '?')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
-
-
 def dump_sweep(plan: SweepPlan) -> str:
     """Return a sweep's complete sweep.toml."""
-    lines = ["", "[search]"]
-    for field in dataclasses.fields(plan.options):
-        value = getattr(plan.options, field.name)
-        lines.append(f"{field.name} = " + (f'"{value}"' if isinstance(value, str) else repr(value)))
-    lines += ["", "[over]", *(f'"{name}" = "{dimension}"' for name, dimension in plan.dimensions.items())]
-    runs = dump(plan.settings, plan.env).split("\n", 1)[1]  # without the line that says what to do with a config.toml
-    return "# purerl sweep --resume THIS_FOLDER goes on with it\n" + runs + "\n".join(lines) + "\n"
+    runs = sections(plan.settings, plan.env)
+    if plan.from_python:
+        runs[""] |= {"from_python": True}
+    over = {name: str(dimension) for name, dimension in plan.dimensions.items()}
+    return toml.text(
+        "purerl sweep --resume THIS_FOLDER goes on with it", {**runs, "[search]": plan.options, "[over]": over}
+    )
 
 
 def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
@@ -272,34 +273,9 @@ def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
       replaced: fields of `RunOptions` to have other values.
 
     Raises:
-      InputError: if it is no such folder.
+      InputError: if it is no such folder, or Python alone can resume it.
     """
-    if not folder.is_dir():
-        raise InputError(f"there is no sweep in {folder}: no such folder")
-    file = folder / "sweep.toml"
-    if not file.is_file():
-        raise InputError(f"there is no sweep in {folder}: it has no sweep.toml")
-    table = read_toml(file)
-    if "search" not in table or "over" not in table:
-        raise InputError(f"{file} is not complete: it has no tables search and over")
-    over = dict(search.parse(f"{name}={what}") for name, what in table["over"].items())
-    options = search_options(table["search"], f"{file}: ")
-    if not (folder / named.FILE).exists():
-        return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)
-    parts = named.read(folder / named.FILE)
-    run = parts.pop("run")
-    run = dataclasses.replace(run, options=dataclasses.replace(run.options, **replaced))
-    return make_sweep_plan(run, options, over, **parts)
-
-
-def search_options(values: Mapping[str, Any], where: str = "") -> SearchOptions:
-    """Return the options of a search from values by name, typed as its fields say.
-
-    Raises:
-      InputError: for an unknown name or a wrong type.
-    """
-    known = hints(SearchOptions)
-    for name in values:
-        if name not in known:
-            raise unknown(f"setting in {where.rstrip(': ') or 'the search'}", name, known)
-    return SearchOptions(**{name: coerce(value, known[name], f"{where}{name}") for name, value in values.items()})
+    table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
+    over = dict(search.parse(f"{name}={wanted}") for name, wanted in table["over"].items())
+    options = make_options(SearchOptions, table["search"], str(file))
+    return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from purerl.run.plot import center_and_interval, label_curves, new_figure, save, tidy
+from purerl.reporting.plot import center_and_interval, label_curves, new_figure, save, tidy
+from purerl.settings.values import to_text
 from purerl.sweeps.result import SweepResult, mean_known
-from purerl.sweeps.search import Choices, Dimension, Range, text
+from purerl.sweeps.search import Choices, Dimension, Range
 
 BEST = 5  # curves in color
 
@@ -42,7 +43,7 @@ def curves(result: SweepResult) -> Any:
             )
     for rank, trial in reversed(list(enumerate(best))):
         center, low, high, _ = center_and_interval(found.episode_return[trial].astype(np.float64))
-        label = f"{scores[trial]:.4g}: {_told(result.values[trial][0])}"
+        label = f"{scores[trial]:.4g}: {_label(result.values[trial][0])}"
         axes.plot(found.env_steps[trial], center, color=f"C{rank}", linewidth=1.8, label=label, zorder=3)
         axes.fill_between(found.env_steps[trial], low, high, color=f"C{rank}", alpha=0.15, linewidth=0, zorder=2)
     others = len(order) - len(best)
@@ -134,14 +135,16 @@ def _height(dimension: Dimension, value: Any) -> float:
 
 def _ends(dimension: Dimension) -> list[tuple[float, str]]:
     values = dimension.values if isinstance(dimension, Choices) else (dimension.low, dimension.high)
-    return [(_height(dimension, value), f"{value:g}" if isinstance(value, float) else text(value)) for value in values]
+    return [
+        (_height(dimension, value), f"{value:g}" if isinstance(value, float) else to_text(value)) for value in values
+    ]
 
 
 def _ticks(axes: Any, dimension: Dimension) -> None:
     from matplotlib.ticker import NullFormatter
 
     if isinstance(dimension, Choices):
-        axes.set_xticks(range(len(dimension.values)), [text(value) for value in dimension.values])
+        axes.set_xticks(range(len(dimension.values)), [to_text(value) for value in dimension.values])
         axes.set_xlim(-0.5, len(dimension.values) - 0.5)
         return
     if dimension.log:
@@ -169,9 +172,9 @@ def _trend(axes: Any, dimension: Dimension, places: np.ndarray, scores: np.ndarr
     axes.plot(dimension.at(middle), np.convolve(scores[order], window, "valid"), color="C1", linewidth=1.8)
 
 
-def _told(values: dict[str, Any]) -> str:
-    told = (f"{value:.3g}" if isinstance(value, float) else text(value) for value in values.values())
-    return ", ".join(f"{name} {value}" for name, value in zip(values, told, strict=True))
+def _label(values: dict[str, Any]) -> str:
+    texts = (f"{value:.3g}" if isinstance(value, float) else to_text(value) for value in values.values())
+    return ", ".join(f"{name} {value}" for name, value in zip(values, texts, strict=True))
 
 
 def _title(result: SweepResult) -> str:

@@ -32,9 +32,10 @@ from purerl.loop.population import (
 )
 from purerl.loop.train import TrainState
 from purerl.prng import is_key
+from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
 from purerl.sweeps.plan import SweepPlan
-from purerl.sweeps.result import Curves, load_latest, write_rows
+from purerl.sweeps.result import Curves, load_latest
 from purerl.sweeps.search import Range
 from purerl.types import Array, Key
 
@@ -236,7 +237,7 @@ class Population:
     def save(self, folder: Path) -> None:
         """Write a checkpoint, the curves and lineage.csv."""
         self.curves.save(folder)
-        write_rows(folder / "lineage.csv", self.lineage)
+        write_whole(folder / "lineage.csv", csv_text(self.lineage, "trial"))
         if self._members is not None:
             notes = {"lanes": len(self._lane)}
             checkpoint.save(folder / "checkpoints", self.generation, self._tree(self._members), notes, keep=1)

@@ -1,9 +1,6 @@
-"""What a sweep found: curves per trial and seed, one table, the best trial as settings."""
+"""The result of a sweep: curves per trial and seed, one table, the best trial as settings."""
 
-import csv
 import dataclasses
-import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.devices import distributed
 from purerl.errors import InputError
 from purerl.loop.population import with_values
 from purerl.prng import is_key
+from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
-from purerl.run.config import dump
+from purerl.settings.runs import dump
 from purerl.sweeps.plan import SweepPlan
-from purerl.sweeps.search import text
 
 LAST = 0.1  # of a curve: its mean is what a trial is judged by
 
@@ -44,7 +40,7 @@ class Curves(NamedTuple):
         write_whole(folder / "curves.npz", lambda path: np.savez_compressed(path, allow_pickle=False, **arrays))
 
     def forget(self, trials: np.ndarray) -> None:
-        """Take back what these trials had reached."""
+        """Reset these trials."""
         self.trained[trials], self.episode_return[trials], self.failed[trials] = 0, np.nan, False
 
     def final_return(self, points: int | None = None) -> np.ndarray:
@@ -139,7 +135,7 @@ class SweepResult:
 
     def to_csv(self) -> str:
         """Return the table as text."""
-        return table_text(self.rows())
+        return csv_text(self.rows(), "trial")
 
     def to_pandas(self) -> Any:
         """Return the table as a pandas DataFrame.
@@ -157,22 +153,8 @@ class SweepResult:
         """Write trials.csv and best.toml, each whole or not at all."""
         if self.folder is None:
             return
-        write_rows(self.folder / "trials.csv", self.rows())
-        write_whole(self.folder / "best.toml", lambda path: path.write_text(self.best_toml(), encoding="utf-8"))
-
-
-def table_text(rows: list[dict[str, Any]]) -> str:
-    """Return rows as the text of a CSV file."""
-    file = io.StringIO()
-    writer = csv.DictWriter(file, list(rows[0]) if rows else ["trial"], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: text(value) for name, value in row.items()} for row in rows)
-    return file.getvalue()
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
-    """Write rows as a CSV file, whole or not at all."""
-    write_whole(path, lambda part: part.write_text(table_text(rows), encoding="utf-8"))
+        write_whole(self.folder / "trials.csv", self.to_csv())
+        write_whole(self.folder / "best.toml", self.best_toml())
 
 
 def load_latest(folder: Path, template: Callable[[int | None], Any]) -> Any:
@@ -180,23 +162,14 @@ def load_latest(folder: Path, template: Callable[[int | None], Any]) -> Any:
 
     Args:
       folder: of the checkpoints.
-      template: number of lanes that are stored, if that is known -> the tree that is expected.
+      template: (number of members that are stored, None if it is not known) -> the tree that is expected.
     """
     newest = checkpoint.newest(folder)
     if not newest:
         return None
-    lanes = checkpoint.read_notes(folder, newest).get("lanes")
-    tree, _ = checkpoint.load(folder, newest, template(lanes))
+    members = checkpoint.read_metadata(folder, newest).get("members")
+    tree, _ = checkpoint.load(folder, newest, template(members))
     return jax.tree.map(lambda x: x if is_key(x) else np.array(x), tree)
-
-
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write a file so that it appears under its name only when it is complete; of several processes the first does."""
-    if not distributed.is_first():
-        return
-    part = path.with_name(f"{path.stem}.part{path.suffix}")
-    write(part)
-    os.replace(part, path)
 
 
 def load_curves(folder: Path) -> tuple[Curves, dict[str, np.ndarray]]:

@@ -16,9 +16,8 @@ import numpy as np
 
 from purerl.errors import InputError, unknown
 from purerl.fields import is_static, validate
-from purerl.run.config import coerce, from_text, hints
+from purerl.settings.values import coerce, from_text, hints, to_text
 
-DESIGNS = ("random", "grid", "qmc")
 FORMS = "LOW:HIGH, LOW:HIGH:log, or a list such as 4,8,16"
 
 
@@ -74,7 +73,7 @@ class Choices:
 
     def __str__(self) -> str:
         lists = any(isinstance(value, tuple) for value in self.values)
-        return ("/" if lists else ",").join(text(value) for value in self.values)
+        return ("/" if lists else ",").join(to_text(value) for value in self.values)
 
 
 Dimension = Range | Choices
@@ -187,7 +186,7 @@ def _bind_list(name: str, wanted: Any, hint: Any) -> Choices:
         raise InputError(f"{name} is {wanted!r}; it must be a range such as Uniform(0, 1), or a list of values")
     typed = tuple(coerce(value, hint, name) for value in values)
     if not typed or len(set(typed)) < len(typed):
-        raise InputError(f"{name}: the list {text(typed)!r} is empty or names a value twice")
+        raise InputError(f"{name}: the list {to_text(typed)!r} is empty or names a value twice")
     return Choices(typed)
 
 
@@ -236,10 +235,3 @@ def _grid(dimensions: Mapping[str, Dimension], num_trials: int) -> list[dict[str
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def text(value: Any) -> str:
-    """Return a value as the command line takes it."""
-    if isinstance(value, tuple):
-        return ",".join(text(entry) for entry in value)
-    return str(value).lower() if value is None or isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Sweeps: many trials times many seeds in a few compiled programs. A sweep's life on the host."""
+"""Sweeps: train many trials times many seeds in a few compiled programs."""
 
 import dataclasses
 import time
@@ -7,32 +7,34 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from purerl.devices import distributed
-from purerl.registry import ALGORITHMS, ENVIRONMENTS
-from purerl.run import checkpoint, named
-from purerl.run.config import RunOptions, Settings, settings
-from purerl.run.display import Silent, duration, number, open_display
-from purerl.run.interrupt import Stop
-from purerl.run.plan import check_same, lock, new_folder
+from purerl.registry import ALGORITHMS
+from purerl.reporting.display import duration, number
+from purerl.run.lifecycle import LongJob, enter_folder
+from purerl.settings import toml
+from purerl.settings.options import RunOptions, SearchOptions
+from purerl.settings.runs import Settings, settings
+from purerl.settings.values import to_text
 from purerl.sweeps.chunks import Chunks
-from purerl.sweeps.plan import SearchOptions, SweepPlan, dump_sweep, make_sweep_plan, names, saved_plan, told
+from purerl.sweeps.halving import Halving
+from purerl.sweeps.plan import SweepPlan, description, dump_sweep, make_sweep_plan, names, saved_plan
+from purerl.sweeps.population import Population
 from purerl.sweeps.result import Curves, SweepResult
-from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform, text
+from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform
 
 __all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
 
 
-SHOW_SECONDS = 0.2  # between two looks at where it is
+SHOW_SECONDS = 0.2  # between two updates of the display
 
 
-class Method(Protocol):
-    """A search on its way; it is advanced from one point of the curves to the next."""
+class Search(Protocol):
+    """A search in progress; it is advanced from one point of the curves to the next."""
 
     curves: Curves
     compile_seconds: float
 
     def values(self) -> list[list[dict[str, Any]]]:
-        """Return what is searched: by name, [trials][seeds]."""
+        """Return the values searched: by name, [trials][seeds]."""
         ...
 
     def share(self) -> float:
@@ -40,19 +42,19 @@ class Method(Protocol):
         ...
 
     def compiles(self) -> bool:
-        """Return whether `advance` is going to compile first."""
+        """Return whether `advance` compiles first."""
         ...
 
     def advance(self) -> bool:
-        """Train to the next point; return whether `save` would keep more than it did before."""
+        """Train to the next point; return whether to save now."""
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what is needed to go on."""
+        """Write what is needed to resume."""
         ...
 
     def restore(self, folder: Path) -> None:
-        """Go on from what `save` wrote, to the same bits."""
+        """Continue from what `save` wrote, to the same bits."""
         ...
 
 
@@ -73,7 +75,7 @@ def sweep(
     plain: bool = False,
     **search: Any,
 ) -> SweepResult:
-    """Train an algorithm with many settings, each with several seeds, and return what came out.
+    """Train an algorithm with many settings, each with several seeds, and return the result.
 
     Numbers of the config and of the environment are vmapped in one compiled program; values of shapes, such as
     `num_envs`, are grouped into as few programs as there are shapes.
@@ -93,42 +95,38 @@ def sweep(
       out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; none is written without one.
       resume: go on with the sweep in `out`, if there is one.
       plain: lines of text instead of a live panel.
-      **search: fields of `purerl.sweeps.plan.SearchOptions`, such as chunk=8 for eight trials at once.
+      **search: fields of `purerl.settings.options.SearchOptions`, such as chunk=8 for eight trials at once.
 
     Raises:
-      InputError: for what cannot be, before anything is compiled.
+      InputError: for a sweep that is not possible, before anything is compiled.
     """
     run, factory, task = _settings(algorithm, env, config, RunOptions(seed=seed, seeds=num_seeds, devices=devices))
     if total_timesteps is not None:
         run = dataclasses.replace(run, config=dataclasses.replace(run.config, total_timesteps=total_timesteps))
     options = SearchOptions(method=method, trials=num_trials, **search)
     plan = make_sweep_plan(run, options, over, task, factory)
-    folder = Path(out) if out is not None else None
-
-    def take(folder: Path) -> str:
-        if not (resume and folder.exists()):
-            _new_folder(plan, folder)
-            if run.algorithm not in ALGORITHMS or (task is not None and run.environment not in ENVIRONMENTS):
-                named.write(folder / named.FILE, run=run, env=task, factory=factory)
-            return ""
-        check_same(folder / "sweep.toml", dump_sweep(plan), "sweep")
-        return "go on"
-
-    go_on = folder is not None and bool(distributed.first_does(lambda: take(folder)))
-    life = Sweep(plan, folder, plain, go_on)
-    if life.complete():
+    folder, go_on = None, False
+    if out is not None:
+        folder, go_on = _enter(plan, Path(out), resume)
+    job = Sweep(plan, folder, plain, go_on)
+    if job.complete():
         raise KeyboardInterrupt
-    return life.result()
+    return job.result()
 
 
 def start(plan: SweepPlan, out: Path | None = None, plain: bool = False) -> int:
     """Sweep from the beginning, into `out` or runs/sweep-ALGORITHM-ENVIRONMENT-N; return the exit code."""
-    return Sweep(plan, Path(distributed.first_does(lambda: _new_folder(plan, out))), plain).complete()
+    return Sweep(plan, _enter(plan, out)[0], plain).complete()
 
 
 def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
-    """Go on with a sweep that was stopped; as `start`. `devices`: in place of its own, to the same bits."""
+    """Continue a sweep that was stopped; as `start`. `devices`: in place of its own, to the same bits."""
     return Sweep(saved_plan(folder, **devices), folder, plain, go_on=True).complete()
+
+
+def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Path, bool]:
+    words = ("sweep", plan.settings.algorithm, plan.settings.environment)
+    return enter_folder(toml.SWEEP, out, words, dump_sweep(plan), resume)
 
 
 def _settings(algorithm: Any, env: Any, config: Any, options: RunOptions) -> tuple[Settings, Any, Any]:
@@ -142,14 +140,8 @@ def _settings(algorithm: Any, env: Any, config: Any, options: RunOptions) -> tup
     return run, algorithm if callable(algorithm) else None, None if isinstance(env, str) else env
 
 
-def _new_folder(plan: SweepPlan, out: Path | None) -> str:
-    folder = new_folder(out, "sweep", plan.settings.algorithm, plan.settings.environment)
-    (folder / "sweep.toml").write_text(dump_sweep(plan), encoding="utf-8")
-    return str(folder)
-
-
 class SweepSnapshot(NamedTuple):
-    """Where a sweep is."""
+    """The state of a sweep, for the display."""
 
     share: float
     seconds_left: float
@@ -169,7 +161,7 @@ class SweepSnapshot(NamedTuple):
         """Return all of it in one line."""
         return (
             f"{self.trials_done} of {self.num_trials} trials  best return {number(self.best_return)}  "
-            f"({values_told(self.best)})  {self.steps_per_second:,.0f} steps/s"
+            f"({values_text(self.best)})  {self.steps_per_second:,.0f} steps/s"
         )
 
     def rows(self, curve: str) -> list[tuple[str, str]]:
@@ -179,89 +171,93 @@ class SweepSnapshot(NamedTuple):
             ("speed", f"{self.steps_per_second:,.0f} steps/s, {duration(self.wall_seconds)} so far"),
             ("best return", number(self.best_return)),
             ("", curve),
-            ("with", values_told(self.best)),
+            ("with", values_text(self.best)),
         ]
 
 
-def values_told(values: dict[str, Any]) -> str:
+def values_text(values: dict[str, Any]) -> str:
     """Return values by name in one line."""
-    return ", ".join(f"{name} {number(v) if isinstance(v, float) else text(v)}" for name, v in values.items())
+    return ", ".join(f"{name} {number(v) if isinstance(v, float) else to_text(v)}" for name, v in values.items())
 
 
-class Sweep:
+class Sweep(LongJob):
     """One sweep, in one process or several."""
 
-    def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
-        """Take a folder; with `go_on`, what is complete there."""
-        self.plan, self.folder, self.plain = plan, folder, plain
-        self.method = make_method(plan)
-        self._lock = None
-        distributed.first_does(self._take_folder)
-        if go_on and folder is not None:
-            self.method.restore(folder)
-        self._share_before, self._steps_before = self.method.share(), self._steps()
+    kind = toml.SWEEP
 
-    def _take_folder(self) -> str:
-        if self.folder is not None:
-            self._lock = lock(self.folder, "sweep.toml")
-            checkpoint.remove_unfinished(self.folder / "checkpoints")
-        return ""
+    def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
+        """Take a folder; with `go_on`, continue from what is complete there."""
+        super().__init__(folder, plain, from_python=plan.from_python)
+        self.plan = plan
+        self.search = make_search(plan)
+        if go_on and folder is not None:
+            self.search.restore(folder)
+        self._share_before, self._steps_before = self.search.share(), self._steps()
+        self._save_now = False
 
     def result(self) -> SweepResult:
         """Return what is known so far."""
-        return SweepResult(self.plan, self.method.curves, self.method.values(), self.folder)
+        return SweepResult(plan=self.plan, curves=self.search.curves, values=self.search.values(), folder=self.folder)
 
-    def complete(self) -> int:
-        """Sweep to the end, or until a signal; return the exit code."""
-        run, options = self.plan.settings, self.plan.options
-        mesh = self.plan.mesh
+    @property
+    def position(self) -> int:
+        """Points of all curves."""
+        return int(self.search.curves.trained.sum())
+
+    def progress_text(self) -> str:
+        """Return how far the sweep is."""
+        return f"{self.search.share():.0%} of the sweep"
+
+    def title(self) -> str:
+        """Return the title of the display."""
+        run, mesh = self.plan.settings, self.plan.mesh
         device = f"{mesh.size} x {mesh.devices.flat[0].platform}"
-        self.display: Any = Silent()
-        if distributed.is_first():
-            title = f"sweep of {run.algorithm} on {run.environment}, {options.method}, {device}"
-            self.display = open_display(title, self.plain)
-        try:
-            for line in told(self.plan):
-                self.display.line(line)
-            with Stop() as stop, distributed.watched(self._lost):
-                self._began = self._shown = time.perf_counter()
-                while self.method.share() < 1 and not stop.signal:
-                    if self.method.compiles():
-                        self.display.stage("compiling")
-                    worth = self.method.advance()
-                    if time.perf_counter() - self._shown > SHOW_SECONDS or self.method.share() == 1:
-                        self._show()
-                    said = distributed.agree(worth, stop.signal)
-                    if said[0, 0]:  # what the clock decides, the first process's clock does
-                        self._save()
-                    stop.signal = int(said[:, 1].max())
-                return self._finish(stop.signal)
-        finally:
-            self.display.close()
-            if self._lock is not None:
-                self._lock.close()
+        return f"sweep of {run.algorithm} on {run.environment}, {self.plan.options.method}, {device}"
 
-    def _lost(self, why: str) -> None:
-        self.display.close()
-        distributed.give_up(why, f"purerl sweep --resume {self.folder}" if self.folder else None)
+    def done(self) -> bool:
+        """Return whether all is trained."""
+        return self.search.share() >= 1
 
-    def _save(self) -> None:
-        if self.folder is not None:
-            self.method.save(self.folder)
+    def prepare(self) -> None:
+        """Show the plan; programs are compiled when they are first needed."""
+        for line in description(self.plan):
+            self.display.line(line)
+        self.began = self._shown = time.perf_counter()
+
+    def votes(self) -> tuple[int, ...]:
+        """Return (whether to save,)."""
+        return (self._save_now,)
+
+    def advance(self, *votes: int) -> None:
+        """Train to the next point of the curves."""
+        if self.search.compiles():
+            self.display.stage("compiling")
+        self._save_now = self.search.advance()
+        if time.perf_counter() - self._shown > SHOW_SECONDS or self.done():
+            self._show()
+
+    def save(self) -> None:
+        """Write what is needed to resume, and the table so far."""
+        assert self.folder is not None
+        self.search.save(self.folder)
+        if not self.stop.signal:
             self.result().save()
 
+    def close_logs(self) -> None:
+        """Do nothing: a sweep has no logs."""
+
     def _steps(self) -> int:
-        curves = self.method.curves
+        curves = self.search.curves
         reached = np.where(
             curves.trained > 0, np.take_along_axis(curves.env_steps, curves.trained[:, None] - 1, 1)[:, 0], 0
         )
         return int(reached.sum()) * len(self.plan.seeds)
 
     def _show(self) -> None:
-        result, share, curves = self.result(), self.method.share(), self.method.curves
+        result, share, curves = self.result(), self.search.share(), self.search.curves
         self._shown = time.perf_counter()
-        wall = self._shown - self._began
-        trained = max(wall - self.method.compile_seconds, 1e-9)
+        wall = self._shown - self.began
+        trained = max(wall - self.search.compile_seconds, 1e-9)
         self.display.update(
             SweepSnapshot(
                 share=share,
@@ -275,41 +271,25 @@ class Sweep:
             )
         )
 
-    def _finish(self, signal: int) -> int:
-        """Write the plots and say how it went; return the exit code."""
-        where = self.folder
-        if signal:
-            self.display.close()
-            self.display.line(f"stopped at {self.method.share():.0%} of the sweep")
-            if where is not None:
-                self.method.save(where)
-                self.display.line(f"go on with:\n  purerl sweep --resume {where}")
-            return 128 + signal
+    def finish(self) -> int:
+        """Write the table and the plots, and show the result; return 0."""
         result = self.result()
-        if where is not None:
+        if self.folder is not None:
             from purerl.sweeps.plot import plot_sweep
 
-            self._save()
+            result.save()
             self.display.stage("drawing")
-            if distributed.is_first():
+            if self.first:
                 plot_sweep(result)
         self.display.close()
-        self.display.line(f"best: return {number(result.best_return)} with {values_told(result.best)}")
-        if where is not None:
-            self.display.line(f"see {where}/: trials.csv, curves.npz, best.toml, and the plots")
+        self.display.line(f"best: return {number(result.best_return)} with {values_text(result.best)}")
+        if self.folder is not None:
+            self.display.line(f"see {self.folder}/: trials.csv, curves.npz, best.toml, and the plots")
             if self.plan.settings.algorithm in ALGORITHMS:
-                self.display.line(f"train the best with:\n  purerl train --config {where / 'best.toml'}")
+                self.display.line(f"train the best with:\n  purerl train --config {self.folder / 'best.toml'}")
         return 0
 
 
-def make_method(plan: SweepPlan) -> Method:
-    """Return the search that a plan asks for, at its beginning."""
-    if plan.options.method == "halving":
-        from purerl.sweeps.halving import Halving
-
-        return Halving(plan)
-    if plan.options.method == "pbt":
-        from purerl.sweeps.population import Population
-
-        return Population(plan)
-    return Chunks(plan)
+def make_search(plan: SweepPlan) -> Search:
+    """Return the search of a plan, at its beginning."""
+    return {"halving": Halving, "pbt": Population}.get(plan.options.method, Chunks)(plan)

@@ -68,7 +68,7 @@ BAD = [
     ((*CARTPOLE, "--out", "/proc/no/run"), "cannot write /proc/no/run"),
     (("train", "--resume", "nowhere"), "there is no run in nowhere: no such folder"),
     (("train", "--resume", "."), "there is no run in .: it has no config.toml"),
-    (("train", "--resume", ".", "--seed", "3"), "--resume goes on with a run as it is"),
+    (("train", "--resume", ".", "--seed", "3"), "--resume continues with the settings in the folder"),
     (("evaluate", "nowhere"), "there is no run in nowhere"),
     (("evaluate", ".", "--episodes", "0"), "--episodes"),
     (("plot", "nowhere"), "there is no run in nowhere"),

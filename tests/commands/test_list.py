@@ -4,7 +4,7 @@ from click.testing import CliRunner
 
 from purerl import registry
 from purerl.commands.cli import cli
-from purerl.run import config
+from purerl.settings import runs
 
 
 def lines(*words):
@@ -37,4 +37,4 @@ def test_objectives():
 
 def test_configs():
     found = [tuple(line.split()) for line in lines("configs")]
-    assert found == list(config.names()) and ("ppo", "CartPole-v1") in found
+    assert found == list(runs.names()) and ("ppo", "CartPole-v1") in found

@@ -12,8 +12,8 @@ from purerl.evolution import evolve, meta_evaluate
 def test_options_reach_the_comparison(monkeypatch):
     asked = []
 
-    def compare(*given):
-        asked.append(given)
+    def compare(*given, **options):
+        asked.append((*given, options))
         return SimpleNamespace(text=lambda: "learned 2.00")
 
     monkeypatch.setattr(evolve, "load", lambda folder: f"loaded {folder}")
@@ -22,7 +22,7 @@ def test_options_reach_the_comparison(monkeypatch):
     words = ["meta-evaluate", "a", "b", "--tasks", "Catch, Acrobot-v1", "--seeds", "4", "--tuning", "0", "--no-cache"]
     result = CliRunner().invoke(cli, [*words, "--compare", "auc"], catch_exceptions=False)
     assert result.output == f"learned 2.00\n{Path('a') / 'meta.csv'}\n"
-    assert asked == [(["loaded a", "loaded b"], ["Catch", "Acrobot-v1"], 4, 0.0, "auc")]
+    assert asked == [(["loaded a", "loaded b"], ["Catch", "Acrobot-v1"], {"seeds": 4, "tuning": 0.0, "compare": "auc"})]
 
 
 def test_a_comparison_needs_two_agents():

@@ -42,7 +42,7 @@ BAD = [
     (("learning_rate=1e-4:1e-2", "--devices", "4096"), "4096 devices are asked for"),
     (("learning_rate=1e-4:1e-2", "--total-timesteps", "100"), "total_timesteps 100 is less than one rollout"),
     (("learning_rate=1e-4:1e-2", "--out", "."), ". exists"),
-    (("learning_rate=1e-4:1e-2", "--resume", "nowhere"), "--resume goes on with a sweep as it is"),
+    (("learning_rate=1e-4:1e-2", "--resume", "nowhere"), "--resume continues with the settings in the folder"),
 ]
 
 

@@ -8,8 +8,8 @@ import pytest
 from purerl.devices import selection
 from purerl.devices.sharding import lanes, make_mesh, pad, place, sharding
 from purerl.run import program
-from purerl.run.config import settings
 from purerl.run.plan import make_plan
+from purerl.settings.runs import settings
 
 TINY = {"num_envs": 4, "rollout_length": 8, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
 

@@ -16,9 +16,10 @@ from PIL import Image
 from purerl import evolve
 from purerl.commands.cli import cli
 from purerl.errors import InputError
-from purerl.evolution.evolve import Life, load
-from purerl.evolution.plan import EvolveOptions, make_plan
+from purerl.evolution.evolve import EvolutionJob, load
+from purerl.evolution.plan import make_plan
 from purerl.run import checkpoint
+from purerl.settings.options import EvolveOptions
 
 SMALL = {
     "num_envs": 4,
@@ -98,7 +99,7 @@ def test_killed_and_resumed_gives_the_same_bits(whole, tmp_path):
 
 def test_one_compilation_serves_all_generations(caplog):
     plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4, generations=5, devices=1), SMALL)
-    life = Life(plan, None, plain=True)
+    life = EvolutionJob(plan, None, plain=True)
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         assert life.complete() == 0
     compiled = [r.getMessage() for r in caplog.records if r.getMessage().startswith("Finished XLA compilation")]
@@ -106,7 +107,7 @@ def test_one_compilation_serves_all_generations(caplog):
     assert len(compiled) < 4, "a few single operations, whatever the number of generations"
 
 
-def test_from_python(tmp_path):
+def test_from_python(tmp_path, capsys):
     from purerl.algos.ppo import PPOConfig, ppo
     from purerl.evolution.inner_loop import Plug, Task
     from purerl.evolution.strategies import SNES
@@ -126,11 +127,14 @@ def test_from_python(tmp_path):
     assert found.generation == 2 and {"mean/CartPole-v1", "mean/Catch"} < found.columns.keys()
     assert float(found.candidate.drift.coefficient) != 1.0
 
-    read = load(folder)  # as `purerl meta-evaluate` does
-    assert (read.plan.strategy, read.plan.learner, read.plan.algorithm) == (strategy, Plug(ppo, "objective"), "ppo")
-    assert jax.tree.structure(read.plan.tasks) == jax.tree.structure(tuple(tasks))
-    np.testing.assert_array_equal(read.candidate.drift.coefficient, found.candidate.drift.coefficient)
-    again = CliRunner().invoke(cli, ["evolve", "--resume", str(folder)])
-    assert again.exit_code == 0 and "is complete: 2 generations" in again.output
+    for read in (
+        load,
+        lambda folder: CliRunner().invoke(cli, ["evolve", "--resume", str(folder)], catch_exceptions=False),
+    ):
+        with pytest.raises(InputError, match=r"made in Python .* by purerl.evolve\(..., out='.*run', resume=True\)$"):
+            read(folder)
+    again = evolve(start, Plug(ppo, "objective"), tasks, **settings | {"resume": True})
+    assert again.plan.algorithm == "ppo" and "is complete: 2 generations" in capsys.readouterr().out
+    np.testing.assert_array_equal(again.candidate.drift.coefficient, found.candidate.drift.coefficient)
     with pytest.raises(InputError, match="holds another evolution: it has 'generations = 2' where this one has"):
         evolve(start, Plug(ppo, "objective"), tasks, **settings | {"generations": 3, "resume": True})

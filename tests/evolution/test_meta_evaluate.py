@@ -9,10 +9,11 @@ from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.inner_loop import Plug, Task
 from purerl.evolution.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
-from purerl.evolution.plan import EvolveOptions, EvolvePlan, choose_mesh
+from purerl.evolution.plan import EvolvePlan, choose_mesh
 from purerl.evolution.strategies import OpenES
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Drifting
+from purerl.settings.options import EvolveOptions
 
 CONFIG = PPOConfig(
     num_envs=4, rollout_length=16, num_minibatches=2, num_epochs=1, hidden_sizes=(8,), learning_rate=0.01
@@ -24,7 +25,18 @@ def evolved(argument="objective", candidate=None):
     task = Task("CartPole-v1", purerl.make("CartPole-v1"), CONFIG, 256)
     options = EvolveOptions(population=2, generations=2)
     learner, strategy = Plug(ppo, argument), OpenES(population=2)
-    plan = EvolvePlan("dpo", options, candidate, learner, (task,), strategy, "", choose_mesh(options))
+    plan = EvolvePlan(
+        name="dpo",
+        options=options,
+        candidate=candidate,
+        learner=learner,
+        tasks=(task,),
+        strategy=strategy,
+        text="",
+        mesh=choose_mesh(options),
+        algorithm="ppo",
+        from_python=True,
+    )
     return Evolved(candidate, candidate, [(0, candidate)], {}, plan, 2)
 
 
@@ -59,7 +71,7 @@ def test_what_is_refused():
     other = evolved()._replace(plan=evolved().plan._replace(name="kl"))
     with pytest.raises(InputError, match="the runs evolved different things: dpo, kl"):
         meta_evaluate([evolved(), other], seeds=2)
-    with pytest.raises(InputError, match="is no part of ppo"):
+    with pytest.raises(InputError, match="compares parts of ppo; dpo belongs to lpg"):
         meta_evaluate([evolved()._replace(plan=evolved().plan._replace(algorithm="lpg"))])
 
 

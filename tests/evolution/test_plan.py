@@ -2,7 +2,8 @@
 
 import jax
 
-from purerl.evolution.plan import EvolveOptions, make_plan
+from purerl.evolution.plan import make_plan
+from purerl.settings.options import EvolveOptions
 
 SMALL = {
     "num_envs": 4,

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from purerl.devices.sharding import place
-from purerl.evolution.plan import EvolveOptions, make_plan
-from purerl.evolution.program import compile_generation, nothing, template
+from purerl.evolution.plan import make_plan
+from purerl.evolution.program import blank, compile_generation, template
 from purerl.prng import is_key
+from purerl.settings.options import EvolveOptions
 
 SMALL = {"num_envs": 2, "rollout_length": 4, "num_minibatches": 1, "num_epochs": 1, "hidden_sizes": (4,)}
 
@@ -20,17 +21,17 @@ def plan():
 
 def test_blank_states_have_the_shapes_of_a_checkpoint(plan):
     shapes = template(plan, frames=3)
-    blank = nothing(shapes)
+    start = blank(shapes)
     kind = lambda x: (x.shape, x.dtype)
-    assert jax.tree.map(kind, blank) == jax.tree.map(kind, shapes)
-    assert blank.frames.shape == (3, 1) and blank.frame_at.tolist() == [-1, -1, -1]
-    assert not any(np.any(leaf) for leaf in jax.tree.leaves(blank.state) if not is_key(leaf))
+    assert jax.tree.map(kind, start) == jax.tree.map(kind, shapes)
+    assert start.frames.shape == (3, 1) and start.frame_at.tolist() == [-1, -1, -1]
+    assert not any(np.any(leaf) for leaf in jax.tree.leaves(start.state) if not is_key(leaf))
 
 
 def test_the_first_call_starts_and_the_second_goes_on(plan):
     advance = compile_generation(plan)
     evolution = plan.evolution(1)
-    state = place(nothing(template(plan, 2)).state, plan.mesh)
+    state = place(blank(template(plan, 2)).state, plan.mesh)
     first, told = advance(state, np.uint32(5))
     assert int(first.generation) == 1 and told.fitness.shape == (1, 2)
     np.testing.assert_array_equal(told.mean, evolution.center(jax.jit(evolution.init)(jax.random.key(5))))

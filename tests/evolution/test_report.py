@@ -1,4 +1,4 @@
-"""The report of an evolution, from generations that are known."""
+"""The report of an evolution, from generations that are known; a generation's row by hand."""
 
 import html
 
@@ -7,10 +7,13 @@ import pytest
 from PIL import Image
 
 from purerl.algo_parts.update_rules import LPG
-from purerl.evolution.plan import EvolveOptions, make_plan
-from purerl.evolution.report import write_report
+from purerl.evolution.generations import Generation
+from purerl.evolution.plan import make_plan
+from purerl.evolution.report import COLUMNS as FIRST_COLUMNS
+from purerl.evolution.report import GenerationSnapshot, row_of, write_report
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import Drifting
+from purerl.settings.options import EvolveOptions
 
 COLUMNS = {
     "generation": np.arange(1.0, 21.0),
@@ -44,3 +47,42 @@ def test_what_is_no_objective_has_no_pictures_of_one(plan, key, tmp_path):
     page = write_report(plan, COLUMNS, [(0, LPG.create(key, 3, 4))], tmp_path).read_text()
     assert "fitness.png" in page and "heat_maps" not in page
     assert {path.name for path in tmp_path.iterdir()} == {"fitness.png", "index.html"}
+
+
+@pytest.fixture(scope="module")
+def rows_plan():
+    options = EvolveOptions(population=4, generations=10, seeds=3)
+    return make_plan("kl", ["CartPole-v1", "Catch"], options, {"total_timesteps": 1000})
+
+
+def test_a_row_by_hand(rows_plan):
+    """A candidate that failed on one task counts in no mean over tasks, but in the other task's own mean."""
+    fitness = np.float32([[1, 2, 3, np.nan], [5, 6, 7, 8]])
+    row = row_of(rows_plan, Generation(fitness=fitness, mean=np.zeros(1), sigma=np.float32(0.25)), 3, 12.5)
+    assert set(row) == {*FIRST_COLUMNS, "mean/CartPole-v1", "mean/Catch"}
+    assert (row["generation"], row["wall_seconds"], row["sigma"], row["failed"]) == (3, 12.5, 0.25, 1)
+    assert row["env_steps"] == 3 * 4 * 3 * 2 * 1000
+    assert (row["mean"], row["best"], row["mean/CartPole-v1"], row["mean/Catch"]) == (4.0, 5.0, 2.0, 6.5)
+    np.testing.assert_allclose(row["spread"], np.std([3, 4, 5]))
+
+
+def test_all_failed(rows_plan):
+    row = row_of(rows_plan, Generation(np.full((2, 4), np.inf, np.float32), np.zeros(1), np.float32(0.1)), 1, 1.0)
+    assert np.isnan(row["mean"]) and np.isnan(row["best"]) and row["failed"] == 8
+
+
+def test_where_it_stands(rows_plan):
+    row = row_of(rows_plan, Generation(np.float32([[1, 3], [3, 5]]), np.zeros(1), np.float32(0.5)), 4, 8.0)
+    shown = GenerationSnapshot(row=row, generations=10, seconds=2.0, steps_per_second=1e6)
+    assert (shown.share, shown.seconds_left, shown.height) == (0.4, 12.0, 3.0)
+    assert shown.line() == "generation     4  mean 3  best 4  sigma 0.5  1,000,000 steps/s"
+    assert [name for name, _ in shown.rows("~~~")] == [
+        "generation",
+        "speed",
+        "fitness, mean",
+        "",
+        "fitness, best",
+        "sigma",
+    ]
+    failed = shown._replace(row=row | {"failed": 2}).rows("~~~")
+    assert failed[-1] == ("failed", "2 trainings were not finite")

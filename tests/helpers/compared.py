@@ -5,7 +5,7 @@ import json
 import numpy as np
 import scipy.stats
 
-from purerl.run import metrics_csv
+from purerl.reporting import metrics_csv
 
 
 def write_run(folder, returns, task="CartPole-v1"):

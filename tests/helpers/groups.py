@@ -4,8 +4,9 @@ import jax
 
 from purerl.algos.ppo import PPOConfig
 from purerl.loop.train import make_trainer
-from purerl.run import policies
-from purerl.run.config import RunOptions, Settings
+from purerl.run.plan import algorithm_of
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings
 
 SMALL = PPOConfig(num_envs=4, rollout_length=8, hidden_sizes=(8,), num_minibatches=2)
 
@@ -20,4 +21,4 @@ def run(factory, env, config, updates=3):
 
 def assembled(env, name="CoinGame", **groups):
     run = Settings(algorithm="ppo", environment=name, options=RunOptions(), config=SMALL, parameters={}, groups=groups)
-    return policies.assemble(run, env)
+    return algorithm_of(run, env)

@@ -26,7 +26,7 @@ from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.multi_agent.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
 from purerl.recompute.observations import from_states
 from purerl.run import policies, run, tournament
-from purerl.run.config import settings
+from purerl.settings.runs import settings
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Environment, TimeStep, pytree
 

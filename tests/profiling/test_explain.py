@@ -5,7 +5,7 @@ import pytest
 from purerl.algos.ppo import ppo
 from purerl.envs.bsuite.catch import Catch
 from purerl.profiling import explain
-from purerl.run import config
+from purerl.settings import runs
 
 SMALL = {"hidden_sizes": (8,), "num_envs": 2, "total_timesteps": 10_000}
 
@@ -16,7 +16,7 @@ SMALL = {"hidden_sizes": (8,), "num_envs": 2, "total_timesteps": 10_000}
 )
 def test_a_run_explained(algorithm, more, monkeypatch):
     monkeypatch.setattr(explain, "_options", lambda *_: (explain.Option("--seeds 8", 1e6),))  # each is compiled anew
-    run = config.settings(algorithm, "CartPole-v1", SMALL | more)
+    run = runs.settings(algorithm, "CartPole-v1", SMALL | more)
     found = explain.explain(run)
     assert [part.name for part in found.parts] == ["environment", "policy", "learning"]
     assert all(part.operations > 0 for part in found.parts)
@@ -32,7 +32,7 @@ def test_a_run_explained(algorithm, more, monkeypatch):
 
 
 def test_settings_that_are_tried_are_settings():
-    run = config.settings("ppo", "Catch", SMALL | {"rollout_length": 8, "num_minibatches": 2})
+    run = runs.settings("ppo", "Catch", SMALL | {"rollout_length": 8, "num_minibatches": 2})
     options = explain._options(ppo, Catch(), run.config, 1)
     assert {option.flags for option in options} == {"--num-envs 8", "--num-minibatches 1", "--seeds 8"}
     assert [option.steps_per_second for option in options] == sorted(

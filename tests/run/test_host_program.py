@@ -7,8 +7,9 @@ from purerl.envs.bsuite.catch import Catch
 from purerl.errors import InputError
 from purerl.host import JaxSource
 from purerl.run import run
-from purerl.run.config import RunOptions, settings
 from purerl.run.host_program import source_of
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import settings
 from purerl.types import Config
 from tests.helpers.runs import parameters, rows, untimed
 from tests.host.ledger import Ledger

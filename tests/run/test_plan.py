@@ -1,10 +1,10 @@
-"""A run before it runs: intervals, folders and locks."""
+"""A run before it runs: intervals, and what is refused."""
 
 import pytest
 
 from purerl.errors import InputError
 from purerl.run import plan
-from purerl.run.config import settings
+from purerl.settings.runs import settings
 
 SMALL = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (4,), "devices": 1}
 
@@ -38,36 +38,6 @@ def test_intervals():
 def test_what_cannot_be(flags, message):
     with pytest.raises(InputError, match=message):
         planned(**flags)
-
-
-def test_folders_are_numbered(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = [str(plan.new_folder(None, "ppo", "gymnax/Thing:1")) for _ in range(3)]
-    assert names == [f"runs/ppo-gymnax-Thing-1-{n}" for n in (1, 2, 3)]
-    assert plan.new_folder(tmp_path / "mine" / "run", "ppo").is_dir()
-    with pytest.raises(InputError, match=r"mine.run exists; name another --out, or go on there with --resume"):
-        plan.new_folder(tmp_path / "mine" / "run", "ppo")
-
-
-def test_a_folder_has_one_writer(tmp_path):
-    (tmp_path / "config.toml").write_text("")
-    held = plan.lock(tmp_path)
-    with pytest.raises(InputError, match="is in use: another process is training there"):
-        plan.lock(tmp_path)
-    held.close()
-    plan.lock(tmp_path).close()
-
-
-def test_a_folder_is_held_to_what_it_is_to_say(tmp_path):
-    file = tmp_path / "sweep.toml"
-    with pytest.raises(InputError, match=r"there is no sweep in .*: it has no sweep\.toml"):
-        plan.check_same(file, "a = 1\n", "sweep")
-    file.write_text("a = 1\ndevices = 2\nb = 2\n")
-    plan.check_same(file, "a = 1\nb = 2\ndevices = 8\n", "sweep")
-    with pytest.raises(InputError, match="holds another sweep: it has 'b = 2' where this one has 'b = 3'"):
-        plan.check_same(file, "a = 1\nb = 3\n", "sweep")
-    with pytest.raises(InputError, match="holds another sweep"):
-        plan.check_same(file, "a = 1\nb = 2\nc = 3\n", "sweep")
 
 
 def test_a_runs_folder_gives_its_settings(run_folder):

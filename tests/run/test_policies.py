@@ -11,8 +11,8 @@ from purerl.envs.games.coin_game import CoinGame
 from purerl.errors import InputError
 from purerl.multi_agent.joint import multi_agent
 from purerl.run import checkpoint
-from purerl.run.config import settings
 from purerl.run.plan import make_plan, saved_progress
+from purerl.settings.runs import settings
 from tests.helpers.groups import SMALL, assembled, run
 
 FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_reward": True, "devices": 1}
@@ -50,7 +50,7 @@ def test_a_saved_run_of_several_groups_goes_on_to_the_same_bits(alone, tmp_path)
     assert (
         set(halfway.state.agent) == {"runners", "taggers"} and not halfway.state.observation["active"]["runners"].all()
     )
-    checkpoint.save(tmp_path, 2, halfway, {"lanes": 1}, 1)
+    checkpoint.save(tmp_path, 2, halfway, {"members": 1}, 1)
     found, _ = saved_progress(plan, tmp_path, 2)
     further, others = jax.device_get(step(plan.parts.placed(found), False))
     same = lambda x, y: np.testing.assert_array_equal(_bits(x), _bits(y))
@@ -95,7 +95,7 @@ def test_settings_of_groups_become_policies():
         ({"red": {"num_envs": 3}}, "red.num_envs: all policies of a run share num_envs"),
         ({"red": {"policy": "green"}}, "unknown group in red.policy 'green'"),
         ({"red": {"policy": "blue", "learning_rate": 1.0}}, "group 'red' has the policy of 'blue'"),
-        ({"red": {"policy": "blue"}, "blue": {"policy": "red"}}, "lends its policy"),
+        ({"red": {"policy": "blue"}, "blue": {"policy": "red"}}, "owns a shared policy"),
         ({"red": {"learning_rate": "fast"}}, "red.learning_rate is 'fast'; it must be: number"),
         ({"red": {"frozen": "nowhere"}}, "there is no run in nowhere"),
     ],

@@ -7,8 +7,8 @@ import pytest
 
 from purerl.devices.sharding import make_mesh
 from purerl.run import program
-from purerl.run.config import settings
 from purerl.run.plan import make_plan
+from purerl.settings.runs import settings
 
 FLAGS = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 80, "seeds": 2}
 

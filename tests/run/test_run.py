@@ -12,9 +12,9 @@ from purerl import evaluate, make_trainer
 from purerl.algos.ppo import ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.run import checkpoint, run, trained_run
-from purerl.run.config import settings
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
+from purerl.settings.runs import settings
 from purerl.types import number, pytree
 from tests.helpers.runs import assert_same_run, rows, untimed
 
@@ -121,7 +121,7 @@ def test_the_same_bits_whatever_the_chunks(finished, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_and_resumed(finished, tmp_path, monkeypatch, capsys, number):
-    original = run.Run._note_failures
+    original = run.Run._record_failures
 
     def strike(self, *args):
         if self.update == 10:
@@ -129,7 +129,7 @@ def test_interrupted_and_resumed(finished, tmp_path, monkeypatch, capsys, number
         return original(self, *args)
 
     monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
-    monkeypatch.setattr(run.Run, "_note_failures", strike)
+    monkeypatch.setattr(run.Run, "_record_failures", strike)
     folder = tmp_path / "a"
     assert start(folder) == 128 + number
     assert f"purerl train --resume {folder}" in capsys.readouterr().out

@@ -7,8 +7,8 @@ import pytest
 from purerl.devices import memory
 from purerl.errors import InputError
 from purerl.run import sizing
-from purerl.run.config import settings
 from purerl.run.plan import make_plan
+from purerl.settings.runs import settings
 
 SMALL = {"hidden_sizes": 8, "rollout_length": 8, "total_timesteps": 8 * 70, "devices": 1}
 RUN = settings("a2c", "CartPole-v1", {**SMALL, "num_envs": 4})

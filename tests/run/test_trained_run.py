@@ -8,7 +8,8 @@ import pytest
 
 from purerl import load_run
 from purerl.errors import InputError
-from purerl.run import render, summary, trained_run
+from purerl.reporting import render, summary
+from purerl.run import trained_run
 
 
 @pytest.fixture(scope="module")

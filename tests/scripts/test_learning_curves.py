@@ -9,7 +9,7 @@ import pytest
 
 from purerl import registry
 from purerl.errors import InputError
-from purerl.run import config
+from purerl.settings import runs
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +42,9 @@ def test_results_are_those_of_the_settings_in_configs(script, files, tmp_path):
         assert files.same(result.head, script.settings_for(figure)), f"{figure}: run it --again"
         assert result.made["settings_digest"] == files.digest(files.chosen(result.head))
         head = head_of(files.path_of(figure.task, figure.label), tmp_path / "head.toml")
-        assert config.settings(None, None, {}, {}, head).config == script.settings_for(figure).config
+        assert runs.settings(None, None, {}, {}, head).config == script.settings_for(figure).config
         assert {"commit", "device", "jax", "frames"} <= result.made.keys()
-        assert config.defaults_path(figure.algorithm, figure.task).is_file()
+        assert runs.defaults_path(figure.algorithm, figure.task).is_file()
         assert np.isfinite(result.final()).all() and len(result.final()) == result.head["seeds"]
 
 
@@ -78,7 +78,7 @@ def test_a_run_becomes_a_file_that_tells_all(script, files, small):
     assert files.same(result.head, script.settings_for(figure))
     assert not files.same(result.head, script.settings_for(figure._replace(changes={"learning_rate": 1.0})))
     head = head_of(files.path_of(figure.task, figure.label, folder), folder / "head.toml")
-    again = config.settings(None, None, {}, {}, head)
+    again = runs.settings(None, None, {}, {}, head)
     assert again.config == script.settings_for(figure).config
 
 

@@ -7,7 +7,8 @@ from purerl import Uniform
 from purerl.algos.a2c import A2CConfig
 from purerl.devices import memory
 from purerl.errors import InputError
-from purerl.run.config import RunOptions, Settings
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings
 from purerl.sweeps.chunks import LANES, Chunks
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 

@@ -8,16 +8,16 @@ import pytest
 from purerl import LogUniform
 from purerl.algos.ppo import PPOConfig
 from purerl.errors import InputError
-from purerl.run.config import RunOptions, Settings
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings
 from purerl.sweeps.plan import (
     SearchOptions,
+    description,
     dump_sweep,
     make_sweep_plan,
     names,
     rungs,
     saved_plan,
-    search_options,
-    told,
 )
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, hidden_sizes=(8,), total_timesteps=64 * 40)
@@ -41,7 +41,7 @@ def test_a_group_per_shape():
         for i, trial in enumerate(group.members):
             assert group.values["env.gravity"][i] == np.float32(plan.trials[trial]["env.gravity"])
     assert plan.seeds.tolist() == [3, 4]
-    lines = told(plan)
+    lines = description(plan)
     assert lines == ["12 trials x 2 seeds of 2,560 steps, in 2 programs", "  6 with num_envs 2", "  6 with num_envs 4"]
 
 
@@ -84,12 +84,6 @@ def test_its_file_gives_the_same_plan(tmp_path):
 def test_what_cannot_be(change, message):
     with pytest.raises(InputError, match=message):
         planned(**change)
-
-
-def test_options_are_typed_by_their_fields():
-    assert search_options({"trials": 3.0, "method": "qmc"}) == SearchOptions(trials=3, method="qmc")
-    with pytest.raises(InputError, match="'trails': did you mean 'trials'"):
-        search_options({"trails": 3})
 
 
 def test_names_of_algorithms_and_environments():

@@ -6,7 +6,8 @@ from PIL import Image
 
 from purerl import LogUniform
 from purerl.algos.ppo import PPOConfig
-from purerl.run.config import RunOptions, Settings
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings
 from purerl.sweeps import plot
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 from purerl.sweeps.result import Curves, SweepResult

@@ -86,4 +86,4 @@ def test_grid():
 def test_ranges_are_typed_by_their_fields():
     bound = bind({"env.time_limit": Uniform(100, 500), "value_clip": Uniform(0.1, 1)}, CONFIG, ENV)
     assert bound == {"env.time_limit": Range(100, 500, whole=True), "value_clip": Uniform(0.1, 1)}
-    assert search.text(bound["env.time_limit"]) == "100:500"
+    assert search.to_text(bound["env.time_limit"]) == "100:500"

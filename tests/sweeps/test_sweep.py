@@ -20,7 +20,8 @@ from purerl.devices import memory
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.functional.objectives import Clip
-from purerl.run import config, named
+from purerl.settings import runs
+from purerl.settings.options import RunOptions
 from purerl.sweeps import halving, population
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves, load_curves
@@ -103,7 +104,7 @@ def test_curves_are_those_of_single_runs(swept):
 
 def test_the_best_is_a_config_that_train_takes(swept):
     result, _ = swept
-    run = config.settings(None, None, {}, {}, result.folder / "best.toml")
+    run = runs.settings(None, None, {}, {}, result.folder / "best.toml")
     best = int(np.nanargmax(result.scores()))
     assert result.best == result.plan.trials[best]
     assert {name: getattr(run.config, name) for name in ("learning_rate", "num_envs", "discount")} == {
@@ -136,21 +137,27 @@ def test_another_sweep_in_the_folder(swept):
         sweep(over=NUMBERS, out=swept[0].folder, resume=True)
 
 
-def test_what_has_no_name_in_the_registry(tmp_path):
-    """A command goes on with an algorithm that was made in Python, where it can find its parts."""
+def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
+    """An algorithm with an argument is no file's: a command refuses it, the same call with `resume` continues."""
     clipped = partial(ppo, objective=Clip(epsilon=0.3))
     settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "num_trials": 2, "num_seeds": 1, "plain": True}
-    run = {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
-    result = purerl.sweep(clipped, CartPole(), CONFIG, **settings, **run)
-    plan = saved_plan(tmp_path / "run", devices=1)
-    assert (plan.factory.func, plan.factory.keywords) == (ppo, {"objective": Clip(epsilon=0.3)})
-    assert (plan.trials, plan.settings.config, plan.mesh.size) == (result.plan.trials, result.plan.settings.config, 1)
-    assert resume(tmp_path / "run", plain=True) == 0
+    settings |= {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
+    result = purerl.sweep(clipped, CartPole(), CONFIG, **settings)
+    with pytest.raises(InputError, match=r"made in Python .* by purerl.sweep\(..., out='.*run', resume=True\)$"):
+        resume(tmp_path / "run", plain=True)
+    again = purerl.sweep(clipped, CartPole(), CONFIG, **settings, resume=True)
+    assert again.best == result.best
 
-    own = partial(ppo, objective=lambda log_ratio, advantage, context: -log_ratio * advantage)
-    with pytest.raises(InputError, match=r"which alone can go on there \(resume=True\): .*<lambda> has no name"):
-        named.write(tmp_path / "run" / named.FILE, factory=own)
-        saved_plan(tmp_path / "run")
+
+def test_a_command_resumes_registered_objects(tmp_path):
+    """The environment's numbers are in the file."""
+    settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "num_trials": 2, "num_seeds": 1, "plain": True}
+    settings |= {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
+    result = purerl.sweep(ppo, CartPole(gravity=11.0), CONFIG, **settings)
+    plan = saved_plan(tmp_path / "run", devices=1)
+    assert (plan.factory, plan.env, plan.mesh.size) == (ppo, CartPole(gravity=11.0), 1)
+    assert (plan.trials, plan.settings.config) == (result.plan.trials, result.plan.settings.config)
+    assert resume(tmp_path / "run", plain=True) == 0
 
 
 def test_no_pandas(swept, monkeypatch):
@@ -223,10 +230,10 @@ def test_killed_and_resumed(tmp_path):
 
 
 def plan_of(method, trials, over=NUMBERS, **more):
-    run = config.Settings(
+    run = runs.Settings(
         algorithm="ppo",
         environment="CartPole-v1",
-        options=config.RunOptions(seeds=2),
+        options=RunOptions(seeds=2),
         config=dataclasses.replace(CONFIG, total_timesteps=32 * 40),
         parameters={},
     )

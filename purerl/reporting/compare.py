@@ -10,8 +10,8 @@ import numpy as np
 
 from purerl import stats
 from purerl.errors import InputError
-from purerl.run import metrics_csv, plot, summary
-from purerl.run.config import read_toml
+from purerl.reporting import metrics_csv, plot, summary
+from purerl.settings import toml
 
 ENOUGH = 5  # seeds below which an interval says little
 KEY = 0
@@ -71,7 +71,7 @@ def load(folder: Path) -> Contender:
     returns = np.array([value for value in found["final_return"]["per_seed"] if value is not None], np.float64)
     if not returns.size:
         raise InputError(f"no seed of {folder} finished")
-    task = str(read_toml(folder / "config.toml").get("environment", ""))
+    task = str(toml.read(folder / "config.toml").get("environment", ""))
     return Contender(folder.name, task, returns, metrics_csv.read(folder / "metrics.csv"))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from purerl import InputError, stats
-from purerl.run import metrics_csv, plot
+from purerl.reporting import metrics_csv, plot
 
 
 def write_run(folder, seeds, points=20, evaluate_every=5):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from purerl.run import metrics_csv
+from purerl.reporting import metrics_csv
 
 
 def test_log_reads_what_it_wrote(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.run import compare
+from purerl.reporting import compare
 from tests.helpers.compared import write_run, write_runs
 
 

@@ -6,81 +6,13 @@ import tomllib
 import pytest
 
 from purerl import InputError, make
-from purerl.run.config import Settings, coerce, defaults_path, dump, from_text, settings
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("3", 3),
-        ("-2", -2),
-        ("500_000", 500_000),
-        ("1e6", 1e6),
-        ("2.5e-4", 2.5e-4),
-        ("inf", float("inf")),
-        ("true", True),
-        ("False", False),
-        ("none", None),
-        ("relu", "relu"),
-        ("64,32", (64, 32)),
-        ("64,", (64,)),
-        ("(64, 32)", (64, 32)),
-        ("[8]", "[8]"),
-    ],
-)
-def test_from_text(text, value):
-    found = from_text(text)
-    assert found == value
-    assert type(found) is type(value)
-
-
-@pytest.mark.parametrize(
-    ("value", "hint", "typed"),
-    [
-        (3, float, 3.0),
-        (1e6, int, 1_000_000),
-        (3, int | None, 3),
-        (None, float | None, None),
-        ("none", float | None, None),
-        (0, float | None, 0.0),
-        (64, tuple[int, ...], (64,)),
-        ([64, 32.0], tuple[int, ...], (64, 32)),
-        (True, bool, True),
-        ("tanh", str, "tanh"),
-        (3, str, "3"),
-    ],
-)
-def test_coerce(value, hint, typed):
-    found = coerce(value, hint, "x")
-    assert found == typed
-    assert type(found) is type(typed)
-
-
-@pytest.mark.parametrize(
-    ("value", "hint"),
-    [
-        ("x", float),
-        (True, float),
-        (1, bool),
-        (1.5, int),
-        (float("nan"), int),
-        (float("inf"), int),
-        (None, float),
-        ("none", int),
-        ((64, "a"), tuple[int, ...]),
-        ((1, 2), float),
-        ((1, 2), str),
-    ],
-)
-def test_coerce_refuses_and_says_what_is_allowed(value, hint):
-    with pytest.raises(InputError, match=r"^discount is .*; it must be: (number|integer|true or false|text)$"):
-        coerce(value, hint, "discount")
+from purerl.settings.runs import Settings, defaults_path, dump, settings
 
 
 def test_later_layers_win(tmp_path, monkeypatch):
     tuned = tmp_path / "tuned.toml"
     tuned.write_text("learning_rate = 1e-3\nnum_envs = 8\nclip_epsilon = 0.3\nenv.gravity = 11\nseeds = 2\n")
-    monkeypatch.setattr("purerl.run.config.defaults_path", lambda algorithm, environment: tuned)
+    monkeypatch.setattr("purerl.settings.runs.defaults_path", lambda algorithm, environment: tuned)
     file = tmp_path / "mine.toml"
     file.write_text('num_envs = 16\nclip_epsilon = 0.1\nvalue_clip = "none"\n[env]\nforce = 5\n')
     run = settings("ppo", "CartPole-v1", {"clip_epsilon": 0.4, "seed": 7}, {"force": 6}, file)

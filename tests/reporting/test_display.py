@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from purerl.run import display
+from purerl.reporting import display
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """A run's rows: metrics.csv, a row per seed and logged update."""
 
 import csv
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -9,6 +8,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.reporting.files import write_whole
 
 FIRST_COLUMNS = (
     "seed", "update", "env_steps", "wall_seconds", "episode_return", "episode_length", "episodes", "evaluation_return",
@@ -64,9 +64,7 @@ def _truncate(path: Path, upto: int, counter: str) -> list[str]:
     columns = whole[0].strip().split(",")
     where = columns.index(counter)
     kept = [line for line in whole[1:] if int(line.split(",")[where]) <= upto]
-    part = path.with_suffix(".csv.part")
-    part.write_text("".join([whole[0], *kept]), encoding="utf-8", newline="")
-    os.replace(part, path)
+    write_whole(path, "".join([whole[0], *kept]))
     return columns
 
 

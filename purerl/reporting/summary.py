@@ -4,7 +4,6 @@ import contextlib
 import importlib.metadata
 import json
 import math
-import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,9 @@ import numpy as np
 
 from purerl import __version__, stats
 from purerl.errors import InputError
-from purerl.run.config import FORMAT, Settings
+from purerl.reporting.files import write_whole
+from purerl.settings import toml
+from purerl.settings.runs import Settings
 
 
 def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -
         final.append(float(at_end[0]) if at_end.size else math.nan)
         best.append(float(evaluations.max()) if evaluations.size else math.nan)
     return {
-        "format": FORMAT,
+        "format": toml.FORMAT,
         "algorithm": run.algorithm,
         "environment": run.environment,
         "seeds": seeds,
@@ -70,9 +71,7 @@ def versions(*more: str) -> dict[str, str]:
 
 def write(path: Path, summary: dict[str, Any]) -> None:
     """Write summary.json, whole or not at all."""
-    part = path.with_suffix(".json.part")
-    part.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    write_whole(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from purerl.envs.classic.cartpole import CartPole, CartPoleState
 from purerl.envs.grid.grid_world import GridWorld
 from purerl.errors import InputError
 from purerl.registry import ENVIRONMENTS, make
-from purerl.run.render import agent_policy, frames, frames_text, play, random_policy, record, save_gif
+from purerl.reporting.render import agent_policy, frames, frames_text, play, random_policy, record, save_gif
 from purerl.types import Environment, EnvironmentSpec
 from purerl.wrappers import ActionMask, FrameStack, TimeLimit
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.run import metrics_csv
-from purerl.run.config import read_toml
+from purerl.reporting import metrics_csv
+from purerl.settings import toml
 
 GRID = 200  # points of a curve
 
@@ -155,7 +155,7 @@ def save(figure: Any, path: Path) -> None:
 def plot_run(folder: Path, path: Path | None = None) -> Path:
     """Write a run's curve.png; return where it is."""
     path = path or folder / "curve.png"
-    table = read_toml(folder / "config.toml")
+    table = toml.read(folder / "config.toml")
     title = f"{str(table.get('algorithm', '')).upper()} on {table.get('environment', folder.name)}"
     draw([(folder.name, metrics_csv.read(folder / "metrics.csv"))], title, path)
     return path

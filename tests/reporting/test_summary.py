@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.run import summary
-from purerl.run.config import settings
+from purerl.reporting import summary
+from purerl.settings.runs import settings
 
 NAN = float("nan")
 

@@ -1,0 +1,302 @@
+"""The life of a long job: take a folder, lock it, compile, advance in chunks, save, stop on a signal, finish, resume.
+
+Runs, sweeps and evolutions are `LongJob`s. Everything that decides a number happens on the device and never depends on
+how a job was cut into chunks: a job that was killed and resumed gives the same bits as one that was not.
+"""
+
+import abc
+import contextlib
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from purerl.devices import distributed
+from purerl.errors import InputError
+from purerl.host_environment import EnvironmentFailure
+from purerl.reporting.display import Silent, duration, open_display
+from purerl.run import checkpoint
+from purerl.settings.toml import JobKind
+
+T = TypeVar("T")
+
+
+class Stop:
+    """Remembers Ctrl-C and SIGTERM; a second one ends the process at once."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def __enter__(self) -> "Stop":
+        main = threading.current_thread() is threading.main_thread()  # elsewhere Python forbids it
+        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+        self._before = {number: signal.signal(number, self._receive) for number in numbers}
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _receive(self, number: int, _: Any) -> None:
+        if self.signal:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+class LongJob(abc.ABC):
+    """A long job, in one process or several. Subclasses say what it prepares, advances, saves and finishes."""
+
+    kind: ClassVar[JobKind]
+
+    def __init__(self, folder: Path | None, plain: bool, *, from_python: bool = False, locked: bool = True):
+        """Take the folder.
+
+        Args:
+          folder: of the job; None: write nothing.
+          plain: print lines instead of a live panel.
+          from_python: whether Python alone, not a command, can resume the job.
+          locked: keep other processes from writing there.
+        """
+        self.folder, self.plain = folder, plain
+        self.first = distributed.is_first()
+        self.display: Any = Silent()
+        self.stop = Stop()
+        self.metadata: dict[str, Any] = {"wall_seconds": 0.0, "compile_seconds": 0.0}  # of the newest checkpoint
+        self.began = time.perf_counter()  # less the seconds of earlier processes
+        self.saved_time = time.monotonic()
+        self._resume: str | None = None
+        if folder is not None:
+            command = f"purerl {self.kind.command} --resume {folder}"
+            self._resume = self.kind.resume_call(folder) if from_python else command
+        self._lock: Any = None
+        if locked and folder is not None:
+            distributed.first_does(self._take_folder)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        assert self.folder is not None
+        return self.folder / "checkpoints"
+
+    @property
+    @abc.abstractmethod
+    def position(self) -> int:
+        """How much is done: a count that grows."""
+
+    @abc.abstractmethod
+    def done(self) -> bool:
+        """Return whether nothing is left to advance."""
+
+    def already_finished(self) -> str:
+        """Return the line to print where an earlier process finished the job; "" where it did not."""
+        return ""
+
+    @abc.abstractmethod
+    def title(self) -> str:
+        """Return the title of the display."""
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Compile, and open the logs."""
+
+    @abc.abstractmethod
+    def votes(self) -> tuple[int, ...]:
+        """Return (whether to save now, then the arguments of `advance`), of which the first process's count."""
+
+    @abc.abstractmethod
+    def advance(self, *votes: int) -> None:
+        """Advance by one chunk."""
+
+    @abc.abstractmethod
+    def save(self) -> None:
+        """Write what is needed to resume."""
+
+    @abc.abstractmethod
+    def close_logs(self) -> None:
+        """Close the logs."""
+
+    @abc.abstractmethod
+    def progress_text(self) -> str:
+        """Return how far the job is, such as "update 3 of 10"."""
+
+    @abc.abstractmethod
+    def finish(self) -> int:
+        """Write the results and show them; return the exit code."""
+
+    def close(self) -> None:
+        """Release the folder."""
+        if self._lock is not None:
+            self._lock.close()
+
+    def complete(self) -> int:
+        """Do the job to its end, or until a signal; return the exit code: 130 if it was interrupted."""
+        line = self.already_finished()
+        if line:
+            self.close()
+            if self.first:
+                print(line)
+            return 0
+        if self.first:
+            self.display = open_display(self.title(), self.plain)
+        try:
+            with self.stop, distributed.watched(self._lost):
+                self.prepare()
+                self._advance()
+                self.close_logs()
+                return self._stopped() if self.stop.signal else self.finish()
+        except KeyboardInterrupt:
+            self.display.close()
+            if self._resume is not None:
+                print(f"interrupted; the last checkpoint is kept, go on with:\n  {self._resume}")
+            raise
+        except EnvironmentFailure as error:
+            self.display.close()
+            self.display.line(f"{error}\nthe last checkpoint is kept, go on with:\n  {self._resume}")
+            return 1
+        finally:
+            self.display.close()
+            self.close()
+
+    def compiled(self, compile_program: Callable[[], T]) -> T:
+        """Return what `compile_program` returns, and show and count the time it takes."""
+        self.display.stage("compiling")
+        began = time.perf_counter()
+        program = compile_program()
+        seconds = time.perf_counter() - began
+        self.metadata["compile_seconds"] += seconds
+        writing = f"; writing {self.folder}" if self.folder is not None else ""
+        self.display.line(f"compiled in {duration(seconds)}{writing}")
+        self.began = time.perf_counter() - self.metadata["wall_seconds"]
+        return program
+
+    def wall_seconds(self) -> float:
+        """Return the seconds since the job began, those of earlier processes included."""
+        return time.perf_counter() - self.began
+
+    def _take_folder(self) -> str:
+        assert self.folder is not None
+        self._lock = lock(self.folder, self.kind)
+        checkpoint.remove_unfinished(self.checkpoints)
+        return ""
+
+    def _advance(self) -> None:
+        saved_at, self.saved_time = self.position, time.monotonic()
+        while not self.done():
+            votes = distributed.agree(*self.votes(), self.stop.signal)
+            self.stop.signal = int(votes[:, -1].max())
+            save, *arguments = votes[0, :-1].tolist()  # the clock of the first process decides
+            if save and self.position > saved_at:
+                saved_at = self._save()
+            if self.stop.signal:
+                break
+            self.advance(*arguments)
+        if self.position > saved_at:
+            self._save()
+
+    def _save(self) -> int:
+        if self.folder is not None:
+            self.save()
+        self.saved_time = time.monotonic()
+        return self.position
+
+    def _stopped(self) -> int:
+        self.display.close()
+        self.display.line(f"stopped at {self.progress_text()}{'' if self._resume is None else '; go on with:'}")
+        if self._resume is not None:
+            self.display.line(f"  {self._resume}")
+        return 128 + self.stop.signal
+
+    def _lost(self, why: str) -> None:
+        self.display.close()
+        distributed.give_up(why, self._resume)
+
+
+def enter_folder(
+    kind: JobKind, out: Path | None, words: tuple[str, ...], text: str, resume: bool = False
+) -> tuple[Path, bool]:
+    """Return (a job's folder with its settings in it, whether to continue the job that is there).
+
+    Args:
+      kind: of the job.
+      out: the folder; None: runs/<words>-<n>.
+      words: of the name.
+      text: of the file of settings.
+      resume: continue the job in `out` if there is one; its settings must be the same.
+
+    Raises:
+      InputError: if the folder exists, cannot be written or holds another job.
+    """
+
+    def enter() -> str:
+        if resume and out is not None and out.exists():
+            check_same(out / kind.file, text, kind.noun)
+            return f"+{out}"
+        folder = new_folder(out, *words)
+        (folder / kind.file).write_text(text, encoding="utf-8")
+        return f"-{folder}"
+
+    found = distributed.first_does(enter)
+    return Path(found[1:]), found[0] == "+"
+
+
+def new_folder(out: Path | None, *words: str) -> Path:
+    """Make a folder, `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1` if none is named, and return it.
+
+    Raises:
+      InputError: if it exists or cannot be written.
+    """
+    name, n = "-".join(words).replace("/", "-").replace(":", "-"), 1
+    while True:
+        folder = out or Path("runs") / f"{name}-{n}"
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            if out is not None:
+                raise InputError(f"{out} exists; name another --out, or go on there with --resume {out}") from None
+            n += 1
+        except OSError as error:
+            raise InputError(f"cannot write {folder}: {error.strerror}") from None
+
+
+def check_same(file: Path, text: str, noun: str) -> None:
+    """Check that a folder's file of settings has the expected text, whatever devices the job ran on.
+
+    Args:
+      file: such as sweep.toml.
+      text: the expected one.
+      noun: "sweep" or "evolution".
+
+    Raises:
+      InputError: if there is no such file, or its text differs.
+    """
+    if not file.is_file():
+        raise InputError(f"there is no {noun} in {file.parent}: it has no {file.name}")
+    texts = (file.read_text(encoding="utf-8"), text)
+    written, wanted = ([line for line in text.splitlines() if not line.startswith("devices = ")] for text in texts)
+    for here, there in zip(wanted, written, strict=False):
+        if here != there:
+            raise InputError(f"{file.parent} holds another {noun}: it has {there!r} where this one has {here!r}")
+    if len(written) != len(wanted):
+        raise InputError(f"{file.parent} holds another {noun}: it searches other fields")
+
+
+def lock(folder: Path, kind: JobKind) -> Any:
+    """Lock a folder, so that no second process writes there; the lock ends with the process.
+
+    Raises:
+      InputError: if another process has locked it.
+    """
+    with contextlib.suppress(ImportError):
+        import fcntl
+
+        file = (folder / kind.file).open("rb")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise InputError(f"{folder} is in use: another process is training there") from None
+        return file
+    return None

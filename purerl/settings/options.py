@@ -1,0 +1,191 @@
+"""The options of all commands, declared once: name, type, default, bounds and help. Flags and TOML are made of them."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from purerl.errors import InputError, unknown
+from purerl.settings.values import coerce, hints
+
+DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
+FITNESS = ("auc", "final", "wins")  # of an evolution's candidates
+SHAPING = ("zscore", "rank")
+T = TypeVar("T")
+
+
+def option(
+    default: Any,
+    doc: str,
+    metavar: str = "VALUE",
+    *,
+    at_least: float | None = None,
+    choices: tuple[str, ...] = (),
+    meaning: str = "",
+) -> Any:
+    """Declare a field of a dataclass of options.
+
+    Args:
+      default: its value when none is given.
+      doc: its help.
+      metavar: the name of its value in help pages.
+      at_least: its smallest value.
+      choices: the values allowed, if they can be listed.
+      meaning: the words for the default in help pages, where the value alone says too little.
+    """
+    metadata = {"doc": doc, "metavar": metavar, "at_least": at_least, "choices": choices, "meaning": meaning}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LaunchOptions:
+    """Where a command runs."""
+
+    distributed: bool = option(False, "join other processes, described by the next three options or by SLURM")
+    coordinator: str | None = option(None, "address of the first process", "HOST:PORT")
+    num_processes: int | None = option(None, "number of processes", "N")
+    process_index: int | None = option(None, "index of this process, from 0", "I")
+    no_cache: bool = option(False, "do not use the cache of compiled programs")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The settings of a run beside its algorithm's config."""
+
+    seeds: int = option(1, "agents trained side by side in one program", "N", at_least=1)
+    seed: int = option(0, "the first seed; agent i has seed + i", "S", at_least=0)
+    log_interval: int = option(
+        0, "updates between two rows of metrics.csv", "N", at_least=0, meaning="0: about 150 rows"
+    )
+    evaluations: int = option(10, "evaluations during the run", "N", at_least=0)
+    eval_episodes: int = option(128, "episodes per seed of the final evaluation", "N", at_least=1)
+    checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
+    keep_checkpoints: int = option(3, "number of checkpoints kept, the newest ones", "K", at_least=1)
+    self_play: int = option(
+        0, "earlier selves to play against, in a symmetric game of two groups; writes elo.csv", "P", at_least=0
+    )
+    rebuild_observations: bool = option(
+        False, "keep states in rollouts and rebuild observations to learn from: less memory, more work", "BOOL"
+    )
+    tensorboard: bool = option(False, "also write TensorBoard events")
+    sampler: str = option(
+        "auto", "the loop: auto, or on the host serial, batched, alternating, async or inside", "MODE"
+    )
+    actors: int = option(2, "threads that collect, with sampler async", "N", at_least=1)
+    deterministic: bool = option(False, "sampler async: act with the policy of exactly one update before")
+    step_time_limit: float = option(60.0, "longest time for a step of a host environment", "SECONDS", at_least=0)
+    devices: int | str = option(
+        "auto", "number of devices", "N", meaning="auto: one per seed, up to the number available"
+    )
+    mesh: tuple[str, ...] = option((), "how devices are used, such as seed=4,data=2", "SIZES", meaning="seeds first")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SweptRunOptions:
+    """The options of a sweep's runs: fields of `RunOptions` whose default or meaning differs in a sweep."""
+
+    seeds: int = option(8, "agents of each trial", "N", at_least=1)
+    seed: int = option(0, "the first seed; it also draws the trials", "S", at_least=0)
+    devices: int | str = option(
+        "auto", "devices that share the agents", "N", meaning="auto: all, on a CPU one per core"
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """The settings of a sweep's search."""
+
+    method: str = option(
+        "random",
+        "the search: random, grid, qmc (Sobol points), halving or pbt (population based training)",
+        "METHOD",
+        choices=(*DESIGNS, "halving", "pbt"),
+    )
+    trials: int = option(64, "number of trials; for PBT the size of the population", "N", at_least=1)
+    points: int = option(50, "points of each curve", "N", at_least=1)
+    chunk: int = option(0, "trials trained at once", "N", at_least=0, meaning="0: as suits speed and memory")
+    eta: int = option(3, "halving: one in this many trials goes on to the next rung", "N", at_least=2)
+    rungs: int = option(3, "halving: lengths at which trials are compared, the last the whole run", "N", at_least=2)
+    slots: int = option(
+        0, "halving: trials trained at once", "N", at_least=0, meaning="0: as many as reach the last rung"
+    )
+    generations: int = option(20, "PBT: how often changed copies of the best replace the worst", "N", at_least=2)
+    checkpoint_interval: float = option(60.0, "halving and PBT: time between two checkpoints", "SECONDS", at_least=0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvolveOptions:
+    """The settings of an evolution."""
+
+    population: int = option(64, "candidates per generation", "N", at_least=2)
+    generations: int = option(100, "number of generations", "N", at_least=1)
+    seeds: int = option(1, "trainings per candidate and task", "N", at_least=1)
+    seed: int = option(0, "random seed of the evolution", "S", at_least=0)
+    strategy: str = option(
+        "openes", "the strategy: openes, snes, or an algorithm of evosax such as evosax:CMA_ES", "NAME"
+    )
+    sigma: float = option(0.04, "standard deviation of the first candidates", "X", at_least=0)
+    sigma_decay: float = option(0.999, "factor of sigma per generation, for openes", "X", at_least=0)
+    meta_learning_rate: float = option(0.01, "learning rate of Adam, the optimizer of openes", "X", at_least=0)
+    antithetic: bool = option(True, "draw candidates in pairs, mean + e and mean - e", "BOOL")
+    fitness: str = option("auc", "score of a training: auc, final or wins", "NAME", choices=FITNESS)
+    shaping: str = option(
+        "zscore", "normalization of a task's fitness over the population: zscore or rank", "NAME", choices=SHAPING
+    )
+    fresh: bool = option(False, "use separate random numbers for each candidate instead of common ones")
+    minutes: float = option(
+        0.0, "stop after this many minutes, compilation included", "X", at_least=0, meaning="0: after all generations"
+    )
+    chunk: int = option(
+        0, "trainings side by side on a device", "N", at_least=0, meaning="0: as suits speed and memory"
+    )
+    devices: int | str = option(
+        "auto", "devices that share the trainings", "N", meaning="auto: all, on a CPU one per core"
+    )
+    checkpoint_generations: int = option(10, "generations between two checkpoints", "K", at_least=1)
+    keep_checkpoints: int = option(3, "number of checkpoints kept, the newest ones", "K", at_least=1)
+    frames: int = option(40, "generations whose center is saved for the animation", "N", at_least=2)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MetaOptions:
+    """The settings of a meta-evaluation."""
+
+    seeds: int = option(32, "agents per task and method", "N", at_least=2)
+    tuning: float = option(
+        1.0, "trainings that tune PPO, as a share of the evolution's; 0: no tuned PPO", "X", at_least=0
+    )
+    compare: str = option("final", "score of a training: final or auc", "NAME", choices=("final", "auc"))
+
+
+def make_options(cls: type[T], values: Mapping[str, Any], source: str = "") -> T:
+    """Return options from values by name, typed as the fields are.
+
+    Args:
+      cls: a dataclass of `option`s.
+      values: by field.
+      source: where they stand, such as a file, for messages.
+
+    Raises:
+      InputError: for an unknown name, a wrong type or a value out of bounds.
+    """
+    known = hints(cls)
+    for name in values:
+        if name not in known:
+            raise unknown(f"setting in {source}" if source else "setting", name, known)
+    where = f"{source}: " if source else ""
+    return checked(cls(**{name: coerce(value, known[name], f"{where}{name}") for name, value in values.items()}))
+
+
+def checked(options: T) -> T:
+    """Return a dataclass of `option`s after checking its values.
+
+    Raises:
+      InputError: for a number below the smallest one allowed, or none of the choices.
+    """
+    for field in dataclasses.fields(options):  # type: ignore[arg-type]
+        value, least, choices = getattr(options, field.name), field.metadata["at_least"], field.metadata["choices"]
+        if choices and value not in choices:
+            raise unknown(field.name, value, choices)
+        if least is not None and not value >= least:
+            raise InputError(f"{field.name} is {value}; it must be at least {least}")
+    return options

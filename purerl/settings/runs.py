@@ -1,0 +1,168 @@
+"""The complete settings of a run: put together from the algorithm's defaults, configs/, a file and flags.
+
+One flat TOML table holds everything: what to run (`algorithm`, `environment`, `seed`, `seeds`, ...) beside the
+algorithm's own fields; the environment's parameters are `env.NAME`. The same names serve in `configs/`, in
+`--config FILE`, in a run's `config.toml` and as flags; later ones win.
+"""
+
+import dataclasses
+import importlib.resources
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from purerl import registry
+from purerl.errors import InputError, unknown
+from purerl.registry import ENVIRONMENTS
+from purerl.settings import toml
+from purerl.settings.options import RunOptions, checked
+from purerl.settings.values import coerce, hints
+
+ABOUT_FILES = ("algorithm", "environment", "env", "groups", "format", "version", "from_python", "search", "over")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A complete run: enough to start it again."""
+
+    algorithm: str
+    environment: str
+    options: RunOptions
+    config: Any  # the algorithm's config
+    parameters: dict[str, Any]  # the environment's parameters that were given
+    groups: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)  # of groups of agents: see `policies`
+
+
+def defaults_path(algorithm: str, environment: str) -> Path:
+    """Return where the settings for an algorithm on an environment are kept: configs/ALGORITHM/ENVIRONMENT.toml."""
+    root = Path(str(importlib.resources.files("purerl.configs")))
+    return root / algorithm / f"{environment.replace('/', '-').replace(':', '-')}.toml"
+
+
+def names() -> list[tuple[str, str]]:
+    """Return (algorithm, file stem) of everything in configs/."""
+    root = Path(str(importlib.resources.files("purerl.configs")))
+    return sorted((path.parent.name, path.stem) for path in root.glob("*/*.toml"))
+
+
+def settings(
+    algorithm: str | None,
+    environment: str | None,
+    flags: Mapping[str, Any],
+    parameters: Mapping[str, Any] | None = None,
+    config_file: Path | None = None,
+    groups: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Settings:
+    """Put a run together: the algorithm's defaults < configs/ < `config_file` < flags.
+
+    Args:
+      algorithm, environment: their names; None: as the file says.
+      flags: values by field name, of `RunOptions` or of the algorithm's config.
+      parameters: the environment's, by name.
+      config_file: a TOML file such as a run's own config.toml.
+      groups: settings of groups of agents, by group and name.
+
+    Raises:
+      InputError: for names and values that cannot be.
+    """
+    table = toml.read(config_file) if config_file else {}
+    source = str(config_file)
+    for name, given in (("algorithm", algorithm), ("environment", environment)):
+        written = table.get(name)
+        if given is None and written is None:
+            raise InputError(
+                f"no {name} given: purerl train ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1"
+            )
+        if given is not None and written is not None and given != written:
+            raise InputError(f"{source} is for the {name} {written}, not {given}")
+    algorithm, environment = algorithm or str(table["algorithm"]), environment or str(table["environment"])
+    _, config_class = registry.algorithm(algorithm)
+    _known_environment(environment)
+    layers = [({**flags, "groups": groups or {}}, "", parameters or {})]
+    if config_file:
+        layers.insert(0, (table, f"{source}: ", table.get("env", {})))
+    tuned = defaults_path(algorithm, environment)
+    if tuned.is_file():
+        built_in = toml.read(tuned)
+        layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {})))
+    option_values, config_values, env_values, group_values = {}, {}, {}, {}
+    for values, where, env_table in layers:
+        _sort_in(values, where, config_class, option_values, config_values)
+        env_values |= _parameters(environment, env_table, where)
+        for group, own in values.get("groups", {}).items():
+            group_values[group] = group_values.get(group, {}) | dict(own)
+    options = checked(RunOptions(**option_values))
+    return Settings(
+        algorithm=algorithm,
+        environment=environment,
+        options=options,
+        config=config_class(**config_values),
+        parameters=env_values,
+        groups=group_values,
+    )
+
+
+def _known_environment(environment: str) -> None:
+    if "/" not in environment and ":" not in environment and environment not in ENVIRONMENTS:
+        raise unknown("environment", environment, [*ENVIRONMENTS, *(f"{suite}/..." for suite in registry.SUITES)])
+
+
+def _sort_in(
+    values: Mapping[str, Any], where: str, config_class: type, options: dict[str, Any], config: dict[str, Any]
+) -> None:
+    """Put a layer's values, typed, into `options` or `config`, whichever has the name."""
+    option_hints, config_hints = hints(RunOptions), hints(config_class)
+    for name, value in values.items():
+        if name in option_hints:
+            options[name] = coerce(value, option_hints[name], f"{where}{name}")
+        elif name in config_hints:
+            config[name] = coerce(value, config_hints[name], f"{where}{name}")
+        elif name not in ABOUT_FILES:
+            raise unknown(f"setting in {where.rstrip(': ')}", name, [*option_hints, *config_hints, "env"])
+
+
+def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
+    """Return an environment's parameters, typed as its fields say where it has any."""
+    if not isinstance(table, Mapping):
+        raise InputError(f"{where}env is {table!r}; it must be a table of the environment's parameters")
+    if not table:
+        return {}
+    cls = environment_class(environment)
+    known = hints(cls) if cls is not None and dataclasses.is_dataclass(cls) else None
+    typed = {}
+    for name, value in table.items():
+        if known is not None and name not in known:
+            raise unknown(f"parameter of {environment}", name, known)
+        typed[name] = coerce(value, known[name] if known else Any, f"{where}env.{name}")
+    return typed
+
+
+def environment_class(environment: str) -> type | None:
+    """Return the class of an environment of ours or the user's; None for one of a suite."""
+    if "/" in environment and not registry.is_own(environment):
+        return None
+    found = registry.load(ENVIRONMENTS.get(environment, environment))
+    return found if isinstance(found, type) else None
+
+
+def dump(run: Settings, env: Any) -> str:
+    """Return a run's complete config.toml.
+
+    Args:
+      run: the settings.
+      env: the environment they make: its parameters are written as they are, defaults included.
+    """
+    return toml.text("purerl train --config THIS_FILE runs it again", sections(run, env))
+
+
+def sections(run: Settings, env: Any) -> dict[str, Any]:
+    """Return what `toml.text` writes of a run; arguments as for `dump`."""
+    own = environment_class(run.environment) is not None and dataclasses.is_dataclass(env)
+    parameters = env if own and toml.entries(env) else run.parameters
+    groups = {f"[groups.{group}]": values for group, values in sorted(run.groups.items())}
+    return {
+        "": {"algorithm": run.algorithm, "environment": run.environment, **dataclasses.asdict(run.options)},
+        f"# {type(run.config).__name__}": run.config,
+        "[env]": parameters,
+        **groups,
+    }

@@ -1,0 +1,125 @@
+"""The TOML of settings on disk: `config.toml`, `sweep.toml` and `evolve.toml` have one format, written and read here.
+
+TOML has no null; "none" stands for it.
+"""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from purerl import __version__
+from purerl.errors import InputError
+
+FORMAT = 1  # of the folders that runs, sweeps and evolutions write
+
+
+class JobKind(NamedTuple):
+    """A kind of long job, and where its settings stand."""
+
+    noun: str
+    command: str  # purerl COMMAND --resume FOLDER continues it
+    file: str  # with its settings, in its folder
+
+    def resume_call(self, folder: Path) -> str:
+        """Return the call in Python that continues a job made from Python objects."""
+        return f"purerl.{self.command}(..., out='{folder}', resume=True)"
+
+
+RUN = JobKind(noun="run", command="train", file="config.toml")
+SWEEP = JobKind(noun="sweep", command="sweep", file="sweep.toml")
+EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the table of a TOML file.
+
+    Raises:
+      InputError: if it cannot be read, is no TOML, or has another format of purerl's.
+    """
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} is not a TOML file: {error}") from None
+    written = table.get("format", FORMAT)
+    if written != FORMAT:
+        by = table.get("version", "another version")
+        raise InputError(f"{path} has format {written}, written by purerl {by}; purerl {__version__} reads {FORMAT}")
+    return table
+
+
+def read_folder(folder: Path, kind: JobKind, *needed: str) -> dict[str, Any]:
+    """Return the settings in the folder of a run, sweep or evolution.
+
+    Args:
+      folder: of the job.
+      kind: of the job.
+      needed: entries without which the file is not complete.
+
+    Raises:
+      InputError: if the folder holds no such job, or one of Python objects that no file can describe.
+    """
+    if not folder.is_dir():
+        raise InputError(f"there is no {kind.noun} in {folder}: no such folder")
+    file = folder / kind.file
+    if not file.is_file():
+        raise InputError(f"there is no {kind.noun} in {folder}: it has no {kind.file}")
+    table = read(file)
+    if table.get("from_python"):
+        raise InputError(
+            f"the {kind.noun} in {folder} was made in Python from objects without a registered name: resume it there, "
+            f"with the same arguments, by {kind.resume_call(folder)}"
+        )
+    missing = [name for name in ("format", *needed) if name not in table]
+    if missing:
+        raise InputError(f"{file} is not complete: it has no {' and no '.join(missing)}")
+    return table
+
+
+def text(comment: str, sections: Mapping[str, Any]) -> str:
+    """Return a file's text.
+
+    Args:
+      comment: its first line.
+      sections: dataclasses or mappings by headline: "" for none, "# a comment" or "[a table]"; empty ones are left out.
+    """
+    lines = [f"# {comment}", *entries({"format": FORMAT, "version": __version__})]
+    for headline, values in sections.items():
+        written = entries(values)
+        lines += ["", headline, *written] if headline and written else written
+    return "\n".join(lines) + "\n"
+
+
+def entries(values: Any) -> list[str]:
+    """Return a line for each field of a dataclass, or entry of a mapping, that can be written as one."""
+    pairs = {} if values is None else values
+    if dataclasses.is_dataclass(pairs):
+        pairs = {field.name: getattr(values, field.name) for field in dataclasses.fields(values)}
+    return [f"{_key(name)} = {_toml(value)}" for name, value in pairs.items() if writable(value)]
+
+
+def writable(value: Any) -> bool:
+    """Return whether a value can be written: a number, a text, true, false, none, or a list of them."""
+    if isinstance(value, tuple | list):
+        return all(writable(entry) for entry in value)
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _key(name: str) -> str:
+    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return '"none"'
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, tuple | list):
+        return "[" + ", ".join(_toml(entry) for entry in value) + "]"
+    return repr(float(value) if isinstance(value, float) else value)  # a NumPy float, too, as a plain number

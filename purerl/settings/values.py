@@ -1,0 +1,84 @@
+"""Values of settings: texts and TOML values as the types of a dataclass's fields, and back to text."""
+
+import dataclasses
+import math
+import types
+import typing
+from typing import Any
+
+from purerl.errors import InputError
+
+
+def hints(cls: type) -> dict[str, Any]:
+    """Return the type of each field of a dataclass."""
+    resolved = typing.get_type_hints(cls)
+    return {field.name: resolved[field.name] for field in dataclasses.fields(cls)}
+
+
+def describe(hint: Any) -> str:
+    """Return a field's type in words, for messages and help pages."""
+    if isinstance(hint, types.UnionType):
+        return " or ".join(describe(part) for part in typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        return f"list of {describe(typing.get_args(hint)[0])}s"
+    names = {bool: "true or false", int: "integer", float: "number", str: "text", type(None): "none"}
+    return names.get(hint, "value")
+
+
+def from_text(text: str) -> Any:
+    """Return the value of a flag's text: a number, true, false, none, a list separated by commas, or the text."""
+    folded = text.strip().casefold()
+    if folded in ("true", "false"):
+        return folded == "true"
+    if folded in ("none", "null"):
+        return None
+    if "," in text:
+        return tuple(from_text(part) for part in text.strip("()[] ").split(",") if part.strip())
+    for number in (int, float):
+        try:
+            return number(folded)
+        except ValueError:
+            continue
+    return text
+
+
+def to_text(value: Any) -> str:
+    """Return the text that `from_text` reads as this value."""
+    if isinstance(value, tuple):
+        return ",".join(to_text(entry) for entry in value)
+    return str(value).lower() if value is None or isinstance(value, bool) else str(value)
+
+
+def coerce(value: Any, hint: Any, what: str) -> Any:
+    """Return `value` as the type `hint`.
+
+    Integers pass as floats, whole floats such as 1e6 as integers, one value as a list of one; "none" is None where
+    None is allowed.
+
+    Raises:
+      InputError: if it is of another type.
+    """
+    if hint is Any:
+        return value
+    parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if value is None or (value == "none" and type(None) in parts):
+        if type(None) in parts:
+            return None
+        raise InputError(f"{what} is none; it must be: {describe(hint)}")
+    for part in parts:
+        if typing.get_origin(part) is tuple:
+            entries = value if isinstance(value, tuple | list) else (value,)
+            return tuple(coerce(entry, typing.get_args(part)[0], what) for entry in entries)
+        if part is str and not isinstance(value, tuple | list):
+            return str(value)
+        if part is bool and isinstance(value, bool):
+            return value
+        if part is float and isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+        if part is int and isinstance(value, int | float) and not isinstance(value, bool) and _whole(value):
+            return int(value)
+    raise InputError(f"{what} is {value!r}; it must be: {describe(hint)}")
+
+
+def _whole(value: int | float) -> bool:
+    return isinstance(value, int) or (math.isfinite(value) and value == int(value))

@@ -1,0 +1,48 @@
+"""The TOML of settings: written, read, and refused where it is no purerl folder."""
+
+import tomllib
+
+import numpy as np
+import pytest
+
+from purerl import InputError
+from purerl.settings import toml
+
+
+def test_written_and_read(tmp_path):
+    sections = {
+        "": {"a": 1, "b": None},
+        "# of something": {"c": (1.5, "x"), "unwritable": np.arange(3)},
+        "[empty]": {},
+        "[over]": {"env.gravity": "8:12", "rate": np.float64(0.5)},
+    }
+    text = toml.text("a comment", sections)
+    assert text.startswith("# a comment\nformat = ") and '\n\n# of something\nc = [1.5, "x"]\n' in text
+    table = tomllib.loads(text)
+    assert (table["a"], table["b"], table["c"]) == (1, "none", [1.5, "x"])
+    assert table["over"] == {"env.gravity": "8:12", "rate": 0.5} and not {"empty", "unwritable"} & table.keys()
+    (tmp_path / toml.SWEEP.file).write_text(text)
+    assert toml.read_folder(tmp_path, toml.SWEEP, "over") == table
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = ", "is not a TOML file"),
+        ("format = 99", "has format 99, written by purerl another version"),
+        ("over = 1", "is not complete: it has no format"),
+        (f"format = {toml.FORMAT}", "is not complete: it has no over and no search"),
+        (f"format = {toml.FORMAT}\nfrom_python = true", r"by purerl.sweep\(..., out='.*', resume=True\)$"),
+    ],
+)
+def test_folders_that_are_refused(tmp_path, text, message):
+    (tmp_path / toml.SWEEP.file).write_text(text)
+    with pytest.raises(InputError, match=message):
+        toml.read_folder(tmp_path, toml.SWEEP, "over", "search")
+
+
+def test_no_folder(tmp_path):
+    with pytest.raises(InputError, match=r"there is no run in .*: it has no config.toml"):
+        toml.read_folder(tmp_path, toml.RUN)
+    with pytest.raises(InputError, match=r"there is no evolution in .*: no such folder"):
+        toml.read_folder(tmp_path / "x", toml.EVOLUTION)
