@@ -80,7 +80,7 @@ class ALESource(HostSource):
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of games; one thread if not parallel."""
         env = self._make(num_envs, 0 if parallel else 1)
-        return _Batch(env, seed, host_common.AtariRules.of(self._settings, evaluation))
+        return _ALEBatch(env, seed, host_common.AtariRules.of(self._settings, evaluation))
 
     def _make(self, num_envs: int, num_threads: int) -> Any:
         settings = self._settings
@@ -104,7 +104,7 @@ class ALESource(HostSource):
             raise InputError(f"{self.id}: ale-py cannot make this game: {error}") from None
 
 
-class _Batch(host_common.Followed):
+class _ALEBatch(host_common.Followed):
     def __init__(self, env: Any, seed: int, rules: host_common.AtariRules):
         super().__init__(env, lambda: host_common.Games.begin(env.num_envs))
         self._rules = rules

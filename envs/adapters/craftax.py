@@ -63,7 +63,7 @@ class CraftaxEnvironment(Environment):
         return Discrete(n=int(_build(self.name, self.options).env.num_actions))
 
 
-class Built(NamedTuple):
+class CraftaxSetup(NamedTuple):
     """Craftax's object and what follows from it."""
 
     env: Any
@@ -103,7 +103,7 @@ def names() -> list[str]:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> Built:
+def _build(name: str, options: common.Options) -> CraftaxSetup:
     with common.building():
         from craftax.craftax_env import make_craftax_env_from_name  # pyright: ignore[reportMissingImports]
 
@@ -111,4 +111,4 @@ def _build(name: str, options: common.Options) -> Built:
         if options:
             env = type(env)(env.default_static_params().replace(**common.thaw(options)))
         observation = jax.eval_shape(env.reset_env, jax.random.key(0), env.default_params)[0]
-    return Built(env, common.box(observation, 0.0, 1.0))
+    return CraftaxSetup(env, common.box(observation, 0.0, 1.0))

@@ -85,7 +85,7 @@ class EnvPoolSource(HostSource):
             )
             assert pool.observation_space is not None  # kept from now on: asking for it warns
         if self._atari is None:
-            return _Batch(pool, lambda: np.zeros(num_envs, np.bool_))
+            return _EnvPoolBatch(pool, lambda: np.zeros(num_envs, np.bool_))
         return _Atari(pool, num_envs, host_common.AtariRules.of(self._atari, evaluation))
 
     def _options(self) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class EnvPoolSource(HostSource):
             raise InputError(f"{self.id}: EnvPool refuses these parameters: {error or 'out of range'}") from None
 
 
-class _Batch(host_common.Followed):
+class _EnvPoolBatch(host_common.Followed):
     def reset(self, key: Any) -> Any:
         self._followed = self._begin()
         return self._vector.reset()[0]
@@ -129,7 +129,7 @@ class _Batch(host_common.Followed):
         return handle, step
 
 
-class _Atari(_Batch):
+class _Atari(_EnvPoolBatch):
     def __init__(self, pool: Any, num_envs: int, rules: host_common.AtariRules):
         super().__init__(pool, lambda: host_common.Games.begin(num_envs))
         self._rules = rules

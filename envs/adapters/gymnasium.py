@@ -69,12 +69,12 @@ class GymnasiumSource(HostSource):
         several = functools.partial(_Several, self._name, self.parameters)
         shares = processes(num_envs, _cores()) if parallel else 1
         if shares == 1:
-            return _Batch(several(range(num_envs)).vector, num_envs, seed)
+            return _GymnasiumBatch(several(range(num_envs)).vector, num_envs, seed)
         # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
         warnings.filterwarnings("ignore", r"(?s).*(Worker-\d|Raising the last exception)", UserWarning)
         numbers = np.arange(num_envs).reshape(shares, -1)
         makers = [functools.partial(several, part, os.getpid()) for part in numbers.tolist()]
-        return _Batch(_Processes(makers, numbers.shape), num_envs, seed)
+        return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed)
 
 
 def processes(num_envs: int, cores: int) -> int:
@@ -152,7 +152,7 @@ class _Processes:
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), values)
 
 
-class _Batch(host_common.Followed):
+class _GymnasiumBatch(host_common.Followed):
     def __init__(self, vector: Any, num_envs: int, seed: int):
         super().__init__(vector, lambda: np.zeros(num_envs, np.bool_))
         self._seed: int | None = seed

@@ -99,7 +99,7 @@ class Actions(NamedTuple):
         return action.reshape(self.shape).astype(self.dtype)
 
 
-class Built(NamedTuple):
+class JumanjiSetup(NamedTuple):
     """jumanji's object and what follows from it."""
 
     env: Any
@@ -146,7 +146,7 @@ def _import() -> Any:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> Built:
+def _build(name: str, options: common.Options) -> JumanjiSetup:
     with common.building():
         env = _import().make(name, **common.thaw(options))
         first = _as_dict(jax.eval_shape(env.reset, jax.random.PRNGKey(0))[1].observation)
@@ -158,7 +158,7 @@ def _build(name: str, options: common.Options) -> Built:
     time_limit = getattr(env, "time_limit", None)
     if time_limit is not None and name not in _LIMIT_IN_REWARD:
         env.time_limit = _NEVER  # the adapter keeps the time, so that an ending can be told from a time limit
-    return Built(env=env, time_limit=time_limit, actions=actions, observation_space=Dict(spaces=spaces))
+    return JumanjiSetup(env=env, time_limit=time_limit, actions=actions, observation_space=Dict(spaces=spaces))
 
 
 def _actions(spec: Any, mask: tuple[int, ...] | None) -> Actions:

@@ -169,7 +169,7 @@ def _time_step(env: Any, observation: PyTree, reward: Array, state: Any, time: A
     return TimeStep.transition(observation, common.scalar(reward), terminated=terminated, time_up=time_up)
 
 
-class Built(NamedTuple):
+class PgxSetup(NamedTuple):
     """pgx's object and what follows from it."""
 
     env: Any
@@ -241,11 +241,11 @@ def _import() -> Any:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> Built:
+def _build(name: str, options: common.Options) -> PgxSetup:
     with common.building():
         env = _import().make(name)
         env = type(env)(**common.thaw(options)) if options else env
         first = jax.eval_shape(env.init, jax.random.key(0))
     observation, mask = first.observation, first.legal_action_mask
     spaces: dict[str, Space] = {"observation": common.box(observation), "action_mask": common.box(mask)}
-    return Built(env=env, masked=not name.startswith("minatar-"), num_actions=mask.shape[0], spaces=spaces)
+    return PgxSetup(env=env, masked=not name.startswith("minatar-"), num_actions=mask.shape[0], spaces=spaces)

@@ -64,7 +64,7 @@ class PlaygroundEnvironment(Environment):
         return Box(low=-1.0, high=1.0, shape=(int(_build(self.name, self.options).env.action_size),))
 
 
-class Built(NamedTuple):
+class PlaygroundSetup(NamedTuple):
     """Playground's object and what follows from it."""
 
     env: Any
@@ -125,9 +125,11 @@ def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> Built:
+def _build(name: str, options: common.Options) -> PlaygroundSetup:
     with common.building():
         env = _import().load(name, config_overrides=common.thaw(options))
         key = jnp.zeros(2, jnp.uint32)
         observation = _plain(jax.eval_shape(env.reset, key).obs)
-    return Built(env=env, action_repeat=int(env._config.action_repeat), observation_space=common.space_of(observation))
+    return PlaygroundSetup(
+        env=env, action_repeat=int(env._config.action_repeat), observation_space=common.space_of(observation)
+    )

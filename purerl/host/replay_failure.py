@@ -28,7 +28,7 @@ def play_again(notes: Path | str) -> None:
         raise InputError(f"{path} is not there; a failure of a run's environments is in its folder as failure-0.json")
     record = json.loads(path.read_text(encoding="utf-8"))
     if record["from_step"]:
-        raise InputError(f"{path}: only the last {record['steps'] - record['from_step']:,} steps were recorded")
+        raise InputError(f"{path}: only the last {record['steps'] - record['from_step']:,} steps were kept")
     source = registry.make(record["environment"], **record["parameters"])
     if not isinstance(source, HostSource):
         raise InputError(f"{path}: {record['environment']} is a JAX environment; play it in JAX")

@@ -27,7 +27,7 @@ def test_async_holds_the_replay_ratio():
     for delay in (0.0, 0.004):  # actors that run ahead of the learner, and that hold it up
         source.delay, source.opened = delay, []
         state, found = run(trainer, updates)
-        assert all(0 <= metrics.algorithm.algorithm["policy_lag"] <= 3 for metrics in found)
+        assert all(0 <= metrics.algorithm["policy_lag"] <= 3 for metrics in found)
         taken = sum(env.steps for env in source.opened) * 3
         planned = config.batch_size * config.num_gradient_steps / config.steps_per_update
         learned = int(state.agent.num_gradient_steps) * config.batch_size

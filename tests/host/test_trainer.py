@@ -37,8 +37,8 @@ def compiled(factory, config, updates):
 def assert_same_runs(compiled, host):
     if jax.default_backend() == "cpu":
         assert_same_bits(compiled[0].agent, host[0].agent)
-        for name, value in compiled[1].items():
-            np.testing.assert_array_equal(value, host[1][-1][name], err_msg=name)
+        for name, value in compiled[1].flat().items():
+            np.testing.assert_array_equal(value, host[1][-1].flat()[name], err_msg=name)
 
 
 def test_serial_is_the_compiled_loop_to_the_bit(serial):
@@ -62,7 +62,7 @@ def test_alternating_is_reproducible_and_learns_from_both_halves():
     one, found = run(trainer, 4)
     other, _ = run(trainer, 4)
     assert_same_bits(one.agent, other.agent)
-    assert sum(float(m["episodes"]) for m in found) > 2
+    assert sum(float(m.episodes["episodes"]) for m in found) > 2
 
 
 @pytest.mark.parametrize("mode", ["serial", "alternating", "async"])
