@@ -26,14 +26,14 @@ CONTRACTS = {
 }
 ROOMS = {
     "xla": {"errors", "prng", "types"},
-    "devices": {"errors", "registry", "types"},
+    "devices": {"errors", "registry", "types", "xla"},
     "functional": {"errors", "spaces", "types", "xla"},
     "networks": {"errors", "functional", "spaces", "types", "xla"},
     "replay": {"devices", "errors", "spaces", "types"},
     "algo_parts": {"devices", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
     "multi_agent": {"agent_groups", "algo_parts", "errors", "fields", "spaces", "types", "xla"},
     "algos": {"algo_parts", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
-    "envs": {"errors", "fields", "host_environment", "spaces", "types"},
+    "envs": {"errors", "fields", "host_environment", "spaces", "types", "xla"},
     "wrappers": {"errors", "fields", "spaces", "types", "xla"},
     "loop": {"agent_groups", "devices", "errors", "host_environment", "prng", "types", "wrappers", "xla"},
     "recompute": {

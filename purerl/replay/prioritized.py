@@ -157,7 +157,7 @@ def prioritized(
     def update(state: PrioritizedStorage, batch: Transitions, td_error: Array) -> PrioritizedStorage:
         priority = (jnp.abs(td_error) + floor) ** exponent
         counts = batch.weight > 0.0
-        tree = state.tree.set(jnp.where(counts, batch.index, NOWHERE), priority)
+        tree = state.tree.set(jnp.where(counts, batch.start, NOWHERE), priority)
         largest = jnp.maximum(state.largest, jnp.max(jnp.where(counts, priority, 0.0)))
         return state._replace(tree=tree, largest=largest)
 

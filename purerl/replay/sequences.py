@@ -51,7 +51,7 @@ class Sequences(NamedTuple):
     successor: PyTree  # [L / T, N, ...], one per chunk
     carry: PyTree  # [N, ...]
     weight: Array  # f32[N]
-    index: Array  # i32[N]
+    start: Array  # i32[N], the index of its first chunk
 
 
 class SequenceSizes(NamedTuple):
@@ -206,11 +206,11 @@ def sequences(
             successor=jax.tree.map(lambda x: x[chunk, column], state.successor),
             carry=jax.tree.map(lambda x: x[row, column], state.carry),
             weight=weight,
-            index=index,
+            start=index,
         )
 
     def update(state: SequenceStorage, batch: Sequences, priority: Array) -> SequenceStorage:
-        index = jnp.where(batch.weight > 0.0, batch.index, NOWHERE)
+        index = jnp.where(batch.weight > 0.0, batch.start, NOWHERE)
         return state._replace(tree=state.tree.set(index, _power(priority, exponent)))
 
     return Replay(init=lambda: create(spec, sizes, carry), add=add, sample=sample, update=update)

@@ -45,7 +45,7 @@ class Transitions(NamedTuple):
     discount: Array  # f32[N], of the value of `next_observation`: discount^steps, 0 where the task ended
     next_observation: PyTree  # [N, ...], the true successor of its last step
     weight: Array  # f32[N], of its loss; 0 for a draw that starts no transition
-    index: Array  # i32[N], where it starts
+    start: Array  # i32[N], the index of its first step
 
 
 class Replay(NamedTuple):
@@ -240,7 +240,7 @@ def gather(
         discount=jnp.where(flag == TERMINATED, 0.0, factor),
         next_observation=seen(step(last)),
         weight=jnp.where(flag == NO_START, 0.0, weight),
-        index=index,
+        start=index,
     )
 
 
