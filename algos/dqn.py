@@ -66,6 +66,17 @@ class DQNConfig(QConfig):
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
     initializer: str = static(default="normal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS))
     precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
+    prng: str = static(
+        default="fast",
+        doc="random numbers of environments and algorithm; fast was measured the fastest",
+        choices=("fast", "threefry", "rbg"),
+    )
+    reset_policy: str = static(
+        default="auto",
+        doc="resets computed ahead (prefetch), at every step (always), or drawn from a pool; auto: prefetch on a CPU",
+        choices=("auto", "prefetch", "always", "pool"),
+    )
+    pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
 
 
 def dqn(

@@ -69,6 +69,17 @@ class PPOConfig(PolicyConfig):
     normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
+    prng: str = static(
+        default="fast",
+        doc="random numbers of environments and algorithm; fast was measured the fastest",
+        choices=("fast", "threefry", "rbg"),
+    )
+    reset_policy: str = static(
+        default="auto",
+        doc="resets computed ahead (prefetch), at every step (always), or drawn from a pool; auto: prefetch on a CPU",
+        choices=("auto", "prefetch", "always", "pool"),
+    )
+    pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
 
     @property
     def samples_per_gradient(self) -> int:

@@ -9,12 +9,11 @@ import importlib
 import re
 from typing import Any
 
-import jax
-
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Discrete, Space
+from purerl.xla import backend
 
 VERSION = "-v5"
 
@@ -120,7 +119,7 @@ class _ALEBatch(host_common.Followed):
         return self._rules.step(xp, followed, *_told(values))
 
     def _xla(self) -> tuple[Any, Any] | None:
-        if jax.default_backend() != "cpu":
+        if backend.name() != "cpu":
             return None
         handle, _, step = self._vector.xla()
         return handle, step

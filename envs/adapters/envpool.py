@@ -16,6 +16,7 @@ from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Space
+from purerl.xla import backend
 
 
 def make(name: str, **parameters: Any) -> HostSource:
@@ -123,7 +124,7 @@ class _EnvPoolBatch(host_common.Followed):
         spec = self._vector.spec
         specs = [*spec.state_array_spec.values(), *spec.action_array_spec.values()]
         wide = any(np.dtype(part.dtype).itemsize == 8 for part in specs)
-        if wide or jax.default_backend() != "cpu":
+        if wide or backend.name() != "cpu":
             return None
         handle, _, _, step = self._vector.xla()
         return handle, step

@@ -9,6 +9,7 @@ import numpy as np
 from jax.custom_batching import custom_vmap
 
 from purerl.types import Array
+from purerl.xla import backend
 
 FAR = np.float32(np.inf).view(np.int32)
 LANES = 8  # agents whose neighbors one vector register holds
@@ -33,7 +34,7 @@ def nearest(x: Array, y: Array, active: Array, rows: Array | None, k: int, chunk
     Returns:
       (numbers i32[m, k], found bool[m, k]: False where there are fewer than k, the number then is any).
     """
-    search = by_keys if jax.default_backend() == "cpu" else by_top_k
+    search = by_keys if backend.name() == "cpu" else by_top_k
     # Without the barrier what these come from would be computed again for every pair.
     x, y, active = jax.lax.optimization_barrier((x, y, active))
     return search(x, y, active, rows, k, chunk)

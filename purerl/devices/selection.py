@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from purerl.devices.sharding import AXES, make_mesh
 from purerl.errors import InputError, unknown
+from purerl.xla import backend
 
 
 def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: int) -> Mesh:
@@ -65,7 +66,7 @@ def take(devices: int | str, agents: int) -> int:
 
 def usable() -> int:
     """Return how many devices are worth using: those there are, but on a CPU one per core at most, and two at least."""
-    return min(len(jax.devices()), max(cores(), 2)) if jax.default_backend() == "cpu" else len(jax.devices())
+    return min(len(jax.devices()), max(cores(), 2)) if backend.name() == "cpu" else len(jax.devices())
 
 
 def parse(mesh: Sequence[str]) -> dict[str, int]:

@@ -31,7 +31,7 @@ def compile_generation(plan: EvolvePlan) -> Any:
     trainings side by side is halved until they fit in memory.
     """
     everything = -(-plan.options.population * plan.options.seeds // plan.mesh.size)
-    chunk = plan.options.chunk or (1 if jax.default_backend() == "cpu" else everything)
+    chunk = plan.options.chunk or (1 if backend.name() == "cpu" else everything)
     while True:
         evolution = plan.evolution(chunk, plan.mesh)
         state = jax.eval_shape(evolution.init, jax.random.key(0))

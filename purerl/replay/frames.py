@@ -1,6 +1,6 @@
-"""Stacked frames in a replay: each frame is kept once, and a stack is put together from the rows that hold it.
+"""Stacked frames in a replay: each frame is stored once, and a stack is assembled from the rows that hold it.
 
-A space says that its observations are stacks (`Box.stack`): of k frames side by side along the last axis, the newest
+`Box.stack` marks observations as stacks: of k frames side by side along the last axis, the newest
 last, with the first frame of an episode in place of those before it.
 """
 
@@ -24,28 +24,28 @@ def deepest(depth: PyTree) -> int:
 
 
 def newest(depth: PyTree, observation: PyTree) -> PyTree:
-    """Return what is kept of an observation (any leading axes): of a stack its newest frame."""
+    """Return the stored part of an observation (any leading axes): of a stack its newest frame."""
     return jax.tree.map(lambda k, x: x if k == 1 else x[..., x.shape[-1] - x.shape[-1] // k :], depth, observation)
 
 
 def older(depth: PyTree, observation: PyTree) -> PyTree:
-    """Return what `newest` leaves out of stacks (any leading axes); () of what is none."""
+    """Return the frames of stacks that `newest` leaves out (any leading axes); () where there is no stack."""
     return jax.tree.map(lambda k, x: () if k == 1 else x[..., : x.shape[-1] - x.shape[-1] // k], depth, observation)
 
 
 def stored(space: Space) -> PyTree:
-    """Return the shapes and dtypes of what is kept of an observation."""
+    """Return the shapes and dtypes of the stored part of an observation."""
     return jax.eval_shape(lambda tree: newest(depths(space), tree), space.struct)
 
 
-def assemble(depth: PyTree, frames: PyTree, age: PyTree, place: Array, num_envs: int) -> PyTree:
-    """Return the observations at places.
+def assemble(depth: PyTree, frames: PyTree, age: PyTree, index: Array, num_envs: int) -> PyTree:
+    """Return the observations at indices.
 
     Args:
       depth: from `depths`.
-      frames: [R, B, ...], what was kept.
+      frames: [R, B, ...], the stored parts.
       age: u8[R, B], steps since the episode began, at most k - 1; () if nothing is stacked.
-      place: i32[N], row p // B of environment p % B.
+      index: i32[N], row p // B of environment p % B.
       num_envs: B.
 
     Returns:
@@ -57,12 +57,12 @@ def assemble(depth: PyTree, frames: PyTree, age: PyTree, place: Array, num_envs:
 
     def show(k: int, frames: Array) -> Array:
         if k == 1:
-            return rows(frames, place)
+            return rows(frames, index)
         size = frames.shape[0] * num_envs
-        back = rows(age, place).astype(jnp.int32)
+        back = rows(age, index).astype(jnp.int32)
         ages = [jnp.minimum(back, k - 1 - i) for i in range(k)]  # the oldest frame first
-        places = [place - steps * num_envs for steps in ages]
-        return jnp.concatenate([rows(frames, jnp.where(at < 0, at + size, at)) for at in places], axis=-1)
+        indices = [index - steps * num_envs for steps in ages]
+        return jnp.concatenate([rows(frames, jnp.where(at < 0, at + size, at)) for at in indices], axis=-1)
 
     return jax.tree.map(show, depth, frames)
 
@@ -74,7 +74,7 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree
       depth: from `depths`.
       frames: [N, T, ...], the newest frame of each observation.
       before: [N, ...], the `older` ones of each run's first observation.
-      ended: bool[N, T]; an episode begins after an ending.
+      done: bool[N, T]; an episode begins after an ending.
 
     Returns:
       [N, T, ...].
@@ -92,8 +92,8 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree
         earliest = jnp.where(began > 0, began + (k - 1), 0)
         first = jnp.arange(num, dtype=jnp.int32)[:, None] * line.shape[1]
         rows = line.reshape(-1, *line.shape[2:])
-        places = [first + jnp.maximum(here + i, earliest) for i in range(k)]
-        return jnp.concatenate([jnp.take(rows, place, axis=0, mode="clip") for place in places], axis=-1)
+        indices = [first + jnp.maximum(here + i, earliest) for i in range(k)]
+        return jnp.concatenate([jnp.take(rows, index, axis=0, mode="clip") for index in indices], axis=-1)
 
     return jax.tree.map(show, depth, frames, before)
 
@@ -103,8 +103,8 @@ def ages(running: Array, done: Array, counts: Array) -> tuple[Array, Array]:
 
     Args:
       running: i32[B], the age of the first step.
-      ended: bool[T, B].
-      counts: bool[T, B], which steps are taken at all.
+      done: bool[T, B].
+      counts: bool[T, B], which steps count.
 
     Returns:
       (age of each step i32[T, B], age of the step to come i32[B]).

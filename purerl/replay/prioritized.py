@@ -1,4 +1,4 @@
-"""Prioritized replay: draws in proportion to priorities kept in a sum tree, corrected by importance weights."""
+"""Prioritized replay: draws in proportion to priorities in a sum tree, corrected by importance weights."""
 
 import math
 from typing import NamedTuple
@@ -54,7 +54,7 @@ class SumTree(NamedTuple):
     def draw(self, key: Key, num: int) -> Array:
         """Draw i32[num] leaves, each with probability value / total; one of value 0 only if all are 0.
 
-        Every level takes a random number of its own: one for all would be used up, bit by bit, on the way down.
+        Every level has its random number: one for all would be used up, bit by bit, on the way down.
         """
         uniform = jax.random.uniform(key, (len(self.levels), num))
         index = jnp.zeros(num, jnp.int32)
@@ -76,7 +76,7 @@ def _padded(size: int) -> int:
 
 
 class PrioritizedStorage(NamedTuple):
-    """A replay's storage with a priority for every place."""
+    """A replay's storage with a priority for every index."""
 
     storage: Storage
     tree: SumTree  # priority^alpha; 0 where no transition starts
@@ -86,8 +86,8 @@ class PrioritizedStorage(NamedTuple):
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
     """Return how many bytes a prioritized replay of `capacity` steps takes."""
-    places = jax.eval_shape(lambda: uniform.create(spec, capacity, num_envs)).flag.size
-    levels = jax.eval_shape(lambda: SumTree.create(places)).levels
+    indices = jax.eval_shape(lambda: uniform.create(spec, capacity, num_envs)).flag.size
+    levels = jax.eval_shape(lambda: SumTree.create(indices)).levels
     return uniform.nbytes(spec, capacity, num_envs) + sum(4 * math.prod(level.shape) for level in levels)
 
 
@@ -138,27 +138,27 @@ def prioritized(
         )
 
     def add(state: PrioritizedStorage, rollout: Rollout) -> PrioritizedStorage:
-        storage, place, void = uniform.write(state.storage, rollout, depth)
+        storage, index, void = uniform.write(state.storage, rollout, depth)
         # Where a successor is written apart an older step may have started: none does any more.
-        places = jnp.concatenate([place.ravel(), void.ravel()])
+        indices = jnp.concatenate([index.ravel(), void.ravel()])
         tree = state.tree.set(
-            jnp.where(places < storage.flag.size, places, NOWHERE),
-            jnp.concatenate([jnp.full(place.size, state.largest), jnp.zeros(void.size)]),
+            jnp.where(indices < storage.flag.size, indices, NOWHERE),
+            jnp.concatenate([jnp.full(index.size, state.largest), jnp.zeros(void.size)]),
         )
-        return PrioritizedStorage(storage=storage, tree=tree, largest=state.largest, added=state.added + place.size)
+        return PrioritizedStorage(storage=storage, tree=tree, largest=state.largest, added=state.added + index.size)
 
     def sample(state: PrioritizedStorage, key: Key) -> Transitions:
-        place = state.tree.draw(key, batch_size)
+        index = state.tree.draw(key, batch_size)
         beta = correction + (1.0 - correction) * jnp.minimum(state.added.astype(jnp.float32) / correction_steps, 1.0)
-        priority = state.tree.at(place)
+        priority = state.tree.at(index)
         weight = jnp.where(priority > 0.0, (priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -beta, 0.0)
-        return uniform.gather(state.storage, place, weight, discount, n_step, depth)
+        return uniform.gather(state.storage, index, weight, discount, n_step, depth)
 
     def update(state: PrioritizedStorage, batch: Transitions, td_error: Array) -> PrioritizedStorage:
         priority = (jnp.abs(td_error) + floor) ** exponent
-        found = batch.weight > 0.0
-        tree = state.tree.set(jnp.where(found, batch.place, NOWHERE), priority)
-        largest = jnp.maximum(state.largest, jnp.max(jnp.where(found, priority, 0.0)))
+        counts = batch.weight > 0.0
+        tree = state.tree.set(jnp.where(counts, batch.start, NOWHERE), priority)
+        largest = jnp.maximum(state.largest, jnp.max(jnp.where(counts, priority, 0.0)))
         return state._replace(tree=tree, largest=largest)
 
     return Replay(init=init, add=add, sample=sample, update=update)

@@ -1,9 +1,9 @@
-"""Sequence replay: runs of steps with the recurrent state they began with, drawn by priority.
+"""Sequence replay: sequences of steps with the recurrent state they began with, drawn by priority.
 
-Each rollout is kept as one chunk per environment. The memory is stored where a chunk begins, so sequences begin there.
+Each rollout is stored as one chunk per environment, with its first recurrent state, so that sequences begin there.
 An observation is stored once: the successor of a chunk's last step is the next chunk's first, and one more observation
 per chunk holds the true successor of the first step at which an episode ended in it (of the last step if none did).
-Of stacked frames a step keeps the newest; the others of a chunk's first observation are kept with the chunk.
+Of stacked frames a step stores the newest; the others of a chunk's first observation are stored with the chunk.
 """
 
 import math
@@ -20,8 +20,8 @@ from purerl.replay.uniform import Replay
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
 
 
-class Chunks(NamedTuple):
-    """K chunks of T steps of B environments. Place p, i32, means the sequence that begins at chunk p // B of p % B."""
+class SequenceStorage(NamedTuple):
+    """K chunks of T steps of B environments. Index p, i32, means the sequence that begins at chunk p // B of p % B."""
 
     observation: PyTree  # [K, B, T, ...], the newest frame of a stack
     before: PyTree  # [K, B, ...], the other frames of stacks in the chunk's first observation
@@ -51,7 +51,7 @@ class Sequences(NamedTuple):
     successor: PyTree  # [L / T, N, ...], one per chunk
     carry: PyTree  # [N, ...]
     weight: Array  # f32[N]
-    place: Array  # i32[N]
+    start: Array  # i32[N], the index of its first chunk
 
 
 class SequenceSizes(NamedTuple):
@@ -59,7 +59,7 @@ class SequenceSizes(NamedTuple):
 
     capacity: int  # steps of all environments together
     num_envs: int
-    chunk: int  # T: steps between two stored memories
+    chunk: int  # T: steps between two stored recurrent states
     burn_in: int  # a multiple of T
     train: int  # a multiple of T
 
@@ -70,7 +70,7 @@ class SequenceSizes(NamedTuple):
 
     @property
     def num_chunks(self) -> int:
-        """Chunks of each environment that are kept."""
+        """Stored chunks of each environment."""
         return -(-self.capacity // (self.num_envs * self.chunk))
 
 
@@ -80,7 +80,7 @@ def nbytes(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> int:
     return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
 
 
-def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> Chunks:
+def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> SequenceStorage:
     """Return an empty replay."""
     shape = (sizes.num_chunks, sizes.num_envs)
     zeros = lambda tree, *lead: jax.tree.map(lambda leaf: jnp.zeros((*shape, *lead, *leaf.shape), leaf.dtype), tree)
@@ -89,7 +89,7 @@ def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> Chunks
     older = jax.eval_shape(
         lambda x: frames.older(frames.depths(spec.observation_space), x), spec.observation_space.struct
     )
-    return Chunks(
+    return SequenceStorage(
         observation=zeros(frames.stored(spec.observation_space), sizes.chunk),
         before=zeros(older),
         action=zeros(spec.action_space.struct, sizes.chunk),
@@ -117,14 +117,14 @@ def sequences(
     correction: Array | float = 0.6,
     mix: Array | float = 0.9,
 ) -> Replay:
-    r"""Return a prioritized replay of `Sequences of burn_in + train steps.
+    r"""Return a prioritized replay of `Sequences` of burn_in + train steps.
 
         p = mix max_t |delta_t| + (1 - mix) mean_t |delta_t|, over the steps that are trained on
         P(i) = p_i^alpha / sum_k p_k^alpha,  w_i = P(i)^-beta / max_j w_j
 
     Args:
       spec: the environment's spaces.
-      sizes: how much is kept and how long a sequence is.
+      sizes: of the replay and of a sequence.
       carry: the recurrent state of B environments, for its shapes.
       batch_size: sequences per draw.
       exponent: alpha.
@@ -141,11 +141,11 @@ def sequences(
     Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning".
     """
     _check(spec, sizes, carry, batch_size)
-    kept, num_envs, length = sizes.num_chunks, sizes.num_envs, sizes.length
+    rows, num_envs, length = sizes.num_chunks, sizes.num_envs, sizes.length
     burned = sizes.burn_in // sizes.chunk
     env, depth = jnp.arange(num_envs, dtype=jnp.int32), frames.depths(spec.observation_space)
 
-    def add(state: Chunks, rollout: Rollout) -> Chunks:
+    def add(state: SequenceStorage, rollout: Rollout) -> SequenceStorage:
         at = state.head
         put = lambda xs, x: jax.tree.map(lambda s, v: s.at[at].set(v), xs, x)
         by_env = lambda tree: jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)
@@ -156,12 +156,12 @@ def sequences(
         error = jnp.abs(rollout.extras["td_error"])
         largest, mean = put(state.largest, jnp.max(error, axis=0)), put(state.mean, jnp.mean(error, axis=0))
         # The sequence that ends with this chunk is whole now; the one that began where the chunk went is no more.
-        begin = (at - length + 1) % kept
-        trained = (begin + burned + jnp.arange(length - burned, dtype=jnp.int32)) % kept
+        begin = (at - length + 1) % rows
+        trained = (begin + burned + jnp.arange(length - burned, dtype=jnp.int32)) % rows
         priority = mix * jnp.max(largest[trained], axis=0) + (1.0 - mix) * jnp.mean(mean[trained], axis=0)
         whole = jnp.where(state.added + 1 >= length, begin * num_envs + env, NOWHERE)
         tree = state.tree.set(at * num_envs + env, jnp.zeros(num_envs))
-        return Chunks(
+        return SequenceStorage(
             observation=put(state.observation, by_env(frames.newest(depth, rollout.observation))),
             before=put(state.before, frames.older(depth, jax.tree.map(lambda x: x[0], rollout.observation))),
             action=put(state.action, by_env(rollout.action)),
@@ -174,23 +174,23 @@ def sequences(
             largest=largest,
             mean=mean,
             tree=tree.set(whole, _power(priority, exponent)),
-            head=(at + 1) % kept,
+            head=(at + 1) % rows,
             added=state.added + 1,
         )
 
-    def sample(state: Chunks, key: Key) -> Sequences:
-        place = state.tree.draw(key, batch_size)
-        chosen, which = place % num_envs, place // num_envs
-        chunk = (which + jnp.arange(length, dtype=jnp.int32)[:, None]) % kept  # [L / T, N]
-        priority = state.tree.at(place)
+    def sample(state: SequenceStorage, key: Key) -> Sequences:
+        index = state.tree.draw(key, batch_size)
+        column, row = index % num_envs, index // num_envs
+        chunk = (row + jnp.arange(length, dtype=jnp.int32)[:, None]) % rows  # [L / T, N]
+        priority = state.tree.at(index)
         weight = jnp.where(priority > 0.0, (priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -correction, 0.0)
 
         def steps(storage: Array) -> Array:
-            drawn = jnp.moveaxis(storage[chunk, chosen], 2, 1)  # [L / T, T, N, ...]
+            drawn = jnp.moveaxis(storage[chunk, column], 2, 1)  # [L / T, T, N, ...]
             return drawn.reshape(-1, *drawn.shape[2:])
 
         def observations() -> PyTree:
-            of = lambda tree: jax.tree.map(lambda x: x[chunk, chosen].reshape(-1, *x.shape[2:]), tree)
+            of = lambda tree: jax.tree.map(lambda x: x[chunk, column].reshape(-1, *x.shape[2:]), tree)
             done = of(state.terminated) | of(state.truncated)
             whole = frames.unroll(depth, of(state.observation), of(state.before), done)  # [L / T x N, T, ...]
             apart = lambda x: jnp.moveaxis(x.reshape(length, batch_size, *x.shape[1:]), 2, 1)
@@ -203,15 +203,15 @@ def sequences(
             terminated=steps(state.terminated),
             truncated=steps(state.truncated),
             mask=steps(state.mask),
-            successor=jax.tree.map(lambda x: x[chunk, chosen], state.successor),
-            carry=jax.tree.map(lambda x: x[which, chosen], state.carry),
+            successor=jax.tree.map(lambda x: x[chunk, column], state.successor),
+            carry=jax.tree.map(lambda x: x[row, column], state.carry),
             weight=weight,
-            place=place,
+            start=index,
         )
 
-    def update(state: Chunks, batch: Sequences, priority: Array) -> Chunks:
-        place = jnp.where(batch.weight > 0.0, batch.place, NOWHERE)
-        return state._replace(tree=state.tree.set(place, _power(priority, exponent)))
+    def update(state: SequenceStorage, batch: Sequences, priority: Array) -> SequenceStorage:
+        index = jnp.where(batch.weight > 0.0, batch.start, NOWHERE)
+        return state._replace(tree=state.tree.set(index, _power(priority, exponent)))
 
     return Replay(init=lambda: create(spec, sizes, carry), add=add, sample=sample, update=update)
 

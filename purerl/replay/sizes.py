@@ -1,4 +1,4 @@
-"""How much memory a replay takes, told and refused before a run starts."""
+"""Sizes of a replay in memory, checked before a run starts."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from purerl.errors import InputError
 
 
 def check_sizes(capacity: int, num_envs: int, batch_size: int, n_step: int) -> None:
-    """Hold the sizes of a replay to one another.
+    """Check the sizes of a replay against one another.
 
     Raises:
       InputError: naming the size and what is allowed.
@@ -19,7 +19,7 @@ def check_sizes(capacity: int, num_envs: int, batch_size: int, n_step: int) -> N
 
 
 def check_memory(needed: int, capacity: int, seeds: int = 1) -> None:
-    """Hold a replay of `capacity` steps, for all `seeds` together of `needed` bytes, to the memory there is.
+    """Check that a replay of `capacity` steps, of `needed` bytes for all `seeds` together, fits in memory.
 
     Raises:
       InputError: saying how many steps would fit.
@@ -34,7 +34,7 @@ def check_memory(needed: int, capacity: int, seeds: int = 1) -> None:
 
 
 def line(agent: Any, config: Any, seeds: int) -> str | None:
-    """Return what the replay of a run takes, in one line; None for an algorithm without one.
+    """Return the size of a run's replay, in one line; None for an algorithm without one.
 
     Args:
       agent: shapes of the agents of all seeds, as a run's state holds them.

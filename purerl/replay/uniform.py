@@ -1,4 +1,4 @@
-"""Replay: steps kept in arrays and drawn from at random, as pure functions.
+"""Uniform replay: steps stored in arrays and drawn at random, as pure functions.
 
 Each environment has a ring of rows. A step takes one row and holds its observation once: its successor is the row that
 follows. Where a time limit cut an episode off, one more row holds the true final observation, and no transition starts
@@ -20,11 +20,11 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
 
 # A row's flag: nothing special, or how the episode ended there, or that no transition starts there.
 GOING, TERMINATED, TRUNCATED, NO_START = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
-TRIES = 4  # draws per sample, of which the first that starts a transition is taken
+TRIES = 4  # draws per sample; the first that starts a transition counts
 
 
 class Storage(NamedTuple):
-    """R rows of B environments. Place p, i32, means row p // B of environment p % B."""
+    """R rows of B environments. Index p, i32, means row p // B of environment p % B."""
 
     observation: PyTree  # [R, B, ...], in the environment's own dtypes; the newest frame of a stack
     action: PyTree  # [R, B, ...]
@@ -44,12 +44,12 @@ class Transitions(NamedTuple):
     reward: Array  # f32[N], the discounted sum of the rewards of its steps
     discount: Array  # f32[N], of the value of `next_observation`: discount^steps, 0 where the task ended
     next_observation: PyTree  # [N, ...], the true successor of its last step
-    weight: Array  # f32[N], of its loss; 0 for a draw that found nothing
-    place: Array  # i32[N], where it starts
+    weight: Array  # f32[N], of its loss; 0 for a draw that starts no transition
+    start: Array  # i32[N], the index of its first step
 
 
 class Replay(NamedTuple):
-    """What an algorithm needs of a replay; one of your own with these four functions can take its place."""
+    """A replay as four pure functions; a user's own may replace it."""
 
     init: Callable[[], Any]  # () -> state, empty
     add: Callable[[Any, Rollout], Any]  # (state, rollout[T, B]) -> state
@@ -105,11 +105,11 @@ def add(state: Storage, rollout: Rollout, depth: PyTree = None) -> Storage:
 
 
 def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Storage, Array, Array]:
-    """As `add`, and tell where.
+    """Write a rollout as `add` does, and return the indices, too.
 
     Returns:
-      (storage, the places of the steps i32[T, B], the places where no step starts any more i32[T or more, B]: those of
-      successors written apart, R x B or more where there is none).
+      (storage, the indices of the steps i32[T, B], those where no step starts any more i32[T or more, B]: of successors
+      written apart, R x B or more where there is none).
     """
     length, num_envs = rollout.reward.shape
     rows = state.flag.shape[0]
@@ -120,9 +120,9 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
         )
     counts = jnp.ones_like(rollout.truncated) if rollout.mask is None else rollout.mask
     final = rollout.truncated & counts
-    taken = counts.astype(jnp.int32) + final.astype(jnp.int32)
-    row = state.head + jnp.cumsum(taken, axis=0) - taken
-    added = jnp.sum(taken, axis=0)
+    written = counts.astype(jnp.int32) + final.astype(jnp.int32)
+    row = state.head + jnp.cumsum(written, axis=0) - written
+    added = jnp.sum(written, axis=0)
     filled = jnp.minimum(jnp.maximum(state.filled, jnp.max(state.head + added) + 1), rows)
     row = jnp.where(row >= rows, row - rows, row)
     following = jnp.where(row + 1 >= rows, row + 1 - rows, row + 1)
@@ -135,9 +135,9 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
     def put(storage: Array, at: Array, values: Array) -> Array:
         return storage.at[at, env].set(values, mode="drop")
 
-    kept = lambda tree: tree if depth is None else frames.newest(depth, tree)
-    observation = jax.tree.map(lambda xs, x: put(xs, row, x), state.observation, kept(rollout.observation))
-    observation = jax.tree.map(lambda xs, x: put(xs, apart, x), observation, kept(rollout.next_observation))
+    stored = lambda tree: tree if depth is None else frames.newest(depth, tree)
+    observation = jax.tree.map(lambda xs, x: put(xs, row, x), state.observation, stored(rollout.observation))
+    observation = jax.tree.map(lambda xs, x: put(xs, apart, x), observation, stored(rollout.next_observation))
     flag = jnp.where(rollout.terminated, TERMINATED, jnp.where(rollout.truncated, TRUNCATED, GOING))
     head = state.head + added
     head = jnp.where(head >= rows, head - rows, head)
@@ -171,7 +171,7 @@ def _cut(age: Array, oldest: Array, back: int) -> Array:
 
 
 def draw(state: Storage, key: Key, batch_size: int) -> Array:
-    """Draw places uniformly, with replacement, in time and memory of O(batch_size).
+    """Draw indices uniformly, with replacement, in time and memory of O(batch_size).
 
     A draw that hits a row where no transition starts is repeated, at most `TRIES` times in all; the last draw stands.
 
@@ -180,29 +180,29 @@ def draw(state: Storage, key: Key, batch_size: int) -> Array:
     """
     span = (state.filled * state.flag.shape[1]).astype(jnp.uint32)
     words = jax.random.bits(key, (TRIES, batch_size), jnp.uint32)
-    place = scaled(words, span).astype(jnp.int32)
+    index = scaled(words, span).astype(jnp.int32)
     attempt = jnp.arange(TRIES, dtype=jnp.int32)[:, None]
-    rank = jnp.where(_at(state.flag, place) != NO_START, attempt, 2 * TRIES - attempt)
+    rank = jnp.where(_at(state.flag, index) != NO_START, attempt, 2 * TRIES - attempt)
     # A reduction, as it is computed once: selections would be made anew, words and all, for every array that is read
-    # at these places, nine times as slow on a CPU.
-    return jax.lax.reduce((rank, place), (np.int32(2 * TRIES), np.int32(0)), _lower, (0,))[1]
+    # at these indices, nine times as slow on a CPU.
+    return jax.lax.reduce((rank, index), (np.int32(2 * TRIES), np.int32(0)), _lower, (0,))[1]
 
 
 def _lower(one: tuple[Array, Array], other: tuple[Array, Array]) -> tuple[Array, Array]:
-    """Return the (rank, place) of lower rank, elementwise."""
+    """Return the (rank, index) of lower rank, elementwise."""
     take = one[0] <= other[0]
     return jnp.where(take, one[0], other[0]), jnp.where(take, one[1], other[1])
 
 
 def gather(
     state: Storage,
-    place: Array,
+    index: Array,
     weight: Array | float,
     discount: Array | float,
     n_step: int = 1,
     depth: PyTree = None,
 ) -> Transitions:
-    r"""Assemble the transitions that start at given places.
+    r"""Assemble the transitions that start at given indices.
 
         reward = sum_{k < m} discount^k r_{t+k};  discount = discount^m (1 - terminated_{t+m-1})
 
@@ -210,16 +210,16 @@ def gather(
 
     Args:
       state: the storage.
-      place: i32[N], the starts.
-      weight: f32[N] or a scalar; the transitions' is 0 where none starts, or its last steps are still to come.
+      index: i32[N], the starts.
+      weight: f32[N] or a scalar; a transition's is 0 where none starts, or its last steps are still to come.
       discount: per step.
       n_step: the most steps of a transition.
       depth: which observations are stacks, see `frames.depths`; None: none is.
     """
     rows, num_envs = state.flag.shape
     step = lambda at: jnp.where(at >= (rows - 1) * num_envs, at - (rows - 1) * num_envs, at + num_envs)
-    last, flag, reward = place, _at(state.flag, place), _at(state.reward, place)
-    factor = jnp.full(place.shape, discount, jnp.float32)
+    last, flag, reward = index, _at(state.flag, index), _at(state.reward, index)
+    factor = jnp.full(index.shape, discount, jnp.float32)
     for _ in range(n_step - 1):
         going = flag == GOING
         last = jnp.where(going, step(last), last)
@@ -234,19 +234,19 @@ def gather(
         return frames.assemble(depth, state.observation, state.age, at, num_envs)
 
     return Transitions(
-        observation=seen(place),
-        action=take(state.action, place),
+        observation=seen(index),
+        action=take(state.action, index),
         reward=reward,
         discount=jnp.where(flag == TERMINATED, 0.0, factor),
         next_observation=seen(step(last)),
         weight=jnp.where(flag == NO_START, 0.0, weight),
-        place=place,
+        start=index,
     )
 
 
-def _at(storage: Array, place: Array) -> Array:
-    """Return what lies at places: [R, B, ...] -> [..., ...]."""
-    return jnp.take(storage.reshape(-1, *storage.shape[2:]), place, axis=0, mode="clip")
+def _at(storage: Array, index: Array) -> Array:
+    """Return the rows at indices: [R, B, ...] -> [..., ...]."""
+    return jnp.take(storage.reshape(-1, *storage.shape[2:]), index, axis=0, mode="clip")
 
 
 def uniform(
@@ -293,7 +293,7 @@ def stacks(spec: EnvironmentSpec) -> PyTree:
 def check(
     spec: EnvironmentSpec, capacity: int, num_envs: int, batch_size: int, n_step: int, needed: int | None = None
 ) -> None:
-    """Hold the sizes of a replay to one another and to the memory there is; `needed` bytes, if not `nbytes`.
+    """Check the sizes of a replay against one another and the memory there is; `needed` bytes, if not `nbytes`.
 
     Raises:
       InputError: naming the size and what is allowed.

@@ -264,7 +264,7 @@ def _on_host(tree: PyTree, count: int) -> Any:
 def _init_options(shapes: Progress) -> dict[str, int] | None:
     """A small start runs in an instant either way, but compiles in less than half the time without optimization."""
     small = sum(leaf.size for leaf in jax.tree.leaves(shapes.state)) < SMALL
-    return {"xla_backend_optimization_level": 0} if small and jax.default_backend() == "cpu" else None
+    return {"xla_backend_optimization_level": 0} if small and backend.name() == "cpu" else None
 
 
 def _absent(*_: Any) -> Any:

@@ -15,6 +15,7 @@ from purerl.recompute.references import follows_from_state
 from purerl.run.plan import Plan, make_plan
 from purerl.run.program import CompiledFunctions
 from purerl.settings.runs import Settings
+from purerl.xla import backend
 
 
 def check(planned: Plan) -> None:
@@ -29,7 +30,7 @@ def check(planned: Plan) -> None:
         batch = (options.seeds, config.num_envs)
         one = planned.env.observation_space.struct
         seen = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype), one)
-    devices = 1 if jax.default_backend() == "cpu" else planned.parts.mesh.devices.size
+    devices = 1 if backend.name() == "cpu" else planned.parts.mesh.devices.size
     each = memory.nbytes(seen) // (config.num_envs * jax.tree.leaves(seen)[0].shape[0])
     taken = 2 * memory.nbytes(seen) * config.rollout_length  # what was acted on, and what followed
     if taken > there * devices:

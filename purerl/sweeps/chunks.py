@@ -17,6 +17,7 @@ from purerl.errors import InputError
 from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members
 from purerl.sweeps.plan import ShapeGroup, SweepPlan
 from purerl.sweeps.result import Curves, load_curves
+from purerl.xla import backend
 
 LANES = 64  # agents at once on a CPU, which gains nothing from more
 
@@ -121,7 +122,7 @@ class Chunks:
     def _first_size(self, group: ShapeGroup) -> int:
         most = self.plan.options.chunk
         if not most:
-            most = max(1, LANES // len(self.plan.seeds)) if jax.default_backend() == "cpu" else len(group.members)
+            most = max(1, LANES // len(self.plan.seeds)) if backend.name() == "cpu" else len(group.members)
         chunks = math.ceil(len(group.members) / most)
         return math.ceil(len(group.members) / chunks)
 

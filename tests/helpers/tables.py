@@ -39,7 +39,7 @@ def loop(truncated, length=4, num_envs=4, every=2):
 def fixed(**parts):
     """A replay that always returns the same four transitions, and adds what priorities it was given."""
     full = {name: jnp.broadcast_to(jnp.asarray(value), (4, *np.shape(value))) for name, value in parts.items()}
-    batch = Transitions(**full, place=jnp.arange(4, dtype=jnp.int32))
+    batch = Transitions(**full, start=jnp.arange(4, dtype=jnp.int32))
     return Replay(
         init=lambda: jnp.zeros(4),
         add=lambda state, _: state,

@@ -146,7 +146,7 @@ def test_drawn_sequences_show_the_stacks_that_were_seen():
         if turn < 2:
             continue
         mine, theirs = (draw(state, jax.random.key(turn)) for (_, draw), state in zip(steps, states, strict=True))
-        np.testing.assert_array_equal(mine.place, theirs.place)
+        np.testing.assert_array_equal(mine.start, theirs.start)
         for name in ("seen", "other"):
             shown = [np.asarray(batch.observation[name])[np.asarray(mine.mask)] for batch in (mine, theirs)]
             np.testing.assert_array_equal(*shown)

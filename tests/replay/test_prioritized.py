@@ -121,7 +121,7 @@ def test_final_observations_and_unfinished_steps_do_not_count():
     state = memory.add(memory.init(), rollout(4, 2, truncated=True))
     state = memory.add(state, rollout(4, 2, start=100))
     batch = memory.sample(state, jax.random.key(0))
-    places, reward = np.asarray(batch.place), np.asarray(batch.observation)[:, 0]
+    places, reward = np.asarray(batch.start), np.asarray(batch.observation)[:, 0]
     assert np.all((reward < 8) | (reward >= 100))
     rows = places // 2
     assert not np.any(np.isin(rows, [1, 3, 5, 7])), "where a final observation lies"

@@ -27,10 +27,10 @@ def test_sequences_are_what_was_added():
         if not len(starts):
             continue
         batch = held.sample(state, jax.random.key(i))
-        assert set(np.asarray(batch.place)) <= set(starts)
+        assert set(np.asarray(batch.start)) <= set(starts)
         for n in range(10):
             first = int(batch.reward[0, n]) // 100
-            env = int(batch.place[n]) % 2
+            env = int(batch.start[n]) % 2
             expected = np.concatenate([100 * (first + c) + 2 * np.arange(4) + env for c in range(3)])
             assert batch.reward[:, n].tolist() == expected.tolist()
             assert batch.observation[:, n, 0].tolist() == expected.tolist()
@@ -54,7 +54,7 @@ def test_priorities_of_sequences_by_hand():
     second = 0.9 * 31 + 0.1 * np.mean([20, 21, 30, 31])
     assert np.allclose(leaves[:4], [first, second, 0, 0], rtol=1e-5)
     batch = held.sample(state, jax.random.key(0))
-    weight = np.where(np.asarray(batch.place) == 0, 1.0, (second / first) ** -0.6)
+    weight = np.where(np.asarray(batch.start) == 0, 1.0, (second / first) ** -0.6)
     assert np.allclose(batch.weight, weight / weight.max(), rtol=1e-5)
     state = held.update(state, batch, jnp.full(4, 7.0))
-    assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.place)], 7.0)
+    assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.start)], 7.0)
