@@ -18,7 +18,6 @@ import purerl
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices import distributed
 from purerl.errors import InputError
-from purerl.evolution.evolve import load
 from purerl.evolution.inner_loop import Plug, Task
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import Drifting
@@ -45,11 +44,11 @@ def halve(folder, **more):
     return purerl.sweep("ppo", "CartPole-v1", CONFIG, over=over, total_timesteps=STEPS, out=folder, **settings, **more)
 
 
-def evolve(folder):
+def evolve(folder, **more):
     start = Drifting(drift=KLPenalty(coefficient=np.float32(1.0)))
     task = Task("CartPole-v1", purerl.make("CartPole-v1"), CONFIG, 128)
     settings = {"population": 4, "sigma": 1.0, "generations": 2, "frames": 2, "plain": True}
-    return purerl.evolve(start, Plug(ppo, "objective"), [task], out=folder, **settings)
+    return purerl.evolve(start, Plug(ppo, "objective"), [task], out=folder, **settings, **more)
 
 
 def free_port():
@@ -158,7 +157,7 @@ def test_processes_sweep_and_evolve_together(tmp_path):
     np.testing.assert_array_equal(again.curves.episode_return, alone.curves.episode_return)
     np.testing.assert_array_equal(load_curves(two / "sweep")[0].trained, alone.curves.trained)
 
-    found = load(two / "evolution")
+    found = evolve(two / "evolution", resume=True)
     for mine, theirs in zip(jax.tree.leaves(found.candidate), jax.tree.leaves(evolved.candidate), strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert checkpoint.steps(two / "evolution" / "checkpoints") == [2]
