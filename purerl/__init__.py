@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from purerl.registry import make
     from purerl.reporting.render import play
     from purerl.run.trained_run import load_run
+    from purerl.settings.ranges import Choices, IntUniform, LogUniform, Uniform
     from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked
-    from purerl.sweeps.search import Choices, IntUniform, LogUniform, Uniform
     from purerl.sweeps.sweep import sweep
     from purerl.training import evaluate, make_train, make_trainer
     from purerl.types import Algorithm, Config, Environment, EnvironmentSpec, Rollout, TimeStep
@@ -39,7 +39,7 @@ _HOMES = {
     "purerl.reporting.render": ("play",),
     "purerl.run.trained_run": ("load_run",),
     "purerl.spaces": ("Box", "Dict", "Discrete", "MultiDiscrete", "Stacked"),
-    "purerl.sweeps.search": ("Choices", "IntUniform", "LogUniform", "Uniform"),
+    "purerl.settings.ranges": ("Choices", "IntUniform", "LogUniform", "Uniform"),
     "purerl.sweeps.sweep": ("sweep",),
     "purerl.training": ("evaluate", "make_train", "make_trainer"),
     "purerl.types": ("Algorithm", "Config", "Environment", "EnvironmentSpec", "Rollout", "TimeStep"),

@@ -42,8 +42,8 @@ ROOMS = {
     "host": {"errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
     "training": {"host", "host_environment", "loop", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
-    "testing": {"agent_groups", "errors", "fields", "loop", "prng", "recompute", "spaces", "types", "xla"},
-    "settings": {"errors", "registry"},
+    "testing": {"agent_groups", "errors", "fields", "loop", "prng", "spaces", "types", "xla"},
+    "settings": {"errors", "fields", "registry"},
     "reporting": {"agent_groups", "devices", "errors", "prng", "settings", "stats", "types"},
     "run": {
         *("agent_groups", "devices", "errors", "host", "host_environment", "loop", "multi_agent"),
@@ -56,7 +56,7 @@ ROOMS = {
     },
     "evolution": {
         *("algo_parts", "devices", "errors", "functional", "loop", "prng", "registry", "reporting", "run"),
-        *("settings", "stats", "sweeps", "types", "xla"),
+        *("settings", "stats", "types", "xla"),
     },
     "commands": {
         *("agent_groups", "devices", "errors", "evolution", "profiling", "registry", "reporting", "run", "settings"),

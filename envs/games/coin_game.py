@@ -44,7 +44,8 @@ class CoinGame(Environment):
         """Put both players and a coin somewhere."""
         key_place, key_coin = jax.random.split(key)
         place = jax.random.randint(key_place, (2,), 0, self.size**2, jnp.int32)
-        state = CoinState(place, *self._coin(key_coin, place), jnp.int32(0))
+        coin, color = self._coin(key_coin, place)
+        state = CoinState(place=place, coin=coin, color=color, time=jnp.int32(0))
         return state, self.observe(state)
 
     def step(self, key: Key, state: CoinState, action: dict[str, Array]) -> tuple[CoinState, TimeStep]:

@@ -59,8 +59,18 @@ class Asterix(MinAtar):
 
     def _start(self, draws: Array) -> AsterixState:
         i32, none = jnp.int32, jnp.uint32(0)
-        intervals = i32(_SPAWN_INTERVAL), i32(_MOVE_INTERVAL), i32(_RAMP_INTERVAL)
-        return AsterixState(i32(5), i32(5), none, none, none, none, *intervals, i32(0))
+        return AsterixState(
+            player_x=i32(5),
+            player_y=i32(5),
+            present=none,
+            x=none,
+            right=none,
+            gold=none,
+            spawn_timer=i32(_SPAWN_INTERVAL),
+            move_timer=i32(_MOVE_INTERVAL),
+            ramp_timer=i32(_RAMP_INTERVAL),
+            difficulty=i32(0),
+        )
 
     def _play(self, game: AsterixState, action: Array, draws: Array) -> tuple[AsterixState, Array, Array]:
         spawn_interval = jnp.maximum(_SPAWN_INTERVAL - game.difficulty, 1)

@@ -261,7 +261,7 @@ def _spawn_enemy(game: SeaquestState, draws: Array) -> SeaquestState:
 
 
 def _choose(condition: Array, on_true: Swimmer, on_false: Swimmer) -> Swimmer:
-    return Swimmer(*(jnp.where(condition, x, y) for x, y in zip(on_true, on_false, strict=True)))
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), on_true, on_false)
 
 
 def _spawn_diver(game: SeaquestState, draws: Array) -> SeaquestState:

@@ -67,14 +67,14 @@ def command(
 
         return resume(resume_folder, plain, **devices)
     launch(where)
+    from purerl.settings import ranges
     from purerl.settings.runs import settings
-    from purerl.sweeps import search
     from purerl.sweeps.plan import make_sweep_plan
     from purerl.sweeps.sweep import start
 
     options = take_options(SearchOptions, given)
     run = settings(algorithm, environment, {**vars(SweptRunOptions()), **given}, parameters, config_file)
-    wanted = dict(search.parse(text) for text in over)
+    wanted = dict(ranges.parse(text) for text in over)
     if len(wanted) < len(over):
         raise InputError("--over names a field twice")
     return start(make_sweep_plan(run, options, wanted), out, plain)

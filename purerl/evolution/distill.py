@@ -25,19 +25,25 @@ class Term(NamedTuple):
 
 
 BASIS: dict[str, Term] = {
-    "tanh u": Term(lambda d, r, a, p: _bend((r - 1) * a, p), "relu(u - {p} tanh(u / {p})), u = (r - 1) A", True),
-    "tanh v": Term(lambda d, r, a, p: _bend(d * a, p), "relu(v - {p} tanh(v / {p})), v = log(r) A", True),
-    "clip": Term(
-        lambda d, r, a, p: jax.nn.relu((r - jnp.clip(r, 1 - p, 1 + p)) * a), "relu((r - clip(r, 1 +- {p})) A)", True
+    "tanh u": Term(
+        function=lambda d, r, a, p: _bend((r - 1) * a, p), text="relu(u - {p} tanh(u / {p})), u = (r - 1) A", free=True
     ),
-    "kl": Term(lambda d, r, a, p: r - 1 - d, "(r - 1 - log r)", False),
-    "kl |A|": Term(lambda d, r, a, p: (r - 1 - d) * jnp.abs(a), "(r - 1 - log r) |A|", False),
-    "square": Term(lambda d, r, a, p: (r - 1) ** 2, "(r - 1)^2", False),
-    "square |A|": Term(lambda d, r, a, p: (r - 1) ** 2 * jnp.abs(a), "(r - 1)^2 |A|", False),
-    "square A^2": Term(lambda d, r, a, p: ((r - 1) * a) ** 2, "((r - 1) A)^2", False),
-    "log square": Term(lambda d, r, a, p: d**2, "log(r)^2", False),
-    "log square |A|": Term(lambda d, r, a, p: d**2 * jnp.abs(a), "log(r)^2 |A|", False),
-    "log square A^2": Term(lambda d, r, a, p: (d * a) ** 2, "(log(r) A)^2", False),
+    "tanh v": Term(
+        function=lambda d, r, a, p: _bend(d * a, p), text="relu(v - {p} tanh(v / {p})), v = log(r) A", free=True
+    ),
+    "clip": Term(
+        function=lambda d, r, a, p: jax.nn.relu((r - jnp.clip(r, 1 - p, 1 + p)) * a),
+        text="relu((r - clip(r, 1 +- {p})) A)",
+        free=True,
+    ),
+    "kl": Term(function=lambda d, r, a, p: r - 1 - d, text="(r - 1 - log r)", free=False),
+    "kl |A|": Term(function=lambda d, r, a, p: (r - 1 - d) * jnp.abs(a), text="(r - 1 - log r) |A|", free=False),
+    "square": Term(function=lambda d, r, a, p: (r - 1) ** 2, text="(r - 1)^2", free=False),
+    "square |A|": Term(function=lambda d, r, a, p: (r - 1) ** 2 * jnp.abs(a), text="(r - 1)^2 |A|", free=False),
+    "square A^2": Term(function=lambda d, r, a, p: ((r - 1) * a) ** 2, text="((r - 1) A)^2", free=False),
+    "log square": Term(function=lambda d, r, a, p: d**2, text="log(r)^2", free=False),
+    "log square |A|": Term(function=lambda d, r, a, p: d**2 * jnp.abs(a), text="log(r)^2 |A|", free=False),
+    "log square A^2": Term(function=lambda d, r, a, p: (d * a) ** 2, text="(log(r) A)^2", free=False),
 }
 
 
@@ -117,7 +123,7 @@ class _Fit(NamedTuple):
 def _fit(points: list[np.ndarray], drift: np.ndarray) -> _Fit:
     """Return the sum of the fewest terms that serves."""
     values = {name: _values(term, points) for name, term in BASIS.items()}
-    best = _Fit((), np.zeros((0, 2)), float(np.sqrt(np.mean(drift**2))))
+    best = _Fit(names=(), numbers=np.zeros((0, 2)), error=float(np.sqrt(np.mean(drift**2))))
     enough = 1e-3 * best.error
     while len(best.names) < TERMS and best.error > enough:
         kept = [_value(BASIS[name], points, p) for name, (_, p) in zip(best.names, best.numbers, strict=True)]
@@ -148,7 +154,7 @@ def _refine(names: tuple[str, ...], scales: np.ndarray, points: list[np.ndarray]
         options={"xatol": 1e-5, "fatol": 1e-9},
     )
     weights, error = _weigh(columns(found.x), drift)
-    return _Fit(names, np.stack([weights, np.exp(found.x)], axis=1), error)
+    return _Fit(names=names, numbers=np.stack([weights, np.exp(found.x)], axis=1), error=error)
 
 
 def _weigh(columns: list[np.ndarray], drift: np.ndarray) -> tuple[np.ndarray, float]:

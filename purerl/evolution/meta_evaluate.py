@@ -116,7 +116,7 @@ def meta_evaluate(
     if tuning > 0:
         tuned = tune_ppo(plan.tasks, max(1, round(plan.lifetimes * tuning)), kind, mesh)
         changes = {"learning_rate": tuned["learning_rate"]}
-        methods["tuned PPO"] = Rival(_objective, Clip(epsilon=tuned["clip_epsilon"]), changes)
+        methods["tuned PPO"] = Rival(plug=_objective, candidate=Clip(epsilon=tuned["clip_epsilon"]), changes=changes)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(plan.options.seed), 0x6D657461), seeds)
     scores: dict[str, dict[str, np.ndarray]] = {}
     for task in tasks:
@@ -152,7 +152,9 @@ def tune_ppo(
 
     def all_trials(task: Task, key: Key) -> Array:
         def one(rate: Array, clip: Array) -> Array:
-            return live(task, Rival(_objective, Clip(epsilon=clip), {"learning_rate": rate}), key, kind)
+            return live(
+                task, Rival(plug=_objective, candidate=Clip(epsilon=clip), changes={"learning_rate": rate}), key, kind
+            )
 
         return in_chunks(one, (jnp.asarray(rates), jnp.asarray(clips)), None, mesh)
 

@@ -24,10 +24,9 @@ from purerl.evolution.strategies import SNES, Evosax, OpenES
 from purerl.run.plan import make_environment
 from purerl.settings import toml
 from purerl.settings.options import EvolveOptions, checked, make_options
+from purerl.settings.ranges import Range, bind, parse
 from purerl.settings.runs import environment_class, settings
 from purerl.settings.values import hints
-from purerl.sweeps import search
-from purerl.sweeps.search import Range
 from purerl.types import Key, PyTree
 
 LIFETIME = 16_384  # environment steps, unless configured otherwise
@@ -155,8 +154,8 @@ def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: M
     fixed = {key: value for key, value in parameters.items() if key not in ranges}
     run = settings(algorithm, name, flags, fixed)
     env = make_environment(name, run.parameters)
-    over = {f"env.{key}": search.parse(f"env.{key}={text}")[1] for key, text in ranges.items()}
-    over = search.bind(over, run.config, env) if over else {}
+    over = {f"env.{key}": parse(f"env.{key}={text}")[1] for key, text in ranges.items()}
+    over = bind(over, run.config, env) if over else {}
     drawn = {key.removeprefix("env."): value for key, value in over.items() if isinstance(value, Range)}
     redraw = RedrawFields(drawn) if drawn else None
     return Task(name=name, env=env, config=run.config, total_timesteps=int(run.config.total_timesteps), redraw=redraw)

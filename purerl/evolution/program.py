@@ -60,7 +60,9 @@ def template(plan: EvolvePlan, frames: int) -> Checkpoint:
     evolution = plan.evolution(1)
     state = jax.eval_shape(evolution.init, jax.random.key(0))
     struct = jax.ShapeDtypeStruct
-    return Checkpoint(state, struct((frames, evolution.size), np.float32), struct((frames,), np.int32))  # type: ignore[arg-type]
+    return Checkpoint(
+        state=state, frames=struct((frames, evolution.size), np.float32), frame_at=struct((frames,), np.int32)
+    )  # type: ignore[arg-type]
 
 
 def blank(shapes: Checkpoint) -> Checkpoint:

@@ -78,7 +78,7 @@ class OpenES:
 
     def init(self, mean: Array) -> OpenESState:
         """Start at `mean`, f32[n]."""
-        return OpenESState(mean, self._optimizer().init(mean), jnp.int32(0))
+        return OpenESState(mean=mean, opt_state=self._optimizer().init(mean), generation=jnp.int32(0))
 
     def ask(self, state: OpenESState, key: Key) -> tuple[Array, OpenESState]:
         """Return (candidates f32[P, n], state)."""
@@ -90,7 +90,7 @@ class OpenES:
         sigma = self.sigma(state)
         gradient = -fitness @ ((candidates - state.mean) / sigma) / (self.population * sigma)
         mean, opt_state = apply_gradients(self._optimizer(), gradient, state.opt_state, state.mean)
-        return OpenESState(mean, opt_state, state.generation + 1)
+        return OpenESState(mean=mean, opt_state=opt_state, generation=state.generation + 1)
 
     def mean(self, state: OpenESState) -> Array:
         """Return f32[n], the center of the search."""

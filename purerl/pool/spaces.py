@@ -29,7 +29,7 @@ def to_gymnasium(space: Space) -> Any:
         if dtype == np.bool_:
             return spaces.MultiBinary(list(space.shape))
         low, high = (np.broadcast_to(np.asarray(bound, dtype), space.shape) for bound in (space.low, space.high))
-        return spaces.Box(low, high, space.shape, dtype.type)
+        return spaces.Box(low=low, high=high, shape=space.shape, dtype=dtype.type)
     raise InputError(f"{type(space).__name__} has no counterpart in Gymnasium")
 
 

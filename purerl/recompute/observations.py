@@ -15,11 +15,12 @@ import jax
 
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
+from purerl.loop.observing import rebuilder
 from purerl.loop.train import CompiledTrainer, make_trainer
 from purerl.multi_agent.joint import MultiAgentConfig, Policy
 from purerl.multi_agent.self_play import SelfPlayConfig
 from purerl.networks.actor_critic import actor_critic
-from purerl.recompute.references import Look, looking_up, rebuilder, refer, view
+from purerl.recompute.references import Look, looking_up, refer, view
 from purerl.types import (
     Algorithm,
     AlgorithmFactory,

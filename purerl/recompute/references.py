@@ -7,7 +7,7 @@ So the memory of observations is bounded by `PART_BYTES`, however many agents th
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ import numpy as np
 from purerl import agent_groups
 from purerl.devices.memory import nbytes
 from purerl.errors import InputError
+from purerl.loop.observing import RebuildsAgents, rebuilder
 from purerl.networks.actor_critic import ActorCritic
 from purerl.types import Array, Environment, PyTree, number, pytree, static
 from purerl.xla.trees import where
@@ -23,45 +24,6 @@ from purerl.xla.trees import where
 PART_BYTES = 2**26  # bytes that are rebuilt together: observations, or the states that they are made of
 
 Look = Callable[[PyTree, tuple[str, ...]], PyTree]  # (references, groups whose agents they are of) -> observations
-
-
-@runtime_checkable
-class Rebuilds(Protocol):
-    """An environment whose observation of a state takes longer than a choice between two: `rebuild`, not `observe`."""
-
-    def rebuild(self, state: PyTree) -> PyTree:
-        """Return the observation of a state, the one that `reset` and `step` return."""
-        ...
-
-
-@runtime_checkable
-class RebuildsAgents(Protocol):
-    """An environment of several agents that observes for one agent in less work than for all."""
-
-    def rebuild_agent(self, state: PyTree, group: str, index: Array) -> PyTree:
-        """Return the observation of the agent i32[] of a group: `rebuild(state)[group][index]`."""
-        ...
-
-
-def follows_from_state(env: Environment) -> bool:
-    """Return whether an environment's observation is a function of its state."""
-    return isinstance(env, Rebuilds) or type(env).observe is not Environment.observe
-
-
-def rebuilder(env: Environment) -> Callable[[PyTree], PyTree]:
-    """Return the function from a state of an environment to its observation.
-
-    Raises:
-      InputError: if the environment has none.
-    """
-    if isinstance(env, Rebuilds):
-        return env.rebuild
-    if not follows_from_state(env):
-        raise InputError(
-            f"rebuild_observations: {type(env).__name__} does not say how an observation follows from a state: it has "
-            "no method observe"
-        )
-    return env.observe
 
 
 def _rebuild_agent(env: Environment, state: PyTree, group: str, index: Array) -> PyTree:

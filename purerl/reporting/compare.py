@@ -72,7 +72,7 @@ def load(folder: Path) -> Contender:
     if not returns.size:
         raise InputError(f"no seed of {folder} finished")
     task = str(toml.read(folder / "config.toml").get("environment", ""))
-    return Contender(folder.name, task, returns, metrics_csv.read(folder / "metrics.csv"))
+    return Contender(name=folder.name, task=task, returns=returns, columns=metrics_csv.read(folder / "metrics.csv"))
 
 
 def duel(a: Contender, b: Contender) -> Duel | None:
@@ -85,13 +85,13 @@ def duel(a: Contender, b: Contender) -> Duel | None:
     low, high = interval(_gap)
     low_p, high_p = interval(stats.probability_of_improvement)
     return Duel(
-        better,
-        worse,
-        better.center - worse.center,
-        (float(low), float(high)),
-        float(stats.probability_of_improvement(x, y)),
-        (float(low_p), float(high_p)),
-        float(stats.seeds_needed(x, y)),
+        better=better,
+        worse=worse,
+        difference=better.center - worse.center,
+        difference_interval=(float(low), float(high)),
+        probability=float(stats.probability_of_improvement(x, y)),
+        probability_interval=(float(low_p), float(high_p)),
+        seeds_needed=float(stats.seeds_needed(x, y)),
     )
 
 

@@ -87,7 +87,7 @@ def play(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> E
     length = int((~over).sum())
     state = jax.tree.map(lambda a, b: np.concatenate([a[None], b[:length]]), first, state)
     action, reward = jax.tree.map(lambda x: x[:length], (action, reward))
-    return Episode(state, action, reward, bool(done))
+    return Episode(state=state, action=action, reward=reward, done=bool(done))
 
 
 def length_of(episode: Episode) -> int:

@@ -145,4 +145,6 @@ def at_random(spec: EnvironmentSpec, config: Any) -> Algorithm:
             (),
         )
 
-    return Algorithm(lambda key: (), lambda num_envs: (), act, lambda agent, key, rollout: (agent, {}))
+    return Algorithm(
+        init=lambda key: (), initial_carry=lambda num_envs: (), act=act, update=lambda agent, key, rollout: (agent, {})
+    )

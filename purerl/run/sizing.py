@@ -10,8 +10,8 @@ import numpy as np
 from purerl import registry
 from purerl.devices import memory
 from purerl.errors import InputError
+from purerl.loop.observing import follows_from_state
 from purerl.recompute.observations import rebuilds
-from purerl.recompute.references import follows_from_state
 from purerl.run.plan import Plan, make_plan
 from purerl.run.program import CompiledFunctions
 from purerl.settings.runs import Settings

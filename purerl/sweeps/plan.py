@@ -22,7 +22,7 @@ from purerl.recompute.observations import make_rebuilding_trainer
 from purerl.registry import ALGORITHMS, ENVIRONMENTS, path_of
 from purerl.run.plan import algorithm_of, environment_of
 from purerl.run.program import as_leaf
-from purerl.settings import toml
+from purerl.settings import ranges, toml
 from purerl.settings.options import DESIGNS, SearchOptions, checked, make_options
 from purerl.settings.runs import Settings, sections, settings
 from purerl.settings.values import to_text
@@ -52,7 +52,7 @@ class SweepPlan(NamedTuple):
     env: Any
     factory: AlgorithmFactory
     options: SearchOptions
-    dimensions: dict[str, search.Dimension]
+    dimensions: dict[str, ranges.Dimension]
     trials: list[dict[str, Any]]  # the values of each by name, in order
     groups: list[ShapeGroup]
     mesh: Mesh  # of the devices that share the agents
@@ -120,7 +120,7 @@ def make_sweep_plan(
     Args:
       run: the settings of its runs.
       options: of the search.
-      over: what it searches: a range or a list by field, see `purerl.sweeps.search`.
+      over: what it searches: a range or a list by field, see `purerl.settings.ranges`.
       env, factory: the environment and the algorithm, where they are objects; None: as the settings name them.
 
     Raises:
@@ -139,7 +139,7 @@ def make_sweep_plan(
         raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
     if run.options.seed + run.options.seeds > 2**32:
         raise InputError(f"seed is {run.options.seed}; seeds must be below 2^32")
-    dimensions = search.bind(over, run.config, env)
+    dimensions = ranges.bind(over, run.config, env)
     design = options.method if options.method in DESIGNS else "random"
     trials = search.trials(dimensions, design, options.trials, run.options.seed)
     groups = _groups(_make(run, chosen), run.config, env, trials)
@@ -181,7 +181,7 @@ def _mesh(run: Settings, options: SearchOptions) -> Mesh:
 
 
 def _check_population(plan: SweepPlan) -> None:
-    listed = [name for name, dimension in plan.dimensions.items() if isinstance(dimension, search.Choices)]
+    listed = [name for name, dimension in plan.dimensions.items() if isinstance(dimension, ranges.Choices)]
     if listed:
         raise InputError(f"pbt changes numbers step by step: {listed[0]} must be a range, not a list")
     if plan.options.trials < 4:
@@ -276,6 +276,6 @@ def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
       InputError: if it is no such folder, or Python alone can resume it.
     """
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
-    over = dict(search.parse(f"{name}={wanted}") for name, wanted in table["over"].items())
+    over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in table["over"].items())
     options = make_options(SearchOptions, table["search"], str(file))
     return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from purerl.reporting.plot import center_and_interval, label_curves, new_figure, save, tidy
+from purerl.settings.ranges import Choices, Dimension, Range
 from purerl.settings.values import to_text
 from purerl.sweeps.result import SweepResult, mean_known
-from purerl.sweeps.search import Choices, Dimension, Range
 
 BEST = 5  # curves in color
 

@@ -34,9 +34,9 @@ from purerl.loop.train import TrainState
 from purerl.prng import is_key
 from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
+from purerl.settings.ranges import Range
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.result import Curves, load_latest
-from purerl.sweeps.search import Range
 from purerl.types import Array, Key
 
 SHARE = 5  # one in so many is replaced
@@ -82,7 +82,7 @@ class Members(NamedTuple):
     scores: Array  # f32[lanes], the return of the last generation in which an episode ended
 
 
-LANES = Members(TOGETHER, 0, 0)  # type: ignore[arg-type]  # axes of `Members`
+LANES = Members(state=TOGETHER, values=0, scores=0)  # type: ignore[arg-type]  # axes of `Members`
 
 
 def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Range]) -> tuple[Array, dict[str, Array]]:
@@ -126,7 +126,7 @@ def program(make: MakeTrainer, mesh: Mesh, dimensions: Mapping[str, Range], shap
         lanes = jnp.concatenate([lanes, jnp.arange(real, seeds.shape[0], dtype=jnp.int32)])
         take = lambda x: x if is_key(x) else x[lanes]  # a copy keeps its own randomness
         new_state = jax.tree.map(take, state._replace(num_updates=()))._replace(num_updates=state.num_updates)
-        return Members(new_state, values, scores[lanes]), (parents, values, point)
+        return Members(state=new_state, values=values, scores=scores[lanes]), (parents, values, point)
 
     return generation
 
@@ -212,12 +212,12 @@ class Population:
         one = {name: column[0] for name, column in self.group.values.items()}
         state = blank_states(self.plan.make, len(self._lane), one, *self.group.numbers(), TOGETHER)
         values = {name: column[self._lane // self.shape[1]] for name, column in self.group.values.items()}
-        members = Members(state, values, np.full(len(self._lane), -np.inf, np.float32))  # type: ignore[arg-type]
+        members = Members(state=state, values=values, scores=np.full(len(self._lane), -np.inf, np.float32))  # type: ignore[arg-type]
         return sharding.resize(members, LANES, lanes or len(self._lane))
 
     def _place(self, members: Members) -> Members:
-        state = place(members.state, self._mesh)
-        return Members(state, *sharding.place((members.values, members.scores), self._mesh, AXIS))
+        values, scores = sharding.place((members.values, members.scores), self._mesh, AXIS)
+        return Members(state=place(members.state, self._mesh), values=values, scores=scores)
 
     def _compile(self) -> None:
         began = time.perf_counter()

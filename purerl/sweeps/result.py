@@ -32,7 +32,12 @@ class Curves(NamedTuple):
         """Return curves without values."""
         trials, points = env_steps.shape
         values = np.full((trials, num_seeds, points), np.nan, np.float32)
-        return Curves(env_steps, values, np.zeros((trials, num_seeds), bool), np.zeros(trials, np.int64))
+        return Curves(
+            env_steps=env_steps,
+            episode_return=values,
+            failed=np.zeros((trials, num_seeds), bool),
+            trained=np.zeros(trials, np.int64),
+        )
 
     def save(self, folder: Path, **more: np.ndarray) -> None:
         """Write curves.npz, and more arrays into it."""
@@ -181,6 +186,6 @@ def load_curves(folder: Path) -> tuple[Curves, dict[str, np.ndarray]]:
     try:
         with np.load(folder / "curves.npz", allow_pickle=False) as file:
             arrays = dict(file)
-        return Curves(*(arrays.pop(name) for name in Curves._fields)), arrays
+        return Curves(**{name: arrays.pop(name) for name in Curves._fields}), arrays
     except (OSError, ValueError, KeyError) as error:
         raise InputError(f"cannot read {folder / 'curves.npz'}: {error}") from None

@@ -12,6 +12,7 @@ from purerl.reporting.display import duration, number
 from purerl.run.lifecycle import LongJob, enter_folder
 from purerl.settings import toml
 from purerl.settings.options import RunOptions, SearchOptions
+from purerl.settings.ranges import Choices, IntUniform, LogUniform, Range, Uniform
 from purerl.settings.runs import Settings, settings
 from purerl.settings.values import to_text
 from purerl.sweeps.chunks import Chunks
@@ -19,7 +20,6 @@ from purerl.sweeps.halving import Halving
 from purerl.sweeps.plan import SweepPlan, description, dump_sweep, make_sweep_plan, names, saved_plan
 from purerl.sweeps.population import Population
 from purerl.sweeps.result import Curves, SweepResult
-from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform
 
 __all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from purerl import agent_groups
 from purerl.errors import InputError
+from purerl.loop.observing import follows_from_state, rebuilder
 from purerl.prng import fast
-from purerl.recompute.references import follows_from_state, rebuilder
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.measure import measure_environment
 from purerl.testing.play import RandomPlay, parts, play_one

@@ -1,43 +1,11 @@
-"""Ranges and lists, what they refuse, and the trials drawn from them."""
+"""The trials drawn from ranges and lists."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-import purerl
-from purerl.algos.ppo import PPOConfig
-from purerl.envs.classic.cartpole import CartPole
-from purerl.errors import InputError
-from purerl.sweeps import search
-from purerl.sweeps.search import Choices, IntUniform, LogUniform, Range, Uniform, bind, parse, trials
-
-CONFIG, ENV = PPOConfig(), CartPole()
-
-
-@pytest.mark.parametrize(
-    ("text", "name", "dimension"),
-    [
-        ("learning_rate=1e-4:1e-2:log", "learning_rate", LogUniform(1e-4, 1e-2)),
-        ("learning-rate=1e-4:0.5", "learning_rate", Uniform(1e-4, 0.5)),
-        ("env.gravity=8:12", "env.gravity", Uniform(8, 12)),
-        ("num_envs=4,16", "num_envs", Choices((4, 16))),
-        ("num_envs=4", "num_envs", Choices((4,))),
-        ("value_clip=none,0.2", "value_clip", Choices((None, 0.2))),
-        ("hidden_sizes=64,64/256", "hidden_sizes", Choices(((64, 64), 256))),
-        ("activation=tanh,relu", "activation", Choices(("tanh", "relu"))),
-    ],
-)
-def test_parse(text, name, dimension):
-    assert parse(text) == (name, dimension)
-    bound = bind(dict([parse(text)]), CONFIG, ENV)[name]
-    again = bind(dict([parse(f"{name}={bound}")]), CONFIG, ENV)[name]
-    assert again == bound, "what sweep.toml holds reads back the same"
-
-
-@pytest.mark.parametrize("over", [{"learning_rate": 3e-4}, {"learning_rate": "1:2"}, {"learning_rate": []}])
-def test_bad_values_from_python(over):
-    with pytest.raises(InputError, match="learning_rate"):
-        purerl.sweep("ppo", "CartPole-v1", over=over)
+from purerl.settings.ranges import Choices, IntUniform, LogUniform, Uniform
+from purerl.sweeps.search import trials
 
 
 @pytest.mark.parametrize(
@@ -81,9 +49,3 @@ def test_grid():
     assert sorted({trial["limit"] for trial in found}) == [1, 3, 5]
     np.testing.assert_allclose(sorted({trial["rate"] for trial in found}), [1e-4, 1e-3, 1e-2], rtol=1e-6)
     assert len(trials({"limit": IntUniform(1, 3)}, "grid", 10, 0)) == 3, "integers do not repeat"
-
-
-def test_ranges_are_typed_by_their_fields():
-    bound = bind({"env.time_limit": Uniform(100, 500), "value_clip": Uniform(0.1, 1)}, CONFIG, ENV)
-    assert bound == {"env.time_limit": Range(100, 500, whole=True), "value_clip": Uniform(0.1, 1)}
-    assert search.to_text(bound["env.time_limit"]) == "100:500"

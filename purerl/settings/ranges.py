@@ -1,0 +1,193 @@
+"""Ranges and lists of values of the fields of a config and an environment, for sweeps and for random parameters.
+
+A range is of numbers, which are traced: every value runs in one compiled program. A list may also be of shapes, each of
+which is a program of its own.
+"""
+
+import dataclasses
+import math
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from purerl.errors import InputError, unknown
+from purerl.fields import is_static, validate
+from purerl.settings.values import coerce, from_text, hints, to_text
+
+FORMS = "LOW:HIGH, LOW:HIGH:log, or a list such as 4,8,16"
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """The numbers from `low` to `high`, both included."""
+
+    low: float
+    high: float
+    log: bool = False  # spread evenly over orders of magnitude
+    whole: bool = False  # integers only
+
+    def at(self, position: np.ndarray) -> np.ndarray:
+        """Return f64[...], the values at positions in 0 .. 1."""
+        edges = np.array([self.low, self.high], np.float64)
+        if self.whole:
+            edges = edges + np.array([-0.5, 0.5])  # so that the ends are as likely as the others
+        if self.log:
+            edges = np.log(edges)
+        values = edges[0] + np.asarray(position) * (edges[1] - edges[0])
+        values = np.exp(values) if self.log else values
+        return np.clip(np.rint(values) if self.whole else values, self.low, self.high)
+
+    def position(self, value: np.ndarray) -> np.ndarray:
+        """Return where values lie between `low` and `high`: f64[...] in 0 .. 1."""
+        scale = np.log if self.log else np.asarray
+        low, high = scale(self.low), scale(self.high)
+        return (scale(np.asarray(value, np.float64)) - low) / (high - low)
+
+    def grid(self, num: int) -> list[Any]:
+        """Return `num` values from `low` to `high`, evenly spread; fewer where integers would repeat."""
+        plain = dataclasses.replace(self, whole=False).at(np.linspace(0, 1, num))
+        return [self.value(x) for x in (np.unique(np.rint(plain)) if self.whole else plain)]
+
+    def value(self, x: Any) -> float | int:
+        """Return a number of this range as Python has it."""
+        return int(x) if self.whole else float(str(np.float32(x)))  # the shortest number that is the same float32
+
+    def __str__(self) -> str:
+        return f"{self.value(self.low)!r}:{self.value(self.high)!r}{':log' if self.log else ''}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Choices:
+    """One of several values."""
+
+    values: tuple[Any, ...]
+
+    def at(self, position: np.ndarray) -> list[Any]:
+        """Return the values at f64[n] positions in 0 .. 1."""
+        last = len(self.values) - 1
+        return [self.values[min(int(x * len(self.values)), last)] for x in np.asarray(position)]
+
+    def __str__(self) -> str:
+        lists = any(isinstance(value, tuple) for value in self.values)
+        return ("/" if lists else ",").join(to_text(value) for value in self.values)
+
+
+Dimension = Range | Choices
+
+
+def Uniform(low: float, high: float) -> Range:
+    """Return the numbers from `low` to `high`."""
+    return Range(low, high)
+
+
+def LogUniform(low: float, high: float) -> Range:
+    """Return the numbers from `low` to `high`, each order of magnitude as likely as another."""
+    return Range(low, high, log=True)
+
+
+def IntUniform(low: int, high: int) -> Range:
+    """Return the integers from `low` to `high`, both included."""
+    return Range(low, high, whole=True)
+
+
+def parse(text: str) -> tuple[str, Dimension]:
+    """Return (name, dimension) of `learning_rate=1e-4:1e-2:log`, `num_envs=4,16` or `hidden_sizes=64,64/256`.
+
+    Raises:
+      InputError: if it has another form.
+    """
+    name, equals, what = text.partition("=")
+    name, what = name.strip().replace("-", "_"), what.strip()
+    if not (equals and name and what):
+        raise InputError(f"--over {text}: it must be NAME={FORMS}")
+    if ":" not in what:
+        lists = [part.strip() for part in what.split("/")]
+        values = tuple(from_text(part) for part in lists) if len(lists) > 1 else from_text(what)
+        return name, Choices(values if isinstance(values, tuple) else (values,))
+    ends = what.split(":")
+    log = ends[2:] == ["log"]
+    low, high = (from_text(end) for end in ends[:2])
+    wrong = (len(ends) > 2 and not log) or not (_is_number(low) and _is_number(high))
+    if wrong:
+        raise InputError(f"--over {text}: it must be NAME={FORMS}")
+    return name, Range(low=low, high=high, log=log)
+
+
+def bind(over: Mapping[str, Any], config: Any, env: Any) -> dict[str, Dimension]:
+    """Hold a search's dimensions to the fields of a config and an environment.
+
+    Args:
+      over: a `Range` or a list of values by name; `env.NAME` is a field of the environment.
+      config: the algorithm's; its other fields are those of every trial.
+      env: the environment.
+
+    Returns:
+      The dimensions by name, their values typed as the fields say.
+
+    Raises:
+      InputError: for an unknown name, an empty range, a value of a wrong type or out of bounds, a range of a shape.
+    """
+    if not over:
+        raise InputError("there is nothing to search over: give at least one, such as learning_rate=1e-4:1e-2:log")
+    return {name: _bind(name, wanted, config, env) for name, wanted in over.items()}
+
+
+def _bind(name: str, wanted: Any, config: Any, env: Any) -> Dimension:
+    owner: Any = env if name.startswith("env.") else config
+    field_name = name.removeprefix("env.")
+    fields = _fields(owner)
+    if field_name not in fields:
+        known = [other for other in _fields(config) if other != "total_timesteps"]
+        raise unknown("field to search over", name, [*known, *(f"env.{other}" for other in _fields(env))])
+    if name == "total_timesteps":
+        raise InputError("total_timesteps cannot be searched: it is the length of every trial")
+    hint = hints(type(owner))[field_name]
+    if isinstance(wanted, Range):
+        dimension = _bind_range(name, wanted, hint, is_static(fields[field_name]))
+        ends = (dimension.value(dimension.low), dimension.value(dimension.high))
+    else:
+        dimension = _bind_list(name, wanted, hint)
+        ends = dimension.values
+    for value in ends:
+        validate(dataclasses.replace(owner, **{field_name: value}), "over")
+    return dimension
+
+
+def _fields(owner: Any) -> dict[str, dataclasses.Field]:
+    return {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
+
+
+def _bind_range(name: str, wanted: Range, hint: Any, static: bool) -> Range:
+    if static:
+        raise InputError(
+            f"{name} is a shape, each value of which is a program of its own: list its values, such as {name}=4,16"
+        )
+    low, high = wanted.low, wanted.high
+    allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if not (_is_number(low) and _is_number(high)) or not (set(allowed) & {int, float, Any}):
+        raise InputError(f"{name} takes no range from {low!r} to {high!r}: list its values")
+    if not low < high or not (math.isfinite(low) and math.isfinite(high)):
+        raise InputError(f"{name}: the range {low!r}:{high!r} is empty; it must be LOW:HIGH with LOW below HIGH")
+    if wanted.log and low <= 0:
+        raise InputError(f"{name}: the range {low!r}:{high!r}:log must be above 0")
+    whole = wanted.whole or (int in allowed and float not in allowed)
+    if whole and (low != int(low) or high != int(high)):
+        raise InputError(f"{name} is an integer; its range {low!r}:{high!r} must be of integers")
+    return dataclasses.replace(wanted, whole=whole)
+
+
+def _bind_list(name: str, wanted: Any, hint: Any) -> Choices:
+    values = wanted.values if isinstance(wanted, Choices) else wanted
+    if not isinstance(values, Sequence) or isinstance(values, str):
+        raise InputError(f"{name} is {wanted!r}; it must be a range such as Uniform(0, 1), or a list of values")
+    typed = tuple(coerce(value, hint, name) for value in values)
+    if not typed or len(set(typed)) < len(typed):
+        raise InputError(f"{name}: the list {to_text(typed)!r} is empty or names a value twice")
+    return Choices(typed)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
