@@ -5,10 +5,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("purerl", "algos", "envs", "benchmarks", "scripts")
-NOT_YET = {  # rooms that are still to be mended
-    *("benchmarks", "scripts", "purerl/commands", "purerl/evolution", "purerl/profiling", "purerl/run"),
-    "purerl/sweeps",
-}
 
 
 def trees():
@@ -63,9 +59,7 @@ def test_records_are_built_by_keyword():
     names = records(found)
     assert {"Rollout", "Samples", "Algorithm", "TimeStep", "GradientPlan"} <= names
     wrong = {path: list(by_position(tree, names)) for path, tree in found.items()}
-    places = [
-        f"{path}:{line} {name}" for path, lines in wrong.items() for line, name in lines if room(path) not in NOT_YET
-    ]
+    places = [f"{path}:{line} {name}" for path, lines in wrong.items() for line, name in lines]
     assert not places, "\n".join(places)
 
 
