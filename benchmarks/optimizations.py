@@ -7,13 +7,12 @@ import contextlib
 import dataclasses
 import statistics
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
-from unittest.mock import patch
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 import purerl
 from benchmarks import tables
@@ -21,9 +20,9 @@ from benchmarks.groups import Request
 from benchmarks.tables import Table
 from benchmarks.timing import compiled, in_turn, progress
 from purerl import registry
-from purerl.algo_parts import minibatch, optimizers
 from purerl.devices import selection, sharding, threads
 from purerl.stats import bootstrap_interval
+from purerl.xla import switches
 
 STEPS = 100_000
 TASKS = {"ppo": {"learning_rate": 1e-3}, "dqn": {"learning_rate": 1e-3, "learning_starts": 1_000}}
@@ -34,24 +33,19 @@ COLUMNS = tables.columns(
 
 
 class Variant(NamedTuple):
-    """An optimization that is taken away: by settings, or by plain code in its place."""
+    """An optimization that is taken away: by settings, or by a switch (`purerl.xla.switches`)."""
 
     settings: dict[str, Any]
-    patched: Callable[[], Any] = contextlib.nullcontext  # a context in which training is traced
-
-
-def leaf_by_leaf(inner: Any, max_grad_norm: Any) -> Any:
-    """Return optax's own chain, on the arrays as they are."""
-    return inner if max_grad_norm is None else optax.chain(optax.clip_by_global_norm(max_grad_norm), inner)
+    context: Callable[[], Any] = contextlib.nullcontext  # a context in which training is traced
 
 
 DQN = {
     "nothing": Variant({}),
     "the fast generator": Variant({"prng": "threefry"}),
     "starts in reserve": Variant({"reset_policy": "always"}),
-    "Adam on one vector": Variant({}, lambda: patch.object(optimizers, "clipped", leaf_by_leaf)),
+    "Adam on one vector": Variant({}, partial(switches.off, "flat_optimizer")),
 }
-PAIRS = Variant({}, lambda: patch.object(minibatch, "permutation", jax.random.permutation))
+PAIRS = Variant({}, partial(switches.off, "permutation"))
 VARIANTS = {"ppo": DQN | {"the sort of one operand": PAIRS}, "dqn": DQN}
 
 
@@ -80,7 +74,7 @@ def train(algorithm: str, variant: Variant, seeds: int, steps: int) -> tuple[flo
     with threads.fitting(config, "CartPole-v1", {}):
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     keys = sharding.place(jax.random.split(jax.random.key(0), seeds), mesh, "seed")
-    with variant.patched():
+    with variant.context():
         whole = purerl.make_train(factory, purerl.make("CartPole-v1"), config, num_points=20)
         program, _ = compiled(sharding.lanes(whole, mesh, "seed"), keys)
     (seconds,) = in_turn([lambda: program(keys)], 3)
