@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl.devices.sharding import lanes, pad, place, resize, sharding
+from purerl.devices.sharding import pad, place, resize, sharded_vmap, sharding
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.metrics import MetricsSum, TrainMetrics
 from purerl.loop.population import TOGETHER
@@ -182,15 +182,15 @@ class CompiledFunctions(NamedTuple):
 def shardings(mesh: Mesh) -> Progress:
     """Return where the parts of a `Progress` are: seeds on `seed`, each one's environments on `data`."""
     shared: Any = sharding(mesh)
-    mine: Any = sharding(mesh, "seed")
+    member: Any = sharding(mesh, "seed")
     split: Any = sharding(mesh, "seed", "data")
-    state: Any = jax.tree.map(lambda per_environment: split if per_environment else mine, PER_ENVIRONMENT)
-    interval = MetricsSum(updates=shared, statistics=split, algorithm=mine)
-    return Progress(state=state._replace(num_updates=shared), interval=interval, failed_at=mine, cause=mine)
+    state: Any = jax.tree.map(lambda per_environment: split if per_environment else member, PER_ENVIRONMENT)
+    interval = MetricsSum(updates=shared, statistics=split, algorithm=member)
+    return Progress(state=state._replace(num_updates=shared), interval=interval, failed_at=member, cause=member)
 
 
 def resized(progress: Any, count: int) -> Any:
-    """Return a `Progress`, or its shapes, with `count` lanes: the first ones, and the last one repeated."""
+    """Return a `Progress`, or its shapes, with `count` members: the first ones, and the last one repeated."""
     to_count = partial(resize, axes=SEED_AXES, count=count)
     return to_count(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(to_count, progress)
 
@@ -228,14 +228,14 @@ def functions(
         trainer = make_trainer(factory, env, config)
         return trainer.evaluate(agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
 
-    start = lanes(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
+    start = sharded_vmap(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
     axes = (SEED_AXES, None, None, None, None)
-    go_on = lanes(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
-    play = lanes(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
+    go_on = sharded_vmap(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
+    play = sharded_vmap(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
     options = backend.compiler_options()
-    shared, mine, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
+    shared, member, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return CompiledFunctions(
-        init=jax.jit(start, in_shardings=(mine, shared, shared), out_shardings=progress),
+        init=jax.jit(start, in_shardings=(member, shared, shared), out_shardings=progress),
         advance=jax.jit(
             go_on,
             in_shardings=(progress, *[shared] * 4),
@@ -243,7 +243,7 @@ def functions(
             donate_argnums=0,
             compiler_options=options,
         ),
-        evaluate=jax.jit(play, in_shardings=(mine, mine, *[shared] * 4), out_shardings=shared),
+        evaluate=jax.jit(play, in_shardings=(member, member, *[shared] * 4), out_shardings=shared),
         seeds=np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
         num_seeds=num_seeds,
         numbers=jax.tree.map(as_leaf, (config, env)),

@@ -1,7 +1,7 @@
 """Ranges and lists of values of the fields of a config and an environment, for sweeps and for random parameters.
 
 A range is of numbers, which are traced: every value runs in one compiled program. A list may also be of shapes, each of
-which is a program of its own.
+which is a separate program.
 """
 
 import dataclasses
@@ -163,7 +163,7 @@ def _fields(owner: Any) -> dict[str, dataclasses.Field]:
 def _bind_range(name: str, wanted: Range, hint: Any, static: bool) -> Range:
     if static:
         raise InputError(
-            f"{name} is a shape, each value of which is a program of its own: list its values, such as {name}=4,16"
+            f"{name} is a shape, each value of which is a separate program: list its values, such as {name}=4,16"
         )
     low, high = wanted.low, wanted.high
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
