@@ -9,9 +9,10 @@ import tempfile
 
 os.environ["XLA_FLAGS"] = " ".join(
     (
-        os.environ.get("XLA_FLAGS", ""),
         "--xla_force_host_platform_device_count=2",
-        "--xla_backend_optimization_level=1",
+        "--xla_backend_optimization_level=0",
+        "--xla_cpu_use_fusion_emitters=false",
+        os.environ.get("XLA_FLAGS", ""),  # what is given wins
     )
 )
 

@@ -7,6 +7,8 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.helpers.processes import own_devices
+
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 SMALL = {  # what replaces the first cell of code
     "discover_an_objective": "POPULATION, GENERATIONS, STEPS, SEEDS, MINUTES, HELD_OUT = 4, 2, 1_024, 3, 8.0, []",
@@ -18,7 +20,7 @@ SMALL = {  # what replaces the first cell of code
 def test_notebook(path, tmp_path, monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    monkeypatch.setenv("XLA_FLAGS", "--xla_backend_optimization_level=1")
+    monkeypatch.setenv("XLA_FLAGS", own_devices()["XLA_FLAGS"])
     monkeypatch.chdir(tmp_path)
     notebook = nbformat.read(path, as_version=4)
     assert not any(cell.get("outputs") for cell in notebook.cells), "notebooks are kept without outputs"

@@ -3,7 +3,6 @@
 As a script, `python test_distributed.py PORT INDEX FOLDER`, it is one of two processes that sweep and evolve together.
 """
 
-import os
 import signal
 import socket
 import subprocess
@@ -58,8 +57,10 @@ def free_port():
 
 
 def environment():
-    """A user's: compiled as for users, each on the devices that it makes itself."""
-    return {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "SLURM_JOB_ID")}
+    """A user's, each on the devices that it makes itself."""
+    from tests.helpers.processes import own_devices  # not where this file is the script
+
+    return {name: value for name, value in own_devices().items() if name != "SLURM_JOB_ID"}
 
 
 def launch(command):

@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import os
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from purerl.sweeps import halving, population
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves, load_curves
 from purerl.sweeps.sweep import resume
+from tests.helpers.processes import own_devices
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
 
@@ -205,8 +205,8 @@ COMMAND = [
 
 
 def purerl_process(*words):
-    env = os.environ | {"XLA_FLAGS": "--xla_backend_optimization_level=1"}  # it makes its devices itself
-    return subprocess.Popen([sys.executable, "-m", "purerl", *words], env=env, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "purerl", *words]
+    return subprocess.Popen(command, env=own_devices(), stdout=subprocess.PIPE, text=True)
 
 
 def test_killed_and_resumed(tmp_path):

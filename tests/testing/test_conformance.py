@@ -6,12 +6,10 @@ import pytest
 
 from purerl import registry
 from purerl.testing import check_algorithm, check_environment
+from tests.helpers import team
 from tests.helpers.small import small
 
-WHOLE = {"dqn", "ppo", "sac"}  # one of each family; for the others all but learning is slow
-
-
-ALGORITHMS = {name: row for name, row in registry.ALGORITHMS.items() if not row.teams}  # the probes have one agent
+WHOLE = {"dqn", "ppo", "sac"}  # one of each family: contract and learning together, by default
 
 
 def rows(names, quick):
@@ -19,34 +17,49 @@ def rows(names, quick):
     return [pytest.param(name, marks=[] if name in quick else pytest.mark.slow) for name in names]
 
 
+def made(name):
+    """Return (factory, config, kinds of actions) of an algorithm; one of teams trains a team of one."""
+    (factory, config), row = small(name), registry.ALGORITHMS[name]
+    return (team.of_one(factory) if row.teams else factory), config, row.actions
+
+
 @pytest.mark.parametrize("name", registry.ENVIRONMENTS)
 def test_environment(name):
     check_environment(registry.make(name), name=name)
 
 
-@pytest.mark.parametrize("name", rows(ALGORITHMS, WHOLE))
+@pytest.mark.parametrize("name", [name for name in registry.ALGORITHMS if name not in WHOLE])
+def test_contract(name):
+    factory, config, actions = made(name)
+    check_algorithm(factory, config, name=name, actions=actions[:1], learn=False)
+
+
+@pytest.mark.parametrize("name", rows([name for name, row in registry.ALGORITHMS.items() if not row.teams], WHOLE))
 def test_algorithm(name):
-    factory, config = small(name)
-    check_algorithm(factory, config, actions=registry.ALGORITHMS[name].actions[:1])
+    """Contract and learning, and that a run vmapped over the probes is the run alone."""
+    factory, config, actions = made(name)
+    check_algorithm(factory, config, name=name, actions=actions[:1])
 
 
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in WHOLE])
+@pytest.mark.parametrize("name", [name for name in registry.ALGORITHMS if name not in WHOLE])
 def test_learning(name):
-    factory, config = small(name)
-    check_algorithm(factory, config, actions=registry.ALGORITHMS[name].actions[:1], contract=False)
+    factory, config, actions = made(name)
+    check_algorithm(factory, config, name=name, actions=actions[:1], contract=False)
 
 
-OTHER_ACTIONS = [f"{name} {kind}" for name, row in ALGORITHMS.items() for kind in row.actions[1:]]
+OTHER_ACTIONS = [
+    f"{name} {kind}" for name, row in registry.ALGORITHMS.items() if not row.teams for kind in row.actions[1:]
+]
 
 
 @pytest.mark.parametrize("name_and_kind", rows(OTHER_ACTIONS, {"ppo continuous", "ppo multi-discrete"}))
 def test_other_actions(name_and_kind):
     name, kind = name_and_kind.split()
-    factory, config = small(name)
+    factory, config, _ = made(name)
     check_algorithm(factory, config, actions=(kind,), contract=False)
 
 
 def test_memory():
     """One kind of memory is enough, as all policies share it."""
-    factory, config = small("ppo")
+    factory, config, _ = made("ppo")
     check_algorithm(factory, dataclasses.replace(config, rnn="gru", num_minibatches=2), contract=False)
