@@ -1,0 +1,1 @@
+"""What several algorithms share: agents, minibatches, optimizers, exploration, update rules."""

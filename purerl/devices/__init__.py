@@ -1,0 +1,1 @@
+"""The machine: the mesh, several processes, memory, threads."""

@@ -1,0 +1,1 @@
+"""The compiled loop: environments side by side, resets, training, metrics, evaluation, populations."""

@@ -1,0 +1,1 @@
+"""Many agents: several policies as one algorithm, turns, self-play, Elo ratings."""

@@ -1,0 +1,1 @@
+"""Networks: torsos, encoders with and without recurrence, actor-critics, Q networks, critics."""

@@ -1,0 +1,1 @@
+"""Replay: uniform, prioritized, sequences, stacks of frames."""

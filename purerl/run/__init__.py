@@ -1,0 +1,1 @@
+"""The life of a run: plan, compile, train, save, resume."""
