@@ -22,7 +22,7 @@ from benchmarks.tag_learning import COMPARED, play_seeds
 from benchmarks.timing import compiled, progress, seconds_of
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.devices.memory import needed
-from purerl.devices.sharding import lanes, make_mesh
+from purerl.devices.sharding import make_mesh, sharded_vmap
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
 from purerl.loop.train import make_train, make_trainer
@@ -54,7 +54,7 @@ def stepping(env: Any, num_envs: int, steps: int) -> Any:
         state, _ = vector.reset(key)
         return jax.lax.scan(body, state, jax.random.split(key, steps))[1]
 
-    split = lambda key: lanes(run, mesh)(jax.random.split(key, mesh.size))
+    split = lambda key: sharded_vmap(run, mesh)(jax.random.split(key, mesh.size))
     return compiled(split, fast(jax.random.key(0)))[0]
 
 

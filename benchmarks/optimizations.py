@@ -82,7 +82,7 @@ def train(algorithm: str, variant: Variant, seeds: int, steps: int) -> tuple[flo
     keys = sharding.place(jax.random.split(jax.random.key(0), seeds), mesh, "seed")
     with variant.patched():
         whole = purerl.make_train(factory, purerl.make("CartPole-v1"), config, num_points=20)
-        program, _ = compiled(sharding.lanes(whole, mesh, "seed"), keys)
+        program, _ = compiled(sharding.sharded_vmap(whole, mesh, "seed"), keys)
     (seconds,) = in_turn([lambda: program(keys)], 3)
     returns = np.asarray(program(keys)[1]["episode_return"])
     return seeds * steps / statistics.median(seconds), np.nanmean(returns[:, -2:], axis=1)

@@ -26,7 +26,7 @@ if way == "alone":
 elif way == "vmap":
     many, devices, place = jax.vmap(train), 1, lambda keys: keys
 else:
-    many, devices = sharding.lanes(train, mesh, "seed"), mesh.size
+    many, devices = sharding.sharded_vmap(train, mesh, "seed"), mesh.size
     place = lambda keys: sharding.place(keys, mesh, "seed")
 keys = place(jax.random.split(jax.random.key(0), seeds))
 began = time.perf_counter()

@@ -21,7 +21,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     env = purerl.make(task["environment"], **parameters)
     train = purerl.make_train(factory, env, config, task["steps"])
-    several = sharding.lanes(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
+    several = sharding.sharded_vmap(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
     keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")
     seconds, program = compiled(several, keys(0), backend.compiler_options())
     return seconds, lambda seed: program(keys(seed))

@@ -19,7 +19,6 @@ from purerl.errors import InputError, unknown
 from purerl.types import Array, PyTree
 
 AXES = ("trial", "seed", "data")
-LANES = ("trial", "seed")  # the axes without communication
 
 
 def make_mesh(devices: int | None = None, axes: Mapping[str, int] | None = None) -> Mesh:
@@ -43,24 +42,24 @@ def make_mesh(devices: int | None = None, axes: Mapping[str, int] | None = None)
         raise InputError(f"{count} devices are asked for; there are {len(available)} ({available[0].platform})")
     sizes = dict.fromkeys(AXES, 1) | dict(axes or {"seed": count})
     if math.prod(sizes.values()) != count:
-        told = " x ".join(f"{name}={size}" for name, size in sizes.items() if size > 1) or "1"
-        raise InputError(f"the mesh {told} does not fill {count} devices")
+        shape = " x ".join(f"{name}={size}" for name, size in sizes.items() if size > 1) or "1"
+        raise InputError(f"the mesh {shape} does not fill {count} devices")
     return jax.make_mesh(
         tuple(sizes.values()), AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=available[:count]
     )
 
 
 def pad(count: int, mesh: Mesh, axis: str) -> int:
-    """Return `count` rounded up to a multiple of a mesh axis; callers drop the lanes beyond `count`."""
+    """Return `count` rounded up to a multiple of a mesh axis; callers drop the members beyond `count`."""
     return -(-count // mesh.shape[axis]) * mesh.shape[axis]
 
 
 def resize(tree: PyTree, axes: PyTree, count: int) -> PyTree:
-    """Return a tree with `count` lanes: the first ones, and the last one repeated.
+    """Return a tree with `count` members: the first ones, and the last one repeated.
 
     Args:
       tree: arrays on the host, or tracers.
-      axes: a prefix of it with leaves 0 (one per lane) or None (shared).
+      axes: a prefix of it with leaves 0 (one per member) or None (shared).
       count: how many.
     """
     cut = lambda x: x[np.minimum(np.arange(count), x.shape[0] - 1)]
@@ -93,7 +92,7 @@ def _place(leaf: Any, where: NamedSharding) -> Array:
 
 
 def split_data(tree: PyTree) -> PyTree:
-    """Ask, inside `lanes`, that every leaf's leading axis be split over the mesh axis `data`; elsewhere do nothing.
+    """Split every leaf's leading axis over the mesh axis `data`, inside `sharded_vmap`; elsewhere do nothing.
 
     An axis that cannot be split evenly stays whole.
     """
@@ -102,7 +101,7 @@ def split_data(tree: PyTree) -> PyTree:
 
 
 def whole(tree: PyTree) -> PyTree:
-    """Ask, inside `lanes`, that every device of the mesh axis `data` hold all of each leaf; elsewhere do nothing."""
+    """Replicate each leaf on the mesh axis `data`, inside `sharded_vmap`; elsewhere do nothing."""
     return jax.tree.map(lambda leaf: _constrain(leaf, PartitionSpec()), tree)
 
 
@@ -114,7 +113,7 @@ def _constrain(leaf: Array, spec: PartitionSpec) -> Array:
     return leaf if _data_devices() == 1 else jax.lax.with_sharding_constraint(leaf, spec)
 
 
-def lanes(
+def sharded_vmap(
     function: Callable[..., Any],
     mesh: Mesh,
     axis: str = "seed",
@@ -124,76 +123,79 @@ def lanes(
     in_place: bool = False,
     in_turn: bool | None = None,
 ) -> Callable[..., Any]:
-    """Return `jax.vmap(function, in_axes, out_axes)` with its lanes spread over a mesh axis, without communication.
+    """Return `jax.vmap(function, in_axes, out_axes)` with its members spread over a mesh axis, without communication.
 
-    On a CPU a device takes its lanes in turn: that is as fast as side by side, keeps one lane's numbers in the cache,
-    and gives a lane the same bits however many lanes there are, on two devices or more. (For one device XLA compiles
-    along other ways, so that the last bits may differ.)
+    On a CPU a device runs its members in turn: that is as fast as side by side, keeps one member's numbers in the
+    cache, and makes a member's bits independent of the number of members, on two devices or more. (XLA compiles a
+    program for a single device differently, which may change the last bits.)
 
     Args:
       function: of any number of arguments.
-      mesh: from `make_mesh`; the number of lanes is a multiple of `axis` (`pad`).
+      mesh: from `make_mesh`; the number of members is a multiple of `axis` (`pad`).
       axis: "seed" or "trial".
-      in_axes, out_axes: prefixes of the arguments and results with leaves 0 (one per lane) or None (shared).
-      in_place: the function returns (its first argument anew, more): taken in turn, lanes then overwrite one another's
-        place in a donated argument, so that memory holds all lanes once.
-      in_turn: whether a device takes its lanes in turn; None: on a CPU.
+      in_axes, out_axes: prefixes of the arguments and results with leaves 0 (one per member) or None (shared).
+      in_place: the function returns (its first argument updated, more). Members that run in turn then overwrite a
+        donated first argument, so that memory holds all members once.
+      in_turn: whether a device runs its members in turn; None: on a CPU.
     """
     if in_turn is None:
         in_turn = mesh.devices.flat[0].platform == "cpu"
 
     def specs(axes: PyTree) -> PyTree:
-        split = lambda at: PartitionSpec() if at is None else PartitionSpec(axis)
+        split = lambda axis_index: PartitionSpec() if axis_index is None else PartitionSpec(axis)
         return jax.tree.map(split, axes, is_leaf=_is_none)
 
     def mapped(*args: PyTree) -> PyTree:
-        wanted = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-        local = jax.vmap(function, wanted, out_axes)
+        axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
+        local = jax.vmap(function, axes, out_axes)
         if in_turn:
-            local = partial(_overwriting if in_place else _in_turn, function, wanted, out_axes)
+            local = partial(_in_turn_in_place if in_place else _in_turn, function, axes, out_axes)
         # Left to XLA, even an axis of one device would change how it compiles, and with that the last bits.
         manual = {name for name in AXES if name == axis or mesh.shape[name] == 1}
-        placed = {"in_specs": specs(wanted), "out_specs": specs(out_axes), "axis_names": manual}
+        placed = {"in_specs": specs(axes), "out_specs": specs(out_axes), "axis_names": manual}
         return jax.shard_map(local, mesh=mesh, check_vma=False, **placed)(*args)
 
     return mapped
 
 
-def _is_none(at: Any) -> bool:
-    return at is None
+def _is_none(axis: Any) -> bool:
+    return axis is None
 
 
-def _per_lane(axes: PyTree, tree: PyTree) -> PyTree:
-    """Return for each leaf of a tree whether there is one per lane, as the prefix `axes` says."""
-    return jax.tree.broadcast(jax.tree.map(lambda at: at is not None, axes, is_leaf=_is_none), tree)
+def _per_member(axes: PyTree, tree: PyTree) -> PyTree:
+    """Return for each leaf of a tree whether there is one per member, by the prefix `axes`."""
+    return jax.tree.broadcast(jax.tree.map(lambda axis: axis is not None, axes, is_leaf=_is_none), tree)
 
 
-def _count(per_lane: PyTree, args: PyTree) -> int:
-    pairs = zip(jax.tree.leaves(per_lane), jax.tree.leaves(args), strict=True)
-    return next(leaf.shape[0] for has, leaf in pairs if has)
+def _count(per_member: PyTree, args: PyTree) -> int:
+    pairs = zip(jax.tree.leaves(per_member), jax.tree.leaves(args), strict=True)
+    return next(leaf.shape[0] for split, leaf in pairs if split)
 
 
-def _take(per_lane: PyTree, tree: PyTree, lane: Array) -> PyTree:
-    return jax.tree.map(lambda has, x: jax.lax.dynamic_index_in_dim(x, lane, 0, False) if has else x, per_lane, tree)
+def _member(per_member: PyTree, tree: PyTree, i: Array) -> PyTree:
+    pick = lambda split, x: jax.lax.dynamic_index_in_dim(x, i, 0, False) if split else x
+    return jax.tree.map(pick, per_member, tree)
 
 
 def _in_turn(function: Callable[..., Any], in_axes: tuple, out_axes: PyTree, *args: PyTree) -> PyTree:
-    """Return `jax.vmap(function, in_axes, out_axes)(*args)`, by a loop over the lanes."""
-    mine = _per_lane(in_axes, args)
-    results = jax.lax.map(lambda lane: function(*_take(mine, args, lane)), jnp.arange(_count(mine, args)))
-    return jax.tree.map(lambda has, x: x if has else x[0], _per_lane(out_axes, results), results)
+    """Return `jax.vmap(function, in_axes, out_axes)(*args)`, by a loop over the members."""
+    split = _per_member(in_axes, args)
+    results = jax.lax.map(lambda i: function(*_member(split, args, i)), jnp.arange(_count(split, args)))
+    return jax.tree.map(lambda split, x: x if split else x[0], _per_member(out_axes, results), results)
 
 
-def _overwriting(function: Callable[..., Any], in_axes: tuple, out_axes: tuple, *args: PyTree) -> tuple[PyTree, PyTree]:
-    """As `_in_turn`; each lane of the first result takes the place of that of the first argument."""
-    mine = _per_lane(in_axes, args)
+def _in_turn_in_place(
+    function: Callable[..., Any], in_axes: tuple, out_axes: tuple, *args: PyTree
+) -> tuple[PyTree, PyTree]:
+    """As `_in_turn`; each member of the first result overwrites that of the first argument."""
+    split = _per_member(in_axes, args)
 
-    def one(kept: PyTree, lane: Array) -> tuple[PyTree, tuple[PyTree, PyTree]]:
-        new, more = function(*_take(mine, (kept, *args[1:]), lane))
-        put = lambda has, old, x: jax.lax.dynamic_update_index_in_dim(old, x, lane, 0) if has else old
-        shared = jax.tree.map(lambda has, x: jnp.bool_(0) if has else x, mine[0], new)
-        return jax.tree.map(put, mine[0], kept, new), (shared, more)
+    def one(first: PyTree, i: Array) -> tuple[PyTree, tuple[PyTree, PyTree]]:
+        new, more = function(*_member(split, (first, *args[1:]), i))
+        put = lambda split, old, x: jax.lax.dynamic_update_index_in_dim(old, x, i, 0) if split else old
+        shared = jax.tree.map(lambda split, x: jnp.bool_(0) if split else x, split[0], new)
+        return jax.tree.map(put, split[0], first, new), (shared, more)
 
-    kept, (shared, more) = jax.lax.scan(one, args[0], jnp.arange(_count(mine, args)))
-    kept = jax.tree.map(lambda has, x, y: x if has else y[0], mine[0], kept, shared)
-    return kept, jax.tree.map(lambda has, x: x if has else x[0], _per_lane(out_axes[1], more), more)
+    first, (shared, more) = jax.lax.scan(one, args[0], jnp.arange(_count(split, args)))
+    first = jax.tree.map(lambda split, x, y: x if split else y[0], split[0], first, shared)
+    return first, jax.tree.map(lambda split, x: x if split else x[0], _per_member(out_axes[1], more), more)

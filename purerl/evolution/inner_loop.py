@@ -108,7 +108,7 @@ def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None,
     if mesh is None:
         results = jax.lax.map(lambda members: together(*members), grouped)
     else:
-        results = sharding.lanes(together, mesh, "seed", in_turn=True)(*grouped)
+        results = sharding.sharded_vmap(together, mesh, "seed", in_turn=True)(*grouped)
     return results.reshape(-1, *results.shape[2:])[:count]
 
 

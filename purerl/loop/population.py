@@ -65,7 +65,7 @@ def train_members(
         return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=finite)
 
     in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None, None)
-    members = sharding.lanes(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
+    members = sharding.sharded_vmap(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
 
     def train_members(*arguments: Any) -> tuple[TrainState, Point]:  # the name of the compiled program
         return members(*arguments)

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl.devices.sharding import lanes, pad, place, resize, sharding
+from purerl.devices.sharding import pad, place, resize, sharded_vmap, sharding
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.metrics import MetricsSum, TrainMetrics
 from purerl.loop.population import TOGETHER
@@ -190,7 +190,7 @@ def shardings(mesh: Mesh) -> Progress:
 
 
 def resized(progress: Any, count: int) -> Any:
-    """Return a `Progress`, or its shapes, with `count` lanes: the first ones, and the last one repeated."""
+    """Return a `Progress`, or its shapes, with `count` members: the first ones, and the last one repeated."""
     to_count = partial(resize, axes=SEED_AXES, count=count)
     return to_count(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(to_count, progress)
 
@@ -228,10 +228,10 @@ def functions(
         trainer = make_trainer(factory, env, config)
         return trainer.evaluate(agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
 
-    start = lanes(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
+    start = sharded_vmap(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
     axes = (SEED_AXES, None, None, None, None)
-    go_on = lanes(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
-    play = lanes(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
+    go_on = sharded_vmap(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
+    play = sharded_vmap(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
     options = backend.compiler_options()
     shared, mine, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return CompiledFunctions(

@@ -1,7 +1,7 @@
-"""The trials of a design, trained a chunk at a time: as many side by side as memory and speed allow.
+"""Trains the trials of a design a chunk at a time: as many side by side as suits memory and speed.
 
-A chunk is one call of a compiled program per point of the curves. The program starts agents and trains them, so there
-is one per group of shapes, whatever the number of chunks.
+A chunk is one call of a compiled program per point of the curves. The program starts agents and trains them: there is
+one per group of shapes, whatever the number of chunks.
 """
 
 import math
@@ -19,14 +19,14 @@ from purerl.sweeps.plan import ShapeGroup, SweepPlan
 from purerl.sweeps.result import Curves, load_curves
 from purerl.xla import backend
 
-LANES = 64  # agents at once on a CPU, which gains nothing from more
+MEMBERS = 64  # agents at once on a CPU, which gains nothing from more
 
 
 class Chunks:
-    """Trials on their way."""
+    """The search of a design."""
 
     def __init__(self, plan: SweepPlan):
-        """Begin with none."""
+        """Begin with no trial trained."""
         self.plan = plan
         self.sizes = np.zeros(len(plan.groups), np.int64)  # trials at once in each group; 0: not known yet
         self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))
@@ -37,16 +37,16 @@ class Chunks:
         self._point = 0
 
     def values(self) -> list[list[dict[str, Any]]]:
-        """Return what was searched, [trials][seeds]."""
+        """Return the values searched, [trials][seeds]."""
         return [[values] * len(self.plan.seeds) for values in self.plan.trials]
 
     def share(self) -> float:
-        """Return how much of all updates is done."""
+        """Return the share of all updates that is done."""
         done = sum(g.num_updates * int(self.curves.trained[g.members].sum()) for g in self.plan.groups)
         return done / (self.plan.num_points * sum(g.num_updates * len(g.members) for g in self.plan.groups))
 
     def compiles(self) -> bool:
-        """Return whether `advance` is going to compile first."""
+        """Return whether `advance` compiles first."""
         return self._chunk is None and (self._compiled is None or self._compiled[0] != self._current()[0])
 
     def _current(self) -> tuple[int, ShapeGroup]:
@@ -62,7 +62,7 @@ class Chunks:
         assert self._chunk is not None and self._compiled is not None
         num = np.int32(self.plan.spans(group)[self._point])
         try:
-            arguments = (*self._lanes, num, np.bool_(self._point == 0), *group.numbers())
+            arguments = (*self._members, num, np.bool_(self._point == 0), *group.numbers())
             self._state, point = self._compiled[1](self._state, *arguments)
             point = jax.device_get(point)
         except jax.errors.JaxRuntimeError as error:
@@ -86,21 +86,21 @@ class Chunks:
         """Take the next trials of a group; the last chunk is filled up with copies of its last trial."""
         size = int(self.sizes[number])
         self._chunk, self._point = self._left(group)[:size], 0
-        self._state, *self._lanes = self._arguments(group, self._chunk, size)
+        self._state, *self._members = self._arguments(group, self._chunk, size)
 
     def _arguments(self, group: ShapeGroup, chunk: np.ndarray, size: int) -> tuple[Any, ...]:
-        """Return (blank states, seeds, values) of the lanes of a chunk, on their devices."""
+        """Return (blank states, seeds, values) of the members of a chunk, on their devices."""
         num_seeds = len(self.plan.seeds)
-        num_lanes = sharding.pad(size * num_seeds, self._mesh, AXIS)
-        lane = np.minimum(np.arange(num_lanes), len(chunk) * num_seeds - 1)
-        trial, seed = chunk[lane // num_seeds], self.plan.seeds[lane % num_seeds]
+        num_members = sharding.pad(size * num_seeds, self._mesh, AXIS)
+        member = np.minimum(np.arange(num_members), len(chunk) * num_seeds - 1)
+        trial, seed = chunk[member // num_seeds], self.plan.seeds[member % num_seeds]
         values = {name: column[trial] for name, column in group.values.items()}
         one = {name: column[0] for name, column in group.values.items()}
-        state = blank_states(self.plan.make, num_lanes, one, *group.numbers(), TOGETHER)
+        state = blank_states(self.plan.make, num_members, one, *group.numbers(), TOGETHER)
         return place(state, self._mesh), *sharding.place((seed, values), self._mesh, AXIS)
 
     def _compile(self, number: int, group: ShapeGroup) -> None:
-        """Compile for as many trials at once as the compiled program says there is memory for."""
+        """Compile for as many trials at once as fit in memory, by the compiled program."""
         began = time.perf_counter()
         size = int(self.sizes[number]) or self._first_size(group)
         while True:
@@ -122,12 +122,12 @@ class Chunks:
     def _first_size(self, group: ShapeGroup) -> int:
         most = self.plan.options.chunk
         if not most:
-            most = max(1, LANES // len(self.plan.seeds)) if backend.name() == "cpu" else len(group.members)
+            most = max(1, MEMBERS // len(self.plan.seeds)) if backend.name() == "cpu" else len(group.members)
         chunks = math.ceil(len(group.members) / most)
         return math.ceil(len(group.members) / chunks)
 
     def _shrink(self, number: int, error: Exception) -> None:
-        """Begin the chunk again with half the trials, where there was not enough memory."""
+        """Begin the chunk again with half the trials where memory ran out."""
         if not memory.exhausted(error) or self.sizes[number] <= 1:
             raise error
         if jax.process_count() > 1:  # the others are in the middle of it
@@ -140,11 +140,11 @@ class Chunks:
         self._chunk = self._compiled = self._state = None
 
     def save(self, folder: Path) -> None:
-        """Write what is complete, and how large the chunks are."""
+        """Write the curves, and the sizes of the chunks."""
         self.curves.save(folder, sizes=self.sizes)
 
     def restore(self, folder: Path) -> None:
-        """Go on from what is complete, with chunks of the same size: the same bits."""
+        """Continue from what is complete, with chunks of the same size: the same bits."""
         if (folder / "curves.npz").exists():
             self.curves, more = load_curves(folder)
             self.curves.forget(np.flatnonzero(self.curves.trained < self.plan.num_points))

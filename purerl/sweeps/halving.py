@@ -56,10 +56,10 @@ def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta:
 
 
 def program(make: MakeTrainer, mesh: Mesh) -> Any:
-    """Return the function that trains some of the bank's lanes.
+    """Return the function that trains some of the bank's members.
 
-    (bank [lanes], which lanes i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], config, env)
-      -> (bank, Point[n]); a lane number beyond the bank is none.
+    (bank [members], which members i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], config, env)
+      -> (bank, Point[n]); an index beyond the bank is no member.
     """
     train = train_members(make, mesh, APART)
 
@@ -88,8 +88,8 @@ class Halving:
         num_slots = options.slots or max(1, trials // options.eta ** (options.rungs - 1))
         self.slots = np.full(min(num_slots, trials), IDLE)
         self._mesh = plan.mesh
-        self._lanes = sharding.pad(len(self.slots) * seeds, self._mesh, AXIS)
-        self._bank_lanes = sharding.pad(trials * seeds, self._mesh, AXIS)
+        self._members = sharding.pad(len(self.slots) * seeds, self._mesh, AXIS)
+        self._bank_members = sharding.pad(trials * seeds, self._mesh, AXIS)
         self._bank: TrainState | None = None
         self._compiled: Any = None
         self._saved = time.monotonic()
@@ -117,9 +117,9 @@ class Halving:
         if self.compiles():
             self._compile()
         num_seeds = len(self.plan.seeds)
-        slot = np.minimum(np.arange(self._lanes) // num_seeds, len(self.slots) - 1)
-        seed = np.arange(self._lanes) % num_seeds
-        trial = np.where(np.arange(self._lanes) < len(self.slots) * num_seeds, self.slots[slot], IDLE)
+        slot = np.minimum(np.arange(self._members) // num_seeds, len(self.slots) - 1)
+        seed = np.arange(self._members) % num_seeds
+        trial = np.where(np.arange(self._members) < len(self.slots) * num_seeds, self.slots[slot], IDLE)
         busy = trial != IDLE
         self._bank, point = self._compiled(
             self._bank,
@@ -155,20 +155,20 @@ class Halving:
 
     def _arguments(self, trial: np.ndarray, seed: np.ndarray, busy: np.ndarray, begin: np.ndarray) -> tuple:
         num_seeds = len(self.plan.seeds)
-        which = np.where(busy, trial * num_seeds + seed, self._bank_lanes).astype(np.int32)
+        which = np.where(busy, trial * num_seeds + seed, self._bank_members).astype(np.int32)
         values = {name: column[trial] for name, column in self.group.values.items()}
         num = np.where(busy, self.span, 0).astype(np.int32)
         return sharding.place((which, self.plan.seeds[seed], values, num, begin), self._mesh, AXIS)
 
-    def _blank(self, lanes: int | None = None) -> TrainState:
+    def _blank(self, members: int | None = None) -> TrainState:
         one = {name: column[0] for name, column in self.group.values.items()}
-        return blank_states(self.plan.make, lanes or self._bank_lanes, one, *self.group.numbers(), APART)
+        return blank_states(self.plan.make, members or self._bank_members, one, *self.group.numbers(), APART)
 
     def _compile(self) -> None:
         began = time.perf_counter()
         if self._bank is None:
             self._bank = place(self._blank(), self._mesh)
-        none = np.zeros(self._lanes, np.int32)
+        none = np.zeros(self._members, np.int32)
         arguments = self._arguments(none, none, none > 0, none > 0)
         train_some = program(self.plan.make, self._mesh)
         self._compiled = compile_in_place(train_some, self._bank, *arguments, *self.group.numbers())
@@ -187,14 +187,16 @@ class Halving:
         self.curves.save(folder)
         if self._bank is not None:
             step = int(self.curves.trained.sum())
-            checkpoint.save(folder / "checkpoints", step, self._tree(self._bank), {"lanes": self._bank_lanes}, keep=1)
+            checkpoint.save(
+                folder / "checkpoints", step, self._tree(self._bank), {"members": self._bank_members}, keep=1
+            )
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
         """Go on from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder / "checkpoints", lambda lanes: self._tree(self._blank(lanes)))
+        tree = load_latest(folder / "checkpoints", lambda members: self._tree(self._blank(members)))
         if tree is None:
             return
-        self._bank = place(sharding.resize(tree["bank"], APART, self._bank_lanes), self._mesh)
+        self._bank = place(sharding.resize(tree["bank"], APART, self._bank_members), self._mesh)
         self.curves = tree["curves"]
         self.reached, self.target, self.slots = (tree["places"][name] for name in ("reached", "target", "slots"))

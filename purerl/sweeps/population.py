@@ -75,14 +75,14 @@ def explore(key: Key, value: Array, dimension: Range) -> Array:
 
 
 class Members(NamedTuple):
-    """Populations between two generations; lane member x num_seeds + s is a member of the population of seed s."""
+    """Populations between two generations; row i x num_seeds + s is member i of the population of seed s."""
 
-    state: TrainState  # [lanes]
-    values: Values  # [lanes] each
-    scores: Array  # f32[lanes], the return of the last generation in which an episode ended
+    state: TrainState  # [rows]
+    values: Values  # [rows] each
+    scores: Array  # f32[rows], the return of the last generation in which an episode ended
 
 
-LANES = Members(state=TOGETHER, values=0, scores=0)  # type: ignore[arg-type]  # axes of `Members`
+ROW_AXES = Members(state=TOGETHER, values=0, scores=0)  # type: ignore[arg-type]  # axes of `Members`
 
 
 def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Range]) -> tuple[Array, dict[str, Array]]:
@@ -101,8 +101,8 @@ def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Ra
 def program(make: MakeTrainer, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
     """Return the function of one generation of (population, seeds) agents.
 
-    (members, seeds u32[lanes], updates i32[], generation i32[], last bool[], config, env)
-      -> (members, (parents i32[population, seeds], values [lanes], Point[lanes])); after the last generation nobody is
+    (members, seeds u32[rows], updates i32[], generation i32[], last bool[], config, env)
+      -> (members, (parents i32[population, seeds], values [rows], Point[rows])); after the last generation nobody is
     replaced.
     """
     train = train_members(make, mesh)
@@ -122,11 +122,11 @@ def program(make: MakeTrainer, mesh: Mesh, dimensions: Mapping[str, Range], shap
         parents = jnp.where(last, own, parents)
         put = lambda x, new: jnp.where(last, x, jnp.concatenate([new.reshape(-1), x[real:]]))
         values = jax.tree.map(put, members.values, values)
-        lanes = (parents * num_seeds + jnp.arange(num_seeds, dtype=jnp.int32)).reshape(-1)
-        lanes = jnp.concatenate([lanes, jnp.arange(real, seeds.shape[0], dtype=jnp.int32)])
-        take = lambda x: x if is_key(x) else x[lanes]  # a copy keeps its own randomness
+        rows = (parents * num_seeds + jnp.arange(num_seeds, dtype=jnp.int32)).reshape(-1)
+        rows = jnp.concatenate([rows, jnp.arange(real, seeds.shape[0], dtype=jnp.int32)])
+        take = lambda x: x if is_key(x) else x[rows]  # a copy keeps its own randomness
         new_state = jax.tree.map(take, state._replace(num_updates=()))._replace(num_updates=state.num_updates)
-        return Members(state=new_state, values=values, scores=scores[lanes]), (parents, values, point)
+        return Members(state=new_state, values=values, scores=scores[rows]), (parents, values, point)
 
     return generation
 
@@ -151,7 +151,7 @@ class Population:
         start = {name: np.broadcast_to(column[:, None], times) for name, column in self.group.values.items()}
         self.history = {name: np.concatenate([column, column[:1]]) for name, column in start.items()}
         self._mesh = plan.mesh
-        self._lane = np.minimum(np.arange(sharding.pad(self.shape[0] * self.shape[1], self._mesh, AXIS)), self._last)
+        self._rows = np.minimum(np.arange(sharding.pad(self.shape[0] * self.shape[1], self._mesh, AXIS)), self._last)
         self._members: Members | None = None
         self._compiled: Any = None
         self._saved = time.monotonic()
@@ -204,16 +204,16 @@ class Population:
         return time.monotonic() - self._saved > self.plan.options.checkpoint_interval
 
     def _arguments(self, generation: int) -> tuple[Any, ...]:
-        seeds = sharding.place(self.plan.seeds[self._lane % self.shape[1]], self._mesh, AXIS)
+        seeds = sharding.place(self.plan.seeds[self._rows % self.shape[1]], self._mesh, AXIS)
         num = np.int32(self.plan.spans(self.group)[generation])
         return seeds, num, np.int32(generation), np.bool_(generation == self.plan.num_points - 1), *self.group.numbers()
 
-    def _blank(self, lanes: int | None = None) -> Members:
+    def _blank(self, rows: int | None = None) -> Members:
         one = {name: column[0] for name, column in self.group.values.items()}
-        state = blank_states(self.plan.make, len(self._lane), one, *self.group.numbers(), TOGETHER)
-        values = {name: column[self._lane // self.shape[1]] for name, column in self.group.values.items()}
-        members = Members(state=state, values=values, scores=np.full(len(self._lane), -np.inf, np.float32))  # type: ignore[arg-type]
-        return sharding.resize(members, LANES, lanes or len(self._lane))
+        state = blank_states(self.plan.make, len(self._rows), one, *self.group.numbers(), TOGETHER)
+        values = {name: column[self._rows // self.shape[1]] for name, column in self.group.values.items()}
+        members = Members(state=state, values=values, scores=np.full(len(self._rows), -np.inf, np.float32))  # type: ignore[arg-type]
+        return sharding.resize(members, ROW_AXES, rows or len(self._rows))
 
     def _place(self, members: Members) -> Members:
         values, scores = sharding.place((members.values, members.scores), self._mesh, AXIS)
@@ -239,16 +239,16 @@ class Population:
         self.curves.save(folder)
         write_whole(folder / "lineage.csv", csv_text(self.lineage, "trial"))
         if self._members is not None:
-            notes = {"lanes": len(self._lane)}
-            checkpoint.save(folder / "checkpoints", self.generation, self._tree(self._members), notes, keep=1)
+            metadata = {"members": len(self._rows)}
+            checkpoint.save(folder / "checkpoints", self.generation, self._tree(self._members), metadata, keep=1)
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
         """Go on from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder / "checkpoints", lambda lanes: self._tree(self._blank(lanes)))
+        tree = load_latest(folder / "checkpoints", lambda rows: self._tree(self._blank(rows)))
         if tree is None:
             return
-        self._members = self._place(sharding.resize(tree["members"], LANES, len(self._lane)))
+        self._members = self._place(sharding.resize(tree["members"], ROW_AXES, len(self._rows)))
         self.curves = tree["curves"]
         self.parents, self.returns, self.history = (tree["past"][name] for name in ("parents", "returns", "history"))
         self.generation = int(self.curves.trained[0])

@@ -37,7 +37,7 @@ CONFIG = PPOConfig(
 
 
 def halve(folder, **more):
-    """Three trials on the ladder: on two devices one of the bank's lanes is none."""
+    """Three trials on the ladder: on two devices one of the bank's members is none."""
     settings = {"method": "halving", "num_trials": 3, "num_seeds": 1, "rungs": 2, "points": 6, "plain": True}
     over = {"learning_rate": purerl.LogUniform(1e-3, 1e-1)}
     return purerl.sweep("ppo", "CartPole-v1", CONFIG, over=over, total_timesteps=STEPS, out=folder, **settings, **more)

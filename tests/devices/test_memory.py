@@ -13,4 +13,4 @@ def test_memory_of_a_program():
     compiled = jax.jit(lambda x, y: x @ y).lower(shape, shape).compile()
     assert 3 * 256 * 256 * 4 <= memory.needed(compiled) < 10 * 256 * 256 * 4
     assert 2**20 < memory.free() < 2**45
-    assert chunks.LANES >= 8
+    assert chunks.MEMBERS >= 8

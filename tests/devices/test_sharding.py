@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.devices import selection
-from purerl.devices.sharding import lanes, make_mesh, pad, place, sharding
+from purerl.devices.sharding import make_mesh, pad, place, sharded_vmap, sharding
 from purerl.run import program
 from purerl.run.plan import make_plan
 from purerl.settings.runs import settings
@@ -27,7 +27,7 @@ def advance(seeds, mesh, updates=3):
 
 @pytest.fixture(scope="module")
 def spread():
-    """Three seeds on two devices: one lane too many is computed."""
+    """Three seeds on two devices: one member too many is computed."""
     return advance(3, make_mesh(2))
 
 
@@ -59,7 +59,7 @@ def test_one_device_agrees_up_to_rounding(spread):
 
 
 def test_a_saved_run_goes_on_with_other_lanes(spread):
-    """What is saved with a lane too many is filled up anew where it goes on."""
+    """What is saved with a member too many is filled up anew where it goes on."""
     _, _, state, (plan, compiled) = spread
     assert jax.tree.leaves(state.agent)[0].shape[0] == 4
     progress, _ = compiled.advance(compiled.init(), 3, True)
@@ -107,7 +107,7 @@ def test_gradients_of_split_environments_have_the_right_size():
         gradient = jax.grad(lambda w: jnp.mean((w * split_data(x)) ** 2))(weight)
         return apply_gradients(optax.sgd(1.0), gradient, optax.sgd(1.0).init(weight), weight)[0]
 
-    stepped = jax.jit(lanes(step, mesh, in_axes=(0, 0)))(jnp.array([0.5]), x[None])
+    stepped = jax.jit(sharded_vmap(step, mesh, in_axes=(0, 0)))(jnp.array([0.5]), x[None])
     np.testing.assert_allclose(stepped, 0.5 - np.mean(2 * 0.5 * x**2), rtol=1e-6)
 
 
@@ -125,7 +125,7 @@ def test_lanes_are_a_vmap(in_turn, in_place):
     own = {"x": jnp.arange(12.0).reshape(4, 3), "n": jnp.int32(5)}
     args = (own, jnp.float32(2), jax.random.split(jax.random.key(0), 4))
     expected = jax.vmap(function, (axes, None, 0), (axes, more))(*args)
-    mapped = lanes(function, mesh, "seed", (axes, None, 0), (axes, more), in_place=in_place, in_turn=in_turn)
+    mapped = sharded_vmap(function, mesh, "seed", (axes, None, 0), (axes, more), in_place=in_place, in_turn=in_turn)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6), jax.jit(mapped)(*args), expected)
 
 

@@ -1,4 +1,4 @@
-"""A run's programs: failures are found, evaluations have keys of their own, lanes are cut and filled up."""
+"""A run's programs: failures are found, evaluations have keys of their own, members are cut and filled up."""
 
 import jax
 import jax.numpy as jnp

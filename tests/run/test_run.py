@@ -69,7 +69,7 @@ def test_rows_are_those_of_the_updates(finished):
         state = jax.jit(trainer.init)(jax.random.key(seed))
         returns, lengths, counts, losses = [], [], [], []
         mine = [row for row in table if int(row["seed"]) == seed]
-        for update in range(1, 9):  # later ones drift apart by rounding: one lane is not two
+        for update in range(1, 9):  # later ones drift apart by rounding: one member is not two
             state, metrics = step(state)
             losses.append(float(metrics.algorithm["value_loss"]))
             count = float(metrics.episodes["episodes"])

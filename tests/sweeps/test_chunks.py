@@ -9,7 +9,7 @@ from purerl.devices import memory
 from purerl.errors import InputError
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings
-from purerl.sweeps.chunks import LANES, Chunks
+from purerl.sweeps.chunks import MEMBERS, Chunks
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 
 
@@ -27,7 +27,7 @@ def chunks_of(trials, seeds=2, **more):
 )
 def test_chunks_are_about_equal_and_as_large_as_serves_a_cpu(trials, seeds, chunk, size):
     chunks = chunks_of(trials, seeds, chunk=chunk)
-    assert chunks._first_size(chunks.plan.groups[0]) == size and size * seeds <= LANES
+    assert chunks._first_size(chunks.plan.groups[0]) == size and size * seeds <= MEMBERS
 
 
 def test_points_complete_chunks(tmp_path):
