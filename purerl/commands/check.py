@@ -1,4 +1,4 @@
-"""`purerl check`: hold an environment to the contract."""
+"""`purerl check`: check an environment against the contract."""
 
 import click
 
@@ -7,7 +7,7 @@ import click
 @click.argument("environment", metavar="ENVIRONMENT")
 @click.option("--steps", type=click.IntRange(8), default=128, metavar="N", help="Steps of random play; default 128.")
 def command(environment: str, steps: int) -> None:
-    """Hold an environment, such as your own module:Class, to the contract, and measure it."""
+    """Check an environment, such as your module:Class, against the contract, and measure its speed."""
     from purerl.run.plan import make_environment
     from purerl.testing import check_environment
 

@@ -1,4 +1,4 @@
-"""`purerl compare`: who is better, by how much, and how certain that is."""
+"""`purerl compare`: ranks runs, with differences and their certainty."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
     purerl compare runs/ppo-CartPole-v1-1 runs/dqn-CartPole-v1-1
     """
     if len(run_dirs) < 2:
-        raise InputError("compare takes two runs or more: purerl compare RUN_DIR RUN_DIR")
+        raise InputError("compare needs two runs or more: purerl compare RUN_DIR RUN_DIR")
     from rich.console import Console
     from rich.table import Table
 

@@ -13,7 +13,7 @@ from purerl.settings.options import EvolveOptions, LaunchOptions
 
 
 class EvolveCommand(AlgorithmCommand):
-    """`evolve`, whose options are its own and the fields of the config of the objective's algorithm."""
+    """`evolve`, with flags for the fields of the config of the objective's algorithm."""
 
     def find_algorithm(self, args: list[str]) -> str | None:
         """Return the algorithm that the objective is a part of."""

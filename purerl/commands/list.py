@@ -1,4 +1,4 @@
-"""`purerl list`: what there is."""
+"""`purerl list`: names of environments, algorithms, objectives and configs."""
 
 import click
 
@@ -34,7 +34,7 @@ def algos() -> None:
 
 @command.command()
 def objectives() -> None:
-    """List what `purerl evolve` can start from, the part of an algorithm that it is, and its paper."""
+    """List the starts of `purerl evolve`, with the part of an algorithm that each is and its paper."""
     for name, entry in OBJECTIVES.items():
         click.echo(f"{name:13} {entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
 

@@ -175,7 +175,7 @@ def flags_of(*classes: Any, only: Iterable[str] = ()) -> Callable[[click.Command
 
 
 class AlgorithmCommand(click.Command):
-    """A command whose options are its own and the fields of the algorithm's config."""
+    """A command with flags for the fields of the algorithm's config."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Take --env.NAME VALUE and find the algorithm, then parse as usual."""
@@ -188,14 +188,14 @@ class AlgorithmCommand(click.Command):
         return find_algorithm(args)
 
     def alternatives(self) -> str:
-        """Return what the help page says where no algorithm is named."""
+        """Return the last paragraph of the help page where no algorithm is named."""
         return f"purerl {self.name} ALGORITHM --help lists its settings: {', '.join(sorted(ALGORITHMS))}."
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return its own options, and those of the algorithm where it is known."""
+        """Return the command's parameters, and the algorithm's flags where it is known."""
         params = super().get_params(ctx)
-        help_option, own = params[-1], params[:-1]
-        return [*own, *config_options(ctx.meta.get("algorithm")), help_option]
+        help_option, others = params[-1], params[:-1]
+        return [*others, *config_options(ctx.meta.get("algorithm")), help_option]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options in two sections."""

@@ -1,7 +1,7 @@
-"""Several processes, on one machine or many, as one run: JAX's own runtime, joined and watched.
+"""Several processes, on one machine or many, as one run: joins JAX's runtime and watches the other processes.
 
-Every process runs the same program on its part of the devices. The first one alone decides what depends on time, writes
-logs and shows progress; what it decides the others are told.
+Every process runs the same program on its part of the devices. The first one alone makes decisions that depend on
+time, writes logs and shows progress; it sends its decisions to the others.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ LOST = 3  # the exit code of a process that lost another one
 _LOST_WORDS = ("Gloo", "NCCL", "heartbeat", "oordination", "arrier", "UNAVAILABLE", "DEADLINE_EXCEEDED")
 _HOST: dict[str, str] = {}  # the coordinator's, where it was given
 _ENDING = threading.Lock()
-_TEXT = 4096  # bytes of a text that is told to the others
+_TEXT = 4096  # bytes of a text that is sent to the others
 
 
 def initialize(
@@ -77,8 +77,8 @@ def initialize(
             heartbeat_timeout_seconds=lost_seconds,
         )
     except (RuntimeError, ValueError) as error:
-        told = str(error).strip().splitlines()[0][:160]
-        raise InputError(f"the processes did not come together within {start_seconds} s: {told}") from None
+        reason = str(error).strip().splitlines()[0][:160]
+        raise InputError(f"the processes did not come together within {start_seconds} s: {reason}") from None
 
 
 def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[str, Any]:
@@ -112,43 +112,43 @@ def _wait_for(coordinator: str, seconds: float) -> None:
 
 
 def is_first() -> bool:
-    """Return whether this is the process that decides, shows and writes."""
+    """Return whether this is the first process, which decides, shows and writes."""
     return not jax.distributed.is_initialized() or jax.process_index() == 0
 
 
 def first_does(action: Callable[[], str]) -> str:
-    """Return a text that the first process alone finds out.
+    """Return the text of an action that the first process alone runs.
 
     Raises:
       InputError: on all processes, if it does in the first one.
     """
     if not jax.distributed.is_initialized():
         return action()
-    told = ""
+    message = ""
     if is_first():
         try:
-            told = "+" + action()
+            message = "+" + action()
         except InputError as error:
-            told = "-" + str(error)
+            message = "-" + str(error)
     words = np.zeros(_TEXT, np.uint8)
-    raw = np.frombuffer(told.encode()[:_TEXT], np.uint8)
+    raw = np.frombuffer(message.encode()[:_TEXT], np.uint8)
     words[: raw.size] = raw
-    text = bytes(_shared(words)[0]).rstrip(b"\0").decode(errors="replace")
+    text = bytes(_gathered(words)[0]).rstrip(b"\0").decode(errors="replace")
     if text.startswith("-"):
         raise InputError(text[1:])
     return text[1:]
 
 
 def agree(*numbers: int) -> np.ndarray:
-    """Return i64[processes, numbers]: what every process says."""
-    mine = np.array(numbers, np.int32)
-    return (_shared(mine) if jax.distributed.is_initialized() else mine[None]).astype(np.int64)
+    """Return i64[processes, numbers]: the numbers of every process."""
+    votes = np.array(numbers, np.int32)
+    return (_gathered(votes) if jax.distributed.is_initialized() else votes[None]).astype(np.int64)
 
 
-def _shared(mine: np.ndarray) -> np.ndarray:
+def _gathered(values: np.ndarray) -> np.ndarray:
     from jax.experimental.multihost_utils import process_allgather
 
-    return np.asarray(process_allgather(mine)).reshape(-1, mine.size)
+    return np.asarray(process_allgather(values)).reshape(-1, values.size)
 
 
 class Watch:
@@ -164,8 +164,8 @@ class Watch:
         if not jax.distributed.is_initialized():
             return
         server = socket.create_server(("", 0)) if is_first() else None
-        told = first_does(lambda: f"{socket.gethostname()}:{server.getsockname()[1]}" if server else "")
-        host, _, port = told.rpartition(":")
+        address = first_does(lambda: f"{socket.gethostname()}:{server.getsockname()[1]}" if server else "")
+        host, _, port = address.rpartition(":")
         if server is not None:
             server.settimeout(START_SECONDS)
             self._links = [server.accept()[0] for _ in range(jax.process_count() - 1)]
@@ -192,7 +192,7 @@ class Watch:
                 link.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Tell the others that this process ends as it should."""
+        """Let the others know that this process ends normally."""
         self._over = True
         for link in self._links:
             with contextlib.suppress(OSError):
@@ -214,23 +214,26 @@ def watched(when_lost: Callable[[str], None]) -> Iterator[None]:
 
 
 def is_loss(error: Exception) -> bool:
-    """Return whether an error says that another process is gone; collectives tell it by errors of several kinds."""
-    told_by_us = isinstance(error, InputError)
-    return not told_by_us and jax.distributed.is_initialized() and any(word in str(error) for word in _LOST_WORDS)
+    """Return whether an error says that another process is gone; collectives raise errors of several kinds."""
+    return (
+        not isinstance(error, InputError)
+        and jax.distributed.is_initialized()
+        and any(word in str(error) for word in _LOST_WORDS)
+    )
 
 
 def give_up(why: str, resume: str | None) -> NoReturn:
-    """End this process because another one is gone: nobody is left to say goodbye to.
+    """End this process because another one is gone: there is no process left to end with.
 
     Args:
       why: the reason.
       resume: the command that goes on; None: nothing was kept.
     """
     _ENDING.acquire()  # for good: several threads may notice
-    kept = f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}"
+    hint = f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}"
     print(
         f"another process of this run stopped ({why})",
-        kept if resume else "nothing was kept",
+        hint if resume else "nothing was kept",
         sep="\n",
         file=sys.stderr,
     )

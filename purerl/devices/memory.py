@@ -1,4 +1,4 @@
-"""How much memory a program takes, and how much there is."""
+"""Memory: the bytes that a program needs, and the bytes there are."""
 
 import math
 import os

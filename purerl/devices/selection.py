@@ -1,4 +1,4 @@
-"""Which devices a run takes: `--devices` and `--mesh`, or what serves best."""
+"""Selects the devices of a run: by `--devices` and `--mesh`, or automatically."""
 
 import contextlib
 import math
@@ -54,8 +54,8 @@ def take(devices: int | str, agents: int) -> int:
         make_host_devices(1)
         return len(jax.devices())
     if devices == "auto":
-        # At least two for several agents, on a single core as well: for one device alone XLA compiles along other ways,
-        # with other last bits; from two on an agent's numbers are the same on any number of them.
+        # At least two for several agents, on a single core as well: XLA compiles a single-device program differently,
+        # which changes the last bits; from two devices on an agent's numbers do not depend on how many there are.
         make_host_devices(min(max(cores(), 2), agents))
         return min(usable(), agents)
     if isinstance(devices, int) and devices >= 1:

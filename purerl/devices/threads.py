@@ -1,4 +1,4 @@
-"""Threads of a CPU: one for a program of small products, which several would hand to one another more than they help.
+"""The number of CPU threads: one for programs of small products, which run slower on several.
 
 XLA's CPU client gives all threads to every program. Where the products of a gradient step are small, waking the others
 takes longer than the work: on two cores PPO with 4 x 128 steps per update ran 1.3 times as fast on one thread, PQN 1.3

@@ -1,4 +1,4 @@
-"""What can be evolved by name: each function draws where the search starts, (key) -> candidate."""
+"""The candidates that can be evolved by name: each function draws the start of a search, (key) -> candidate."""
 
 import jax.numpy as jnp
 

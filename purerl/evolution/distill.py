@@ -1,4 +1,4 @@
-"""Distilling: a closed form for a learned drift, fitted over a basis, with its error."""
+"""Distills a learned drift: fits a closed form over a basis, and reports its error."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ class Term(NamedTuple):
 
     function: Callable[[Array, Array, Array, Any], Array]
     text: str
-    free: bool  # whether it has a parameter
+    has_parameter: bool
 
 
 BASIS: dict[str, Term] = {
@@ -97,7 +97,7 @@ def distill(objective: Objective, spread: float = 1.0, advantage: float = 3.0) -
     from purerl.evolution.plot import surface
 
     d = np.linspace(-spread, spread, 81, dtype=np.float32)
-    a = np.linspace(-advantage, advantage, 60, dtype=np.float32)  # even: 0, where nothing can be told, is left out
+    a = np.linspace(-advantage, advantage, 60, dtype=np.float32)  # even: leaves out 0, where the drift is unknown
     drift = surface(objective, d, a).drift.astype(np.float64)
     grid = [np.broadcast_to(x, drift.shape) for x in (d, np.exp(d), a[:, None])]
     fits = []
@@ -126,9 +126,9 @@ def _fit(points: list[np.ndarray], drift: np.ndarray) -> _Fit:
     best = _Fit(names=(), numbers=np.zeros((0, 2)), error=float(np.sqrt(np.mean(drift**2))))
     enough = 1e-3 * best.error
     while len(best.names) < TERMS and best.error > enough:
-        kept = [_value(BASIS[name], points, p) for name, (_, p) in zip(best.names, best.numbers, strict=True)]
+        fitted = [_value(BASIS[name], points, p) for name, (_, p) in zip(best.names, best.numbers, strict=True)]
         tried = [
-            (_weigh([*kept, column], drift)[1], name, scale)
+            (_weigh([*fitted, column], drift)[1], name, scale)
             for name, (scales, columns) in values.items()
             for scale, column in zip(scales, columns, strict=True)
         ]
@@ -167,7 +167,7 @@ def _weigh(columns: list[np.ndarray], drift: np.ndarray) -> tuple[np.ndarray, fl
 
 def _values(term: Term, points: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return (parameters f64[k], the term at the points for each, f64[k, points])."""
-    scales = SCALES if term.free else np.ones(1)
+    scales = SCALES if term.has_parameter else np.ones(1)
     return scales, np.stack([_value(term, points, scale) for scale in scales])
 
 

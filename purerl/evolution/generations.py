@@ -73,7 +73,7 @@ def make_evolution(
       fitness: "auc", the mean over a lifetime of the training episodes' return; "final", its last tenth; "wins", which
         of a pair's two was better in its "auc", over seeds and tasks.
       shaping: "zscore" or "rank": how a task's fitness is normalized over the population before tasks are averaged.
-      common: all candidates of a generation meet the same random numbers; otherwise each its own.
+      common: all candidates of a generation are tried with the same random numbers; else each with different ones.
       chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
       mesh: of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.
       checked: that these arguments were not refused before; trying an objective compiles a small program.
@@ -166,5 +166,5 @@ def _check(
         raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
     if isinstance(learner, Plug) and learner.argument == "objective":
         check_objective(candidate)
-    for task in tasks:  # the shapes of a whole lifetime: an objective that is not per sample is told here
+    for task in tasks:  # the shapes of a whole lifetime: an objective that is not per sample fails here
         jax.eval_shape(make_train(learner(candidate), task.env, task.config, task.total_timesteps), jax.random.key(0))

@@ -79,7 +79,10 @@ class MetaEvaluation(NamedTuple):
 
     def table(self) -> dict[str, Any]:
         """Return all of it for a JSON file."""
-        scores = {task: {m: np.asarray(s, float).tolist() for m, s in own.items()} for task, own in self.scores.items()}
+        scores = {
+            task: {m: np.asarray(s, float).tolist() for m, s in by_method.items()}
+            for task, by_method in self.scores.items()
+        }
         return {"rows": [row._asdict() for row in self.rows], "tuned_ppo": self.tuned, "scores": scores}
 
 
@@ -120,9 +123,9 @@ def meta_evaluate(
     keys = jax.random.split(jax.random.fold_in(jax.random.key(plan.options.seed), 0x6D657461), seeds)
     scores: dict[str, dict[str, np.ndarray]] = {}
     for task in tasks:
-        own = [_scores(task, Rival(plan.learner, run.candidate), keys, kind, mesh) for run in runs]
+        learned = [_scores(task, Rival(plan.learner, run.candidate), keys, kind, mesh) for run in runs]
         rivals = {name: _scores(task, rival, keys, kind, mesh) for name, rival in methods.items()}
-        scores[task.name] = {"learned": np.concatenate(own), **rivals}
+        scores[task.name] = {"learned": np.concatenate(learned), **rivals}
     known = {task.name for task in plan.tasks}
     return MetaEvaluation(scores=scores, rows=_rows(scores, known), tuned=tuned)
 
@@ -205,14 +208,14 @@ def _objective(candidate: PyTree) -> AlgorithmFactory:
 
 def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> list[ComparisonRow]:
     rows = []
-    for task, own in scores.items():
-        for method, values in own.items():
+    for task, by_method in scores.items():
+        for method, values in by_method.items():
             known = values[np.isfinite(values)]
             low, high = (
                 stats.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
             )
             center = float(stats.iqm(known)) if len(known) else np.nan
-            better, ends = improvement([own["learned"]], [values])
+            better, ends = improvement([by_method["learned"]], [values])
             rows.append(
                 ComparisonRow(
                     task=task,
@@ -225,9 +228,9 @@ def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> 
                 )
             )
     for held_out in (False, True):
-        group = [own for task, own in scores.items() if (task not in trained) == held_out]
+        group = [by_method for task, by_method in scores.items() if (task not in trained) == held_out]
         for method in group[0] if len(group) > 1 else ():
-            better, ends = improvement([own["learned"] for own in group], [own[method] for own in group])
+            better, ends = improvement([of["learned"] for of in group], [of[method] for of in group])
             rows.append(
                 ComparisonRow(
                     task="all held-out tasks" if held_out else "all training tasks",

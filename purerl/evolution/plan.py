@@ -114,8 +114,8 @@ def make_plan(
     """
     entry = registry.objective(objective)
     flags = {"total_timesteps": LIFETIME} | dict(flags or {})
-    own = share_parameters(tasks, parameters or {})
-    return _plan(objective, entry, {name: (flags, own[name]) for name in tasks}, options)
+    shared = share_parameters(tasks, parameters or {})
+    return _plan(objective, entry, {name: (flags, shared[name]) for name in tasks}, options)
 
 
 def sort_options(values: Mapping[str, Any]) -> tuple[EvolveOptions, dict[str, Any]]:
@@ -125,8 +125,8 @@ def sort_options(values: Mapping[str, Any]) -> tuple[EvolveOptions, dict[str, An
       InputError: if an option has a value of a wrong type.
     """
     known = hints(EvolveOptions)
-    own = {name: value for name, value in values.items() if name in known}
-    return make_options(EvolveOptions, own), {name: value for name, value in values.items() if name not in known}
+    options = {name: value for name, value in values.items() if name in known}
+    return make_options(EvolveOptions, options), {name: value for name, value in values.items() if name not in known}
 
 
 def share_parameters(tasks: Sequence[str], parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -216,7 +216,8 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     )
     options = dataclasses.replace(make_options(EvolveOptions, table["evolution"], str(file)), **replaced)
     runs = {
-        name: ({k: v for k, v in own.items() if k != "env"}, own.get("env", {})) for name, own in table["task"].items()
+        name: ({k: v for k, v in task.items() if k != "env"}, task.get("env", {}))
+        for name, task in table["task"].items()
     }
     return _plan(table["objective"], registry.objective(table["objective"]), runs, options)
 

@@ -56,12 +56,12 @@ def objective_of(candidate: PyTree) -> Objective | None:
 
 def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
     """Write heat maps of a drift, of its push on the ratio, and of how both differ from PPO's."""
-    mine, theirs = surface(objective), surface(Clip())
+    learned, ppo = surface(objective), surface(Clip())
     panels = [
-        ("drift D", mine.drift),
-        ("push on the ratio, d(r A - D)/dr", mine.slope),
-        ("drift, less PPO's", mine.drift - theirs.drift),
-        ("push, less PPO's", mine.slope - theirs.slope),
+        ("drift D", learned.drift),
+        ("push on the ratio, d(r A - D)/dr", learned.slope),
+        ("drift, less PPO's", learned.drift - ppo.drift),
+        ("push, less PPO's", learned.slope - ppo.slope),
     ]
     figure, axes = _figure(2, 2, (10.5, 7.6))
     for place, (name, values) in zip(axes.reshape(-1), panels, strict=True):

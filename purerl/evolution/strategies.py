@@ -1,4 +1,4 @@
-"""Evolution strategies: ask for candidates, tell how fit they were. Candidates are flat vectors; fitter is larger.
+"""Evolution strategies: ask for candidates, tell their fitness. Candidates are flat vectors; fitter is larger.
 
 A strategy is a pytree: its numbers, such as `sigma` and `learning_rate`, may be traced and vmapped. It has three pure
 functions and two that look into its state:
@@ -45,7 +45,7 @@ def draw(key: Key, population: int, size: int, antithetic: bool) -> Array:
 
 
 class OpenESState(NamedTuple):
-    """Where the search is."""
+    """The state of the search."""
 
     mean: Array  # f32[n]
     opt_state: PyTree
@@ -102,7 +102,7 @@ class OpenES:
 
 
 class SNESState(NamedTuple):
-    """Where the search is."""
+    """The state of the search."""
 
     mean: Array  # f32[n]
     deviation: Array  # f32[n]
@@ -110,7 +110,7 @@ class SNESState(NamedTuple):
 
 @pytree
 class SNES:
-    """Separable natural evolution strategy: every coordinate has a standard deviation of its own, which adapts.
+    """Separable natural evolution strategy: each coordinate has an adaptive standard deviation.
 
     With z = (x - mean) / s and rank utilities u:  mean += r_mean s sum(u z),  s *= exp(r_s / 2 sum(u (z^2 - 1))).
 
@@ -156,7 +156,7 @@ class SNES:
 class Evosax:
     """A distribution-based strategy of evosax, such as `CMA_ES` or `Sep_CMA_ES`; its extra is purerl[evosax].
 
-    evosax minimizes and holds its rates fast, so its fitness is negated and nothing of it can be vmapped.
+    evosax minimizes, so the fitness is negated; its hyperparameters are constants, which cannot be vmapped.
     """
 
     strategy: Any = static(doc="made by evosax with population_size and solution=jnp.zeros(n)")
@@ -189,8 +189,8 @@ class Evosax:
     def tell(self, state: Any, candidates: Array, fitness: Array) -> Any:
         """Return the state after the generation; fitness is f32[P], larger is better."""
         with jax.numpy_dtype_promotion("standard"):
-            told, _ = self.strategy.tell(jax.random.key(0), candidates, -fitness, state, self._params())
-        return jax.tree.map(lambda new, old: new.astype(old.dtype), told, state)
+            updated, _ = self.strategy.tell(jax.random.key(0), candidates, -fitness, state, self._params())
+        return jax.tree.map(lambda new, old: new.astype(old.dtype), updated, state)
 
     def mean(self, state: Any) -> Array:
         """Return f32[n], the center of the search."""

@@ -1,4 +1,4 @@
-"""Who is better: the final returns of several runs, with the certainty that their seeds allow."""
+"""Compares the final returns of several runs, with the certainty that their seeds allow."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,8 +17,8 @@ ENOUGH = 5  # seeds below which an interval says little
 KEY = 0
 
 
-class Contender(NamedTuple):
-    """One run."""
+class ComparedRun(NamedTuple):
+    """A finished run."""
 
     name: str
     task: str
@@ -42,8 +42,8 @@ class Contender(NamedTuple):
 class Duel(NamedTuple):
     """A run against another; intervals are 95% ones."""
 
-    better: Contender
-    worse: Contender
+    better: ComparedRun
+    worse: ComparedRun
     difference: float  # of the interquartile means
     difference_interval: tuple[float, float]
     probability: float  # that a seed of `better` beats one of `worse`
@@ -57,7 +57,7 @@ class Duel(NamedTuple):
         return not few and not self.difference_interval[0] <= 0.0 <= self.difference_interval[1]
 
 
-def load(folder: Path) -> Contender:
+def load(folder: Path) -> ComparedRun:
     """Return a run from its folder.
 
     Raises:
@@ -72,11 +72,11 @@ def load(folder: Path) -> Contender:
     if not returns.size:
         raise InputError(f"no seed of {folder} finished")
     task = str(toml.read(folder / "config.toml").get("environment", ""))
-    return Contender(name=folder.name, task=task, returns=returns, columns=metrics_csv.read(folder / "metrics.csv"))
+    return ComparedRun(name=folder.name, task=task, returns=returns, columns=metrics_csv.read(folder / "metrics.csv"))
 
 
-def duel(a: Contender, b: Contender) -> Duel | None:
-    """Compare two runs; None where one has a single seed, so that nothing can be said."""
+def duel(a: ComparedRun, b: ComparedRun) -> Duel | None:
+    """Compare two runs; None where one has a single seed, which allows no comparison."""
     better, worse = (a, b) if a.center >= b.center else (b, a)
     x, y = better.returns, worse.returns
     if min(len(x), len(y)) < 2:
@@ -98,8 +98,8 @@ def duel(a: Contender, b: Contender) -> Duel | None:
 _gap = partial(stats.difference, statistic=stats.iqm)
 
 
-def verdict(found: Duel | None, a: Contender, b: Contender) -> str:
-    """Say in a sentence who wins, by how much, and how certain that is."""
+def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
+    """Return a sentence: which run wins, by how much, and how certain that is."""
     if found is None:
         one = min(a, b, key=lambda run: len(run.returns))
         return f"{a.name} and {b.name}: {one.name} has one seed, so nothing can be said; train with --seeds 10"
@@ -113,12 +113,12 @@ def verdict(found: Duel | None, a: Contender, b: Contender) -> str:
         "" if np.isinf(found.seeds_needed) else f"; about {max(found.seeds_needed, ENOUGH):.0f} seeds each would tell"
     )
     if few < ENOUGH:
-        told = f"too few seeds ({few}; at least {ENOUGH} are needed) to say that"
-        return f"{told} {found.better.name} beats {found.worse.name} {by}{needed}"
+        few_seeds = f"too few seeds ({few}; at least {ENOUGH} are needed) to say that"
+        return f"{few_seeds} {found.better.name} beats {found.worse.name} {by}{needed}"
     return f"{found.better.name} and {found.worse.name} cannot be told apart: the first leads {by}{needed}"
 
 
-def rank(folders: Sequence[Path]) -> list[Contender]:
+def rank(folders: Sequence[Path]) -> list[ComparedRun]:
     """Return the runs, the best one first.
 
     Raises:
@@ -133,7 +133,7 @@ def rank(folders: Sequence[Path]) -> list[Contender]:
     return sorted(runs, key=lambda run: -run.center)
 
 
-def table(runs: Sequence[Contender]) -> list[tuple[str, ...]]:
+def table(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
     """Return per run: name, seeds, IQM, its interval, mean, worst and best seed, area under the curve."""
     rows = []
     for run in runs:
@@ -144,13 +144,13 @@ def table(runs: Sequence[Contender]) -> list[tuple[str, ...]]:
     return rows
 
 
-def area(run: Contender) -> float:
+def area(run: ComparedRun) -> float:
     """Return the mean height of the training curves, averaged over the seeds; NaN without a curve."""
     curves = [pair for pair in metrics_csv.by_seed(run.columns, "episode_return").values() if len(pair[0]) > 1]
     return float(np.mean([stats.area_under_curve(x, y) for x, y in curves])) if curves else float("nan")
 
 
-def draw(runs: Sequence[Contender], path: Path) -> None:
+def draw(runs: Sequence[ComparedRun], path: Path) -> None:
     """Write the picture: learning curves, and each run's final returns with the interval of their center.
 
     Raises:
@@ -171,7 +171,7 @@ def draw(runs: Sequence[Contender], path: Path) -> None:
     plot.save(figure, path)
 
 
-def _final(axes: Any, run: Contender, row: int, color: str) -> None:
+def _final(axes: Any, run: ComparedRun, row: int, color: str) -> None:
     axes.plot(run.returns, np.full(len(run.returns), row), "o", color=color, alpha=0.35, markersize=5)
     if run.interval:
         axes.plot(run.interval, (row, row), color=color, linewidth=3)

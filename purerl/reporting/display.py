@@ -1,4 +1,4 @@
-"""What a run shows while it runs: a live panel in a terminal, plain lines elsewhere."""
+"""The display of a long job: a live panel in a terminal, plain lines elsewhere."""
 
 import math
 import sys
@@ -10,8 +10,8 @@ import numpy as np
 BARS = "▁▂▃▄▅▆▇█"
 
 
-class Shown(Protocol):
-    """Where something that takes long is."""
+class Status(Protocol):
+    """The state of a long job."""
 
     @property
     def share(self) -> float:
@@ -38,7 +38,7 @@ class Shown(Protocol):
 
 
 class Snapshot(NamedTuple):
-    """Where a run is."""
+    """The state of a run."""
 
     update: int
     num_updates: int
@@ -124,16 +124,16 @@ def sparkline(values: list[float], width: int = 40) -> str:
 
 
 class Silent:
-    """Nothing, where another process shows the run."""
+    """No display, for all processes but the first."""
 
     def line(self, text: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def stage(self, text: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
-    def update(self, now: Shown) -> None:
-        """Say nothing."""
+    def update(self, now: Status) -> None:
+        """Do nothing."""
 
     def close(self) -> None:
         """End."""
@@ -143,20 +143,20 @@ class Plain:
     """Lines of text, one now and then."""
 
     def __init__(self, title: str):
-        """Say what runs."""
+        """Show the title."""
         self._last_shown, self._last_time = -1.0, 0.0
         self.line(title)
 
     def line(self, text: str) -> None:
-        """Say something."""
+        """Print a line."""
         print(text, flush=True)
 
     def stage(self, text: str) -> None:
-        """Say what takes time now."""
+        """Print the current stage."""
         self.line(f"{text} ...")
 
-    def update(self, now: Shown) -> None:
-        """Say where it is, about every tenth of it and at least every 30 seconds."""
+    def update(self, now: Status) -> None:
+        """Print the state, about every tenth of it and at least every 30 seconds."""
         if now.share < 1 and now.share - self._last_shown < 0.1 and time.monotonic() - self._last_time < 30:
             return
         self._last_shown, self._last_time = now.share, time.monotonic()
@@ -175,7 +175,7 @@ class Live:
         from rich.live import Live as RichLive
 
         self._title, self._stage = title, ""
-        self._now: Shown | None = None
+        self._now: Status | None = None
         self._history: list[float] = []
         self._began = time.monotonic()
         self._console = Console(highlight=False)
@@ -183,15 +183,15 @@ class Live:
         self._live.start()
 
     def line(self, text: str) -> None:
-        """Say something, above the panel while it is open."""
+        """Print a line, above the panel while it is open."""
         self._live.console.print(text, markup=False, soft_wrap=True)
 
     def stage(self, text: str) -> None:
-        """Show what takes time now."""
+        """Show the current stage."""
         self._stage, self._began = text, time.monotonic()
 
-    def update(self, now: Shown) -> None:
-        """Show where it is."""
+    def update(self, now: Status) -> None:
+        """Show the state."""
         self._now, self._stage = now, ""
         if math.isfinite(now.height):
             self._history.append(now.height)

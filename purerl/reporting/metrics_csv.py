@@ -27,7 +27,7 @@ class Log:
           path: metrics.csv.
           upto: keep the rows up to this update, as a checkpoint found them; None for a file that is not there yet.
           first: the columns that come first; the others are in the order of their names.
-          counter: the column that `upto` speaks of.
+          counter: the column that `upto` limits.
         """
         self.columns: list[str] = []
         self._first = first
@@ -93,6 +93,6 @@ def by_seed(columns: dict[str, np.ndarray], name: str) -> dict[int, tuple[np.nda
     """Return one column as curves: seed -> (env_steps, values), without NaN."""
     curves = {}
     for seed in sorted(set(columns["seed"].astype(int).tolist())):
-        mine = (columns["seed"] == seed) & ~np.isnan(columns[name])
-        curves[seed] = columns["env_steps"][mine], columns[name][mine]
+        known = (columns["seed"] == seed) & ~np.isnan(columns[name])
+        curves[seed] = columns["env_steps"][known], columns[name][known]
     return curves

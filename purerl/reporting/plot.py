@@ -15,7 +15,7 @@ GRID = 200  # points of a curve
 
 
 def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) -> np.ndarray:
-    """Return curves at common points, f64[seeds, points]: straight between their own, NaN outside."""
+    """Return curves at common points, f64[seeds, points]: linear between their points, NaN outside."""
     lines = [np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves.values() if len(x)]
     return np.array(lines) if lines else np.empty((0, len(grid)))
 
@@ -57,7 +57,7 @@ def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = ""
 
     Args:
       axes: of matplotlib.
-      columns: from `log.read`.
+      columns: from `metrics_csv.read`.
       color: of the run.
       label: its name in the legend; without one the legend says what line and dots are.
     """

@@ -15,7 +15,7 @@ from purerl.prng import fast
 from purerl.types import Algorithm, Array, Environment, Key, PyTree
 
 
-class Policy(NamedTuple):
+class PlayPolicy(NamedTuple):
     """What chooses the actions of one environment."""
 
     carry: PyTree  # at the start of an episode; () without one
@@ -31,18 +31,18 @@ class Episode(NamedTuple):
     done: bool  # False: cut off by `max_steps`
 
 
-def random_policy(env: Environment) -> Policy:
+def random_policy(env: Environment) -> PlayPolicy:
     """Return the policy that draws from the action space, or from the legal actions where a mask is observed."""
 
-    return Policy((), lambda carry, key, observation: (agent_groups.draw(env.action_space, key, observation), carry))
+    return PlayPolicy((), lambda carry, key, observation: (agent_groups.draw(env.action_space, key, observation), carry))
 
 
-def scripted_policy(function: Callable[[Key, PyTree], PyTree]) -> Policy:
+def scripted_policy(function: Callable[[Key, PyTree], PyTree]) -> PlayPolicy:
     """Return the policy of a function (key, observation) -> action."""
-    return Policy((), lambda carry, key, observation: (function(key, observation), carry))
+    return PlayPolicy((), lambda carry, key, observation: (function(key, observation), carry))
 
 
-def agent_policy(algorithm: Algorithm, agent: PyTree, explore: bool = False) -> Policy:
+def agent_policy(algorithm: Algorithm, agent: PyTree, explore: bool = False) -> PlayPolicy:
     """Return the policy of one trained agent.
 
     Args:
@@ -56,10 +56,10 @@ def agent_policy(algorithm: Algorithm, agent: PyTree, explore: bool = False) -> 
         action, carry, _ = algorithm.act(agent, carry, key, batch, explore)
         return jax.tree.map(lambda x: x[0], action), carry
 
-    return Policy(algorithm.initial_carry(1), act)
+    return PlayPolicy(algorithm.initial_carry(1), act)
 
 
-def play(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> Episode:
+def play(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000) -> Episode:
     """Play one episode, to its end or for `max_steps` steps, as one compiled program.
 
     Args:
@@ -121,7 +121,7 @@ def _each(episode: Episode) -> list[PyTree]:
     return [jax.tree.map(lambda x, t=t: x[t], episode.state) for t in range(length_of(episode) + 1)]
 
 
-def record(env: Environment, policy: Policy, key: Key, max_steps: int = 1000) -> list[np.ndarray]:
+def record(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000) -> list[np.ndarray]:
     """Play one episode and draw it: a list of u8[H, W, 3], the start first.
 
     Raises:

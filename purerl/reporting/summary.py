@@ -23,15 +23,15 @@ def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -
 
     Args:
       run: the settings.
-      columns: from `log.read`.
+      columns: from `metrics_csv.read`.
       last_update: of the whole run; a seed without a row there did not finish.
     """
     seeds = list(range(run.options.seed, run.options.seed + run.options.seeds))
     final, best = [], []
     for seed in seeds:
-        mine = columns["seed"] == seed
-        at_end = columns["evaluation_return"][mine & (columns["update"] == last_update)]
-        evaluations = columns["evaluation_return"][mine & ~np.isnan(columns["evaluation_return"])]
+        of_seed = columns["seed"] == seed
+        at_end = columns["evaluation_return"][of_seed & (columns["update"] == last_update)]
+        evaluations = columns["evaluation_return"][of_seed & ~np.isnan(columns["evaluation_return"])]
         final.append(float(at_end[0]) if at_end.size else math.nan)
         best.append(float(evaluations.max()) if evaluations.size else math.nan)
     return {

@@ -1,6 +1,6 @@
-"""The policies of a run in an environment of several agents: from its settings to the config of `multi_agent`.
+"""Policies of a run with several agents: makes the config of `multi_agent` from the run's settings.
 
-By default each group has a policy of its own, all by the run's algorithm and config. A group's own settings
+By default each group has a separate policy, trained by the run's algorithm and config. The settings of a group
 (`--set GROUP.NAME=VALUE`, `[groups.GROUP]` in TOML) are fields of its config, or one of
 
     algorithm = NAME     another algorithm, with that one's defaults
@@ -25,7 +25,7 @@ from purerl.settings.values import coerce, hints
 from purerl.types import Algorithm, Environment, EnvironmentSpec
 
 WORDS = ("algorithm", "policy", "frozen", "start")
-TAKEN = tuple(name for name in SHARED if name != "discount")  # all policies of a run share these
+SHARED_BY_ALL = tuple(name for name in SHARED if name != "discount")  # all policies of a run share these
 
 
 class TrainedPolicy(NamedTuple):
@@ -77,35 +77,37 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
     return multi_agent, policies_for(env, factory, run.config, **policies)
 
 
-def _owner(group: str, own: Mapping[str, Any], names: Mapping[str, int]) -> str:
-    owner = own.get("policy", group)
+def _owner(group: str, settings: Mapping[str, Any], names: Mapping[str, int]) -> str:
+    owner = settings.get("policy", group)
     if owner not in names:
         raise unknown(f"group in {group}.policy", str(owner), names)
-    if owner != group and len(own) > 1:
-        others = ", ".join(name for name in own if name != "policy")
+    if owner != group and len(settings) > 1:
+        others = ", ".join(name for name in settings if name != "policy")
         raise InputError(f"group '{group}' has the policy of '{owner}': set {others} there")
     return owner
 
 
-def _policy(run: Settings, name: str, own: Mapping[str, Any], groups: tuple[str, ...], load: LoadPolicy) -> Policy:
+def _policy(run: Settings, name: str, settings: Mapping[str, Any], groups: tuple[str, ...], load: LoadPolicy) -> Policy:
     factory, config = registry.algorithm(run.algorithm)[0], run.config
-    frozen, agent = own.get("frozen", False), None
+    frozen, agent = settings.get("frozen", False), None
     if frozen == "random":
         return Policy(algorithm=at_random, config=config, groups=groups, frozen=True)
-    source = frozen if isinstance(frozen, str) else own.get("start")
+    source = frozen if isinstance(frozen, str) else settings.get("start")
     if source is not None:
         factory, config, agent = load(Path(str(source)), name)
-    if "algorithm" in own:
-        factory, config_class = registry.algorithm(str(own["algorithm"]))
+    if "algorithm" in settings:
+        factory, config_class = registry.algorithm(str(settings["algorithm"]))
         config = config_class()
     known, changes = hints(type(config)), {}
-    for field, value in own.items():
+    for field, value in settings.items():
         if field in WORDS:
             continue
-        if field in TAKEN:
+        if field in SHARED_BY_ALL:
             raise InputError(f"{name}.{field}: all policies of a run share {field}; set it for the run")
         if field not in known:
-            raise unknown(f"setting of {name}", field, [*WORDS, *(other for other in known if other not in TAKEN)])
+            raise unknown(
+                f"setting of {name}", field, [*WORDS, *(other for other in known if other not in SHARED_BY_ALL)]
+            )
         changes[field] = coerce(value, known[field], f"{name}.{field}")
     config = dataclasses.replace(config, **changes)
     return Policy(algorithm=factory, config=config, groups=groups, frozen=bool(frozen), agent=agent)

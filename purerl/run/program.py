@@ -182,11 +182,11 @@ class CompiledFunctions(NamedTuple):
 def shardings(mesh: Mesh) -> Progress:
     """Return where the parts of a `Progress` are: seeds on `seed`, each one's environments on `data`."""
     shared: Any = sharding(mesh)
-    mine: Any = sharding(mesh, "seed")
+    member: Any = sharding(mesh, "seed")
     split: Any = sharding(mesh, "seed", "data")
-    state: Any = jax.tree.map(lambda per_environment: split if per_environment else mine, PER_ENVIRONMENT)
-    interval = MetricsSum(updates=shared, statistics=split, algorithm=mine)
-    return Progress(state=state._replace(num_updates=shared), interval=interval, failed_at=mine, cause=mine)
+    state: Any = jax.tree.map(lambda per_environment: split if per_environment else member, PER_ENVIRONMENT)
+    interval = MetricsSum(updates=shared, statistics=split, algorithm=member)
+    return Progress(state=state._replace(num_updates=shared), interval=interval, failed_at=member, cause=member)
 
 
 def resized(progress: Any, count: int) -> Any:
@@ -233,9 +233,9 @@ def functions(
     go_on = sharded_vmap(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
     play = sharded_vmap(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
     options = backend.compiler_options()
-    shared, mine, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
+    shared, member, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return CompiledFunctions(
-        init=jax.jit(start, in_shardings=(mine, shared, shared), out_shardings=progress),
+        init=jax.jit(start, in_shardings=(member, shared, shared), out_shardings=progress),
         advance=jax.jit(
             go_on,
             in_shardings=(progress, *[shared] * 4),
@@ -243,7 +243,7 @@ def functions(
             donate_argnums=0,
             compiler_options=options,
         ),
-        evaluate=jax.jit(play, in_shardings=(mine, mine, *[shared] * 4), out_shardings=shared),
+        evaluate=jax.jit(play, in_shardings=(member, member, *[shared] * 4), out_shardings=shared),
         seeds=np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
         num_seeds=num_seeds,
         numbers=jax.tree.map(as_leaf, (config, env)),

@@ -1,4 +1,4 @@
-"""How many environments fit: `--num-envs auto`, and what a rollout holds, said before the run."""
+"""The number of environments that fit in memory: `--num-envs auto`, and a check of a rollout's size."""
 
 import dataclasses
 import functools
@@ -45,13 +45,13 @@ def check(planned: Plan) -> None:
 def _smaller(planned: Plan, each: int) -> str:
     """Return what makes a rollout smaller than with `each` bytes per observation, where there is something."""
     env, run = planned.env, planned.settings
-    told = "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
+    hint = "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
     possible = rebuilds(registry.algorithm(run.algorithm)[0]) and not run.options.rebuild_observations
     if possible and not getattr(run.config, "normalize_observation", False) and follows_from_state(env):
         state = memory.nbytes(jax.eval_shape(env.reset, jax.random.key(0))[0])
         if state < each:
-            told += f"; --rebuild-observations true keeps {state:,} bytes of state in their place"
-    return told
+            hint += f"; --rebuild-observations true keeps {state:,} bytes of state in their place"
+    return hint
 
 
 def largest(run: Settings, tell: Callable[[str], None] = print) -> tuple[Settings, str]:

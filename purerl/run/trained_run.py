@@ -58,7 +58,7 @@ def play(run: TrainedRun, episodes: int) -> Evaluation:
     return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
 
 
-def find_policy(name: str, environment: str) -> tuple[Any, render.Policy]:
+def find_policy(name: str, environment: str) -> tuple[Any, render.PlayPolicy]:
     """Return (an environment, a policy for it).
 
     Args:

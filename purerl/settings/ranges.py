@@ -163,7 +163,7 @@ def _fields(owner: Any) -> dict[str, dataclasses.Field]:
 def _bind_range(name: str, wanted: Range, hint: Any, static: bool) -> Range:
     if static:
         raise InputError(
-            f"{name} is a shape, each value of which is a program of its own: list its values, such as {name}=4,16"
+            f"{name} is a shape, each value of which is a separate program: list its values, such as {name}=4,16"
         )
     low, high = wanted.low, wanted.high
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)

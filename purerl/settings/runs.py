@@ -1,7 +1,7 @@
 """The complete settings of a run: put together from the algorithm's defaults, configs/, a file and flags.
 
 One flat TOML table holds everything: what to run (`algorithm`, `environment`, `seed`, `seeds`, ...) beside the
-algorithm's own fields; the environment's parameters are `env.NAME`. The same names serve in `configs/`, in
+algorithm's fields; the environment's parameters are `env.NAME`. The same names serve in `configs/`, in
 `--config FILE`, in a run's `config.toml` and as flags; later ones win.
 """
 
@@ -59,7 +59,7 @@ def settings(
       algorithm, environment: their names; None: as the file says.
       flags: values by field name, of `RunOptions` or of the algorithm's config.
       parameters: the environment's, by name.
-      config_file: a TOML file such as a run's own config.toml.
+      config_file: a TOML file such as a run's config.toml.
       groups: settings of groups of agents, by group and name.
 
     Raises:
@@ -89,8 +89,8 @@ def settings(
     for values, where, env_table in layers:
         _sort_in(values, where, config_class, option_values, config_values)
         env_values |= _parameters(environment, env_table, where)
-        for group, own in values.get("groups", {}).items():
-            group_values[group] = group_values.get(group, {}) | dict(own)
+        for group, given in values.get("groups", {}).items():
+            group_values[group] = group_values.get(group, {}) | dict(given)
     options = checked(RunOptions(**option_values))
     return Settings(
         algorithm=algorithm,
@@ -157,8 +157,8 @@ def dump(run: Settings, env: Any) -> str:
 
 def sections(run: Settings, env: Any) -> dict[str, Any]:
     """Return what `toml.text` writes of a run; arguments as for `dump`."""
-    own = environment_class(run.environment) is not None and dataclasses.is_dataclass(env)
-    parameters = env if own and toml.entries(env) else run.parameters
+    native = environment_class(run.environment) is not None and dataclasses.is_dataclass(env)
+    parameters = env if native and toml.entries(env) else run.parameters
     groups = {f"[groups.{group}]": values for group, values in sorted(run.groups.items())}
     return {
         "": {"algorithm": run.algorithm, "environment": run.environment, **dataclasses.asdict(run.options)},

@@ -1,8 +1,8 @@
 """Successive halving: of the trials that reached a rung, one in `eta` goes on to the next, three times as long.
 
-Promotion is asynchronous: a slot that falls free takes the best trial that may go on, else a new one, and waits for
-none. All trials' states lie in one bank on the device; the compiled program takes those of the slots, trains them to
-the next point and puts them back. So there is one shape, and a trial that goes on continues where it stopped.
+Promotion is asynchronous: a free slot gets the best trial that may continue, else a new one, without waiting for others.
+The states of all trials are in one bank on the device; the compiled program picks those of the slots, trains them to
+the next point and puts them back. So there is one shape, and a promoted trial continues where it stopped.
 
 Source: Li et al. (2020), "A system for massively parallel hyperparameter tuning", arXiv:1810.05934.
 """
@@ -37,7 +37,7 @@ IDLE = -1
 
 
 def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta: int) -> int:
-    """Return the trial that a free slot takes, or `IDLE`.
+    """Return the trial to train next in a free slot, or `IDLE`.
 
     Args:
       scores: f64[trials, rungs], at the rungs that were reached; NaN counts as the worst.
@@ -73,10 +73,10 @@ def program(make: MakeTrainer, mesh: Mesh) -> Any:
 
 
 class Halving:
-    """Trials on the ladder."""
+    """The search of successive halving."""
 
     def __init__(self, plan: SweepPlan):
-        """Begin with none."""
+        """Begin with no trial trained."""
         self.plan, self.group, options = plan, plan.groups[0], plan.options
         self.span, self.rungs = plan.ladder()
         points = self.rungs[-1]
@@ -95,11 +95,11 @@ class Halving:
         self._saved = time.monotonic()
 
     def values(self) -> list[list[dict[str, Any]]]:
-        """Return what was searched, [trials][seeds]."""
+        """Return the values searched, [trials][seeds]."""
         return [[values] * len(self.plan.seeds) for values in self.plan.trials]
 
     def share(self) -> float:
-        """Return how much is done: of the steps that halving takes if each rung is complete before the next."""
+        """Return the share that is done of the steps that halving needs if each rung is complete before the next."""
         if self._next() == IDLE and (self.slots == IDLE).all():
             return 1.0
         count, total, before = len(self.plan.trials), 0, 0
@@ -108,7 +108,7 @@ class Halving:
         return min(0.99, float(self.curves.trained.sum()) / total)
 
     def compiles(self) -> bool:
-        """Return whether `advance` is going to compile first."""
+        """Return whether `advance` compiles first."""
         return self._compiled is None
 
     def advance(self) -> bool:
@@ -193,7 +193,7 @@ class Halving:
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
-        """Go on from the newest checkpoint, to the same bits."""
+        """Continue from the newest checkpoint, to the same bits."""
         tree = load_latest(folder / "checkpoints", lambda members: self._tree(self._blank(members)))
         if tree is None:
             return

@@ -46,7 +46,7 @@ _POPULATION = np.uint32(0x70627400)  # sets these keys apart from those of train
 
 
 def exploit(key: Key, scores: Array) -> Array:
-    """Return i32[population]: whose state each agent goes on with, most often its own.
+    """Return i32[population]: the agent whose state each agent continues with, most often itself.
 
     Args:
       key: draws who is copied.
@@ -57,12 +57,12 @@ def exploit(key: Key, scores: Array) -> Array:
     order = jnp.argsort(scores).astype(jnp.int32)
     worst, best = order[:few], order[-few:]
     donors = best[jax.random.randint(key, (few,), 0, few)]
-    own = jnp.arange(size, dtype=jnp.int32)
-    return own.at[worst].set(jnp.where(scores[donors] > scores[worst], donors, worst))
+    members = jnp.arange(size, dtype=jnp.int32)
+    return members.at[worst].set(jnp.where(scores[donors] > scores[worst], donors, worst))
 
 
 def explore(key: Key, value: Array, dimension: Range) -> Array:
-    """Return the numbers changed, each on its own, within their range: f32 or i32, of the shape of `value`."""
+    """Return the numbers after independent changes, within their range: f32 or i32, of the shape of `value`."""
     key_factor, key_anew, key_position = jax.random.split(key, 3)
     low, high = jnp.float32(dimension.low), jnp.float32(dimension.high)
     factor = jax.random.choice(key_factor, jnp.array(FACTORS, jnp.float32), value.shape)
@@ -118,13 +118,13 @@ def program(make: MakeTrainer, mesh: Mesh, dimensions: Mapping[str, Range], shap
         parents, values = jax.vmap(partial(succeed, dimensions=dimensions), (0, 1, 1), 1)(
             keys, table(scores), jax.tree.map(table, members.values)
         )
-        own = jnp.arange(size, dtype=jnp.int32)[:, None]
-        parents = jnp.where(last, own, parents)
+        same = jnp.arange(size, dtype=jnp.int32)[:, None]
+        parents = jnp.where(last, same, parents)
         put = lambda x, new: jnp.where(last, x, jnp.concatenate([new.reshape(-1), x[real:]]))
         values = jax.tree.map(put, members.values, values)
         rows = (parents * num_seeds + jnp.arange(num_seeds, dtype=jnp.int32)).reshape(-1)
         rows = jnp.concatenate([rows, jnp.arange(real, seeds.shape[0], dtype=jnp.int32)])
-        take = lambda x: x if is_key(x) else x[rows]  # a copy keeps its own randomness
+        take = lambda x: x if is_key(x) else x[rows]  # a copy keeps its random key
         new_state = jax.tree.map(take, state._replace(num_updates=()))._replace(num_updates=state.num_updates)
         return Members(state=new_state, values=values, scores=scores[rows]), (parents, values, point)
 
@@ -136,10 +136,10 @@ def _key(seed: Array) -> Key:
 
 
 class Population:
-    """A population per seed, on its way."""
+    """The search of population based training: a population per seed."""
 
     def __init__(self, plan: SweepPlan):
-        """Begin with none."""
+        """Begin with no generation trained."""
         self.plan, self.group = plan, plan.groups[0]
         self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))  # of each agent and its ancestors
         self.compile_seconds = 0.0
@@ -178,11 +178,11 @@ class Population:
         return {name: d.value(self.history[name][generation, member, seed]) for name, d in self.dimensions.items()}
 
     def share(self) -> float:
-        """Return how many of the generations are over."""
+        """Return the share of the generations that is done."""
         return self.generation / self.plan.num_points
 
     def compiles(self) -> bool:
-        """Return whether `advance` is going to compile first."""
+        """Return whether `advance` compiles first."""
         return self._compiled is None
 
     def advance(self) -> bool:
@@ -244,7 +244,7 @@ class Population:
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
-        """Go on from the newest checkpoint, to the same bits."""
+        """Continue from the newest checkpoint, to the same bits."""
         tree = load_latest(folder / "checkpoints", lambda rows: self._tree(self._blank(rows)))
         if tree is None:
             return
