@@ -34,7 +34,9 @@ class Episode(NamedTuple):
 def random_policy(env: Environment) -> PlayPolicy:
     """Return the policy that draws from the action space, or from the legal actions where a mask is observed."""
 
-    return PlayPolicy((), lambda carry, key, observation: (agent_groups.draw(env.action_space, key, observation), carry))
+    return PlayPolicy(
+        (), lambda carry, key, observation: (agent_groups.draw(env.action_space, key, observation), carry)
+    )
 
 
 def scripted_policy(function: Callable[[Key, PyTree], PyTree]) -> PlayPolicy:
