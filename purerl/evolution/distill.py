@@ -26,24 +26,32 @@ class Term(NamedTuple):
 
 BASIS: dict[str, Term] = {
     "tanh u": Term(
-        function=lambda d, r, a, p: _bend((r - 1) * a, p), text="relu(u - {p} tanh(u / {p})), u = (r - 1) A", free=True
+        function=lambda d, r, a, p: _bend((r - 1) * a, p),
+        text="relu(u - {p} tanh(u / {p})), u = (r - 1) A",
+        has_parameter=True,
     ),
     "tanh v": Term(
-        function=lambda d, r, a, p: _bend(d * a, p), text="relu(v - {p} tanh(v / {p})), v = log(r) A", free=True
+        function=lambda d, r, a, p: _bend(d * a, p),
+        text="relu(v - {p} tanh(v / {p})), v = log(r) A",
+        has_parameter=True,
     ),
     "clip": Term(
         function=lambda d, r, a, p: jax.nn.relu((r - jnp.clip(r, 1 - p, 1 + p)) * a),
         text="relu((r - clip(r, 1 +- {p})) A)",
-        free=True,
+        has_parameter=True,
     ),
-    "kl": Term(function=lambda d, r, a, p: r - 1 - d, text="(r - 1 - log r)", free=False),
-    "kl |A|": Term(function=lambda d, r, a, p: (r - 1 - d) * jnp.abs(a), text="(r - 1 - log r) |A|", free=False),
-    "square": Term(function=lambda d, r, a, p: (r - 1) ** 2, text="(r - 1)^2", free=False),
-    "square |A|": Term(function=lambda d, r, a, p: (r - 1) ** 2 * jnp.abs(a), text="(r - 1)^2 |A|", free=False),
-    "square A^2": Term(function=lambda d, r, a, p: ((r - 1) * a) ** 2, text="((r - 1) A)^2", free=False),
-    "log square": Term(function=lambda d, r, a, p: d**2, text="log(r)^2", free=False),
-    "log square |A|": Term(function=lambda d, r, a, p: d**2 * jnp.abs(a), text="log(r)^2 |A|", free=False),
-    "log square A^2": Term(function=lambda d, r, a, p: (d * a) ** 2, text="(log(r) A)^2", free=False),
+    "kl": Term(function=lambda d, r, a, p: r - 1 - d, text="(r - 1 - log r)", has_parameter=False),
+    "kl |A|": Term(
+        function=lambda d, r, a, p: (r - 1 - d) * jnp.abs(a), text="(r - 1 - log r) |A|", has_parameter=False
+    ),
+    "square": Term(function=lambda d, r, a, p: (r - 1) ** 2, text="(r - 1)^2", has_parameter=False),
+    "square |A|": Term(
+        function=lambda d, r, a, p: (r - 1) ** 2 * jnp.abs(a), text="(r - 1)^2 |A|", has_parameter=False
+    ),
+    "square A^2": Term(function=lambda d, r, a, p: ((r - 1) * a) ** 2, text="((r - 1) A)^2", has_parameter=False),
+    "log square": Term(function=lambda d, r, a, p: d**2, text="log(r)^2", has_parameter=False),
+    "log square |A|": Term(function=lambda d, r, a, p: d**2 * jnp.abs(a), text="log(r)^2 |A|", has_parameter=False),
+    "log square A^2": Term(function=lambda d, r, a, p: (d * a) ** 2, text="(log(r) A)^2", has_parameter=False),
 }
 
 

@@ -59,10 +59,10 @@ def template(plan: EvolvePlan, frames: int) -> Checkpoint:
     """Return the shapes and dtypes of what a checkpoint holds."""
     evolution = plan.evolution(1)
     state = jax.eval_shape(evolution.init, jax.random.key(0))
-    struct = jax.ShapeDtypeStruct
+    struct: Any = jax.ShapeDtypeStruct
     return Checkpoint(
         state=state, frames=struct((frames, evolution.size), np.float32), frame_at=struct((frames,), np.int32)
-    )  # type: ignore[arg-type]
+    )
 
 
 def blank(shapes: Checkpoint) -> Checkpoint:

@@ -1,7 +1,7 @@
 """Ranges and lists of values of the fields of a config and an environment, for sweeps and for random parameters.
 
 A range is of numbers, which are traced: every value runs in one compiled program. A list may also be of shapes, each of
-which is a program of its own.
+which is a separate program.
 """
 
 import dataclasses
