@@ -21,7 +21,8 @@ from purerl.reporting import summary
 from purerl.reporting.display import number
 from purerl.reporting.metrics_csv import Log, read
 from purerl.run import checkpoint
-from purerl.run.lifecycle import LongJob, enter_folder
+from purerl.run.folders import enter_folder
+from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
 from purerl.settings.options import EvolveOptions
 from purerl.types import PyTree

@@ -18,7 +18,8 @@ from purerl.reporting import summary
 from purerl.reporting.display import Snapshot
 from purerl.reporting.metrics_csv import Log, read
 from purerl.run import checkpoint, program, sizing, tournament
-from purerl.run.lifecycle import LongJob, enter_folder
+from purerl.run.folders import enter_folder
+from purerl.run.lifecycle import LongJob
 from purerl.run.plan import Plan, algorithm_of, make_plan, saved_progress, saved_settings
 from purerl.run.program import CAUSES, EVALUATION_BATCH
 from purerl.settings import toml

@@ -9,7 +9,8 @@ import numpy as np
 
 from purerl.registry import ALGORITHMS
 from purerl.reporting.display import duration, number
-from purerl.run.lifecycle import LongJob, enter_folder
+from purerl.run.folders import enter_folder
+from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
 from purerl.settings.options import RunOptions, SearchOptions
 from purerl.settings.ranges import Choices, IntUniform, LogUniform, Range, Uniform

@@ -1,4 +1,4 @@
-"""A long job's life: signals, folders, locks, and the loop of chunks."""
+"""A long job's life: signals, and the loop of chunks."""
 
 import os
 import signal
@@ -6,10 +6,9 @@ import threading
 
 import pytest
 
-from purerl.errors import InputError
-from purerl.run import lifecycle
-from purerl.run.lifecycle import LongJob, Stop, enter_folder
-from purerl.settings.toml import RUN, SWEEP
+from purerl.run.folders import enter_folder, lock
+from purerl.run.lifecycle import LongJob, Stop
+from purerl.settings.toml import RUN
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -36,36 +35,6 @@ def test_in_another_thread_nothing_is_changed():
     thread.start()
     thread.join()
     assert seen == [before]
-
-
-def test_folders_are_numbered(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = [str(lifecycle.new_folder(None, "ppo", "gymnax/Thing:1")) for _ in range(3)]
-    assert names == [f"runs/ppo-gymnax-Thing-1-{n}" for n in (1, 2, 3)]
-    assert lifecycle.new_folder(tmp_path / "mine" / "run", "ppo").is_dir()
-    with pytest.raises(InputError, match=r"mine.run exists; name another --out, or go on there with --resume"):
-        lifecycle.new_folder(tmp_path / "mine" / "run", "ppo")
-
-
-def test_a_folder_has_one_writer(tmp_path):
-    (tmp_path / "config.toml").write_text("")
-    held = lifecycle.lock(tmp_path, RUN)
-    with pytest.raises(InputError, match="is in use: another process is training there"):
-        lifecycle.lock(tmp_path, RUN)
-    held.close()
-    lifecycle.lock(tmp_path, RUN).close()
-
-
-def test_a_folder_is_held_to_what_it_is_to_say(tmp_path):
-    file = tmp_path / "sweep.toml"
-    with pytest.raises(InputError, match=r"there is no sweep in .*: it has no sweep\.toml"):
-        lifecycle.check_same(file, "a = 1\n", "sweep")
-    file.write_text("a = 1\ndevices = 2\nb = 2\n")
-    lifecycle.check_same(file, "a = 1\nb = 2\ndevices = 8\n", "sweep")
-    with pytest.raises(InputError, match="holds another sweep: it has 'b = 2' where this one has 'b = 3'"):
-        lifecycle.check_same(file, "a = 1\nb = 3\n", "sweep")
-    with pytest.raises(InputError, match="holds another sweep"):
-        lifecycle.check_same(file, "a = 1\nb = 2\nc = 3\n", "sweep")
 
 
 class Counting(LongJob):
@@ -122,7 +91,7 @@ def test_a_job_saves_on_its_way_and_at_the_end(tmp_path, capsys):
     assert job.complete() == 0
     assert job.events == ["compiled", "saved 4", "saved 6", "closed", "finished"]
     assert "; writing " in capsys.readouterr().out
-    lifecycle.lock(tmp_path / "job", RUN).close()  # it is free again
+    lock(tmp_path / "job", RUN).close()  # it is free again
     assert Counting(None).complete() == 0, "without a folder nothing is saved"
 
 
@@ -143,14 +112,3 @@ def test_a_second_signal_ends_at_once(tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         job.complete()
     assert job.events == ["compiled"] and "interrupted; the last checkpoint is kept" in capsys.readouterr().out
-
-
-def test_a_folder_is_entered_anew_or_again(tmp_path):
-    out = tmp_path / "sweep"
-    assert enter_folder(SWEEP, out, (), "a = 1\n", resume=True) == (out, False)
-    assert (out / "sweep.toml").read_text() == "a = 1\n"
-    assert enter_folder(SWEEP, out, (), "a = 1\n", resume=True) == (out, True)
-    with pytest.raises(InputError, match="holds another sweep"):
-        enter_folder(SWEEP, out, (), "a = 2\n", resume=True)
-    with pytest.raises(InputError, match="exists; name another --out"):
-        enter_folder(SWEEP, out, (), "a = 1\n")
