@@ -84,5 +84,5 @@ def train(algorithm: str, variant: Variant, seeds: int, steps: int) -> tuple[flo
         whole = purerl.make_train(factory, purerl.make("CartPole-v1"), config, num_points=20)
         program, _ = compiled(sharding.lanes(whole, mesh, "seed"), keys)
     (seconds,) = in_turn([lambda: program(keys)], 3)
-    returns = np.asarray(program(keys)[1]["episode_return"])
+    returns = np.asarray(program(keys)[1].episodes["episode_return"])
     return seeds * steps / statistics.median(seconds), np.nanmean(returns[:, -2:], axis=1)
