@@ -133,7 +133,7 @@ def _train(what: str, parameters: dict[str, Any], changes: dict[str, Any], updat
     began = time.perf_counter()
     _, metrics = jax.block_until_ready(run(jax.random.key(0)))
     speed = updates * config.steps_per_update / (time.perf_counter() - began)
-    returns = np.asarray(metrics["info/return_taggers"])
+    returns = np.asarray(metrics.episodes["info/return_taggers"])
     returns = returns[~np.isnan(returns)]
     fifth = max(1, len(returns) // 5)
     first, last = returns[:fifth].mean(), returns[-fifth:].mean()

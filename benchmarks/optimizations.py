@@ -6,9 +6,7 @@ The interval is that of the difference of the final returns' means (95%, bootstr
 import contextlib
 import dataclasses
 import statistics
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +20,7 @@ from benchmarks.timing import compiled, in_turn, progress
 from purerl import registry
 from purerl.devices import selection, sharding, threads
 from purerl.stats import bootstrap_interval
-from purerl.xla import switches
+from purerl.xla import backend, switches
 
 STEPS = 100_000
 TASKS = {"ppo": {"learning_rate": 1e-3}, "dqn": {"learning_rate": 1e-3, "learning_starts": 1_000}}
@@ -32,30 +30,30 @@ COLUMNS = tables.columns(
 )
 
 
-class Variant(NamedTuple):
-    """An optimization that is taken away: by settings, or by a switch (`purerl.xla.switches`)."""
-
-    settings: dict[str, Any]
-    context: Callable[[], Any] = contextlib.nullcontext  # a context in which training is traced
-
-
-DQN = {
-    "nothing": Variant({}),
-    "the fast generator": Variant({"prng": "threefry"}),
-    "starts in reserve": Variant({"reset_policy": "always"}),
-    "Adam on one vector": Variant({}, partial(switches.off, "flat_optimizer")),
+SETTINGS: dict[str, dict[str, Any]] = {  # optimizations that a setting takes away
+    "nothing": {},
+    "the fast generator": {"prng": "threefry"},
+    "starts in reserve": {"reset_policy": "always"},
 }
-PAIRS = Variant({}, partial(switches.off, "permutation"))
-VARIANTS = {"ppo": DQN | {"the sort of one operand": PAIRS}, "dqn": DQN}
+WORKAROUNDS = {  # switches of `purerl.xla.switches` that matter to each algorithm, by the kind of device
+    "cpu": {
+        "ppo": ("flat_optimizer", "permutation", "accumulation", "product", "vmap_cond"),
+        "dqn": ("flat_optimizer", "product", "vmap_cond"),
+    },
+    "gpu": {
+        "ppo": ("flat_optimizer", "permutation", "columns", "packing", "graphs"),
+        "dqn": ("flat_optimizer", "columns", "packing", "graphs"),
+    },
+}
 
 
 def measure(request: Request) -> list[Table]:
     """Return the speed and the final return of PPO and DQN on CartPole-v1, 20 seeds, without each optimization."""
     seeds, rows = max(int(20 * request.size), 2), []
-    for algorithm, variants in VARIANTS.items():
+    for algorithm, switched in WORKAROUNDS["gpu" if jax.default_backend() == "gpu" else "cpu"].items():
         reference = None
-        for name, variant in variants.items():
-            speed, returns = train(algorithm, variant, seeds, max(int(STEPS * request.size), 12_288))
+        for name in (*SETTINGS, *switched):
+            speed, returns = train(algorithm, name, seeds, max(int(STEPS * request.size), 12_288))
             reference = reference or (speed, returns)
             apart = lambda x, y: jnp.mean(x) - jnp.mean(y)
             low, high = bootstrap_interval(jax.random.key(0), returns, reference[1], statistic=apart)
@@ -67,16 +65,25 @@ def measure(request: Request) -> list[Table]:
     return [Table(title=title, columns=COLUMNS, rows=rows)]
 
 
-def train(algorithm: str, variant: Variant, seeds: int, steps: int) -> tuple[float, np.ndarray]:
-    """Return (environment steps per second of all seeds, f32[seeds] the mean return of the last tenth)."""
+def train(algorithm: str, without: str, seeds: int, steps: int) -> tuple[float, np.ndarray]:
+    """Return (environment steps per second of all seeds, f32[seeds] the mean return of the last tenth).
+
+    Args:
+      algorithm: its name.
+      without: a key of `SETTINGS`, or a switch of `purerl.xla.switches` to turn off.
+      seeds: how many agents.
+      steps: environment steps of each.
+    """
     factory, cls = registry.algorithm(algorithm)
-    config = dataclasses.replace(cls(), **TASKS[algorithm] | variant.settings | {"total_timesteps": steps})
+    settings = TASKS[algorithm] | SETTINGS.get(without, {}) | {"total_timesteps": steps}
+    config = dataclasses.replace(cls(), **settings)
     with threads.fitting(config, "CartPole-v1", {}):
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     keys = sharding.place(jax.random.split(jax.random.key(0), seeds), mesh, "seed")
-    with variant.context():
+    with contextlib.nullcontext() if without in SETTINGS else switches.off(without):
         whole = purerl.make_train(factory, purerl.make("CartPole-v1"), config, num_points=20)
-        program, _ = compiled(sharding.sharded_vmap(whole, mesh, "seed"), keys)
+        options = backend.compiler_options()
+        program, _ = compiled(sharding.sharded_vmap(whole, mesh, "seed"), keys, compiler_options=options)
     (seconds,) = in_turn([lambda: program(keys)], 3)
-    returns = np.asarray(program(keys)[1]["episode_return"])
+    returns = np.asarray(program(keys)[1].episodes["episode_return"])
     return seeds * steps / statistics.median(seconds), np.nanmean(returns[:, -2:], axis=1)

@@ -31,7 +31,7 @@ def read(done: Any) -> float:
     """Return the mean return over the end of the run, and over the seeds."""
     import numpy as np
 
-    returns = np.asarray(done[1]["episode_return"])
+    returns = np.asarray(done[1].episodes["episode_return"])
     returns = np.moveaxis(returns, -1, 0)
     return last_tenth(returns, ~np.isnan(returns))
 
