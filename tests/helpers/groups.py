@@ -11,9 +11,9 @@ from purerl.settings.runs import Settings
 SMALL = PPOConfig(num_envs=4, rollout_length=8, hidden_sizes=(8,), num_minibatches=2)
 
 
-def run(factory, env, config, updates=3):
+def run(factory, env, config, updates=3, jit=jax.jit):
     trainer = make_trainer(factory, env, config)
-    state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+    state, step = jit(trainer.init)(jax.random.key(0)), jit(trainer.step)
     for _ in range(updates):
         state, metrics = step(state)
     return state, metrics

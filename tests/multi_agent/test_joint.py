@@ -9,7 +9,7 @@ import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
-from purerl.algos.ppo import PPOConfig, ppo
+from purerl.algos.ppo import MAPPOConfig, PPOConfig, ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.coin_game import CoinGame
 from purerl.envs.games.matrix_game import MatrixGame
@@ -20,6 +20,7 @@ from purerl.loop.train import collect, make_train, make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.spaces import Dict, Stacked
 from purerl.types import Environment, number, pytree
+from tests.helpers.compiled import jit_as_for_users
 from tests.helpers.groups import SMALL, assembled, run
 
 
@@ -47,9 +48,9 @@ class Alone(Environment):
 def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
     """MAPPO on one agent, whose environment offers no global state, is PPO."""
     config = dataclasses.replace(SMALL, rnn=core, rnn_size=8, normalize_observation=True, normalize_reward=True)
-    single, metrics = run(ppo, CartPole(), config)
-    central = dataclasses.replace(config, centralized_critic=True)
-    alone, others = run(multi_agent, Alone(), policies_for(Alone(), ppo, central))
+    single, metrics = run(ppo, CartPole(), config, jit=jit_as_for_users)
+    central = policies_for(Alone(), ppo, MAPPOConfig(**vars(config)))
+    alone, others = run(multi_agent, Alone(), central, jit=jit_as_for_users)
     jax.tree.map(np.testing.assert_array_equal, single.agent, alone.agent["agents"])
     jax.tree.map(np.testing.assert_array_equal, metrics, others)
 
@@ -120,7 +121,7 @@ def test_learning_rates_of_a_group_may_be_mapped():
 
 def test_a_centralized_critic_sees_the_global_state_and_the_policy_does_not():
     env = Spread()
-    config = policies_for(env, ppo, dataclasses.replace(SMALL, centralized_critic=True))
+    config = policies_for(env, ppo, MAPPOConfig(**vars(SMALL)))
     trainer = make_trainer(multi_agent, env, config)
     params = jax.jit(trainer.init)(jax.random.key(0)).agent["agents"].params
     inputs = {name: jax.tree.leaves(params[name])[1].shape[0] for name in ("body", "critic_body")}

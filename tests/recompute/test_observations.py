@@ -6,7 +6,7 @@ import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
-from purerl.algos.ppo import PPOConfig, ppo
+from purerl.algos.ppo import MAPPOConfig, PPOConfig, ppo
 from purerl.devices.memory import needed
 from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.mountain_car import MountainCar
@@ -32,7 +32,7 @@ SHARED = lambda factory, config: {"all": Policy(algorithm=factory, config=config
 CASES = {
     "tag": (TAG, a2c, A2CConfig(**SMALL)),
     "tag on a grid": (TagGridWorld(num_taggers=3), ppo, PPOConfig(**SMALL, num_minibatches=2, num_epochs=1)),
-    "a global state": (Spread(), a2c, A2CConfig(**SMALL, centralized_critic=True)),
+    "a global state": (Spread(), ppo, MAPPOConfig(**SMALL, num_minibatches=2, num_epochs=1)),
     "a memory, one agent": (Catch(), ppo, PPOConfig(**SMALL, rnn="gru", rnn_size=8, num_minibatches=2, num_epochs=1)),
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 import purerl
 from purerl.agent_groups import draw
-from purerl.algos.ppo import PPOConfig, ppo
+from purerl.algos.ppo import MAPPOConfig, ppo
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.testing import check_environment
@@ -70,7 +70,7 @@ def test_steps_as_jaxmarl_does(name, groups, steps):
 def test_contract_and_training():
     env = purerl.make("jaxmarl/MPE_simple_spread_v3", global_state=True)
     check_environment(env, name="spread", num_steps=40, eager=False)
-    config = PPOConfig(num_envs=2, rollout_length=8, hidden_sizes=(8,), centralized_critic=True)
+    config = MAPPOConfig(num_envs=2, rollout_length=8, hidden_sizes=(8,))
     trainer = make_trainer(multi_agent, env, policies_for(env, ppo, config))
     state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))
     assert (
