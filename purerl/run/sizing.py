@@ -50,7 +50,7 @@ def _smaller(planned: Plan, each: int) -> str:
     if possible and not getattr(run.config, "normalize_observation", False) and follows_from_state(env):
         state = memory.nbytes(jax.eval_shape(env.reset, jax.random.key(0))[0])
         if state < each:
-            hint += f"; --rebuild-observations true keeps {state:,} bytes of state in their place"
+            hint += f"; --rebuild-observations keeps {state:,} bytes of state in their place"
     return hint
 
 
