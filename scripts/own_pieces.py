@@ -101,8 +101,8 @@ def main(total_timesteps: int = 100_000) -> dict[str, float]:
     for name, (algorithm, config) in variants.items():
         train = purerl.make_train(algorithm, ENV, config, total_timesteps)
         _, metrics = jax.jit(train)(jax.random.key(0))
-        returns = metrics.episodes["episode_return"]
-        last = returns[-max(1, len(returns) // 10) :]
+        curve = metrics.episodes["episode_return"]
+        last = curve[-max(1, len(curve) // 10) :]
         returns[name] = float(jnp.nanmean(last))
         print(f"{name}: return {returns[name]:.1f}")
     return returns

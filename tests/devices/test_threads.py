@@ -13,11 +13,12 @@ from purerl.algos.dqn import DQNConfig
 from purerl.algos.ppo import PPOConfig
 from purerl.algos.r2d2 import R2D2Config
 from purerl.devices import threads
+from tests.helpers.processes import own_devices
 
 STARTED = """
 import collections, json, os, pathlib, sys
 import jax
-from purerl import threads
+from purerl.devices import threads
 from purerl.algos.ppo import PPOConfig
 given = json.loads(sys.argv[1])
 with threads.fitting(PPOConfig(**given), "CartPole-v1", {}):
@@ -43,7 +44,7 @@ def test_multiplications_are_those_of_the_layers():
 
 def started(given: dict, **variables: str) -> tuple[int, bool]:
     """Return (XLA's threads, whether the variable is left behind) of a process that trains with these settings."""
-    kept = {name: value for name, value in os.environ.items() if name not in (threads.VARIABLE, "NPROC", "XLA_FLAGS")}
+    kept = {name: value for name, value in own_devices().items() if name not in (threads.VARIABLE, "NPROC")}
     line = [sys.executable, "-c", STARTED, json.dumps(given)]
     done = subprocess.run(line, capture_output=True, text=True, env=kept | variables, check=True)
     counts, left = json.loads(done.stdout)

@@ -65,16 +65,11 @@ def test_a_whole_evolution(whole):
 
 
 def test_the_report_shows_what_was_found(whole):
+    """What its pictures show is tested in test_report."""
     folder, _ = whole
-    page = (folder / "report" / "index.html").read_text()
-    for name in ("fitness.png", "heat_maps.png", "slices.png", "evolution.gif"):
-        assert f'src="{name}"' in page
-        with Image.open(folder / "report" / name) as image:
-            pixels = np.asarray(image.convert("RGB"))
-            assert pixels.shape[0] > 200 and len(np.unique(pixels.reshape(-1, 3), axis=0)) > 20
     with Image.open(folder / "report" / "evolution.gif") as image:
         assert image.n_frames == 9
-    assert "(r - 1 - log r)" in page
+    assert "(r - 1 - log r)" in (folder / "report" / "index.html").read_text()
 
 
 def test_killed_and_resumed_gives_the_same_bits(whole, tmp_path):

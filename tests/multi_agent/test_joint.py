@@ -20,8 +20,9 @@ from purerl.loop.train import collect, make_train, make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.spaces import Dict, Stacked
 from purerl.types import Environment, number, pytree
-from tests.helpers.compiled import jit_as_for_users
+from tests.helpers.compiled import jit_exactly
 from tests.helpers.groups import SMALL, assembled, run
+from tests.helpers.leaving import Leaving
 
 
 @pytree
@@ -48,16 +49,17 @@ class Alone(Environment):
 def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
     """MAPPO on one agent, whose environment offers no global state, is PPO."""
     config = dataclasses.replace(SMALL, rnn=core, rnn_size=8, normalize_observation=True, normalize_reward=True)
-    single, metrics = run(ppo, CartPole(), config, jit=jit_as_for_users)
+    single, metrics = run(ppo, CartPole(), config, jit=jit_exactly)
     central = policies_for(Alone(), ppo, MAPPOConfig(**vars(config)))
-    alone, others = run(multi_agent, Alone(), central, jit=jit_as_for_users)
+    alone, others = run(multi_agent, Alone(), central, jit=jit_exactly)
     jax.tree.map(np.testing.assert_array_equal, single.agent, alone.agent["agents"])
-    jax.tree.map(np.testing.assert_array_equal, metrics, others)
+    jax.tree.map(np.testing.assert_array_equal, metrics.algorithm, others.algorithm)
+    assert all(np.array_equal(value, others.episodes[name], equal_nan=True) for name, value in metrics.episodes.items())
 
 
 def test_agents_that_left_contribute_nothing():
     """What they see, do and get after they left changes no bit of what their policy learns."""
-    env = TagContinuous(num_taggers=3, num_runners=6, side=2.0, tagging_distance=0.15)
+    env = Leaving(num_taggers=3, num_runners=6)
     config = policies_for(env, ppo, dataclasses.replace(SMALL, rollout_length=16, normalize_observation=True))
     trainer = make_trainer(multi_agent, env, config)
     state = jax.jit(trainer.init)(jax.random.key(0))

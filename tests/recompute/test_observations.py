@@ -18,6 +18,7 @@ from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.recompute import references
 from purerl.recompute.observations import from_states
+from tests.helpers.compiled import jit_exactly
 from tests.host.ledger import Ledger
 
 SMALL = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,)}
@@ -55,7 +56,7 @@ def test_the_same_is_learned(name, monkeypatch):
 
     def learn(rebuild):
         trainer = trainer_of(env, factory, config, rebuild)
-        state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(1))
+        state, metrics = jit_exactly(lambda key: trainer.step(trainer.init(key)))(jax.random.key(1))
         return state.agent, metrics, state.vector.env_state
 
     kept, rebuilt = learn(False), learn(True)

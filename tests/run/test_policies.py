@@ -20,9 +20,9 @@ FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_re
 
 RUN = settings(
     "a2c",
-    "TagContinuous",
+    "tests.helpers.leaving:Leaving",
     FLAGS | {"total_timesteps": 32 * 6},
-    {"num_runners": 4, "side": 2.0, "tagging_distance": 0.15, "time_limit": 20, "num_neighbors": 1},
+    {"num_runners": 4, "time_limit": 20},
     groups={"taggers": {"learning_rate": 1e-2}},
 )
 
@@ -66,7 +66,7 @@ def test_groups_on_two_devices(alone):
     progress, others = step(progress, False)
     close = lambda x, y: np.testing.assert_allclose(x, y, rtol=2e-3, atol=2e-4)
     jax.tree.map(close, jax.device_get(progress.state.agent), straight.state.agent)
-    close(others["taggers/value_loss"], means["taggers/value_loss"])
+    close(others.metrics.algorithm["taggers/value_loss"], means.metrics.algorithm["taggers/value_loss"])
     shards = progress.state.observation["runners"].addressable_shards
     assert [shard.data.shape[:3] for shard in shards] == [(1, 2, 4)] * 2
 
@@ -83,7 +83,8 @@ def test_settings_of_groups_become_policies():
     assert config.policies["blue"].groups == ("blue", "red") and set(config.policies) == {"blue"}
     factory, config = assembled(CoinGame(), red={"frozen": "random"})
     state, metrics = run(factory, CoinGame(), config, updates=1)
-    assert state.agent["red"] == () and "blue/policy_loss" in metrics and not any("red/" in name for name in metrics)
+    learned = metrics.algorithm
+    assert state.agent["red"] == () and "blue/policy_loss" in learned and not any("red/" in name for name in learned)
     assert assembled(CartPole(), "CartPole-v1")[0] is ppo
 
 
