@@ -104,7 +104,7 @@ class Batch(NamedTuple):
     log_prob: Array  # f32, under the policy that acted
     value: Array  # f32, V(s) before the update
     advantage: Array  # f32
-    target: Array  # f32, the return that V(s) should be
+    target: Array | None  # f32, the return that V(s) should be; None before the rollout is cut into minibatches
     done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
 
@@ -178,10 +178,12 @@ def ppo(
             key,
             config,
             sequences=recurrent,
-            prepare=standardize_advantage if config.normalize_advantage else lambda batch: batch,
+            prepare=with_targets,
             accept=None if config.target_kl is None else within_target_kl,
         )
-        metrics["explained_variance"] = masked.explained_variance(batch.value, batch.target, batch.mask)
+        metrics["explained_variance"] = masked.explained_variance(
+            batch.value, batch.value + batch.advantage, batch.mask
+        )
         return agent._replace(params=params, opt_state=opt_state), metrics
 
     def with_advantages(params: PyTree, rollout: Rollout) -> Batch:
@@ -196,14 +198,17 @@ def ppo(
             log_prob=rollout.extras["log_prob"],
             value=value,
             advantage=advantage,
-            target=advantage + value,
+            target=None,
             done=rollout.done,
             mask=rollout.mask,
         )
 
-    def standardize_advantage(batch: Batch) -> Batch:
-        mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
-        return batch._replace(advantage=(batch.advantage - mean) / (std + 1e-8))
+    def with_targets(batch: Batch) -> Batch:
+        target, advantage = batch.value + batch.advantage, batch.advantage
+        if config.normalize_advantage:
+            mean, std = masked.mean(advantage, batch.mask), masked.std(advantage, batch.mask)
+            advantage = (advantage - mean) / (std + 1e-8)
+        return batch._replace(target=target, advantage=advantage)
 
     def within_target_kl(metrics: Metrics) -> Array:
         assert config.target_kl is not None
@@ -212,6 +217,7 @@ def ppo(
     def total_loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
         policy, value, _ = net.unroll(params, carry, batch.observation, batch.done)
         log_prob = policy.log_prob(batch.raw_action)
+        assert batch.target is not None
         samples = Samples(
             log_ratio=log_prob - batch.log_prob,
             log_prob=log_prob,
