@@ -9,6 +9,7 @@ import pytest
 
 from purerl.devices.sharding import make_mesh
 from purerl.evolution.inner_loop import Task, in_chunks, lifetimes, score
+from purerl.loop.metrics import TrainMetrics
 from tests.helpers.evolutions import CONFIG, ENV, LEARNER, TASK, TREE, VECTOR
 
 
@@ -44,20 +45,14 @@ def test_in_chunks_is_a_map(key):
 
 
 def test_score_by_hand():
-    class State:
-        class vector:
-            class statistics:
-                @staticmethod
-                def summary():
-                    return {"episode_return": 0}
-
     nan = jnp.nan
     returns = jnp.array([nan, 10.0, nan, 20.0, nan])
-    metrics = {"episode_return": returns, "policy_loss": jnp.arange(5.0)}
-    assert float(score(State, metrics, "auc")) == (10 + 10 + 10 + 20 + 20) / 5
-    assert float(score(State, metrics, "final")) == 20.0
-    assert np.isnan(score(State, metrics | {"policy_loss": jnp.array([0, 0, 0, 0, nan])}, "auc"))
-    assert np.isnan(score(State, metrics | {"episode_return": jnp.full(5, nan)}, "auc"))
+    metrics = TrainMetrics(episodes={"episode_return": returns}, algorithm={"policy_loss": jnp.arange(5.0)})
+    assert float(score(metrics, "auc")) == (10 + 10 + 10 + 20 + 20) / 5
+    assert float(score(metrics, "final")) == 20.0
+    failed = metrics._replace(algorithm={"policy_loss": jnp.array([0, 0, 0, 0, nan])})
+    assert np.isnan(score(failed, "auc"))
+    assert np.isnan(score(metrics._replace(episodes={"episode_return": jnp.full(5, nan)}), "auc"))
 
 
 def test_environment_fields_are_drawn_for_each_training():
