@@ -10,8 +10,7 @@ import tempfile
 os.environ["XLA_FLAGS"] = " ".join(
     (
         "--xla_force_host_platform_device_count=2",
-        "--xla_backend_optimization_level=0",
-        "--xla_cpu_use_fusion_emitters=false",
+        "--xla_backend_optimization_level=1",  # with 0, a seed's last bits depend on how many seeds are compiled
         os.environ.get("XLA_FLAGS", ""),  # what is given wins
     )
 )
