@@ -27,7 +27,7 @@ def wait_for_checkpoint(process, folder):
     ("algorithm", "seeds", "strikes"),
     [
         ("PPO", 3, (signal.SIGKILL, signal.SIGINT)),
-        ("DQN", 2, (signal.SIGKILL,)),
+        pytest.param("DQN", 2, (signal.SIGKILL,), marks=pytest.mark.slow),
         pytest.param("PPO", 1, (signal.SIGKILL,), marks=pytest.mark.slow),
         pytest.param("DQN", 1, (signal.SIGKILL, signal.SIGKILL), marks=pytest.mark.slow),
     ],

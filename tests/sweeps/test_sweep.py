@@ -209,6 +209,7 @@ def purerl_process(*words):
     return subprocess.Popen(command, env=own_devices(), stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow  # by default a design resumes within the process: test_chunks
 def test_killed_and_resumed(tmp_path):
     """A process that is killed outright, and one that goes on, against one that ran through: the same bits."""
     reference, killed = tmp_path / "reference", tmp_path / "killed"

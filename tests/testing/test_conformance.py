@@ -9,6 +9,7 @@ from purerl.testing import check_algorithm, check_environment
 from tests.helpers import team
 from tests.helpers.small import small
 
+LONG = {"qrdqn", "r2d2", "rainbow"}  # their contract and the worth of a time limit are tested by default
 WHOLE = {"dqn", "ppo", "sac"}  # one of each family: contract and learning together, by default
 
 
@@ -41,7 +42,9 @@ def test_algorithm(name):
     check_algorithm(factory, config, name=name, actions=actions[:1])
 
 
-@pytest.mark.parametrize("name", [name for name in registry.ALGORITHMS if name not in WHOLE])
+@pytest.mark.parametrize(
+    "name", rows([name for name in registry.ALGORITHMS if name not in WHOLE], {*registry.ALGORITHMS} - LONG)
+)
 def test_learning(name):
     factory, config, actions = made(name)
     check_algorithm(factory, config, name=name, actions=actions[:1], contract=False)
