@@ -58,8 +58,8 @@ def test_ppo_with_other_parts(level):
         return
     default, same = run(), run(loss=ActorCriticLoss(objective=Clip(epsilon=0.2), value_clip=0.2))
     mine = run(loss=lambda samples, context: samples.log_ratio * -samples.advantage)
-    np.testing.assert_allclose(default[1]["value_loss"], same[1]["value_loss"], rtol=1e-5)
-    assert "value_loss" not in mine[1] and np.isfinite(mine[1]["loss"]).all()
+    np.testing.assert_allclose(default[1].algorithm["value_loss"], same[1].algorithm["value_loss"], rtol=1e-5)
+    assert "value_loss" not in mine[1].algorithm and np.isfinite(mine[1].algorithm["loss"]).all()
 
 
 def test_one_of_objective_and_loss():

@@ -22,7 +22,7 @@ BAD = [
     (("learning_rate=1:2:linear",), "it must be NAME="),
     (("learning_rate",), "it must be NAME="),
     (("learning_rate=fast,slow",), "learning_rate is 'fast'; it must be: number"),
-    (("num_envs=4:16",), "num_envs is a shape, each value of which is a program of its own: list its values"),
+    (("num_envs=4:16",), "num_envs is a shape, each value of which is a separate program: list its values"),
     (("normalize_reward=0:1",), "normalize_reward is a shape"),
     (("num_envs=4,0",), "over: num_envs is 0; it must be at least 1"),
     (("num_envs=4,4",), "names a value twice"),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.networks.torsos import split_mask
+from purerl.functional.action_masks import split_mask
 from purerl.types import Algorithm, Config, number, pytree, static
 
 

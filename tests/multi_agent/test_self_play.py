@@ -196,7 +196,7 @@ def test_tic_tac_toe_beats_random_play():
         (CartPole(), ppo, PPOConfig(num_envs=16), "a game of two groups of agents; this one has 0"),
         (TagContinuous(num_taggers=1, num_runners=2), a2c, SMALL, "'runners' and 'taggers' do not see and do alike"),
         (CoinGame(), a2c, dataclasses.replace(SMALL, num_envs=6), "need num_envs 8 at least; it is 6"),
-        (CoinGame(), dqn, DQNConfig(num_envs=16), "takes a policy-gradient algorithm"),
+        (CoinGame(), dqn, DQNConfig(num_envs=16), "needs a policy-gradient algorithm"),
         (MatrixGame(row_payoff=(*DILEMMA, (0.0, 0.0))), a2c, SMALL, "'column' and 'row' do not see and do alike"),
     ],
 )

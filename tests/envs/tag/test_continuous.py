@@ -124,7 +124,7 @@ def test_what_agents_see_of_themselves():
     state, _ = more.reset(jax.random.key(0))
     state = state._replace(speed=jnp.arange(5) / 8, direction=jnp.arange(5.0), present=jnp.arange(5) != 3)
     for group, numbers in (("taggers", [0, 1]), ("runners", [2, 3, 4])):
-        less, seen = plain.observe(state)[group], more.observe(state)[group]
+        less, seen = plain.rebuild(state)[group], more.rebuild(state)[group]
         assert seen.shape[1] == more.observation_space.spaces[group].space.shape[0] == less.shape[1] + 5
         assert np.array_equal(seen[:, :-5], less)
         for i, row in zip(numbers, np.asarray(seen), strict=True):
@@ -136,7 +136,7 @@ def test_what_agents_see_of_themselves():
 def test_chunks_change_nothing():
     small = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6, chunk=7)
     state, observation = small.reset(jax.random.key(0))
-    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6).observe(state)
+    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6).rebuild(state)
     jax.tree.map(np.testing.assert_array_equal, observation, whole)
 
 
