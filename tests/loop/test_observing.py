@@ -4,7 +4,6 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.envs.classic.acrobot import Acrobot
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
@@ -16,7 +15,7 @@ class Silent(Environment):
     """It offers neither `observe` nor `rebuild`."""
 
 
-@pytest.mark.parametrize("env", [CartPole(), Acrobot(), TagContinuous(num_taggers=1, num_runners=3, num_neighbors=2)])
+@pytest.mark.parametrize("env", [CartPole(), TagContinuous(num_taggers=1, num_runners=3, num_neighbors=2)])
 def test_the_rebuilt_observation_is_that_of_reset(env, key):
     assert follows_from_state(env)
     state, observation = env.reset(key)
