@@ -8,9 +8,11 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
-from purerl.algo_parts.optimizers import apply_gradients, gradient_plan, rmsprop
+from purerl.algo_parts.optimizers import apply_gradients, rmsprop
+from purerl.algo_parts.schedules import learning_rate
 from purerl.fields import validate
 from purerl.functional import masked
+from purerl.functional.counters import increment
 from purerl.functional.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import actor_critic
@@ -40,9 +42,8 @@ def a2c(
       InputError: if a setting is out of range or the action space has no distribution.
     """
     validate(config, "a2c")
-    plan = gradient_plan(config, 1)
-    optimizer = rmsprop(plan.learning_rate, plan.max_grad_norm)
-    net, init, act = policy_functions(spec, config, optimizer, network)
+    optimizer = lambda num_updates: rmsprop(learning_rate(config, num_updates), config.max_grad_norm)
+    net, init, act = policy_functions(spec, config, optimizer(jnp.int32(0)), network)
     weights = {"value_coefficient": config.value_coefficient, "entropy_coefficient": config.entropy_coefficient}
     sample_loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
 
@@ -50,8 +51,9 @@ def a2c(
         agent, rollout = normalize_rollout(agent, rollout, config)
         gradient, metrics, (value, target) = rollout_gradient(total_loss, agent.params, rollout)
         metrics = metrics | {"explained_variance": masked.explained_variance(value, target, rollout.mask)}
-        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
-        return agent._replace(params=params, opt_state=opt_state), metrics
+        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        num_updates = increment(agent.num_updates)
+        return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
 
     def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple[Array, Array]]]:
         policy, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)

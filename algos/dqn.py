@@ -10,9 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration, greedy
-from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, periodic_update, step_size
+from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, periodic_update
 from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.algo_parts.q_learning import QConfig, exploration_of, network_for, replay_of
+from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.q_targets import at_action, huber
 from purerl.networks.q_networks import QNetwork
@@ -106,17 +107,18 @@ def dqn(
     net = network_for(spec, config, "dqn", network)
     buffer = replay or replay_of(spec, config)
     explore_by = exploration or exploration_of(config)
-    optimizer = adam(step_size(config), config.max_grad_norm)
+    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
 
     def init(key: Key) -> OffPolicyAgent:
         params = net.init(key)
-        return new_agent(params, params, optimizer.init(params), buffer)
+        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         key_noise, key_explore = jax.random.split(key)
         q = net.apply(agent.params, observation, key_noise if config.noisy and explore else None)
         choose = explore_by if explore else greedy
-        return choose(key_explore, q, action_mask(observation), agent.num_steps), carry, ()
+        num_steps = environment_steps(config, agent.num_updates)
+        return choose(key_explore, q, action_mask(observation), num_steps), carry, ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
         return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
@@ -125,7 +127,7 @@ def dqn(
         (mean, (error, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
             agent.params, agent.target_params, batch, key
         )
-        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
         )

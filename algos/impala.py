@@ -10,9 +10,11 @@ import jax.numpy as jnp
 
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
-from purerl.algo_parts.optimizers import gradient_plan, rmsprop
+from purerl.algo_parts.optimizers import rmsprop
+from purerl.algo_parts.schedules import learning_rate
 from purerl.fields import validate
 from purerl.functional import masked
+from purerl.functional.counters import increment
 from purerl.functional.vtrace import vtrace
 from purerl.networks.actor_critic import actor_critic
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -47,17 +49,25 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
     """
     validate(config, "impala")
     check_minibatches(config, True, "impala")
-    plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
-    optimizer = rmsprop(plan.learning_rate, plan.max_grad_norm)
-    net, init, act = policy_functions(spec, config, optimizer, network)
+    optimizer = lambda num_updates: rmsprop(learning_rate(config, num_updates), config.max_grad_norm)
+    net, init, act = policy_functions(spec, config, optimizer(jnp.int32(0)), network)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = normalize_rollout(agent, rollout, config)
         batch, carry = rollout._replace(carry=()), rollout.carry
         params, opt_state, metrics = minibatch_epochs(
-            loss, optimizer, agent.params, agent.opt_state, batch, carry, key, config, sequences=True
+            loss,
+            optimizer(agent.num_updates),
+            agent.params,
+            agent.opt_state,
+            batch,
+            carry,
+            key,
+            config,
+            sequences=True,
         )
-        return agent._replace(params=params, opt_state=opt_state), metrics
+        num_updates = increment(agent.num_updates)
+        return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
 
     def loss(params: PyTree, rollout: Rollout, carry: PyTree) -> tuple[Array, Metrics]:
         policy, value, after = net.unroll(params, carry, rollout.observation, rollout.done)

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.optimizers import adam_by_plan, apply_gradients, gradient_plan
+from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.algo_parts.update_rules import LPG, RuleInputs
 from purerl.fields import validate
 from purerl.functional import masked
+from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
 from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.torsos import apply, dense
@@ -63,7 +65,7 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
     head, base = action_head(spec.action_space), encoder(spec.observation_space, config)
     layer = partial(dense, initializer=config.initializer)
     policy_head, prediction_head = layer(head.num_outputs, 0.01), layer(rule.categories, 0.01)
-    optimizer = adam_by_plan(gradient_plan(config, 1))
+    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
 
     def init(key: Key) -> LPGAgent:
         keys, features = jax.random.split(key, 3), jnp.zeros(base.size)
@@ -75,7 +77,7 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
         }
         return LPGAgent(
             params=params,
-            opt_state=optimizer.init(params),
+            opt_state=optimizer(jnp.int32(0)).init(params),
             rule_state=rule.initial_carry(),
             num_updates=jnp.int32(0),
         )
@@ -95,7 +97,7 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
         _, next_prediction = outputs(params, rollout.next_observation)
         log_prob, entropy = policy.log_prob(rollout.extras["raw_action"]), policy.entropy()
         lifetime = jnp.asarray(config.total_timesteps, jnp.float32)
-        progress = agent.num_updates.astype(jnp.float32) * config.steps_per_update / lifetime
+        progress = environment_steps(config, agent.num_updates) / lifetime
         discount = jnp.asarray(config.discount, jnp.float32)
         inputs = RuleInputs(
             reward=rollout.reward,
@@ -118,8 +120,8 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
 
     def update(agent: LPGAgent, key: Key, rollout: Rollout) -> tuple[LPGAgent, Metrics]:
         gradient, (rule_state, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent, rollout)
-        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
-        num_updates = agent.num_updates + 1
+        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        num_updates = increment(agent.num_updates)
         return LPGAgent(params=params, opt_state=opt_state, rule_state=rule_state, num_updates=num_updates), metrics
 
     return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update)

@@ -23,6 +23,7 @@ from purerl.algo_parts.optimizers import OptimizerFactory, adam_by_plan, gradien
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
+from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
 from purerl.functional.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
 from purerl.functional.returns import gae
@@ -151,11 +152,12 @@ def ppo(
         )
     head = action_head(spec.action_space, config.squash_actions)
     net = network(spec.observation_space, head, config)
-    descent = optimizer(gradient_plan(config, config.num_epochs * config.num_minibatches))
+    num_steps = config.num_epochs * config.num_minibatches
+    descent = lambda num_updates: optimizer(gradient_plan(config, num_steps, num_updates))
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent.init(params), spec, config)
+        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         policy, carry = net.policy(agent.params, carry, normalize_observation(agent, observation))
@@ -170,7 +172,7 @@ def ppo(
         batch = with_advantages(agent.params, rollout)
         params, opt_state, metrics = minibatch_epochs(
             total_loss,
-            descent,
+            descent(agent.num_updates),
             agent.params,
             agent.opt_state,
             batch,
@@ -184,7 +186,8 @@ def ppo(
         metrics["explained_variance"] = masked.explained_variance(
             batch.value, batch.value + batch.advantage, batch.mask
         )
-        return agent._replace(params=params, opt_state=opt_state), metrics
+        num_updates = increment(agent.num_updates)
+        return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
 
     def with_advantages(params: PyTree, rollout: Rollout) -> Batch:
         _, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)

@@ -13,11 +13,13 @@ import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration, epsilon_greedy, greedy
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
-from purerl.algo_parts.optimizers import gradient_plan, radam
+from purerl.algo_parts.optimizers import radam
 from purerl.algo_parts.q_learning import num_actions
+from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.counters import increment
 from purerl.functional.q_targets import at_action
 from purerl.functional.returns import lambda_returns
 from purerl.networks.encoder import NetworkConfig, recurrent_encoder
@@ -60,7 +62,7 @@ class PQNAgent(NamedTuple):
 
     params: PyTree
     opt_state: PyTree
-    num_steps: Array  # i32[], environment steps so far
+    num_updates: Array  # i32[], so far; drives every schedule
 
 
 class QBatch(NamedTuple):
@@ -91,14 +93,14 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
     check_minibatches(config, recurrent, "pqn")
     base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size)
     head = dense(size, 1.0, initializer=config.initializer)
-    plan = gradient_plan(config, config.num_epochs * config.num_minibatches)
-    optimizer = radam(plan.learning_rate, plan.max_grad_norm)
+    optimizer = lambda num_updates: radam(learning_rate(config, num_updates), config.max_grad_norm)
     explore_by = exploration or epsilon_greedy(config)
 
     def init(key: Key) -> PQNAgent:
         key_body, key_head = jax.random.split(key)
         params = {"body": base.init(key_body), "head": init_module(head, key_head, jnp.zeros(base.size))}
-        return PQNAgent(params=params, opt_state=optimizer.init(params), num_steps=jnp.int32(0))
+        opt_state = optimizer(jnp.int32(0)).init(params)
+        return PQNAgent(params=params, opt_state=opt_state, num_updates=jnp.int32(0))
 
     def q_values(params: PyTree, features: Array, observation: PyTree) -> Array:
         return mask_illegal(apply(head, params["head"], features), action_mask(observation))
@@ -107,7 +109,8 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
         features, carry = base.step(agent.params["body"], carry, observation)
         q = q_values(agent.params, features, observation)
         choose = explore_by if explore else greedy
-        return choose(key, q, action_mask(observation), agent.num_steps), carry, ()
+        num_steps = environment_steps(config, agent.num_updates)
+        return choose(key, q, action_mask(observation), num_steps), carry, ()
 
     def update(agent: PQNAgent, key: Key, rollout: Rollout) -> tuple[PQNAgent, Metrics]:
         batch = QBatch(
@@ -118,10 +121,18 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
             mask=rollout.mask,
         )
         params, opt_state, metrics = minibatch_epochs(
-            loss, optimizer, agent.params, agent.opt_state, batch, rollout.carry, key, config, sequences=recurrent
+            loss,
+            optimizer(agent.num_updates),
+            agent.params,
+            agent.opt_state,
+            batch,
+            rollout.carry,
+            key,
+            config,
+            sequences=recurrent,
         )
-        num_steps = agent.num_steps + config.steps_per_update
-        return PQNAgent(params=params, opt_state=opt_state, num_steps=num_steps), metrics
+        num_updates = increment(agent.num_updates)
+        return PQNAgent(params=params, opt_state=opt_state, num_updates=num_updates), metrics
 
     def targets(params: PyTree, rollout: Rollout) -> Array:
         _, after = base.unroll(params["body"], rollout.carry, rollout.observation, rollout.done)

@@ -18,10 +18,10 @@ from purerl.algo_parts.off_policy import (
     learn_from_replay,
     new_agent,
     periodic_update,
-    step_size,
 )
 from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.algo_parts.q_learning import num_actions
+from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal
@@ -139,11 +139,12 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         exponent=config.priority_exponent,
         correction=config.importance_sampling_beta,
     )
-    optimizer = adam(step_size(config), config.max_grad_norm, config.adam_epsilon)
+    rate = lambda num_updates: learning_rate(config, num_updates)
+    optimizer = lambda num_updates: adam(rate(num_updates), config.max_grad_norm, config.adam_epsilon)
 
     def initialize(key: Key) -> OffPolicyAgent:
         params = q.init(key)
-        return new_agent(params, params, optimizer.init(params), buffer)
+        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         values, carry = q.step(agent.params, carry, observation)
@@ -152,7 +153,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
             fraction = jnp.linspace(0.0, 1.0, values.shape[0], dtype=jnp.float32)
             epsilon = config.epsilon_max * (config.epsilon_min / config.epsilon_max) ** fraction
         choose = EpsilonGreedy(start=epsilon, end=epsilon, steps=1.0)
-        action = choose(key, values, action_mask(observation), agent.num_steps)
+        action = choose(key, values, action_mask(observation), environment_steps(config, agent.num_updates))
         return action, carry, {"q": at_action(values, action), "best_q": jnp.max(values, axis=-1)} if explore else ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
@@ -161,7 +162,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
     def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         gradient, (priority, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
-        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval
         )

@@ -18,10 +18,10 @@ from purerl.algo_parts.off_policy import (
     learn_from_replay,
     move_towards,
     new_agent,
-    step_size,
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.schedules import learning_rate, updates_of
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.distributions import Categorical, Normal, SquashedNormal
@@ -107,18 +107,20 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     net = _discrete(spec, config) if isinstance(spec.action_space, Discrete) else _continuous(spec, config)
     target_entropy = net.target_entropy if config.target_entropy is None else config.target_entropy
     buffer = replay or uniform_replay(spec, config)
-    optimizer = adam(step_size(config), eps=1e-8)
+    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), eps=1e-8)
 
     def init(key: Key) -> OffPolicyAgent:
         params = net.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
-        return new_agent(params, params["critics"], optimizer.init(params), buffer)
+        return new_agent(params, params["critics"], optimizer(jnp.int32(0)).init(params), buffer)
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         action = net.act(agent.params, key, observation, explore)
         if explore:  # at random until learning starts
             keys = jax.random.split(jax.random.fold_in(key, 1), jax.tree.leaves(observation)[0].shape[0])
             random = jax.vmap(spec.action_space.sample)(keys)
-            started = (agent.num_steps >= config.learning_starts) | (action_mask(observation) is not None)
+            started = (agent.num_updates >= updates_of(config, config.learning_starts)) | (
+                action_mask(observation) is not None
+            )
             action = jnp.where(started, action, random)
         return action, carry, ()
 
@@ -128,7 +130,7 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         # One Adam for all parts: it scales each number alone, and each loss reaches only its part of the parameters.
         gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
-        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = move_towards(agent.target_params, params["critics"], config.tau)
         return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
 

@@ -14,10 +14,10 @@ from purerl.algo_parts.off_policy import (
     learn_from_replay,
     move_towards,
     new_agent,
-    step_size,
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.schedules import learning_rate, updates_of
 from purerl.fields import validate
 from purerl.networks.critics import critics
 from purerl.networks.encoder import encoder
@@ -25,6 +25,8 @@ from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.xla.trees import where
+from purerl.xla.vmap_cond import any_member
 
 
 @pytree
@@ -84,16 +86,13 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
     base, head = encoder(spec.observation_space, config), dense(box.size, 0.01, initializer=config.initializer)
     q = critics(spec.observation_space, box.size, config, config.num_critics)
     buffer = replay or uniform_replay(spec, config)
-    optimizer = {
-        "actor": adam(step_size(config, config.policy_period), eps=1e-8),
-        "critics": adam(step_size(config), eps=1e-8),
-    }
+    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), eps=1e-8)  # of either part
 
     def init(key: Key) -> OffPolicyAgent:
         keys = jax.random.split(key, 3)
         actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
         params = {"actor": actor, "critics": q.init(keys[2])}
-        opt_state = {part: optimizer[part].init(params[part]) for part in params}
+        opt_state = {part: optimizer(jnp.int32(0)).init(params[part]) for part in params}
         return new_agent(params, params, opt_state, buffer)
 
     def policy(params: PyTree, observation: PyTree) -> Array:
@@ -105,33 +104,35 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
             key_noise, key_random = jax.random.split(key)
             noisy = unit + config.exploration_noise * jax.random.normal(key_noise, unit.shape)
             random = jax.random.uniform(key_random, unit.shape, jnp.float32, -1.0, 1.0)
-            unit = jnp.where(agent.num_steps >= config.learning_starts, jnp.clip(noisy, -1.0, 1.0), random)
+            started = agent.num_updates >= updates_of(config, config.learning_starts)
+            unit = jnp.where(started, jnp.clip(noisy, -1.0, 1.0), random)
         return box.from_unit(unit), (), ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
         return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        params, target, opt_state = agent.params, agent.target_params, agent.opt_state
+        descent, params, opt_state = optimizer(agent.num_updates), agent.params, agent.opt_state
         (critic_term, td_error), gradient = jax.value_and_grad(critic_loss, has_aux=True)(
-            params["critics"], target, batch, key
+            params["critics"], agent.target_params, batch, key
         )
-        critic_params, critic_opt = apply_gradients(
-            optimizer["critics"], gradient, opt_state["critics"], params["critics"]
-        )
-        actor_term, gradient = jax.value_and_grad(actor_loss)(params["actor"], critic_params, batch)
-        actor_params, actor_opt = apply_gradients(optimizer["actor"], gradient, opt_state["actor"], params["actor"])
-        new = agent._replace(
-            params={"actor": actor_params, "critics": critic_params},
-            opt_state={"actor": actor_opt, "critics": critic_opt},
-        )
-        new = new._replace(target_params=move_towards(target, new.params, config.tau))
+        critics, critics_opt = apply_gradients(descent, gradient, opt_state["critics"], params["critics"])
+
+        def improve(params: PyTree, target_params: PyTree, opt_state: PyTree) -> tuple[tuple, Array]:
+            actor_term, gradient = jax.value_and_grad(actor_loss)(params["actor"], params["critics"], batch)
+            actor, actor_opt = apply_gradients(descent, gradient, opt_state["actor"], params["actor"])
+            params = params | {"actor": actor}
+            target_params = move_towards(target_params, params, config.tau)
+            return (params, target_params, opt_state | {"actor": actor_opt}), actor_term
+
+        def wait(params: PyTree, target_params: PyTree, opt_state: PyTree) -> tuple[tuple, Array]:
+            return (params, target_params, opt_state), actor_loss(params["actor"], params["critics"], batch)
+
         due = (agent.num_gradient_steps + 1) % config.policy_period == 0
-        waiting = agent._replace(
-            params=params | {"critics": critic_params}, opt_state=opt_state | {"critics": critic_opt}
-        )
-        agent = jax.tree.map(lambda x, y: jnp.where(due, x, y), new._replace(replay=()), waiting._replace(replay=()))
-        agent = agent._replace(replay=waiting.replay)
+        learner = (params | {"critics": critics}, agent.target_params, opt_state | {"critics": critics_opt})
+        improved, actor_term = jax.lax.cond(any_member(due), improve, wait, *learner)
+        params, target_params, opt_state = where(due, improved, learner)
+        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
         return agent, td_error, {"critic_loss": critic_term, "actor_loss": actor_term}
 
     def critic_loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array]:

@@ -20,11 +20,11 @@ from purerl.algo_parts.off_policy import (
     learn_from_replay,
     new_agent,
     periodic_update,
-    step_size,
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.algo_parts.q_learning import num_actions
+from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
@@ -151,12 +151,13 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
     size = num_actions(agent_spec, what)
     network = q_network(agent_spec.observation_space, size, config, dueling=config.dueling)
     buffer = uniform_replay(spec, config)
-    optimizer, explore_by = adam(step_size(config), config.max_grad_norm), epsilon_greedy(config)
+    explore_by = epsilon_greedy(config)
+    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
 
     def init(key: Key) -> OffPolicyAgent:
         key_network, key_mixer = jax.random.split(key)
         params = {"network": network.init(key_network), "mixer": mixer.init(key_mixer)}
-        return new_agent(params, params, optimizer.init(params), buffer)
+        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
 
     def q_values(params: PyTree, observation: PyTree) -> Array:
         seen = without_global_state(observation)
@@ -167,7 +168,9 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
         flat = lambda x: x.reshape(-1, x.shape[-1])
         mask = action_mask(without_global_state(observation))
         choose: Any = explore_by if explore else greedy
-        action = choose(key, flat(q), None if mask is None else flat(mask), agent.num_steps)
+        action = choose(
+            key, flat(q), None if mask is None else flat(mask), environment_steps(config, agent.num_updates)
+        )
         return action.reshape(q.shape[:-1]), carry, ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
@@ -177,7 +180,7 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
         (mean, (error, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
             agent.params, agent.target_params, batch
         )
-        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
         )

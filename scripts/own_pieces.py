@@ -70,7 +70,7 @@ def squared_drift(log_ratio: Array, advantage: Array, context: Any) -> Array:
 # --- exploration: draw from a softmax of the Q values instead of epsilon-greedily -------------------------------------
 def boltzmann(key: jax.Array, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
     """Return actions i32[B]: colder as training goes on."""
-    temperature = 1.0 / (1.0 + num_steps.astype(jnp.float32) / 5_000)
+    temperature = 1.0 / (1.0 + num_steps / 5_000)
     noise = jax.random.gumbel(key, q_values.shape)
     return jnp.argmax(q_values / temperature + noise, axis=-1).astype(jnp.int32)
 

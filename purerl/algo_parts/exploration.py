@@ -25,12 +25,12 @@ class EpsilonGreedy:
     steps: Any = number(default=100_000, doc="environment steps over which it falls", above=0)
 
     def epsilon(self, num_steps: Array) -> Array:
-        """Return f32[] (or f32[B]) after `num_steps` i32[] environment steps."""
-        share = jnp.minimum(num_steps.astype(jnp.float32) / self.steps, 1.0)
+        """Return f32[] (or f32[B]) after `num_steps` f32[] environment steps."""
+        share = jnp.minimum(num_steps / self.steps, 1.0)
         return self.start + (self.end - self.start) * share
 
     def __call__(self, key: Key, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
-        """Return actions i32[B] for Q values f32[B, n], legal actions bool[B, n] or None, and i32[] steps so far."""
+        """Return actions i32[B] for Q values f32[B, n], legal actions bool[B, n] or None, and f32[] steps so far."""
         chex.assert_rank(q_values, 2)
         num_envs, num_actions = q_values.shape
         bits = jax.random.uniform(key, (num_actions + 1, num_envs))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from purerl.algo_parts.optimizers import GradientPlan
+from purerl.functional.counters import increment
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
 DECAYS = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)  # of the averages of the gradient
@@ -71,7 +72,7 @@ class OPEN:
         def init(params: PyTree) -> OPENState:
             averages = jax.tree.map(lambda p: jnp.zeros((len(DECAYS), *p.shape)), params)
             carry = jax.tree.map(lambda p: jnp.zeros((*p.shape, UNITS)), params)
-            return OPENState(steps=jnp.int32(0), key=jax.random.key(0), averages=averages, carry=carry)
+            return OPENState(steps=jnp.int32(0), key=_key_of(params), averages=averages, carry=carry)
 
         def update(gradients: PyTree, state: OPENState, params: PyTree | None = None) -> tuple[PyTree, OPENState]:
             assert params is not None
@@ -90,7 +91,7 @@ class OPEN:
                 noise = jax.random.normal(jax.random.fold_in(jax.random.fold_in(state.key, state.steps), i), g.shape)
                 results.append(self._one(features, h, noise))
             updates, carry = (jax.tree.unflatten(structure, part) for part in zip(*results, strict=True))
-            return updates, OPENState(steps=state.steps + 1, key=state.key, averages=averages, carry=carry)
+            return updates, OPENState(steps=increment(state.steps), key=state.key, averages=averages, carry=carry)
 
         return optax.GradientTransformation(init, update)  # type: ignore[arg-type]
 
@@ -111,6 +112,12 @@ class OPEN:
             x = jax.nn.relu(x * w[f"scale_{i}"] + w[f"shift_{i}"])
         size, exponent, spread = jnp.moveaxis(x @ w["output"] + w["output_bias"], -1, 0)
         return -self.step * (size * jnp.exp(self.step * exponent) + self.noise * spread * noise), carry
+
+
+def _key_of(params: PyTree) -> Key:
+    """Return a key that the parameters at first determine, so that each seed has its own noise."""
+    bits = [jnp.sum(jax.lax.bitcast_convert_type(p, jnp.uint32), dtype=jnp.uint32) for p in jax.tree.leaves(params)]
+    return jax.random.key(jnp.sum(jnp.stack(bits), dtype=jnp.uint32))
 
 
 def _features(gradient: Array, parameter: Array, averages: Array, shared: Array) -> Array:

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
-from purerl.algo_parts.optimizers import linear_to_zero
+from purerl.algo_parts.schedules import updates_of
 from purerl.errors import InputError
+from purerl.functional.counters import increment
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.torsos import ACTIVATIONS
 from purerl.replay import uniform
@@ -49,25 +49,12 @@ class OffPolicyAgent(NamedTuple):
     target_params: PyTree
     opt_state: PyTree
     replay: Any
-    num_steps: Array  # i32[], environment steps so far
-    num_gradient_steps: Array  # i32[]
+    num_updates: Array  # i32[], so far; drives every schedule
+    num_gradient_steps: Array  # i32[]; it may wrap around, as only its remainders count
 
 
 GradientStep = Callable[[OffPolicyAgent, Any, Key], tuple[OffPolicyAgent, Array, Metrics]]
 # (agent, what the replay drew, key) -> (agent, |TD error| f32[N] that priorities are made of, metrics)
-
-
-def step_size(config: OffPolicyConfig, period: Array | int = 1) -> optax.ScalarOrSchedule:
-    """Return the learning rate, or its linear fall to 0 over the run if the config says so.
-
-    Args:
-      config: the settings.
-      period: gradient steps between two steps of the optimizer.
-    """
-    if not config.anneal_learning_rate:
-        return config.learning_rate
-    apart = period * config.steps_per_update / config.num_gradient_steps  # in environment steps
-    return linear_to_zero(config.learning_rate, config.total_timesteps, apart, 1)
 
 
 def new_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, replay: Replay) -> OffPolicyAgent:
@@ -77,7 +64,7 @@ def new_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, replay: 
         target_params=jax.tree.map(jnp.copy, target_params),
         opt_state=opt_state,
         replay=replay.init(),
-        num_steps=jnp.int32(0),
+        num_updates=jnp.int32(0),
         num_gradient_steps=jnp.int32(0),
     )
 
@@ -117,12 +104,13 @@ def learn_from_replay(
         agent, metrics = jax.lax.scan(lambda agent, key: once(agent, key, started), agent, keys)
         return agent, jax.tree.map(jnp.mean, metrics)
 
-    num_steps = agent.num_steps + config.steps_per_update
-    agent = agent._replace(replay=replay.add(agent.replay, rollout), num_steps=num_steps)
-    started = num_steps >= config.learning_starts
+    agent = agent._replace(replay=replay.add(agent.replay, rollout))
+    started = agent.num_updates >= updates_of(config, config.learning_starts) - 1  # with this rollout
     zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
     rest = lambda agent, key, started: (agent, zeros)
-    return jax.lax.cond(any_member(started), learn, rest, agent, key, started)
+    agent, metrics = jax.lax.cond(any_member(started), learn, rest, agent, key, started)
+    metrics["learning"] = started.astype(jnp.float32)
+    return agent._replace(num_updates=increment(agent.num_updates)), metrics
 
 
 def move_towards(target_params: PyTree, params: PyTree, tau: Array | float) -> PyTree:

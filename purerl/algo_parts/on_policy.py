@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import optax
 
 from purerl.functional.distributions import ActionHead, action_head
 from purerl.functional.normalize import ReturnScale, RunningStatistics
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, actor_critic
 from purerl.spaces import Space
-from purerl.types import EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
 
 
 @pytree
@@ -32,6 +33,7 @@ class PolicyAgent(NamedTuple):
 
     params: PyTree
     opt_state: PyTree
+    num_updates: Array  # i32[], so far; drives every schedule
     observation_statistics: RunningStatistics | None
     return_scale: ReturnScale | None
 
@@ -83,6 +85,7 @@ def new_agent(params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: 
     return PolicyAgent(
         params=params,
         opt_state=opt_state,
+        num_updates=jnp.int32(0),
         observation_statistics=statistics,
         return_scale=ReturnScale.create(config.num_envs) if config.normalize_reward else None,
     )

@@ -4,18 +4,21 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import optax
 
+from purerl.algo_parts.schedules import learning_rate
 from purerl.devices.sharding import whole
 from purerl.types import Array, PyTree
 from purerl.xla import switches
 
 
 class GradientPlan(NamedTuple):
-    """The gradient steps of a run; algorithms accept `(plan) -> optax.GradientTransformation` as an optimizer."""
+    """The gradient steps of an update; algorithms accept `(plan) -> optax.GradientTransformation` as an optimizer.
 
-    learning_rate: optax.ScalarOrSchedule
+    They ask for the transformation anew in each update: its state stays, the learning rate follows the schedule.
+    """
+
+    learning_rate: Array | float  # in this update
     max_grad_norm: Array | float
     num_steps: Array | float  # gradient steps of the whole run
     steps_per_update: int  # gradient steps between two rollouts
@@ -24,15 +27,18 @@ class GradientPlan(NamedTuple):
 OptimizerFactory = Callable[[GradientPlan], optax.GradientTransformation]
 
 
-def gradient_plan(config: Any, steps_per_update: int) -> GradientPlan:
-    """Return the plan of a config with learning_rate, anneal_learning_rate, max_grad_norm and a run's length."""
-    rate, steps = config.learning_rate, config.steps_per_update
-    if config.anneal_learning_rate:
-        rate = linear_to_zero(rate, config.total_timesteps, steps, steps_per_update)
+def gradient_plan(config: Any, steps_per_update: int, num_updates: Array) -> GradientPlan:
+    """Return the plan of the update that follows i32[] updates.
+
+    Args:
+      config: has learning_rate, anneal_learning_rate, max_grad_norm and a run's length.
+      steps_per_update: gradient steps in an update.
+      num_updates: of the agent.
+    """
     return GradientPlan(
-        learning_rate=rate,
+        learning_rate=learning_rate(config, num_updates),
         max_grad_norm=config.max_grad_norm,
-        num_steps=config.total_timesteps / steps * steps_per_update,
+        num_steps=config.total_timesteps / config.steps_per_update * steps_per_update,
         steps_per_update=steps_per_update,
     )
 
@@ -91,25 +97,3 @@ def apply_gradients(
     with jax.numpy_dtype_promotion("standard"):
         updates, opt_state = optimizer.update(whole(gradient), opt_state, params)
         return whole((optax.apply_updates(params, updates), opt_state))
-
-
-def linear_to_zero(
-    learning_rate: Array | float,
-    total_timesteps: Array | float,
-    timesteps_per_update: Array | float,
-    steps_per_update: int,
-) -> optax.Schedule:
-    """Return a schedule that falls linearly to 0 over a run, one step down per update.
-
-    Args:
-      learning_rate: at first.
-      total_timesteps: environment steps until it is 0.
-      timesteps_per_update: environment steps between two updates.
-      steps_per_update: gradient steps in an update.
-    """
-
-    def schedule(count: jax.typing.ArrayLike) -> Array:
-        update = jax.lax.div(jnp.asarray(count), steps_per_update).astype(jnp.float32)  # `//` would ask for signs
-        return learning_rate * jnp.maximum(1.0 - update * timesteps_per_update / total_timesteps, 0.0)
-
-    return schedule

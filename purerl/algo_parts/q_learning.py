@@ -16,10 +16,10 @@ from purerl.algo_parts.off_policy import (
     learn_from_replay,
     new_agent,
     periodic_update,
-    step_size,
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal
@@ -120,11 +120,11 @@ def q_agent(
     """
     buffer = replay or replay_of(spec, config)
     explore_by = exploration or exploration_of(config)
-    optimizer = adam(step_size(config), config.max_grad_norm)
+    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
 
     def init(key: Key) -> OffPolicyAgent:
         params = network.init(key)
-        return new_agent(params, params, optimizer.init(params), buffer)
+        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
 
     def act(
         agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
@@ -132,7 +132,8 @@ def q_agent(
         key_noise, key_explore = jax.random.split(key)
         q = q_values(network.apply(agent.params, observation, key_noise if config.noisy and explore else None))
         choose = explore_by if explore else greedy
-        return choose(key_explore, q, action_mask(observation), agent.num_steps), carry, ()
+        num_steps = environment_steps(config, agent.num_updates)
+        return choose(key_explore, q, action_mask(observation), num_steps), carry, ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
         return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
@@ -140,7 +141,7 @@ def q_agent(
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         gradient_of = jax.value_and_grad(mean_loss, has_aux=True)
         (mean, (td_error, metrics)), gradient = gradient_of(agent.params, agent.target_params, batch, key)
-        params, opt_state = apply_gradients(optimizer, gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
         )

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import sharding
-from purerl.loop.metrics import TrainMetrics
+from purerl.loop.metrics import TrainMetrics, finite
 from purerl.loop.train import make_train
 from purerl.types import AlgorithmFactory, Array, Environment, Key, PyTree
 from purerl.xla import backend
@@ -128,5 +128,5 @@ def score(metrics: TrainMetrics, kind: str) -> Array:
     latest = jax.lax.cummax(jnp.where(known, jnp.arange(returns.size), jnp.argmax(known)))
     held = returns[latest]
     result = jnp.mean(held if kind == "auc" else held[-max(1, returns.size // LAST) :])
-    last = [values[-1] for values in metrics.algorithm.values()]
-    return jnp.where(jnp.all(jnp.isfinite(jnp.stack(last))), result, jnp.nan)
+    last = {name: values[-1] for name, values in metrics.algorithm.items()}
+    return jnp.where(finite(last), result, jnp.nan)

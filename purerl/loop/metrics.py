@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 
 from purerl.errors import InputError
@@ -133,17 +132,46 @@ class MetricsSum(NamedTuple):
 
     def add(self, statistics: EpisodeStatistics, algorithm: Metrics) -> "MetricsSum":
         """Add one update: the episodes that ended in it, and the algorithm's metrics."""
+
+        def learned(name: str) -> Array:
+            learning = _learning_of(name, algorithm)
+            return algorithm[name] if learning is None else jnp.where(algorithm[learning] > 0, algorithm[name], 0.0)
+
         return MetricsSum(
             updates=self.updates + 1,
             statistics=self.statistics.merge(statistics),
-            algorithm=jax.tree.map(jnp.add, self.algorithm, algorithm),
+            algorithm={name: total + learned(name) for name, total in self.algorithm.items()},
         )
 
     def means(self) -> TrainMetrics:
         """Return metrics as of one update.
 
-        `episodes` counts all; returns and lengths are means over those episodes, NaN where none ended; the
-        algorithm's metrics are means over the updates.
+        `episodes` counts all; returns and lengths are means over those episodes, NaN where none ended. The algorithm's
+        metrics are means over the updates; with a metric `learning` among them, which is 1 in an update that took
+        gradient steps and else 0, the others are means over the updates that learned, NaN where none did.
         """
         updates = jnp.maximum(self.updates, 1).astype(jnp.float32)
-        return self.statistics.metrics({name: total / updates for name, total in self.algorithm.items()})
+
+        def mean(name: str) -> Array:
+            learning = _learning_of(name, self.algorithm)
+            if learning is None:
+                return self.algorithm[name] / updates
+            learned = self.algorithm[learning]
+            return jnp.where(learned > 0, self.algorithm[name] / jnp.maximum(learned, 1.0), jnp.nan)
+
+        return self.statistics.metrics({name: mean(name) for name in self.algorithm})
+
+
+def finite(algorithm: Metrics) -> Array:
+    """Return bool[]: whether an algorithm's means are all finite, those aside that are not known yet."""
+    known = [jnp.array(True)]
+    for name, mean in algorithm.items():
+        learning = _learning_of(name, algorithm)
+        known.append(jnp.isfinite(mean) if learning is None else jnp.isfinite(mean) | (algorithm[learning] == 0))
+    return jnp.all(jnp.stack(known))
+
+
+def _learning_of(name: str, algorithm: Metrics) -> str | None:
+    """Return the metric that says in which updates another one (perhaps of a policy, POLICY/NAME) was learned."""
+    learning = name.rpartition("/")[0] + "/learning" if "/" in name else "learning"
+    return learning if learning in algorithm and learning != name else None

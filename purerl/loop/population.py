@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import sharding
+from purerl.loop.metrics import finite
 from purerl.loop.train import Trainer, TrainState, advance
 from purerl.types import Array, Config, Environment, PyTree
 from purerl.xla import backend
@@ -61,8 +62,7 @@ def train_members(
         trainer = make(*reversed(with_values(config, env, values)))
         state = jax.lax.cond(begin, lambda: _init(trainer, seed), lambda: state)
         state, metrics = advance(trainer, state, num)
-        finite = jnp.all(jnp.stack([jnp.array(True), *map(jnp.isfinite, metrics.algorithm.values())]))
-        return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=finite)
+        return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=finite(metrics.algorithm))
 
     in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None, None)
     members = sharding.sharded_vmap(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)

@@ -33,6 +33,8 @@ from purerl.types import (
 )
 from purerl.xla.trees import where
 
+KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.statistics")
+# fields of an agent that it takes along to another run
 SHARED = tuple(Config.__dataclass_fields__)  # settings that a policy's config takes from the run's, but for `discount`
 
 
@@ -44,7 +46,10 @@ class Policy:
     config: Any = number(doc="its settings; what all policies share is taken from the run's")
     groups: tuple[str, ...] = static(doc="the groups of agents that act by it")
     frozen: bool = static(default=False, doc="act, but do not learn")
-    agent: PyTree = number(default=None, doc="its state at first; none: as its algorithm begins")
+    agent: PyTree = number(
+        default=None,
+        doc="a trained agent: it begins with its parameters and statistics, or, frozen, acts as it did by its config",
+    )
 
 
 @pytree
@@ -180,8 +185,9 @@ def _bind(spec: EnvironmentSpec, config: MultiAgentConfig, settings: Policy) -> 
         seen = _with_global(seen, spec.observation_space.spaces["global_state"])
     if joint:
         seen, acts = Stacked(space=seen, n=sum(sizes)), Stacked(space=acts, n=sum(sizes))
-    agents = 1 if joint else sum(sizes)
-    policy_config = config_of(config, settings.config, agents)
+    # A frozen agent that was trained before keeps its own config, with the horizon of its exploration.
+    trained = settings.frozen and settings.agent is not None
+    policy_config = settings.config if trained else config_of(config, settings.config, 1 if joint else sum(sizes))
     algorithm = settings.algorithm(EnvironmentSpec(seen, acts), policy_config)
     return GroupPolicy(
         algorithm=algorithm,
@@ -213,18 +219,25 @@ def _batch(policy: GroupPolicy, num_envs: int) -> int:
 
 
 def _begin_agent(name: str, policy: GroupPolicy, key: Key) -> PyTree:
-    """Return a policy's state at first: the given one, where it fits; the rest as its algorithm begins."""
+    """Return a policy's state at first: what it knows of the given agent; the rest as its algorithm begins.
+
+    A policy that learns on begins its optimizer, its counters and its replay anew; a frozen one keeps its counters.
+    """
     fresh = policy.algorithm.init(key)
     if policy.agent is None:
         return fresh
-    given = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(policy.agent)}
+    of = jax.tree_util.keystr
+    given = {of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(policy.agent)}
+    if not any(path.startswith(".params") for path in given):
+        raise InputError(f"policy '{name}' cannot begin with the given agent: it has no field params")
 
     def choose(path: Any, leaf: Array) -> Array:
-        known = given.get(jax.tree_util.keystr(path))
+        known = given.get(of(path))
         fits = known is not None and known.shape == leaf.shape and known.dtype == leaf.dtype
-        if not fits and jax.tree_util.keystr(path).startswith(".params"):
-            raise InputError(f"policy '{name}' does not fit what it is to begin with: {jax.tree_util.keystr(path)}")
-        return jnp.asarray(known) if fits else leaf
+        if not fits and of(path).startswith(KNOWN):
+            raise InputError(f"policy '{name}' does not fit what it is to begin with: {of(path)}")
+        keeps = fits and (policy.frozen or of(path).startswith(KNOWN))
+        return jnp.asarray(known) if keeps else leaf
 
     return jax.tree_util.tree_map_with_path(choose, fresh)
 

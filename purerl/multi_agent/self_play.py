@@ -16,6 +16,7 @@ from purerl import agent_groups
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.errors import InputError
 from purerl.fields import validate
+from purerl.functional.counters import increment
 from purerl.multi_agent.joint import SHARED, MultiAgentConfig, Policy, multi_agent
 from purerl.spaces import Dict
 from purerl.types import (
@@ -112,7 +113,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         )
         reward = side(rollout.reward, ~first, 1)[SELF]
         metrics |= {"reward_of_learner": jnp.mean(of_learner["reward"][SELF]), "reward_of_others": jnp.mean(reward)}
-        num_updates = agent.num_updates + 1
+        num_updates = increment(agent.num_updates)
         parts = num_updates.astype(jnp.float32) * config.steps_per_update * num / config.total_timesteps
         newest = jnp.minimum(parts.astype(jnp.int32), num - 1)
         fill = (jnp.arange(num) >= newest) & (newest > agent.newest)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl.functional.counters import increment
 from purerl.replay import uniform
 from purerl.replay.uniform import Replay, Storage, Transitions
 from purerl.types import Array, EnvironmentSpec, Key, Rollout
@@ -81,7 +82,8 @@ class PrioritizedStorage(NamedTuple):
     storage: Storage
     tree: SumTree  # priority^alpha; 0 where no transition starts
     largest: Array  # f32[], the largest priority^alpha so far: what new steps get
-    added: Array  # i32[], steps
+    rollouts: Array  # i32[], added so far; stays at the largest integer
+    size: Array  # i32[], steps of a rollout
 
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
@@ -134,7 +136,11 @@ def prioritized(
     def init() -> PrioritizedStorage:
         storage = uniform.create(spec, capacity, num_envs)
         return PrioritizedStorage(
-            storage=storage, tree=SumTree.create(storage.flag.size), largest=jnp.float32(1), added=jnp.int32(0)
+            storage=storage,
+            tree=SumTree.create(storage.flag.size),
+            largest=jnp.float32(1),
+            rollouts=jnp.int32(0),
+            size=jnp.int32(0),
         )
 
     def add(state: PrioritizedStorage, rollout: Rollout) -> PrioritizedStorage:
@@ -145,11 +151,14 @@ def prioritized(
             jnp.where(indices < storage.flag.size, indices, NOWHERE),
             jnp.concatenate([jnp.full(index.size, state.largest), jnp.zeros(void.size)]),
         )
-        return PrioritizedStorage(storage=storage, tree=tree, largest=state.largest, added=state.added + index.size)
+        rollouts = increment(state.rollouts)
+        size = jnp.int32(index.size)
+        return PrioritizedStorage(storage=storage, tree=tree, largest=state.largest, rollouts=rollouts, size=size)
 
     def sample(state: PrioritizedStorage, key: Key) -> Transitions:
         index = state.tree.draw(key, batch_size)
-        beta = correction + (1.0 - correction) * jnp.minimum(state.added.astype(jnp.float32) / correction_steps, 1.0)
+        added = state.rollouts.astype(jnp.float32) * state.size.astype(jnp.float32)  # in int32 it would overflow
+        beta = correction + (1.0 - correction) * jnp.minimum(added / correction_steps, 1.0)
         priority = state.tree.at(index)
         weight = jnp.where(priority > 0.0, (priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -beta, 0.0)
         return uniform.gather(state.storage, index, weight, discount, n_step, depth)

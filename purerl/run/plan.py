@@ -172,4 +172,4 @@ def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
     seed = int(np.argmin(np.asarray(progress.failed_at) > 0))
     agent = jax.device_get(jax.tree.map(lambda x: x[seed], progress.state.agent))
     factory, config = algorithm_of(plan.settings, plan.env)
-    return policies.trained_policy(factory, config, agent, name, str(folder))
+    return policies.trained_policy(factory, config, plan.env, agent, name, str(folder))

@@ -5,8 +5,8 @@ By default each group has a separate policy, trained by the run's algorithm and 
 
     algorithm = NAME     another algorithm, with that one's defaults
     policy = GROUP       the policy of another group
-    frozen = true        do not learn; frozen = "random": act at random; frozen = RUN: act as a trained run's agent
-    start = RUN          begin with a trained run's agent, and learn on
+    frozen = true        do not learn; frozen = "random": act at random; frozen = RUN: act as a trained run's agent did
+    start = RUN          begin with a trained run's parameters and statistics, and learn on by schedules that begin anew
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ import jax
 
 from purerl import agent_groups, registry
 from purerl.errors import InputError, unknown
-from purerl.multi_agent.joint import SHARED, Policy, multi_agent, policies_for
-from purerl.multi_agent.self_play import self_play, self_play_config
+from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for
+from purerl.multi_agent.self_play import SELF, self_play, self_play_config
 from purerl.settings.runs import Settings
 from purerl.settings.values import coerce, hints
 from purerl.types import Algorithm, Environment, EnvironmentSpec
@@ -113,11 +113,14 @@ def _policy(run: Settings, name: str, settings: Mapping[str, Any], groups: tuple
     return Policy(algorithm=factory, config=config, groups=groups, frozen=bool(frozen), agent=agent)
 
 
-def trained_policy(factory: Callable[..., Algorithm], config: Any, agent: Any, name: str, source: str) -> TrainedPolicy:
-    """Return the policy of a name that a run has trained, or the only one.
+def trained_policy(
+    factory: Callable[..., Algorithm], config: Any, env: Environment, agent: Any, name: str, source: str
+) -> TrainedPolicy:
+    """Return the policy of a name that a run has trained, or the only one, with the config that it was trained by.
 
     Args:
       factory, config: of the run, from `assemble`.
+      env: that it was trained in.
       agent: of one seed of the run.
       name: of the policy.
       source: of the run, for messages.
@@ -125,13 +128,19 @@ def trained_policy(factory: Callable[..., Algorithm], config: Any, agent: Any, n
     Raises:
       InputError: if the run has several policies and none of this name.
     """
+    sizes = agent_groups.sizes(env)
+    if factory is self_play:
+        trained = config_of(config, config.policy, next(iter(sizes.values())))
+        return TrainedPolicy(factory=config.algorithm, config=trained, agent=agent.learner[SELF])
     if factory is not multi_agent:
         return TrainedPolicy(factory=factory, config=config, agent=agent)
     if name not in config.policies and len(config.policies) > 1:
         raise unknown(f"policy of {source}", name, config.policies)
     found = name if name in config.policies else next(iter(config.policies))
     policy = config.policies[found]
-    return TrainedPolicy(factory=policy.algorithm, config=policy.config, agent=agent[found])
+    joint = getattr(policy.config, "joint", False)
+    trained = config_of(config, policy.config, 1 if joint else sum(sizes[group] for group in policy.groups))
+    return TrainedPolicy(factory=policy.algorithm, config=trained, agent=agent[found])
 
 
 def at_random(spec: EnvironmentSpec, config: Any) -> Algorithm:

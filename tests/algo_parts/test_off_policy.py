@@ -1,23 +1,26 @@
-"""The learning rate of algorithms with a replay."""
+"""Metrics of updates that only collect."""
 
+import jax
 import numpy as np
 
-from purerl.algo_parts.off_policy import step_size
-from purerl.algos.dqn import DQNConfig
+from purerl.algos.dqn import dqn
+from purerl.loop.metrics import MetricsSum
+from purerl.loop.vector import EpisodeStatistics
+from tests.helpers.tables import SPEC, TABLE, loop, small
 
 
-def test_the_learning_rate_stays_or_falls_to_zero_with_the_run():
-    plain = DQNConfig(learning_rate=3e-4)
-    assert step_size(plain) == 3e-4
-    falling = DQNConfig(
-        learning_rate=3e-4,
-        anneal_learning_rate=True,
-        num_envs=5,
-        rollout_length=4,
-        num_gradient_steps=2,
-        total_timesteps=1_000,
-    )  # a gradient step every 10 environment steps: 100 in all
-    schedule = step_size(falling)
-    np.testing.assert_allclose([schedule(count) for count in (0, 25, 50, 100, 200)], [3e-4, 2.25e-4, 1.5e-4, 0, 0])
-    seldom = step_size(falling, period=2)  # what steps at every second gradient step
-    np.testing.assert_allclose([seldom(count) for count in (0, 25, 50)], [3e-4, 1.5e-4, 0])
+def test_updates_before_learning_starts_do_not_count_in_the_metrics():
+    """Learning starts in the fourth of five updates: the mean loss is that of two."""
+    algorithm = dqn(SPEC, small(), network=TABLE)
+    agent, update, losses = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update), []
+    none = EpisodeStatistics.clear(4)
+    total = None
+    for i in range(5):
+        agent, metrics = update(agent, jax.random.key(i), loop(True))
+        losses.append(float(metrics["loss"]))
+        total = (total or MetricsSum.zeros(none, metrics)).add(none, metrics)
+        if i == 2:
+            early = total.means().algorithm
+            assert losses == [0, 0, 0] and float(early["learning"]) == 0 and np.isnan(early["loss"])
+    means = total.means().algorithm
+    assert np.allclose([means["learning"], means["loss"]], [0.4, sum(losses[3:]) / 2])

@@ -1,12 +1,11 @@
 """Optimizers against their equations in NumPy."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 
-from purerl.algo_parts.optimizers import adam, clipped, linear_to_zero, radam, rmsprop
+from purerl.algo_parts.optimizers import adam, clipped, radam, rmsprop
 
 GRADIENT = {"w": np.array([[3.0, 0.0], [0.0, -4.0]], np.float32), "b": np.array([12.0], np.float32)}  # of norm 13
 PARAMS = jax.tree.map(np.zeros_like, GRADIENT)
@@ -40,13 +39,3 @@ def test_first_steps_by_their_equations():
 def test_radam_begins_with_momentum_alone():
     """Until the variance of its second moment is known, rectified Adam takes steps of the bias-corrected mean."""
     close(step(radam(0.1), times=2), lambda g: -0.1 * 2 * g)
-
-
-def test_linear_to_zero_by_hand():
-    """100 steps in updates of 10, two gradient steps in each: a tenth less after every second."""
-    schedule = linear_to_zero(0.5, 100, 10, 2)
-    found = [float(schedule(count)) for count in (0, 1, 2, 3, 10, 19, 20, 1000)]
-    np.testing.assert_allclose(found, [0.5, 0.5, 0.45, 0.45, 0.25, 0.05, 0.0, 0.0], rtol=1e-6)
-    fourth = lambda rate, steps: linear_to_zero(rate, steps, 10, 2)(4)
-    many = jax.vmap(fourth)(jnp.array([1.0, 2.0]), jnp.array([100.0, 40.0]))
-    np.testing.assert_allclose(many, [0.8, 1.0])

@@ -15,7 +15,7 @@ def test_target_moves_by_its_rate_when_due(period, rate, share):
     """After two gradient steps: the shares of old and new parameters in the target."""
     config = small(num_gradient_steps=2, target_update_interval=period, tau=rate)
     algorithm = dqn(SPEC, config, network=TABLE, replay=fixed(**STEP, weight=jnp.float32(1)))
-    agent = algorithm.init(jax.random.key(0))._replace(params=PARAMS, num_steps=jnp.int32(1000))
+    agent = algorithm.init(jax.random.key(0))._replace(params=PARAMS, num_updates=jnp.int32(1000))
     after, _ = algorithm.update(agent._replace(target_params=jnp.zeros((4, 2))), jax.random.key(0), loop(False))
     expected = {0.1: 0.1 * PARAMS * 0.9 + 0.1 * after.params, 0.0: 0 * PARAMS, 0.5: 0.5 * after.params}[share]
     assert np.allclose(after.target_params, expected, atol=0.01)
@@ -28,8 +28,8 @@ def test_does_nothing_before_learning_starts():
     counts = []
     for i in range(5):
         agent, metrics = update(agent, jax.random.key(i), loop(True))
-        counts.append((int(agent.num_steps), int(agent.num_gradient_steps), float(metrics["loss"]) > 0))
-    assert counts == [(16, 0, False), (32, 0, False), (48, 0, False), (64, 20, True), (80, 40, True)]
+        counts.append((int(agent.num_updates), int(agent.num_gradient_steps), float(metrics["loss"]) > 0))
+    assert counts == [(1, 0, False), (2, 0, False), (3, 0, False), (4, 20, True), (5, 40, True)]
 
 
 def test_mapped_runs_start_learning_each_in_its_own_time():

@@ -38,7 +38,7 @@ def test_categorical_loss_by_hand():
     memory = Replay(lambda: (), lambda s, _: s, lambda s, _: batch, lambda s, *_: s)
     config = small(C51Config, num_atoms=2, v_min=0.0, v_max=1.0)
     algorithm = c51(SPEC, config, network=table, replay=memory)
-    agent = algorithm.init(jax.random.key(0))._replace(num_steps=jnp.int32(100))
+    agent = algorithm.init(jax.random.key(0))._replace(num_updates=jnp.int32(100))
     never = jnp.zeros((4, 4), bool)
     rollout = Rollout(jnp.zeros((4, 4, 2)), jnp.zeros((4, 4), jnp.int32), jnp.zeros((4, 4)), never, never, None, (), ())
     _, metrics = algorithm.update(agent, jax.random.key(0), rollout)

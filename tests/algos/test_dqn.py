@@ -42,7 +42,7 @@ def test_loss_by_hand(double, target, weight):
     config = small(double=double, num_gradient_steps=1, learning_starts=64, huber_delta=1.0)
     algorithm = dqn(SPEC, config, network=TABLE, replay=fixed(**STEP, weight=jnp.float32(weight)))
     agent = algorithm.init(jax.random.key(0))
-    agent = agent._replace(params=PARAMS, target_params=TARGETS, num_steps=jnp.int32(1000))
+    agent = agent._replace(params=PARAMS, target_params=TARGETS, num_updates=jnp.int32(1000))
     after, metrics = algorithm.update(agent, jax.random.key(0), loop(False))
     error = abs(4.0 - target)
     assert float(metrics["loss"]) == pytest.approx(weight * (0.5 * error**2 if error <= 1 else error - 0.5))
@@ -63,12 +63,12 @@ def test_illegal_actions_are_neither_taken_nor_bootstrapped(key):
     batch = Transitions(*(flat(step[name]) for name in Transitions._fields[:5]), jnp.ones(4), jnp.arange(4))
     stuck = Replay(lambda: (), lambda s, _: s, lambda s, _: batch, lambda s, *_: s)
     algorithm = dqn(spec, small(num_gradient_steps=1), network=table, replay=stuck)
-    agent = algorithm.init(key)._replace(params=PARAMS, target_params=TARGETS, num_steps=jnp.int32(1000))
+    agent = algorithm.init(key)._replace(params=PARAMS, target_params=TARGETS, num_updates=jnp.int32(1000))
     _, metrics = algorithm.update(agent, key, loop(False))
     assert float(metrics["td_error"]) == pytest.approx(4.0 - (1 + 0.5 * 3))  # 3 is legal, 7 is not
     for explore in (True, False):
         observation = flat(masked(0.0, [True, False]))
-        action, _, _ = algorithm.act(agent._replace(num_steps=jnp.int32(0)), (), key, observation, explore)
+        action, _, _ = algorithm.act(agent._replace(num_updates=jnp.int32(0)), (), key, observation, explore)
         assert action.tolist() == [0, 0, 0, 0]
 
 

@@ -50,7 +50,7 @@ def learning(batch_size, burn_in):
         held = Replay(lambda: jnp.zeros(batch_size), lambda s, _: s, lambda s, _: batch, lambda s, b, p: s + p)
         algorithm = r2d2(SPEC, config, replay=held)
         agent = algorithm.init(jax.random.key(0))
-        agent = agent._replace(params=params, target_params=target_params, num_steps=jnp.int32(10**6))
+        agent = agent._replace(params=params, target_params=target_params, num_updates=jnp.int32(10**6))
         return agent, *algorithm.update(agent, jax.random.key(0), rollout())
 
     return program

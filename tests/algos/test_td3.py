@@ -64,7 +64,7 @@ def test_ddpg_has_one_critic_and_learns_its_policy_at_every_step(key):
 def test_exploration_noise_has_the_stated_size_and_greedy_acting_has_none(key):
     config = TD3Config(**{**SIZES, "num_envs": 4096, "replay_capacity": 8192})
     algorithm = td3(SPEC, config)
-    agent = algorithm.init(key)._replace(num_steps=jnp.int32(10))
+    agent = algorithm.init(key)._replace(num_updates=jnp.int32(10))
     observation = jnp.zeros((4096, 2))
     noisy, _, _ = algorithm.act(agent, (), key, observation, True)
     greedy, _, _ = algorithm.act(agent, (), key, observation, False)

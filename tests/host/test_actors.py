@@ -34,4 +34,4 @@ def test_async_holds_the_replay_ratio():
         before_learning = config.learning_starts // config.steps_per_update * config.steps_per_update
         assert learned / (taken - before_learning) == pytest.approx(planned, rel=0.05)
         assert found[-1].algorithm["replay_ratio"] == pytest.approx(planned, rel=0.05)
-        assert int(state.agent.num_steps) == updates * config.steps_per_update
+        assert int(state.agent.num_updates) == updates
