@@ -13,5 +13,5 @@ def test_epsilon_falls_and_random_actions_are_uniform_over_the_legal_ones(key):
     mask = jnp.broadcast_to(jnp.array([True, False, True, True]), q.shape)
     mask = mask.at[:, 3].set(False)
     for steps, best in ((0, 0.5), (200, 0.9)):
-        counts = np.bincount(explore(key, q, mask, jnp.int32(steps)), minlength=4) / 20_000
+        counts = np.bincount(explore(key, q, mask, jnp.float32(steps)), minlength=4) / 20_000
         assert np.allclose(counts, [1 - best, 0, best, 0], atol=0.02)
