@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from purerl.algo_parts.exploration import Exploration, greedy
 from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, periodic_update
 from purerl.algo_parts.optimizers import adam, apply_gradients
-from purerl.algo_parts.q_learning import QConfig, exploration_of, network_for, replay_of
+from purerl.algo_parts.q_learning import QConfig, exploration_of, network_for, noisy_apply, replay_of
 from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.q_targets import at_action, huber
@@ -115,7 +115,7 @@ def dqn(
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         key_noise, key_explore = jax.random.split(key)
-        q = net.apply(agent.params, observation, key_noise if config.noisy and explore else None)
+        q = noisy_apply(net, agent.params, observation, key_noise if config.noisy and explore else None)
         choose = explore_by if explore else greedy
         num_steps = environment_steps(config, agent.num_updates)
         return choose(key_explore, q, action_mask(observation), num_steps), carry, ()

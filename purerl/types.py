@@ -150,7 +150,11 @@ class Rollout(NamedTuple):
     carry: PyTree  # [B, ...], the recurrent state before the first step; () without one
     mask: Array | None = None
     # bool[T, B], False where a step must not count: an agent that has left, a step that only reset a host environment.
-    # It follows an ended step (or another such step), so that no return flows out of it. None: all steps count
+    # It follows an ended step (or another such step), so that no return flows out of it. None: all steps count.
+    # A rollout whose first step does not count and is truncated says that the episode before was cut off there
+    statistics: PyTree = None
+    # [B, ...], the running statistics that observations were normalized by when they were acted on, where an older
+    # agent acted than the one that learns; None: the agent's
 
     @property
     def done(self) -> Array:

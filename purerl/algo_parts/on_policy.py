@@ -103,13 +103,15 @@ def normalize_rollout(agent: PolicyAgent, rollout: Rollout, config: PolicyConfig
     Observations are normalized by the statistics that they were acted on with, rewards by the new ones.
     """
     statistics, scale, reward = agent.observation_statistics, agent.return_scale, rollout.reward
+    acted = agent if rollout.statistics is None else agent._replace(observation_statistics=rollout.statistics)
     if scale is not None:
         scale = scale.update(reward, rollout.done, config.discount, rollout.mask)
         reward = scale.normalize(reward)
     normalized = rollout._replace(
-        observation=normalize_observation(agent, rollout.observation),
-        next_observation=normalize_observation(agent, rollout.next_observation),
+        observation=normalize_observation(acted, rollout.observation),
+        next_observation=normalize_observation(acted, rollout.next_observation),
         reward=reward,
+        statistics=None,
     )
     if statistics is not None:
         statistics = statistics.update(rollout.observation, rollout.mask)

@@ -130,7 +130,7 @@ def q_agent(
         agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
     ) -> tuple[Array, PyTree, PyTree]:
         key_noise, key_explore = jax.random.split(key)
-        q = q_values(network.apply(agent.params, observation, key_noise if config.noisy and explore else None))
+        q = q_values(noisy_apply(network, agent.params, observation, key_noise if config.noisy and explore else None))
         choose = explore_by if explore else greedy
         num_steps = environment_steps(config, agent.num_updates)
         return choose(key_explore, q, action_mask(observation), num_steps), carry, ()
@@ -153,6 +153,17 @@ def q_agent(
         return jnp.mean(batch.weight * losses), (td_error, metrics)
 
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
+
+
+def noisy_apply(network: QNetwork, params: PyTree, observation: PyTree, key: Key | None) -> Array:
+    """Return a network's outputs for [B] observations, each with its own noise; without noise where there is no key.
+
+    Environments that share a state then explore apart.
+    """
+    if key is None:
+        return network.apply(params, observation, None)
+    keys = jax.random.split(key, jax.tree.leaves(observation)[0].shape[0])
+    return jax.vmap(network.apply, (None, 0, 0))(params, observation, keys)
 
 
 def categorical_agent(

@@ -12,7 +12,7 @@ from purerl.errors import InputError
 @click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR RUN_DIR...")
 @click.option("--out", type=PATH, default=Path("compare.png"), metavar="FILE", help="The picture; default compare.png.")
 def command(run_dirs: tuple[Path, ...], out: Path) -> None:
-    """Compare the final returns of finished runs on one task, over their seeds.
+    """Compare the final returns of finished runs on one task, over their seeds; one that failed counts as the worst.
 
     \b
     purerl compare runs/ppo-CartPole-v1-1 runs/dqn-CartPole-v1-1

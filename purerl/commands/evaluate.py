@@ -17,6 +17,8 @@ from purerl.settings.options import LaunchOptions
 def command(run_dir: Path, episodes: int, gif: Path | None, **flags: Any) -> None:
     """Play episodes with the agents of a run's newest checkpoint, without exploration."""
     launch(take_launch(given_values(flags)))
+    import numpy as np
+
     from purerl.reporting import summary
     from purerl.run import trained_run
 
@@ -31,10 +33,11 @@ def command(run_dir: Path, episodes: int, gif: Path | None, **flags: Any) -> Non
     for name, returns in played.group_return.items():
         click.echo(f"{name}, per agent: {', '.join(f'{mean:.5g}' for mean in returns.mean(axis=1))}")
     if len(played.episode_return) > 1:
-        means = played.episode_return.mean(axis=1)[~run.failed]
-        over = summary.over_seeds(means.tolist())
+        means = np.where(run.failed, np.nan, played.episode_return.mean(axis=1))
+        over = summary.over_seeds(means.tolist(), float(played.episode_return.min()))
         low, high = over["iqm_interval_95"] or (float("nan"), float("nan"))
-        click.echo(f"over seeds: mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})")
+        numbers = f"mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
+        click.echo(f"over seeds: {numbers}{summary.failures(over)}")
     if not played.finished.all():
         click.echo(f"{(~played.finished).sum()} of {played.finished.size} episodes did not end and were cut off")
     if gif is not None:

@@ -209,8 +209,10 @@ def _objective(candidate: PyTree) -> AlgorithmFactory:
 def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> list[ComparisonRow]:
     rows = []
     for task, by_method in scores.items():
+        worst = np.nanmin([np.nan if np.isnan(v).all() else np.nanmin(v) for v in by_method.values()])
         for method, values in by_method.items():
-            known = values[np.isfinite(values)]
+            known = np.where(np.isfinite(values), values, worst)  # a training that failed counts as the worst
+            known = known[np.isfinite(known)]
             low, high = (
                 stats.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
             )

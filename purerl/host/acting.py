@@ -20,10 +20,12 @@ class Acting(NamedTuple):
     part: Callable[[PyTree], AgentPart]  # agent -> the leaves that `act` reads
     copy: Callable[[AgentPart], AgentPart]  # copied arrays, so that the learner may overwrite its agent
     keys: Callable[[Key, Any], Key]  # (the run's key, number of updates) -> key[T, 2] of the rollout
+    keys_of_group: Callable[[Key, Any], Key]  # (key[T, 2], which of several groups) -> the group's key[T, 2]
     act: Callable[..., Any]
-    # (part, carry, restart bool[B], keys, t, group, observation as it comes) ->
+    # (part, carry, restart bool[B], keys, t, observation as it comes) ->
     #   (action, carry after, carry before, extras, observation after `HostSource.prepare`)
     act_greedily: Callable[..., Any]  # (part, carry, keys, t, observation as it comes) -> (action, carry after)
+    statistics: Callable[[AgentPart], PyTree]  # what the agent normalizes observations by; None where it does not
 
 
 def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTree, group_size: int) -> Acting:
@@ -45,13 +47,10 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
             [next(given) if use else jnp.asarray(zeros(x)) for x, use in zip(leaves, needed, strict=True)]
         )
 
-    def act(
-        part: AgentPart, carry: PyTree, restart: Array, keys: Key, t: Array, group: Array | None, observation: PyTree
-    ):
+    def act(part: AgentPart, carry: PyTree, restart: Array, keys: Key, t: Array, observation: PyTree):
         before = where(restart, algo.initial_carry(group_size), carry)
         observation = source.prepare(observation)
-        key = keys[t, 0] if group is None else jax.random.fold_in(keys[t, 0], group)
-        action, after, extras = algo.act(rebuild(part), before, key, observation, True)
+        action, after, extras = algo.act(rebuild(part), before, keys[t, 0], observation, True)
         return action, after, before, extras, observation
 
     def act_greedily(part: AgentPart, carry: PyTree, keys: Key, t: Array, observation: PyTree):
@@ -65,8 +64,10 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
         part=lambda agent: [x for x, use in zip(jax.tree.leaves(agent), needed, strict=True) if use],
         copy=jax.jit(lambda part: jax.tree.map(jnp.copy, part)),
         keys=jax.jit(rollout_keys),
+        keys_of_group=jax.jit(jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (0, None))),
         act=jax.jit(act),
         act_greedily=jax.jit(act_greedily),
+        statistics=lambda part: getattr(rebuild(part), "observation_statistics", None),
     )
 
 

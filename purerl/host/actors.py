@@ -88,7 +88,7 @@ class Actors:
                     return
                 keys = self._acting.keys(self._key, np.int32(number))
                 (rollout,) = collect([group], part[1], keys, self._length)
-                self._put(i, (part[0], rollout))
+                self._put(i, (part[0], rollout._replace(statistics=self._acting.statistics(part[1]))))
                 number += 1
         except BaseException as error:  # raised by the learner, which waits for a rollout
             self._put(i, error)

@@ -97,6 +97,7 @@ def _joined(source: HostSource, group: GroupRollout) -> Rollout:
         extras=stack(group.extras),
         carry=group.carry,
         mask=group.mask,
+        statistics=jax.tree.map(lambda x: jnp.broadcast_to(x, (group.over.shape[1], *x.shape)), group.statistics),
     )
 
 
@@ -104,9 +105,11 @@ def _side_by_side(rollouts: list[Rollout]) -> Rollout:
     """Join rollouts along the environments' axis."""
     if len(rollouts) == 1:
         return rollouts[0]
-    carry = jax.tree.map(lambda *xs: jnp.concatenate(xs), *[rollout.carry for rollout in rollouts])
-    rest = [rollout._replace(carry=()) for rollout in rollouts]
-    return jax.tree.map(lambda *xs: jnp.concatenate(xs, 1), *rest)._replace(carry=carry)
+    by_env = [(rollout.carry, rollout.statistics) for rollout in rollouts]  # without an axis of time
+    carry, statistics = jax.tree.map(lambda *xs: jnp.concatenate(xs), *by_env)
+    rest = [rollout._replace(carry=(), statistics=None) for rollout in rollouts]
+    joined = jax.tree.map(lambda *xs: jnp.concatenate(xs, 1), *rest)
+    return joined._replace(carry=carry, statistics=statistics)
 
 
 def _count(vector: VectorState, score: Array, over: Array, mask: Array) -> VectorState:

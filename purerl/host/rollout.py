@@ -29,6 +29,7 @@ class GroupRollout(NamedTuple):
     score: Any  # f32[T, B]
     over: Any  # bool[T, B]
     carry: PyTree  # [B, ...], before the first step
+    statistics: PyTree = None  # what observations were normalized by, where that is older than the learner's
 
 
 class EnvGroup:
@@ -48,13 +49,19 @@ class EnvGroup:
         self._index = None if index is None else np.int32(index)
         self._num_envs = num_envs
         self._observation: PyTree = None
+        self._keys: Any = None
+        self._interrupted = False
         self._restart = np.zeros(num_envs, np.bool_)
         self._acted: list[tuple] = []
         self._steps: list[Any] = []
 
-    def begin(self, observation: PyTree, carry: PyTree | None = None) -> None:
-        """Go on from these observations; from the start of an episode if no carry is given."""
+    def begin(self, observation: PyTree, carry: PyTree | None = None, interrupted: bool = False) -> None:
+        """Go on from these observations; from the start of an episode if no carry is given.
+
+        After an interruption, the rollout's first step only tells that the episodes before were cut off.
+        """
         self._observation, self._restart = observation, np.full(self._num_envs, carry is None)
+        self._interrupted = interrupted
         if carry is not None:
             self._carry = carry
 
@@ -75,26 +82,48 @@ class EnvGroup:
 
     def act(self, part: AgentPart, keys: Key, t: int) -> None:
         """Choose actions and send them."""
+        if t == 0:
+            self._keys = keys if self._index is None else self._acting.keys_of_group(keys, self._index)
         action, self._carry, before, extras, observation = self._acting.act(
-            part, self._carry, self._restart, keys, np.int32(t), self._index, self._observation
+            part, self._carry, self._restart, self._keys, np.int32(t), self._observation
         )
         self._acted.append((observation, action, extras, before if t == 0 else None))
-        self.worker.send(jax.device_get(action), keys, t)
+        if not self._interrupted:
+            self.worker.send(jax.device_get(action), self._keys, t)
 
     def arrive(self) -> None:
         """Wait for the step that was sent."""
-        step = self.worker.recv()
+        step = self._cut_off() if self._interrupted else self.worker.recv()
+        self._interrupted = False
         self._steps.append(step)
         self._observation = step.observation
         self._restart = np.asarray(restart_after(step))
+
+    def _cut_off(self) -> HostStep:
+        """Return a step that is none: no environment moved."""
+        zeros, no = np.zeros(self._num_envs, np.float32), np.zeros(self._num_envs, np.bool_)
+        return HostStep(
+            observation=self._observation,
+            reward=zeros,
+            terminated=no,
+            truncated=~no,
+            mask=no,
+            next_observation=None,
+            score=zeros,
+            over=no,
+        )
 
     def rollout(self) -> GroupRollout:
         """Return the steps since the last call."""
         acted, steps = self._acted, self._steps
         self._acted, self._steps = [], []
+        if any(step.mask is not None for step in steps):
+            steps = [step if step.mask is not None else step._replace(mask=np.ones_like(step.over)) for step in steps]
+        if any(step.next_observation is not None for step in steps):
+            true = lambda step: step.observation if step.next_observation is None else step.next_observation
+            steps = [step._replace(next_observation=true(step)) for step in steps]
         stack = lambda name: np.stack([getattr(step, name) for step in steps])
-        masked = steps[0].mask is not None
-        mask = stack("mask") if masked else None
+        mask = None if steps[0].mask is None else stack("mask")
         observation, action, extras, carry = zip(*acted, strict=True)
         return GroupRollout(
             observation=list(observation),

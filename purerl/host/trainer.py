@@ -27,6 +27,7 @@ from purerl.prng import convert, fast
 from purerl.types import Algorithm, AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree
 from purerl.xla.trees import where
 
+KEYS = 256  # steps of an evaluation whose keys are drawn together
 MODES = ("serial", "batched", "alternating", "async", "inside")
 
 
@@ -66,6 +67,7 @@ class HostTrainer:
         self._stage: Any = None  # (worker, number of environments, acting programs) of evaluation
         self._busy, self._since = Busy(), (time.perf_counter(), 0.0)
         self._updates = 0  # since the environments were opened
+        self._interrupted = False  # whether the environments start anew in the middle of a run
         self._saves = settings.mode not in ("async", "inside") and source.snapshot_struct(self._group_size) != ()
 
     @property
@@ -121,9 +123,9 @@ class HostTrainer:
         if isinstance(state.num_updates, Tracer):
             raise not_inside_jit(self._source, "jit or vmap")
         if not self._groups:
-            self._go_on(state)
+            state = self._go_on(state)
         args, lag = (state.vector._replace(env_state=()), state.key, state.num_updates), 0.0
-        if self._settings.mode == "inside":
+        if self._settings.mode == "inside" and not self._interrupted:
             agent, vector, metrics = self._compiled().update(state.agent, *args)
         else:
             rollouts, lag = self._rollouts(state)
@@ -133,6 +135,7 @@ class HostTrainer:
         vector = vector._replace(env_state=self._snapshots())
         state = self._state(agent, vector, state.key, state.num_updates + 1)
         self._updates += 1
+        self._interrupted = False
         return state, metrics._replace(algorithm=metrics.algorithm | self._sampler_metrics(lag))
 
     def evaluate(
@@ -155,14 +158,16 @@ class HostTrainer:
         worker, _, acting = self._stage
         key_reset, key_run = jax.random.split(fast(key))
         observation, carry = worker.reset(key_reset), self._algo.initial_carry(num_episodes)
-        part, keys = acting.part(agent), jax.random.split(key_run, (256, 2))
+        part, keys = acting.part(agent), jax.random.split(key_run, (KEYS, 2))
         total: Any = np.zeros(num_episodes, np.float32)
         length: Any = np.zeros(num_episodes, np.int32)
         finished: Any = np.zeros(num_episodes, np.bool_)
         t = 0
         while not finished.all() and t < max_steps:
-            action, carry = acting.act_greedily(part, carry, keys[:, 0], np.int32(t % 256), observation)
-            worker.send(jax.device_get(action), keys, t % 256)
+            if t and t % KEYS == 0:
+                keys = jax.random.split(jax.random.fold_in(key_run, t), (KEYS, 2))
+            action, carry = acting.act_greedily(part, carry, keys[:, 0], np.int32(t % KEYS), observation)
+            worker.send(jax.device_get(action), keys, t % KEYS)
             step = worker.recv()
             observation, t = step.observation, t + 1
             total += np.where(finished, 0.0, step.score).astype(np.float32)
@@ -206,8 +211,8 @@ class HostTrainer:
         }
         return Worker(env, about, self._settings.time_limit, self._settings.failures, busy)
 
-    def _go_on(self, state: TrainState) -> None:
-        """Go on from a state that was saved."""
+    def _go_on(self, state: TrainState) -> TrainState:
+        """Go on from a state that was saved; where environments cannot be saved, the running episodes are given up."""
         key = jax.random.fold_in(state.key, state.num_updates)
         self._open(key)
         saved = state.vector.env_state
@@ -215,9 +220,12 @@ class HostTrainer:
             if saved != ():
                 group.begin(group.worker.env.restore(saved[i]), state.carry[i])
             else:
-                group.begin(group.worker.reset(jax.random.fold_in(key, i)))
-        if saved == ():
-            self._settings.say(f"the environments of {self._source.id} cannot be saved: their episodes start anew")
+                group.begin(group.worker.reset(jax.random.fold_in(key, i)), interrupted=True)
+        if saved != ():
+            return state
+        self._interrupted = True
+        self._settings.say(f"the environments of {self._source.id} cannot be saved: their episodes start anew")
+        return state._replace(vector=no_episodes(self._config.num_envs, ()))
 
     def _compiled(self) -> XlaRollout:
         if self._inside is None:

@@ -95,7 +95,7 @@ def _update(
 
     def one(loop_carry: RolloutCarry, t: Array) -> tuple[RolloutCarry, Any]:
         action, carry, _, extras, observation = acting.act(
-            part, loop_carry.carry, loop_carry.restart, keys, t, None, loop_carry.observation
+            part, loop_carry.carry, loop_carry.restart, keys, t, loop_carry.observation
         )
         env, step = env_step(loop_carry.env, action)
         rest = step._replace(observation=())

@@ -118,6 +118,7 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
             f"the replay holds {(rows - 1) * num_envs} steps; with rollouts of {length} x {num_envs} steps it must "
             f"hold at least {2 * length * num_envs}"
         )
+    state = state if rollout.mask is None else _cut_off(state, rollout.truncated[0] & ~rollout.mask[0])
     counts = jnp.ones_like(rollout.truncated) if rollout.mask is None else rollout.mask
     final = rollout.truncated & counts
     written = counts.astype(jnp.int32) + final.astype(jnp.int32)
@@ -160,6 +161,21 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
         running=running,
     )
     return state, row * num_envs + env, void * num_envs + env
+
+
+def _cut_off(state: Storage, where: Array) -> Storage:
+    """Truncate the newest steps of environments bool[B] whose episodes go on: their successors keep the head's rows."""
+    rows, env = state.flag.shape[0], jnp.arange(where.shape[0], dtype=jnp.int32)
+    newest = jnp.where(state.head == 0, rows - 1, state.head - 1)
+    flag = state.flag[newest, env]
+    cut = where & (flag == GOING)
+    head = state.head + cut.astype(jnp.int32)
+    return state._replace(
+        flag=state.flag.at[newest, env].set(jnp.where(cut, TRUNCATED, flag)),
+        head=jnp.where(head >= rows, 0, head),
+        filled=jnp.minimum(jnp.maximum(state.filled, jnp.max(head) + 1), rows),
+        running=jax.tree.map(lambda steps: jnp.where(cut, 0, steps), state.running),
+    )
 
 
 def _cut(age: Array, oldest: Array, back: int) -> Array:

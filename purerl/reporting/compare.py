@@ -22,7 +22,8 @@ class ComparedRun(NamedTuple):
 
     name: str
     task: str
-    returns: np.ndarray  # f64[seeds], final evaluations of the seeds that finished
+    returns: np.ndarray  # f64[seeds], final evaluations; the seeds that failed come last and count as the worst
+    failed: int  # seeds
     columns: dict[str, np.ndarray]  # of metrics.csv
 
     @property
@@ -68,11 +69,25 @@ def load(folder: Path) -> ComparedRun:
     if not (folder / "summary.json").is_file():
         raise InputError(f"{folder} has no summary.json yet: its run has not finished")
     found = summary.read(folder / "summary.json")
-    returns = np.array([value for value in found["final_return"]["per_seed"] if value is not None], np.float64)
-    if not returns.size:
+    per_seed = [np.nan if value is None else value for value in found["final_return"]["per_seed"]]
+    returns = np.array(per_seed, np.float64)
+    failed = int(np.isnan(returns).sum())
+    if failed == returns.size:
         raise InputError(f"no seed of {folder} finished")
     task = str(toml.read(folder / "config.toml").get("environment", ""))
-    return ComparedRun(name=folder.name, task=task, returns=returns, columns=metrics_csv.read(folder / "metrics.csv"))
+    columns = metrics_csv.read(folder / "metrics.csv")
+    run = ComparedRun(name=folder.name, task=task, returns=np.sort(returns), failed=failed, columns=columns)
+    return _failed_as(run, _worst(run))
+
+
+def _worst(run: ComparedRun) -> float:
+    return float(np.nanmin([*run.returns, summary.lowest(run.columns)]))
+
+
+def _failed_as(run: ComparedRun, worst: float) -> ComparedRun:
+    """Return a run whose failed seeds have this return."""
+    finished = run.returns[: len(run.returns) - run.failed]
+    return run._replace(returns=np.concatenate([finished, np.full(run.failed, worst)]))
 
 
 def duel(a: ComparedRun, b: ComparedRun) -> Duel | None:
@@ -119,7 +134,7 @@ def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
 
 
 def rank(folders: Sequence[Path]) -> list[ComparedRun]:
-    """Return the runs, the best one first.
+    """Return the runs, the best one first; a failed seed counts as the lowest return that any of the runs ever had.
 
     Raises:
       InputError: if they are on different tasks, or one cannot be read.
@@ -130,7 +145,8 @@ def rank(folders: Sequence[Path]) -> list[ComparedRun]:
             raise InputError(f"{run.name} is on {run.task}, {runs[0].name} on {runs[0].task}: returns do not compare")
     if len({run.name for run in runs}) < len(runs):
         runs = [run._replace(name=str(folder)) for run, folder in zip(runs, folders, strict=True)]
-    return sorted(runs, key=lambda run: -run.center)
+    worst = min(_worst(run) for run in runs)
+    return sorted((_failed_as(run, worst) for run in runs), key=lambda run: -run.center)
 
 
 def table(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
@@ -138,7 +154,8 @@ def table(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
     rows = []
     for run in runs:
         ends = run.interval
-        cells = [run.name, str(len(run.returns)), f"{run.center:.5g}"]
+        seeds = f"{len(run.returns)}, {run.failed} failed" if run.failed else str(len(run.returns))
+        cells = [run.name, seeds, f"{run.center:.5g}"]
         cells += [f"{ends[0]:.5g} .. {ends[1]:.5g}" if ends else "-", f"{run.returns.mean():.5g}"]
         rows.append((*cells, f"{run.returns.min():.5g} .. {run.returns.max():.5g}", f"{area(run):.5g}"))
     return rows

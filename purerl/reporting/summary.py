@@ -19,13 +19,16 @@ from purerl.settings.runs import Settings
 
 
 def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -> dict[str, Any]:
-    """Return final and best evaluation returns: per seed, and over the seeds that finished.
+    """Return final and best evaluation returns: per seed, and over the seeds.
+
+    A seed that failed counts as the worst: with the lowest mean return that any seed ever had.
 
     Args:
       run: the settings.
       columns: from `metrics_csv.read`.
       last_update: of the whole run; a seed without a row there did not finish.
     """
+    worst = lowest(columns)
     seeds = list(range(run.options.seed, run.options.seed + run.options.seeds))
     final, best = [], []
     for seed in seeds:
@@ -41,18 +44,34 @@ def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -
         "seeds": seeds,
         "env_steps": int(columns["env_steps"].max()),
         "episodes_per_final_evaluation": run.options.eval_episodes,
-        "final_return": over_seeds(final),
-        "best_return": over_seeds(best),
+        "final_return": over_seeds(final, worst),
+        "best_return": over_seeds(best, worst),
     }
 
 
-def over_seeds(values: list[float]) -> dict[str, Any]:
-    """Return per-seed numbers with their mean, interquartile mean and its 95% interval (null below two seeds)."""
-    known = np.array([value for value in values if math.isfinite(value)])
+def lowest(columns: dict[str, np.ndarray]) -> float:
+    """Return the lowest mean return in training or evaluation of any seed; NaN where no episode ended."""
+    returns = np.concatenate([columns[name] for name in ("episode_return", "evaluation_return") if name in columns])
+    known = returns[np.isfinite(returns)]
+    return float(known.min()) if known.size else math.nan
+
+
+def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, Any]:
+    """Return per-seed numbers with their mean, interquartile mean and its 95% interval (null below two seeds).
+
+    Args:
+      values: of each seed, NaN where it failed.
+      worst: what a failed seed counts as in the mean, the interquartile mean and the interval.
+    """
+    failed = [not math.isfinite(value) for value in values]
+    counted = np.array([worst if bad else value for value, bad in zip(values, failed, strict=True)])
+    known = counted[np.isfinite(counted)] if not all(failed) else counted[:0]
     ends = stats.bootstrap_interval(jax.random.key(0), known) if len(known) > 1 else ()
     interval = [round(float(end), 6) for end in ends] or None
     return {
-        "per_seed": [value if math.isfinite(value) else None for value in values],
+        "per_seed": [None if bad else value for value, bad in zip(values, failed, strict=True)],
+        "failed": sum(failed),
+        "failed_counted_as": worst if any(failed) and math.isfinite(worst) else None,
         "mean": float(known.mean()) if len(known) else None,
         "iqm": float(stats.iqm(known)) if len(known) else None,
         "iqm_interval_95": interval,
@@ -94,4 +113,13 @@ def line(folder: Path) -> str:
         return "no seed finished"
     spread = final["iqm_interval_95"]
     interval = f", IQM {final['iqm']:.5g} (95% interval {spread[0]:.5g} .. {spread[1]:.5g})" if spread else ""
-    return f"final return {final['mean']:.5g}{interval}, {found['env_steps_per_second']:,.0f} steps/s"
+    return f"final return {final['mean']:.5g}{interval}{failures(final)}, {found['env_steps_per_second']:,.0f} steps/s"
+
+
+def failures(result: dict[str, Any]) -> str:
+    """Return a clause that says how many seeds failed and what they count as; "" where none did."""
+    if not result["failed"]:
+        return ""
+    counted = result["failed_counted_as"]
+    as_what = "left out" if counted is None else f"counted as {counted:.5g}, the lowest return of the run"
+    return f" ({result['failed']} of {len(result['per_seed'])} seeds failed, {as_what})"

@@ -66,12 +66,16 @@ def explore(key: Key, value: Array, dimension: Range) -> Array:
     key_factor, key_anew, key_position = jax.random.split(key, 3)
     low, high = jnp.float32(dimension.low), jnp.float32(dimension.high)
     factor = jax.random.choice(key_factor, jnp.array(FACTORS, jnp.float32), value.shape)
-    changed = value.astype(jnp.float32) * factor
+    number = value.astype(jnp.float32)
+    changed = number * factor
     position = jax.random.uniform(key_position, value.shape)
     drawn = low * (high / low) ** position if dimension.log else low + position * (high - low)
-    changed = jnp.where(jax.random.bernoulli(key_anew, ANEW, value.shape), drawn, changed)
-    changed = jnp.clip(changed, low, high)
-    return jnp.round(changed).astype(value.dtype) if dimension.whole else changed
+    if dimension.whole:  # at least one up or down: 1 x 1.25 would be rounded to 1
+        up, down = jnp.maximum(jnp.ceil(changed), number + 1.0), jnp.minimum(jnp.floor(changed), number - 1.0)
+        drawn, changed = jnp.round(drawn), jnp.where(factor > 1.0, up, down)
+    anew = jax.random.bernoulli(key_anew, ANEW, value.shape) | (number == 0)  # no factor moves 0
+    changed = jnp.where(anew, drawn, changed)
+    return jnp.clip(changed, low, high).astype(value.dtype)
 
 
 class Members(NamedTuple):

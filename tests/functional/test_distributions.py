@@ -100,7 +100,7 @@ def test_squashed_normal_far_out_stays_finite():
     np.testing.assert_allclose(slope, -50 + 2, rtol=1e-6)
 
 
-@pytest.mark.parametrize("std", [0.1, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("std", [0.1, 0.5, 1.0, 2.0, 3.0])
 def test_squashed_entropy_is_the_integral(std):
     """H = -int p log p over u, with the density of tanh(u), on a fine grid."""
     for mean in (0.0, 0.7, -2.0):
@@ -109,7 +109,7 @@ def test_squashed_entropy_is_the_integral(std):
         density = np.exp(-0.5 * ((u - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
         log_prob = np.log(density) - 2 * (np.log(2) - u - np.logaddexp(0, -2 * u))
         expected = -np.trapezoid(density * log_prob, u)
-        np.testing.assert_allclose(policy.entropy(), expected, atol=0.02)
+        np.testing.assert_allclose(policy.entropy(), expected, atol=0.01)
 
 
 def test_squashed_entropy_has_a_maximum():

@@ -49,7 +49,7 @@ def test_memory_begins_anew_where_an_episode_does():
     part, keys = [jnp.float32(10)], acting.keys(jax.random.key(0), 0)
     observation = jnp.array([[7.0, 0, 0], [8.0, 0, 0]])
     carry, restart = jnp.array([3, 4], jnp.int32), jnp.array([False, True])
-    action, after, before, extras, seen = acting.act(part, carry, restart, keys, 0, None, observation)
+    action, after, before, extras, seen = acting.act(part, carry, restart, keys, 0, observation)
     assert action.tolist() == [13, 10] and before.tolist() == [3, 0] and after.tolist() == [4, 1]
     assert extras["seen"].tolist() == [7.0, 8.0]
     np.testing.assert_array_equal(seen, observation)

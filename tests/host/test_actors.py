@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import pytest
 
 from purerl.algos.dqn import dqn
@@ -35,3 +36,16 @@ def test_async_holds_the_replay_ratio():
         assert learned / (taken - before_learning) == pytest.approx(planned, rel=0.05)
         assert found[-1].algorithm["replay_ratio"] == pytest.approx(planned, rel=0.05)
         assert int(state.agent.num_updates) == updates
+
+
+def test_async_learns_on_the_statistics_that_were_acted_on():
+    """With a learning rate of almost 0 the policy that learns is the one that acted: no ratio may leave 1."""
+    config = dataclasses.replace(
+        PPO, rnn="none", num_epochs=1, normalize_observation=True, learning_rate=1e-20, rollout_length=8
+    )
+    trainer = dressed(ppo, config, mode="async", num_actors=2, deterministic=True)
+    state = trainer.init(jax.random.key(3))
+    sharp = jax.tree.map(lambda x: 3.0 * x, state.agent.params)
+    _, found = run(trainer, 6, state._replace(agent=state.agent._replace(params=sharp)))
+    assert [float(m.algorithm["policy_lag"]) for m in found] == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert max(abs(float(m.algorithm["approx_kl"])) for m in found) < 1e-5

@@ -15,6 +15,8 @@ from purerl.algos.ppo import ppo
 from purerl.errors import InputError
 from purerl.host import HostSettings, make_host_trainer
 from purerl.host_environment import EnvironmentFailure
+from purerl.replay import uniform
+from purerl.spaces import Discrete
 from tests.host.counting import DQN, PPO, assert_same_bits, counting, dressed, run
 from tests.host.ledger import Ledger
 
@@ -121,3 +123,22 @@ def test_bad_input():
             inside(trainer.init)(jax.random.split(jax.random.key(0), 2) if inside is jax.vmap else jax.random.key(0))
     with pytest.raises(InputError, match="runs on the host"):
         jax.jit(purerl.make_train(lambda spec, config: counting(), source, PPO, 1000))(jax.random.key(0))
+
+
+def test_going_on_does_not_join_two_episodes():
+    """Environments that cannot be saved start anew: what was stored ends there, and so does what is counted."""
+    source = Ledger()
+    source.action_space = Discrete(n=3)
+    config = dataclasses.replace(DQN, num_envs=6, n_step=1, replay_capacity=600, learning_starts=600)
+    trainer = make_host_trainer(dqn, source, config, HostSettings(mode="serial"))
+    state, _ = run(trainer, 8)
+    state, found = run(trainer, 8, state)
+    assert max(float(m.episodes["episode_length_max"]) for m in found if m.episodes["episodes"] > 0) <= 7
+    assert int(found[0].episodes["episodes"]) == sum(2 + i <= 3 for i in range(6)), "three steps, after the first row"
+    storage = state.agent.replay
+    every = jnp.arange(storage.flag.size, dtype=jnp.int32)
+    drawn = jax.device_get(uniform.gather(storage, every, 1.0, config.discount))
+    whole = (drawn.weight > 0) & (drawn.discount > 0)
+    assert whole.sum() > 100
+    seen, after, action = drawn.observation[whole], drawn.next_observation[whole], drawn.action[whole]
+    np.testing.assert_array_equal(after, seen + np.stack([0 * action, 0 * action + 1, action], axis=1))

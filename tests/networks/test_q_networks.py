@@ -5,9 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algos.dqn import DQNConfig
+from purerl.algos.dqn import DQNConfig, dqn
 from purerl.networks.q_networks import NoisyDense, q_network
-from purerl.spaces import Box
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec
 
 OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
 
@@ -45,3 +46,16 @@ def test_noisy_layer_is_its_mean_without_noise_and_has_the_stated_spread(key):
     m = np.sqrt(2 / np.pi)
     mean_f_in = 16 * m  # variance of the sum over inputs of f(e_in)
     assert np.allclose(draws.std(0), 0.5 / 4 * np.sqrt(mean_f_in * m + m), rtol=0.03)
+
+
+def test_environments_explore_by_their_own_noise():
+    """512 environments in one state choose several actions, distributed as by as many draws for one."""
+    spec = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=4))
+    algorithm = dqn(spec, DQNConfig(noisy=True, hidden_sizes=(8,), learning_starts=128))
+    agent = algorithm.init(jax.random.key(0))
+    seen = jnp.broadcast_to(jnp.array([0.3, -0.2, 0.9]), (512, 3))
+    act = jax.jit(lambda key, seen: algorithm.act(agent, (), key, seen, True)[0])
+    side_by_side = np.bincount(act(jax.random.key(1), seen), minlength=4) / 512
+    one = jax.vmap(lambda key: act(key, seen[:1])[0])(jax.random.split(jax.random.key(2), 2048))
+    assert (side_by_side > 0.01).sum() > 1
+    np.testing.assert_allclose(side_by_side, np.bincount(one, minlength=4) / 2048, atol=0.08)

@@ -35,9 +35,18 @@ def test_equal_ones_cannot_be_told_apart(runs):
 
 def test_too_few_seeds_are_told(runs):
     good, few, one = (compare.load(runs[name]) for name in ("good", "few", "one"))
-    assert compare.verdict(compare.duel(good, few), good, few).startswith("too few seeds (3; at least 5 are needed)")
+    assert compare.verdict(compare.duel(good, few), good, few).startswith("too few seeds (4; at least 5 are needed)")
     assert compare.duel(good, one) is None
     assert "one has one seed, so nothing can be said" in compare.verdict(None, good, one)
+
+
+def test_a_failed_seed_counts_as_the_worst(runs, tmp_path):
+    """Of ten seeds at 100 three failed: nobody may call that better than ten seeds at 99."""
+    diverging = write_run(tmp_path / "diverging", [101.0] * 6 + [None] * 4)
+    first, second = compare.rank([diverging, write_run(tmp_path / "steady", [99.0 + 0.1 * i for i in range(10)])])
+    assert (first.name, second.name, second.failed) == ("steady", "diverging", 4)
+    assert second.returns.tolist() == [101.0] * 6 + [min(99.0, 101.0) / 3] * 4, "the lowest return of either run"
+    assert compare.table([second])[0][1] == "10, 4 failed"
 
 
 def test_what_cannot_be_compared(runs, tmp_path):

@@ -26,17 +26,25 @@ def test_final_and_best_returns_per_seed():
     assert found["seeds"] == [5, 6, 7] and found["env_steps"] == 30
     assert found["final_return"]["per_seed"] == [4.0, None, None]
     assert found["best_return"]["per_seed"] == [8.0, 2.0, None]
-    assert (found["final_return"]["mean"], found["best_return"]["mean"]) == (4.0, 5.0)
+    worst = found["final_return"]["failed_counted_as"]
+    assert worst == summary.lowest(columns(rows)) and found["final_return"]["failed"] == 2
+    np.testing.assert_allclose(found["final_return"]["mean"], (4.0 + 2 * worst) / 3)
+    np.testing.assert_allclose(found["best_return"]["mean"], (8.0 + 2.0 + worst) / 3)
     json.dumps(found, allow_nan=False)
 
 
 def test_over_seeds():
-    many = summary.over_seeds([1.0, 2.0, 3.0, NAN, 100.0])
+    many = summary.over_seeds([1.0, 2.0, 3.0, 100.0])
     assert many["mean"] == 26.5 and many["iqm"] == 2.5, "of four, the two in the middle"
     low, high = many["iqm_interval_95"]
     assert 1.0 <= low <= 2.5 <= high <= 100.0
+    diverging = summary.over_seeds([500.0, NAN, NAN, NAN], worst=20.0)
+    assert (diverging["mean"], diverging["iqm"], diverging["failed"]) == (140.0, 20.0, 3)
+    assert diverging["per_seed"] == [500.0, None, None, None]
+    assert summary.failures(diverging) == " (3 of 4 seeds failed, counted as 20, the lowest return of the run)"
     assert summary.over_seeds([7.0])["iqm_interval_95"] is None
-    assert summary.over_seeds([NAN]) == {"per_seed": [None], "mean": None, "iqm": None, "iqm_interval_95": None}
+    none = {"per_seed": [None], "failed": 1, "failed_counted_as": None}
+    assert summary.over_seeds([NAN]) == none | {"mean": None, "iqm": None, "iqm_interval_95": None}
 
 
 def test_written_whole_or_not_at_all(tmp_path):
@@ -51,7 +59,7 @@ def test_written_whole_or_not_at_all(tmp_path):
 
 
 def test_in_one_line(tmp_path):
-    result = {"mean": 12.345678, "iqm": 12.0, "iqm_interval_95": [11.0, 13.0]}
+    result = {"failed": 0, "mean": 12.345678, "iqm": 12.0, "iqm_interval_95": [11.0, 13.0]}
     summary.write(tmp_path / "summary.json", {"final_return": result, "env_steps_per_second": 1e6})
     assert summary.line(tmp_path) == "final return 12.346, IQM 12 (95% interval 11 .. 13), 1,000,000 steps/s"
     summary.write(tmp_path / "summary.json", {"final_return": summary.over_seeds([NAN]), "env_steps_per_second": 1.0})

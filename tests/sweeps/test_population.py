@@ -1,5 +1,7 @@
 """Population-based training: exploit and explore by hand."""
 
+import dataclasses
+
 import jax
 import numpy as np
 
@@ -23,3 +25,15 @@ def test_exploit_and_explore():
     np.testing.assert_allclose(np.log10(new[~times]).mean(), -2, atol=0.15)  # drawn anew over all orders of magnitude
     edge = np.asarray(population.explore(jax.random.key(1), np.full(100, 11.9, np.float32), Uniform(8, 12)))
     assert edge.min() >= 8 and edge.max() == 12
+
+
+def test_small_integers_move():
+    """Three of four are moved by a factor, at least by one; the others are drawn anew."""
+    dimension = dataclasses.replace(Uniform(0, 40), whole=True)
+    for value, down, up in ((1, 0, 2), (2, 1, 3), (10, 8, 13)):
+        new = np.asarray(population.explore(jax.random.key(value), np.full(4000, value, np.int32), dimension))
+        assert new.dtype == np.int32 and new.min() >= 0 and new.max() <= 40
+        np.testing.assert_allclose([(new == down).mean(), (new == up).mean()], 0.375 + 0.25 / 41, atol=0.03)
+        assert (new == value).mean() < 0.02
+    new = np.asarray(population.explore(jax.random.key(0), np.zeros(4000, np.float32), Uniform(0, 1)))
+    np.testing.assert_allclose([new.mean(), (new == 0).mean()], [0.5, 0], atol=0.03)
