@@ -8,13 +8,12 @@ import importlib.metadata
 import os
 import tempfile
 
-# Another generator of CPU code, which compiles in 60% of the time; XLA had it up to jaxlib 0.10.
-QUICK = "--xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.10.") else ""
 os.environ["XLA_FLAGS"] = " ".join(
     (
         "--xla_force_host_platform_device_count=2",
         "--xla_backend_optimization_level=1",  # with 0, a seed's last bits depend on how many seeds are compiled
-        QUICK,
+        # Another generator of CPU code compiles in 60% of the time; XLA had it up to jaxlib 0.10.
+        "--xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.10.") else "",
         os.environ.get("XLA_FLAGS", ""),  # what is given wins
     )
 )
