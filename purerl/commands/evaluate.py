@@ -36,8 +36,11 @@ def command(run_dir: Path, episodes: int, gif: Path | None, **flags: Any) -> Non
         means = np.where(run.failed, np.nan, played.episode_return.mean(axis=1))
         over = summary.over_seeds(means.tolist(), float(played.episode_return.min()))
         low, high = over["iqm_interval_95"] or (float("nan"), float("nan"))
-        numbers = f"mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
-        click.echo(f"over seeds: {numbers}{summary.failures(over)}")
+        numbers = "every seed failed in training"
+        if over["mean"] is not None:
+            numbers = f"mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
+            numbers += summary.failures(over)
+        click.echo(f"over seeds: {numbers}")
     if not played.finished.all():
         click.echo(f"{(~played.finished).sum()} of {played.finished.size} episodes did not end and were cut off")
     if gif is not None:
