@@ -2,6 +2,7 @@
 
 Every environment explores at a different rate. Rollouts are stored with the recurrent state they began with; drawn
 sequences first run without learning to renew that state, then learn n-step double Q targets on rescaled values.
+Sequences run on over the endings of episodes, where the recurrent state begins anew.
 Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed reinforcement learning". Previous actions
 and rewards are seen by the network where the environment's observation holds them.
 """
@@ -24,8 +25,9 @@ from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.errors import InputError
 from purerl.fields import validate
+from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
-from purerl.functional.q_targets import Bootstrap, at_action, bootstraps, first_ending, rescale, unscale
+from purerl.functional.q_targets import Windows, at_action, at_last, rescale, unscale, windows
 from purerl.networks.encoder import recurrent_encoder
 from purerl.networks.q_networks import QHead
 from purerl.networks.torsos import RNNS, apply, init
@@ -74,8 +76,10 @@ class RecurrentQNetwork(NamedTuple):
 
     init: Any  # key -> params
     initial_carry: Any  # num_envs -> carry [B, ...]
-    step: Any  # (params, carry[B], observation[B]) -> (q f32[B, n], carry[B])
-    unroll: Any  # (params, carry[B], observation[T, B], done[T, B]) -> (q f32[T, B, n], carry[B] after all)
+    step: Any  # (params, carry[...], observation[...]) -> (q f32[..., n], carry[...])
+    unroll: Any
+    # (params, carry[B], observation[T, B], done[T, B]) ->
+    #   (q f32[T, B, n], carry [T, B] after each step, before an ending clears it)
 
 
 def recurrent_q_network(spec: EnvironmentSpec, config: R2D2Config, size: int) -> RecurrentQNetwork:
@@ -94,9 +98,7 @@ def recurrent_q_network(spec: EnvironmentSpec, config: R2D2Config, size: int) ->
 
     def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
         features, after = base.unroll(params["body"], carry, observation, done)
-        q = mask_illegal(apply(head, params["head"], features), action_mask(observation))
-        clear = lambda new, old: jnp.where(done[-1][:, None], new, old[-1])
-        return q, jax.tree.map(clear, base.initial_carry(done.shape[1]), after)
+        return mask_illegal(apply(head, params["head"], features), action_mask(observation)), after
 
     return RecurrentQNetwork(init=initialize, initial_carry=base.initial_carry, step=step, unroll=unroll)
 
@@ -106,7 +108,9 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
         loss = w sum_t (Q(s_t, a_t) - y_t)^2 / 2,  y_t = h(R_t + discount^m h^-1(Q'(s_{t+m}, argmax_b Q(s_{t+m}, b))))
 
-    over the steps up to the first ending after the burn-in; h as in `purerl.functional.q_targets.rescale`.
+    over the steps after the burn-in, m = n_step or less up to an ending; h as in `purerl.functional.q_targets.rescale`.
+    A step is left out where its window ends by a truncation whose successor the replay does not hold: after the
+    1 + rollout_length // 8th truncation in a rollout.
 
     Args:
       spec: the environment's spaces.
@@ -157,7 +161,8 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         return action, carry, {"q": at_action(values, action), "best_q": jnp.max(values, axis=-1)} if explore else ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        rollout = rollout._replace(extras={"td_error": recorded_error(rollout, config)})
+        td_error, known = recorded_error(rollout, config)
+        rollout = rollout._replace(extras={"td_error": td_error, "known": known})
         return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
@@ -176,7 +181,11 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         steps = jnp.maximum(jnp.sum(valid, axis=0, dtype=jnp.float32), 1.0)
         priority = 0.9 * jnp.max(error, axis=0) + 0.1 * jnp.sum(error, axis=0) / steps
         total = jnp.mean(batch.weight * 0.5 * jnp.sum(td_error**2, axis=0))
-        metrics = {"loss": total, "q_value": jnp.mean(unscale(value)), "td_error": jnp.sum(error) / jnp.sum(steps)}
+        metrics = {
+            "loss": total,
+            "q_value": masked.mean(unscale(value), valid),
+            "td_error": jnp.sum(error) / jnp.sum(steps),
+        }
         return total, (priority, metrics)
 
     def values_and_targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
@@ -186,45 +195,48 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         done = batch.terminated | batch.truncated
         online = target = batch.carry
         if config.burn_in:
-            online = q.unroll(jax.lax.stop_gradient(params), online, early(batch.observation), early(done))[1]
-            target = q.unroll(target_params, target, early(batch.observation), early(done))[1]
-        observation = _with_successor(late(batch.observation), late(done), batch.successor, config)
-        running = jnp.zeros((config.sequence_length + 1, done.shape[1]), jnp.bool_)
-        values, _ = q.unroll(params, jax.lax.stop_gradient(online), observation, running)
-        target_values, _ = q.unroll(target_params, target, observation, running)
-        parts = bootstraps(late(batch.reward), late(batch.terminated), late(done), config.discount, config.n_step)
-        next_value = at_action(target_values, jnp.argmax(values, axis=-1))
-        y = jax.lax.stop_gradient(_targets(parts, next_value))
-        return at_action(values[:-1], late(batch.action)), y, parts.valid & late(batch.mask)
+            online = burned_in(params, online, early(batch.observation), early(done))
+            target = burned_in(target_params, target, early(batch.observation), early(done))
+        values, after = q.unroll(params, jax.lax.stop_gradient(online), late(batch.observation), late(done))
+        target_values, target_after = q.unroll(target_params, target, late(batch.observation), late(done))
+        best = jnp.argmax(next_values(params, values, after, batch), axis=-1)
+        next_value = at_action(next_values(target_params, target_values, target_after, batch), best)
+        window = windows(late(batch.reward), late(batch.terminated), late(done), config.discount, config.n_step)
+        y = jax.lax.stop_gradient(_targets(window, next_value))
+        env = jnp.arange(done.shape[1])
+        held = (~late(batch.truncated)).at[batch.follows, env].set(True, mode="drop")
+        return at_action(values, late(batch.action)), y, late(batch.mask) & at_last(held, window.last)
+
+    def burned_in(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> PyTree:
+        """Return the carry [N, ...] after the steps [T, N]."""
+        _, after = q.unroll(jax.lax.stop_gradient(params), carry, observation, done)
+        clear = lambda begin, x: jnp.where(done[-1][:, None], begin, x[-1])
+        return jax.tree.map(clear, q.initial_carry(done.shape[1]), after)
+
+    def next_values(params: PyTree, values: Array, after: PyTree, batch: Sequences) -> Array:
+        """Return Q of every step's true successor, f32[L, N, n], from Q and the carry after every step."""
+        env = jnp.arange(values.shape[1])
+        followed = jnp.minimum(batch.follows, values.shape[0] - 1)
+        successor_values, _ = q.step(params, jax.tree.map(lambda x: x[followed, env], after), batch.successor)
+        following = jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])
+        return following.at[batch.follows, env].set(successor_values, mode="drop")
 
     return Algorithm(init=initialize, initial_carry=q.initial_carry, act=act, update=update)
 
 
-def recorded_error(rollout: Rollout, config: R2D2Config) -> Array:
-    """Return f32[T, B]: the TD errors of the Q values recorded while acting; 0 where one is missing or is masked."""
-    parts = bootstraps(rollout.reward, rollout.terminated, rollout.done, config.discount, config.n_step)
-    best = jnp.concatenate([rollout.extras["best_q"], jnp.zeros((1, rollout.reward.shape[1]))])
-    y = _targets(parts, best)
-    known = (parts.discount == 0.0) | (parts.at <= first_ending(rollout.done))
-    known = known if rollout.mask is None else known & rollout.mask
-    return jnp.where(parts.valid & known, jnp.abs(rollout.extras["q"] - y), 0.0)
+def recorded_error(rollout: Rollout, config: R2D2Config) -> tuple[Array, Array]:
+    """Return (TD errors f32[T, B] of the Q values recorded while acting, bool[T, B]: which are known and count).
+
+    One is known where the task ended with its window, or the value that it bootstraps from was recorded.
+    """
+    window = windows(rollout.reward, rollout.terminated, rollout.done, config.discount, config.n_step)
+    best = rollout.extras["best_q"]
+    y = _targets(window, jnp.concatenate([best[1:], jnp.zeros_like(best[:1])]))
+    recorded = (window.last < best.shape[0] - 1) & ~at_last(rollout.truncated, window.last)
+    known = at_last(rollout.terminated, window.last) | recorded
+    return rollout.extras["q"] - y, known if rollout.mask is None else known & rollout.mask
 
 
-def _targets(parts: Bootstrap, values: Array) -> Array:
-    """Return y f32[L, N] from the values f32[L + 1, N] of every observation."""
-    value = unscale(jnp.take_along_axis(values, parts.at, axis=0))
-    return rescale(parts.reward + parts.discount * value)
-
-
-def _with_successor(observation: PyTree, done: Array, successor: PyTree, config: R2D2Config) -> PyTree:
-    """Return observations [L + 1, N, ...]: after the first ending, or at the end, comes the true successor."""
-    first = first_ending(done)
-    chunk = (config.burn_in + first) // config.rollout_length
-    here = jnp.arange(config.sequence_length + 1, dtype=jnp.int32)[:, None] == first + 1
-
-    def put(xs: Array, x: Array) -> Array:
-        x = x[chunk, jnp.arange(first.shape[0])]
-        longer = jnp.concatenate([xs, x[None]])
-        return jnp.where(here.reshape(here.shape + (1,) * (x.ndim - 1)), x, longer)
-
-    return jax.tree.map(put, observation, successor)
+def _targets(window: Windows, next_value: Array) -> Array:
+    """Return y f32[L, N] from the value f32[L, N] of every step's successor."""
+    return rescale(window.reward + window.discount * unscale(at_last(next_value, window.last)))

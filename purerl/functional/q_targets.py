@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import chex
+import jax
 import jax.numpy as jnp
 
 from purerl.types import Array
@@ -51,42 +52,41 @@ def unscale(x: Array, epsilon: float = 1e-3) -> Array:
     return jnp.sign(x) * (root**2 - 1.0)
 
 
-class Bootstrap(NamedTuple):
-    """Parts of the n-step targets of L steps; the values that they bootstrap from are added later."""
+class Windows(NamedTuple):
+    """The n-step windows that begin at L steps; the values that they bootstrap from are added later."""
 
     reward: Array  # f32[L, N], the discounted sum of up to n rewards
-    discount: Array  # f32[L, N], of the value at `at`; 0 where the task ended before
-    at: Array  # i32[L, N], at most L: the step whose observation is bootstrapped from
-    valid: Array  # bool[L, N], up to the first ending
+    discount: Array  # f32[L, N], of the value of the successor of step `last`; 0 where the task ended
+    last: Array  # i32[L, N], the window's last step
 
 
-def bootstraps(reward: Array, terminated: Array, done: Array, discount: Array | float, n_step: int) -> Bootstrap:
-    r"""Return what n-step targets are made of, up to the first ending in each run.
+def windows(reward: Array, terminated: Array, done: Array, discount: Array | float, n_step: int) -> Windows:
+    r"""Return the windows that n-step targets are made of.
 
-        y_t = sum_{k < m} discount^k r_{t+k} + discount^m V_{t+m},  m = n_step, or less up to the ending or the end
+        y_t = sum_{k < m} discount^k r_{t+k} + discount^m V(s_{t+m}),  m = n_step, or less up to an ending or the end
 
     Args:
       reward: f32[L, N].
-      terminated, done: bool[L, N].
+      terminated, done: bool[L, N]; an episode begins after an ending.
       discount: per step.
       n_step: n.
     """
     chex.assert_rank([reward, terminated, done], 2)
     chex.assert_equal_shape([reward, terminated, done])
     length = reward.shape[0]
-    first = first_ending(done)
     time = jnp.arange(length, dtype=jnp.int32)[:, None]
-    valid = time <= first
-    index = jnp.minimum(time + n_step, first + 1)
-    steps = (index - time).astype(jnp.float32)
-    padded = jnp.concatenate([jnp.where(valid, reward, 0.0), jnp.zeros((n_step - 1, *reward.shape[1:]))])
-    total = sum((discount**k * padded[k : k + length] for k in range(1, n_step)), start=padded[:length])
-    over = jnp.take_along_axis(terminated, first[None], axis=0) & (index == first + 1)
-    power = jnp.asarray(discount, jnp.float32) ** steps
-    discounts = jnp.where(over, 0.0, power)
-    return Bootstrap(reward=total, discount=discounts, at=jnp.clip(index, 0, length), valid=valid)
+    ending = jax.lax.cummin(jnp.where(done, time, length - 1), axis=0, reverse=True)
+    last = jnp.minimum(time + n_step - 1, ending)
+    padded = jnp.concatenate([reward, jnp.zeros((n_step - 1, *reward.shape[1:]))])
+    later = lambda k: jnp.where(time + k <= last, discount**k * padded[k : k + length], 0.0)
+    power = jnp.asarray(discount, jnp.float32) ** (last - time + 1).astype(jnp.float32)
+    return Windows(
+        reward=sum((later(k) for k in range(1, n_step)), start=reward),
+        discount=jnp.where(at_last(terminated, last), 0.0, power),
+        last=last,
+    )
 
 
-def first_ending(done: Array) -> Array:
-    """Return i32[N], the step of the first ending in bool[L, N]; the last step where there is none."""
-    return jnp.where(jnp.any(done, axis=0), jnp.argmax(done, axis=0), done.shape[0] - 1).astype(jnp.int32)
+def at_last(x: Array, last: Array) -> Array:
+    """Return x[last[t, i], i], [L, N]: what stands at the last steps of windows."""
+    return jnp.take_along_axis(x, last, axis=0)

@@ -33,6 +33,15 @@ def older(depth: PyTree, observation: PyTree) -> PyTree:
     return jax.tree.map(lambda k, x: () if k == 1 else x[..., : x.shape[-1] - x.shape[-1] // k], depth, observation)
 
 
+def following(depth: PyTree, observation: PyTree, frame: PyTree) -> PyTree:
+    """Return the observations after those given (any leading axes), of which `frame` is the `newest` part."""
+
+    def shift(k: int, x: Array, frame: Array) -> Array:
+        return frame if k == 1 else jnp.concatenate([x[..., frame.shape[-1] :], frame], axis=-1)
+
+    return jax.tree.map(shift, depth, observation, frame)
+
+
 def stored(space: Space) -> PyTree:
     """Return the shapes and dtypes of the stored part of an observation."""
     return jax.eval_shape(lambda tree: newest(depths(space), tree), space.struct)

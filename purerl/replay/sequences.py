@@ -1,9 +1,10 @@
 """Sequence replay: sequences of steps with the recurrent state they began with, drawn by priority.
 
 Each rollout is stored as one chunk per environment, with its first recurrent state, so that sequences begin there.
-An observation is stored once: the successor of a chunk's last step is the next chunk's first, and one more observation
-per chunk holds the true successor of the first step at which an episode ended in it (of the last step if none did).
-Of stacked frames a step stores the newest; the others of a chunk's first observation are stored with the chunk.
+An observation is stored once: a step's successor is the next step's observation. Besides, a chunk holds the true
+successors of its last step and of the first 1 + T // 8 of its T steps at which an episode was truncated; so all are
+there if no episode is truncated within 8 steps. Of stacked frames a step stores the newest; the others of a chunk's
+first observation are stored with the chunk.
 """
 
 import math
@@ -30,11 +31,13 @@ class SequenceStorage(NamedTuple):
     terminated: Array  # bool[K, B, T]
     truncated: Array  # bool[K, B, T]
     mask: Array  # bool[K, B, T], which steps count
-    successor: PyTree  # [K, B, ...], after the first ending in the chunk, or after its last step
+    successor: PyTree  # [K, B, S + 1, ...], after the first S truncated steps of the chunk, and after its last step
     carry: PyTree  # [K, B, ...], before the chunk's first step
-    largest: Array  # f32[K, B], |TD error| over the chunk when it was recorded
-    mean: Array  # f32[K, B]
+    largest: Array  # f32[K, B], the largest |TD error| in the chunk when it was recorded
+    total: Array  # f32[K, B], the sum of them
+    known: Array  # f32[K, B], how many were known
     tree: SumTree  # priority^exponent of the sequences
+    most: Array  # f32[], the largest priority^exponent so far: what a sequence gets of whose errors none is known
     head: Array  # i32[], the chunk that the next rollout goes to
     added: Array  # i32[], chunks so far
 
@@ -48,7 +51,8 @@ class Sequences(NamedTuple):
     terminated: Array  # bool[L, N]
     truncated: Array  # bool[L, N]
     mask: Array  # bool[L, N], which steps count
-    successor: PyTree  # [L / T, N, ...], one per chunk
+    successor: PyTree  # [K, N, ...], the true successors of some of the steps that are trained on
+    follows: Array  # i32[K, N], the step that each follows, counted after the burn-in; as many as are trained on: none
     carry: PyTree  # [N, ...]
     weight: Array  # f32[N]
     start: Array  # i32[N], the index of its first chunk
@@ -67,6 +71,11 @@ class SequenceSizes(NamedTuple):
     def length(self) -> int:
         """Chunks in a sequence."""
         return (self.burn_in + self.train) // self.chunk
+
+    @property
+    def cuts(self) -> int:
+        """Truncated steps of a chunk whose successors are held, S."""
+        return 1 + self.chunk // 8
 
     @property
     def num_chunks(self) -> int:
@@ -97,11 +106,13 @@ def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> Sequen
         terminated=zeros(flag, sizes.chunk),
         truncated=zeros(flag, sizes.chunk),
         mask=zeros(flag, sizes.chunk),
-        successor=zeros(spec.observation_space.struct),
+        successor=zeros(frames.stored(spec.observation_space), sizes.cuts + 1),
         carry=zeros(one),
         largest=zeros(number),
-        mean=zeros(number),
+        total=zeros(number),
+        known=zeros(number),
         tree=SumTree.create(math.prod(shape)),
+        most=jnp.float32(1),
         head=jnp.int32(0),
         added=jnp.int32(0),
     )
@@ -119,7 +130,7 @@ def sequences(
 ) -> Replay:
     r"""Return a prioritized replay of `Sequences` of burn_in + train steps.
 
-        p = mix max_t |delta_t| + (1 - mix) mean_t |delta_t|, over the steps that are trained on
+        p = mix max_t |delta_t| + (1 - mix) mean_t |delta_t|, over the steps that are trained on and known
         P(i) = p_i^alpha / sum_k p_k^alpha,  w_i = P(i)^-beta / max_j w_j
 
     Args:
@@ -132,8 +143,9 @@ def sequences(
       mix: between the largest and the mean error.
 
     Returns:
-      A replay whose `add` takes rollouts with extras["td_error"] f32[T, B], for the first priorities, and whose
-      `update` takes the priorities p, f32[N].
+      A replay whose `add` takes rollouts with extras["td_error"] f32[T, B] and extras["known"] bool[T, B], for the
+      first priorities, and whose `update` takes the priorities p, f32[N]. A sequence of whose steps none is known gets
+      the largest priority so far.
 
     Raises:
       InputError: if the sizes do not fit one another or the memory there is.
@@ -146,20 +158,27 @@ def sequences(
     env, depth = jnp.arange(num_envs, dtype=jnp.int32), frames.depths(spec.observation_space)
 
     def add(state: SequenceStorage, rollout: Rollout) -> SequenceStorage:
-        at = state.head
+        at, last = state.head, sizes.chunk - 1
         put = lambda xs, x: jax.tree.map(lambda s, v: s.at[at].set(v), xs, x)
         by_env = lambda tree: jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), tree)
-        done = rollout.done
-        mask = jnp.ones_like(done) if rollout.mask is None else rollout.mask
-        first = jnp.where(jnp.any(done, axis=0), jnp.argmax(done, axis=0), sizes.chunk - 1)
-        successor = jax.tree.map(lambda x: x[first, env], rollout.next_observation)
-        error = jnp.abs(rollout.extras["td_error"])
-        largest, mean = put(state.largest, jnp.max(error, axis=0)), put(state.mean, jnp.mean(error, axis=0))
+        mask = jnp.ones_like(rollout.done) if rollout.mask is None else rollout.mask
+        cut = jnp.minimum(_first_steps(rollout.truncated & mask, sizes.cuts), last)
+        followed = jnp.concatenate([cut, jnp.full((1, num_envs), last)])
+        successor = jax.tree.map(lambda x: x[followed, env], frames.newest(depth, rollout.next_observation))
+        error = jnp.where(rollout.extras["known"], jnp.abs(rollout.extras["td_error"]), 0.0)
+        largest, total = put(state.largest, jnp.max(error, axis=0)), put(state.total, jnp.sum(error, axis=0))
+        known = put(state.known, jnp.sum(rollout.extras["known"], axis=0, dtype=jnp.float32))
         # The sequence that ends with this chunk is whole now; the one that began where the chunk went is no more.
         begin = (at - length + 1) % rows
         trained = (begin + burned + jnp.arange(length - burned, dtype=jnp.int32)) % rows
-        priority = mix * jnp.max(largest[trained], axis=0) + (1.0 - mix) * jnp.mean(mean[trained], axis=0)
-        whole = jnp.where(state.added + 1 >= length, begin * num_envs + env, NOWHERE)
+        count = jnp.sum(known[trained], axis=0)
+        mean = jnp.sum(total[trained], axis=0) / jnp.maximum(count, 1.0)
+        priority = _power(mix * jnp.max(largest[trained], axis=0) + (1.0 - mix) * mean, exponent)
+        held_mask = put(state.mask, by_env(mask))
+        unknown = (count == 0.0) & jnp.any(held_mask[trained], axis=(0, 2))
+        priority = jnp.where(unknown, state.most, priority)
+        is_whole = state.added + 1 >= length
+        whole = jnp.where(is_whole, begin * num_envs + env, NOWHERE)
         tree = state.tree.set(at * num_envs + env, jnp.zeros(num_envs))
         return SequenceStorage(
             observation=put(state.observation, by_env(frames.newest(depth, rollout.observation))),
@@ -168,12 +187,14 @@ def sequences(
             reward=put(state.reward, by_env(rollout.reward)),
             terminated=put(state.terminated, by_env(rollout.terminated)),
             truncated=put(state.truncated, by_env(rollout.truncated)),
-            mask=put(state.mask, by_env(mask)),
-            successor=put(state.successor, successor),
+            mask=held_mask,
+            successor=put(state.successor, by_env(successor)),
             carry=put(state.carry, rollout.carry),
             largest=largest,
-            mean=mean,
-            tree=tree.set(whole, _power(priority, exponent)),
+            total=total,
+            known=known,
+            tree=tree.set(whole, priority),
+            most=jnp.maximum(state.most, jnp.where(is_whole, jnp.max(priority), 0.0)),
             head=(at + 1) % rows,
             added=state.added + 1,
         )
@@ -196,14 +217,34 @@ def sequences(
             apart = lambda x: jnp.moveaxis(x.reshape(length, batch_size, *x.shape[1:]), 2, 1)
             return jax.tree.map(lambda x: apart(x).reshape(-1, batch_size, *x.shape[2:]), whole)
 
+        def successors(observation: PyTree) -> tuple[PyTree, Array]:
+            """Return (successors [K, N, ...], the steps that they follow i32[K, N])."""
+            train, of = sizes.train, chunk[burned:]
+            cut = jnp.moveaxis(state.truncated[of, column] & state.mask[of, column], 2, 0)  # [T, chunks, N]
+            step = _first_steps(cut, sizes.cuts)
+            begin = jnp.arange(0, train, sizes.chunk, dtype=jnp.int32)[:, None]
+            step = jnp.where(step < sizes.chunk, begin + step, train).reshape(-1, batch_size)
+            follows = jnp.concatenate([step, jnp.full((1, batch_size), train - 1, jnp.int32)])
+
+            def held(x: Array) -> Array:
+                drawn = jnp.moveaxis(x[of, column], 2, 0)  # [S + 1, chunks, N, ...]
+                return jnp.concatenate([drawn[:-1].reshape(-1, *drawn.shape[2:]), drawn[-1, -1:]])
+
+            at = sizes.burn_in + jnp.minimum(follows, train - 1)
+            before = jax.tree.map(lambda x: x[at, jnp.arange(batch_size)], observation)
+            return frames.following(depth, before, jax.tree.map(held, state.successor)), follows
+
+        observation = observations()
+        successor, follows = successors(observation)
         return Sequences(
-            observation=observations(),
+            observation=observation,
             action=jax.tree.map(steps, state.action),
             reward=steps(state.reward),
             terminated=steps(state.terminated),
             truncated=steps(state.truncated),
             mask=steps(state.mask),
-            successor=jax.tree.map(lambda x: x[chunk, column], state.successor),
+            successor=successor,
+            follows=follows,
             carry=jax.tree.map(lambda x: x[row, column], state.carry),
             weight=weight,
             start=index,
@@ -211,9 +252,17 @@ def sequences(
 
     def update(state: SequenceStorage, batch: Sequences, priority: Array) -> SequenceStorage:
         index = jnp.where(batch.weight > 0.0, batch.start, NOWHERE)
-        return state._replace(tree=state.tree.set(index, _power(priority, exponent)))
+        power = _power(priority, exponent)
+        most = jnp.maximum(state.most, jnp.max(jnp.where(batch.weight > 0.0, power, 0.0)))
+        return state._replace(tree=state.tree.set(index, power), most=most)
 
     return Replay(init=lambda: create(spec, sizes, carry), add=add, sample=sample, update=update)
+
+
+def _first_steps(here: Array, num: int) -> Array:
+    """Return i32[num, ...], the first steps at which bool[T, ...] holds; T where there is none."""
+    time = jnp.arange(here.shape[0], dtype=jnp.int32).reshape(-1, *[1] * (here.ndim - 1))
+    return jnp.sort(jnp.where(here, time, here.shape[0]), axis=0)[:num]
 
 
 def _power(priority: Array, exponent: Array | float) -> Array:

@@ -1,6 +1,7 @@
 """R2D2: targets, burn-in and sequences against independent NumPy."""
 
 import functools
+import itertools
 
 import jax
 import jax.flatten_util
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from purerl import make, make_train
-from purerl.algos.r2d2 import R2D2Config, r2d2, recurrent_q_network
+from purerl.algos.r2d2 import R2D2Config, r2d2, recorded_error, recurrent_q_network
 from purerl.errors import InputError
 from purerl.replay.sequences import Sequences
 from purerl.replay.uniform import Replay
@@ -23,20 +24,23 @@ SMALL = {**SIZES, "replay_capacity": 64, "learning_starts": 64, "hidden_sizes": 
 
 
 def drawn(seed, ends, num=1):
-    """Sequences of 4 + 8 steps with random contents; `ends` i32[12, num]."""
+    """Sequences of 4 + 8 steps in chunks of 4 with random contents; `ends` i32[12, num]."""
     rng = np.random.default_rng(seed)
+    cut = lambda n, chunk: [t for t in range(4 * chunk, 4 * chunk + 4) if ends[4 + t, n] == 2]
+    follows = [[*[(cut(n, chunk) or [8])[0] for chunk in (0, 1)], 7] for n in range(num)]
     normal = lambda *shape: jnp.asarray(rng.normal(size=shape), jnp.float32)
     return Sequences(
-        normal(12, num, 2),
-        jnp.asarray(rng.integers(0, 3, (12, num)), jnp.int32),
-        normal(12, num),
-        jnp.asarray(ends == 1),
-        jnp.asarray(ends == 2),
-        jnp.ones(ends.shape, bool),
-        normal(3, num, 2),
-        (normal(num, 6), normal(num, 6)),
-        jnp.asarray(rng.uniform(0.2, 1.0, num), jnp.float32),
-        jnp.zeros(num, jnp.int32),
+        observation=normal(12, num, 2),
+        action=jnp.asarray(rng.integers(0, 3, (12, num)), jnp.int32),
+        reward=normal(12, num),
+        terminated=jnp.asarray(ends == 1),
+        truncated=jnp.asarray(ends == 2),
+        mask=jnp.ones(ends.shape, bool),
+        successor=normal(3, num, 2),
+        follows=jnp.asarray(follows, jnp.int32).T,
+        carry=(normal(num, 6), normal(num, 6)),
+        weight=jnp.asarray(rng.uniform(0.2, 1.0, num), jnp.float32),
+        start=jnp.zeros(num, jnp.int32),
     )
 
 
@@ -88,30 +92,36 @@ def q_along(params, carry, observations):
         ((0, 0, 0, 0), (0, 0, 0, 0, 0, 0, 0, 0)),
         ((0, 2, 0, 0), (0, 0, 0, 1, 0, 0, 2, 0)),
         ((0, 0, 0, 1), (0, 0, 0, 0, 0, 2, 0, 0)),
+        ((0, 1, 0, 2), (2, 0, 0, 1, 0, 1, 2, 1)),
+        ((0, 0, 0, 0), (2, 0, 2, 0, 0, 0, 2, 2)),
     ],
-    ids=["no ending", "terminated", "truncated"],
+    ids=["no ending", "terminated", "truncated", "short episodes", "more truncations than successors"],
 )
 def test_loss_and_priority_equal_numpy(burned, trained):
     ends = np.array(burned + trained)[:, None]
     batch = drawn(3, ends)
-    agent, after, metrics = learn(batch)
-    initial_carry, states = recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).initial_carry, {}
+    agent, stored, metrics = learn(batch)
+    initial_carry = recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).initial_carry
+    follows, along, after = batch.follows[:, 0].tolist(), {}, {}
     for name, params in (("online", agent.params), ("target", agent.target_params)):
-        carry = batch.carry
-        for t in range(4):
-            _, carry = q_along(params, carry, [batch.observation[t]])
-            if burned[t]:
+        carry, along[name], after[name] = batch.carry, [], []
+        for t, ended in enumerate((*burned, *trained)):
+            value, carry = stepping()(params, carry, batch.observation[t])
+            if t >= 4:
+                held = t - 4 in follows
+                successor = batch.successor[follows.index(t - 4)] if held else batch.observation[min(t + 1, 11)]
+                along[name].append(np.asarray(value)[0])
+                after[name].append(np.asarray(stepping()(params, carry, successor)[0])[0])
+            if ended:
                 carry = initial_carry(1)
-        first = next((t for t in range(8) if trained[t]), 7)
-        observations = [batch.observation[4 + t] for t in range(first + 1)] + [batch.successor[1 + first // 4]]
-        states[name] = q_along(params, carry, observations)[0][:, 0]
-    values = states["target"][np.arange(first + 2), states["online"].argmax(axis=1)]
-    part = slice(4, 4 + first + 1)
-    flat = lambda x: np.asarray(x)[part, 0]
-    y = slow_targets(flat(batch.reward), flat(batch.terminated), flat(batch.truncated), values, 0.9, 3)
-    error = states["online"][np.arange(first + 1), flat(batch.action)] - np.array(y)
+    values = np.array(after["target"])[np.arange(8), np.array(after["online"]).argmax(axis=1)]
+    flat = lambda x: np.asarray(x)[4:, 0]
+    y, last = slow_targets(flat(batch.reward), flat(batch.terminated), flat(batch.truncated), values, 0.9, 3)
+    valid = np.array([trained[t] != 2 or t in follows for t in last])
+    assert valid.sum() == {0: 8, 1: 8, 2: 8}.get(sum(e == 2 for e in trained), 5)
+    error = (np.array(along["online"])[np.arange(8), flat(batch.action)] - y)[valid]
     assert float(metrics["loss"]) == pytest.approx(float(batch.weight[0]) * 0.5 * np.sum(error**2), rel=1e-3)
-    assert float(after.replay[0]) == pytest.approx(0.9 * np.abs(error).max() + 0.1 * np.abs(error).mean(), rel=1e-3)
+    assert float(stored.replay[0]) == pytest.approx(0.9 * np.abs(error).max() + 0.1 * np.abs(error).mean(), rel=1e-3)
 
 
 def test_no_gradient_through_the_burn_in():
@@ -128,7 +138,6 @@ def test_no_gradient_through_the_burn_in():
     steps = ("observation", "action", "reward", "terminated", "truncated", "mask")
     plain = batch._replace(
         **{name: tail(getattr(batch, name)) for name in steps},
-        successor=batch.successor[1:],
         carry=carry,
     )
 
@@ -137,6 +146,94 @@ def test_no_gradient_through_the_burn_in():
         assert np.allclose(one, other, atol=1e-6)
     pairs = zip(jax.tree.leaves(after.params), jax.tree.leaves(agent.params), strict=True)
     assert not all(np.allclose(new, old) for new, old in pairs)
+
+
+@functools.cache
+def garbled(chunk):
+    """Compiled: (terminated, truncated, action, reward, each [4, T, 2]) -> the parameters of one gradient step.
+
+    Draws do not depend on the errors, so parameters differ only where the loss does.
+    """
+    config = R2D2Config(
+        num_envs=2,
+        rollout_length=chunk,
+        burn_in=0,
+        sequence_length=2 * chunk,
+        batch_size=6,
+        n_step=3,
+        replay_capacity=16 * chunk,
+        learning_starts=8 * chunk,
+        hidden_sizes=(5,),
+        rnn_size=6,
+        priority_exponent=0.0,
+        num_gradient_steps=6,
+    )
+    algorithm = r2d2(SPEC, config)
+    rng = np.random.default_rng(0)
+    normal = lambda *shape: jnp.asarray(rng.normal(size=(4, chunk, 2, *shape)), jnp.float32)
+    rollouts = rollout(chunk)._replace(observation=normal(2), next_observation=normal(2))
+    rollouts = rollouts._replace(extras={"q": normal(), "best_q": normal()})
+    carry = (normal()[:, 0, :, None] * jnp.ones(6),) * 2
+
+    def program(terminated, truncated, action, reward):
+        given = rollouts._replace(action=action, reward=reward, terminated=terminated, truncated=truncated)
+        update = lambda agent, seen: (algorithm.update(agent, jax.random.key(1), seen)[0], None)
+        agent = jax.lax.scan(update, algorithm.init(jax.random.key(0)), given._replace(carry=carry))[0]
+        return jax.flatten_util.ravel_pytree(agent.params)[0]
+
+    return jax.jit(jax.vmap(program, in_axes=(None, None, 0, 0)))
+
+
+@pytest.mark.parametrize("kind", [1, 2], ids=["terminated", "truncated"])
+@pytest.mark.parametrize(("chunk", "length"), [(8, 3), (8, 5), (8, 20), (40, 5), (40, 20)])
+def test_every_step_of_every_episode_is_learned_from(chunk, length, kind):
+    """Change one step's action, or its reward: the parameters change, but where the docstring says so."""
+    steps = np.arange(4 * chunk)
+    ends = np.stack([steps % length == length - 1, (steps + 2) % length == length - 1], axis=1)
+    terminated, truncated = (ends, 0 * ends) if kind == 1 else (0 * ends, ends)
+    rng = np.random.default_rng(1)
+    action, reward = rng.integers(0, 3, ends.shape).astype(np.int32), rng.normal(size=ends.shape).astype(np.float32)
+    own, within = np.zeros(ends.shape, bool), np.zeros(ends.shape, bool)
+    for begin, env in itertools.product(range(0, 3 * chunk, chunk), range(2)):  # every sequence of two chunks
+        here = slice(begin, begin + 2 * chunk)
+        cut = np.asarray(truncated[here, env], int)
+        held = (cut == 0) | (np.cumsum(cut.reshape(2, -1), axis=1) <= 1 + chunk // 8).ravel()
+        held[-1] = True
+        _, last = slow_targets(reward[here, env], terminated[here, env], truncated[here, env], reward[:, env], 1, 3)
+        own[here, env] |= held[last]
+        for t in np.flatnonzero(held[last]):
+            within[begin + t : begin + last[t] + 1, env] = True
+
+    variants = np.arange(8 * chunk + 1)  # the first one changes nothing
+    at = (variants[:, None] == variants[1:]).reshape(-1, *ends.shape)
+
+    def changed(actions, rewards):
+        given = [np.broadcast_to(x, at.shape) for x in (actions, rewards)]
+        shaped = [x.reshape(*x.shape[:-2], 4, chunk, 2) for x in (terminated, truncated, *given)]
+        params = np.asarray(garbled(chunk)(*shaped))
+        return (params[1:] != params[0]).any(axis=1).reshape(ends.shape)
+
+    np.testing.assert_array_equal(changed(np.where(at, (action + 1) % 3, action), reward), own)
+    np.testing.assert_array_equal(changed(action, np.where(at, reward + 9, reward)), within)
+    assert own.all() if kind == 1 or length > 8 else own.mean() > 0.7
+
+
+@pytest.mark.parametrize(("length", "n_step"), [(9, 3), (5, 5), (4, 6)])
+def test_first_errors_are_those_whose_outcome_was_recorded(length, n_step):
+    rng = np.random.default_rng(length)
+    ends = rng.choice([0, 0, 0, 1, 2], (length, 30))
+    mask = rng.random((length, 30)) < 0.9
+    given = rollout(length, 30, ends=ends)._replace(mask=jnp.asarray(mask))
+    given = given._replace(reward=jnp.asarray(rng.normal(size=ends.shape), jnp.float32))
+    given.extras.update({name: jnp.asarray(rng.normal(size=ends.shape), jnp.float32) for name in ("q", "best_q")})
+    error, known = recorded_error(given, R2D2Config(n_step=n_step, discount=0.9))
+    best = np.concatenate([given.extras["best_q"][1:], np.zeros((1, 30))])
+    for env in range(30):
+        column = lambda x, env=env: np.asarray(x)[:, env]
+        y, last = slow_targets(column(given.reward), ends[:, env] == 1, ends[:, env] == 2, column(best), 0.9, n_step)
+        expected = [ends[t, env] == 1 or (t < length - 1 and ends[t, env] == 0) for t in last] & mask[:, env]
+        assert np.asarray(known)[:, env].tolist() == expected.tolist()
+        assert np.allclose((column(given.extras["q"]) - y)[expected], column(error)[expected], atol=1e-4)
 
 
 def test_vmapped_seeds_equal_solo_runs():

@@ -70,7 +70,7 @@ def test_what_does_not_count_changes_nothing(name):
         for i in range(4):
             agent, metrics = update(agent, jax.random.key(i), rollout_of(algo, begin, 10 * contents + i))
         agent = agent._replace(replay=()) if hasattr(agent, "replay") else agent
-        return agent, {key: value for key, value in metrics.items() if name != "r2d2" or key != "q_value"}
+        return agent, metrics
 
     one, two = learn(1), learn(2)
     jax.tree.map(np.testing.assert_array_equal, one, two)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerl.functional.q_targets import at_action, bootstraps, huber, rescale, unscale
+from purerl.functional.q_targets import at_action, at_last, huber, rescale, unscale, windows
 from tests.helpers.slow_targets import h, h_inverse, slow_targets
 
 
@@ -31,7 +31,7 @@ def test_wrong_shapes_are_refused():
         at_action(jnp.zeros((5, 3)), jnp.zeros(4, jnp.int32))
     flags = jnp.zeros((4, 2), bool)
     with pytest.raises(AssertionError):
-        bootstraps(jnp.zeros((4, 1)), flags, flags, 0.9, 2)
+        windows(jnp.zeros((4, 1)), flags, flags, 0.9, 2)
 
 
 def test_rescaling_and_its_inverse():
@@ -45,12 +45,12 @@ def test_rescaling_and_its_inverse():
 @given(st.integers(0, 2**31), st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=6, max_size=6))
 def test_n_step_targets_equal_a_loop(seed, ends):
     rng = np.random.default_rng(seed)
-    reward, values = rng.normal(size=6).astype(np.float32), rng.normal(size=7).astype(np.float32)
+    reward, values = rng.normal(size=(2, 6)).astype(np.float32)
     terminated, truncated = np.array(ends) == 1, np.array(ends) == 2
     column = lambda x: jnp.asarray(x)[:, None]
-    parts = bootstraps(column(reward), column(terminated), column(terminated | truncated), 0.9, 3)
-    value = unscale(jnp.take_along_axis(column(values), parts.at, axis=0))
-    y = np.asarray(rescale(parts.reward + parts.discount * value))[:, 0]
-    expected = slow_targets(reward, terminated, truncated, values, 0.9, 3)
-    assert np.asarray(parts.valid)[:, 0].tolist() == [t < len(expected) for t in range(6)]
-    assert np.allclose(y[: len(expected)], expected, atol=1e-4)
+    window = windows(column(reward), column(terminated), column(terminated | truncated), 0.9, 3)
+    value = unscale(at_last(column(values), window.last))
+    y = np.asarray(rescale(window.reward + window.discount * value))[:, 0]
+    expected, last = slow_targets(reward, terminated, truncated, values, 0.9, 3)
+    assert window.last[:, 0].tolist() == last.tolist()
+    assert np.allclose(y, expected, atol=1e-4)

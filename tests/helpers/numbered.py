@@ -17,6 +17,7 @@ def rollout(length=4, num_envs=2, start=0, ends=None):
         "q": jnp.zeros((length, num_envs)),
         "best_q": jnp.zeros((length, num_envs)),
         "td_error": jnp.asarray(number),
+        "known": jnp.ones((length, num_envs), bool),
     }
     carry = (jnp.full((num_envs, 6), number[0, 0]), jnp.zeros((num_envs, 6)))
     return Rollout(

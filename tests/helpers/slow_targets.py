@@ -12,8 +12,11 @@ def h_inverse(x, epsilon=1e-3):
 
 
 def slow_targets(reward, terminated, truncated, values, discount, n_step):
-    """y_t = h(R + discount^m h^-1(values_{t+m})) step by step, None after the first ending; values [L + 1]."""
-    y = []
+    """y_t = h(R + discount^m h^-1(V)) step by step; values f[L] are of every step's true successor.
+
+    Returns (y, the last step of each window).
+    """
+    y, last = [], []
     for t in range(len(reward)):
         total, factor, at = 0.0, 1.0, t
         for _ in range(n_step):
@@ -23,7 +26,6 @@ def slow_targets(reward, terminated, truncated, values, discount, n_step):
             if at == len(reward) or terminated[at - 1] or truncated[at - 1]:
                 break
         over = terminated[at - 1]
-        y.append(h(total + (0.0 if over else factor * h_inverse(values[at]))))
-        if terminated[t] or truncated[t]:
-            return y
-    return y
+        y.append(h(total + (0.0 if over else factor * h_inverse(values[at - 1]))))
+        last.append(at - 1)
+    return np.array(y), np.array(last)

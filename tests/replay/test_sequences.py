@@ -6,6 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.replay.sequences import SequenceSizes, nbytes, sequences
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec
 from tests.helpers.numbered import SPEC, rollout
 
 
@@ -20,7 +22,7 @@ def test_sequences_are_what_was_added():
     assert nbytes(SPEC, sizes, carry) == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
     for i in range(9):
         ends = np.zeros((4, 2), int)
-        ends[2, 1] = 2 if i % 2 else 0
+        ends[[0, 2], 1] = 2 if i % 2 else 1
         state = add(state, rollout(start=100 * i, ends=ends))
         starts = np.flatnonzero(np.asarray(state.tree.levels[-1]))
         assert len(starts) == 2 * max(0, min(i + 1, 5) - 2)
@@ -36,9 +38,13 @@ def test_sequences_are_what_was_added():
             assert batch.observation[:, n, 0].tolist() == expected.tolist()
             assert float(batch.carry[0][n, 0]) == 100 * first
             cut = [env == 1 and (first + c) % 2 == 1 for c in range(3)]
-            after = [100 * (first + c) + 2 * (2 if cut[c] else 3) + env + 0.5 for c in range(3)]
-            assert batch.successor[:, n, 0].tolist() == after
             assert batch.truncated[:, n].reshape(3, 4)[:, 2].tolist() == cut
+            # Of the steps that are trained on: the first truncated one of each chunk, and the last one.
+            follows = [0 if cut[1] else 8, 4 if cut[2] else 8, 7]
+            assert batch.follows[:, n].tolist() == follows
+            for k, step in enumerate(follows):
+                if step < 8:
+                    assert float(batch.successor[k, n, 0]) == expected[4 + step] + 0.5
 
 
 def test_priorities_of_sequences_by_hand():
@@ -58,3 +64,49 @@ def test_priorities_of_sequences_by_hand():
     assert np.allclose(batch.weight, weight / weight.max(), rtol=1e-5)
     state = held.update(state, batch, jnp.full(4, 7.0))
     assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.start)], 7.0)
+
+
+def test_a_sequence_of_which_nothing_is_known_gets_the_largest_priority():
+    """1 at first, then the largest of the recorded and the updated ones; a part that is known counts alone."""
+    sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=0, train=4)
+    held = sequences(SPEC, sizes, (jnp.zeros((1, 6)), jnp.zeros((1, 6))), 4, exponent=1.0)
+    state = held.init()
+    for known in ([0, 0], [0, 0], [0, 1], [0, 0], [0, 0]):
+        added = rollout(2, 1, start=10)
+        added.extras["known"] = jnp.asarray(known, bool)[:, None]
+        state = held.add(state, added)
+    assert np.allclose(state.tree.levels[-1][:5], [1, 11, 11, 11, 0])
+    state = held.update(state, held.sample(state, jax.random.key(0)), jnp.full(4, 70.0))
+    added = rollout(2, 1, start=20)
+    added.extras["known"] = jnp.zeros((2, 1), bool)
+    assert np.allclose(held.add(state, added).tree.levels[-1][4], 70)
+
+
+def test_stacked_frames_of_successors():
+    """What follows a truncated step shows the frames before it, the first one of the episode in place of earlier."""
+    space = Box(low=0, high=255, shape=(1, 3), dtype=jnp.uint8, stack=3)
+    spec = EnvironmentSpec(space, Discrete(n=3))
+    sizes = SequenceSizes(capacity=12, num_envs=1, chunk=4, burn_in=4, train=4)
+    held = sequences(spec, sizes, jnp.zeros((1, 1)), 8)
+    state = held.init()
+    first = [0, 0, 0, 3, 4, 4, 4, 4]  # episodes of 3, 1 and more steps
+    stack = lambda newest, begin: [[max(newest - back, begin) for back in (2, 1, 0)]]
+    seen = [stack(t, begin) for t, begin in enumerate(first)]
+    after = [stack(t + 1, begin) for t, begin in enumerate(first)]
+    after[2][0][2] = 103  # the true successor is none of the next episode
+    for part in (slice(0, 4), slice(4, 8)):
+        given = rollout(4, 1)
+        given = given._replace(
+            observation=jnp.asarray(seen[part], jnp.uint8)[:, None],
+            next_observation=jnp.asarray(after[part], jnp.uint8)[:, None],
+            truncated=jnp.asarray([t in (2, 3) for t in range(8)][part])[:, None],
+            carry=jnp.zeros((1, 1)),
+        )
+        state = held.add(state, given)
+    whole = held.sample(state, jax.random.key(0))
+    np.testing.assert_array_equal(whole.observation[:, 0], seen)
+    assert whole.follows[:, 0].tolist() == [4, 3]
+    np.testing.assert_array_equal(whole.successor[1, 0], after[7])
+    late = sequences(spec, sizes._replace(burn_in=0, train=8), jnp.zeros((1, 1)), 8).sample(state, jax.random.key(0))
+    assert late.follows[:, 0].tolist() == [2, 8, 7]
+    np.testing.assert_array_equal(late.successor[0, 0], [[1, 2, 103]])
