@@ -87,7 +87,7 @@ def test_stacked_frames_of_successors():
     space = Box(low=0, high=255, shape=(1, 3), dtype=jnp.uint8, stack=3)
     spec = EnvironmentSpec(space, Discrete(n=3))
     sizes = SequenceSizes(capacity=12, num_envs=1, chunk=4, burn_in=4, train=4)
-    held = sequences(spec, sizes, jnp.zeros((1, 1)), 8)
+    held = sequences(spec, sizes, jnp.zeros((1, 1)), 2)
     state = held.init()
     first = [0, 0, 0, 3, 4, 4, 4, 4]  # episodes of 3, 1 and more steps
     stack = lambda newest, begin: [[max(newest - back, begin) for back in (2, 1, 0)]]
@@ -107,6 +107,6 @@ def test_stacked_frames_of_successors():
     np.testing.assert_array_equal(whole.observation[:, 0], seen)
     assert whole.follows[:, 0].tolist() == [4, 3]
     np.testing.assert_array_equal(whole.successor[1, 0], after[7])
-    late = sequences(spec, sizes._replace(burn_in=0, train=8), jnp.zeros((1, 1)), 8).sample(state, jax.random.key(0))
+    late = sequences(spec, sizes._replace(burn_in=0, train=8), jnp.zeros((1, 1)), 2).sample(state, jax.random.key(0))
     assert late.follows[:, 0].tolist() == [2, 8, 7]
     np.testing.assert_array_equal(late.successor[0, 0], [[1, 2, 103]])
