@@ -10,11 +10,12 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration, greedy
-from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, periodic_update
+from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, new_statistics, periodic_update
 from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.algo_parts.q_learning import QConfig, exploration_of, network_for, noisy_apply, replay_of
 from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action, huber
 from purerl.networks.q_networks import QNetwork
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
@@ -65,6 +66,7 @@ class DQNConfig(QConfig):
     hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     initializer: str = static(default="normal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS))
     precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
     prng: str = static(
@@ -111,11 +113,13 @@ def dqn(
 
     def init(key: Key) -> OffPolicyAgent:
         params = net.init(key)
-        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
+        opt_state = optimizer(jnp.int32(0)).init(params)
+        return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         key_noise, key_explore = jax.random.split(key)
-        q = noisy_apply(net, agent.params, observation, key_noise if config.noisy and explore else None)
+        seen = normalized(agent.observation_statistics, observation)
+        q = noisy_apply(net, agent.params, seen, key_noise if config.noisy and explore else None)
         choose = explore_by if explore else greedy
         num_steps = environment_steps(config, agent.num_updates)
         return choose(key_explore, q, action_mask(observation), num_steps), carry, ()

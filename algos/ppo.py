@@ -16,7 +16,6 @@ from purerl.algo_parts.on_policy import (
     PolicyAgent,
     PolicyConfig,
     new_agent,
-    normalize_observation,
     normalize_rollout,
 )
 from purerl.algo_parts.optimizers import OptimizerFactory, adam_by_plan, gradient_plan
@@ -25,6 +24,7 @@ from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
+from purerl.functional.normalize import normalized
 from purerl.functional.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import actor_critic
@@ -160,7 +160,7 @@ def ppo(
         return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        policy, carry = net.policy(agent.params, carry, normalize_observation(agent, observation))
+        policy, carry = net.policy(agent.params, carry, normalized(agent.observation_statistics, observation))
         if not explore:
             return head.to_action(policy.mode()), carry, ()
         raw_action = policy.sample(seed=key)

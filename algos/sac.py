@@ -18,13 +18,15 @@ from purerl.algo_parts.off_policy import (
     learn_from_replay,
     move_towards,
     new_agent,
+    new_statistics,
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.algo_parts.schedules import learning_rate, updates_of
 from purerl.fields import validate
-from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
 from purerl.functional.distributions import Categorical, Normal, SquashedNormal
+from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action
 from purerl.networks.critics import critics
 from purerl.networks.encoder import encoder
@@ -60,6 +62,8 @@ class SACConfig(ActorCriticReplayConfig):
     hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
     initializer: str = static(
         default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)
     )
@@ -91,7 +95,7 @@ class SoftActorCritic(NamedTuple):
 def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = None) -> Algorithm:
     r"""Return SAC.
 
-        critics: (Q_i(s, a) - [r + discount E(min_j Q'_j(s', a') - temperature log pi(a'|s'))])^2 / 2
+        critics: (Q_i(s, a) - [scale r + discount E(min_j Q'_j(s', a') - temperature log pi(a'|s'))])^2 / 2
         actor:   -E(min_i Q_i(s, a) - temperature log pi(a|s))
         temperature: log(temperature) (entropy - target_entropy)
 
@@ -111,10 +115,11 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
 
     def init(key: Key) -> OffPolicyAgent:
         params = net.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
-        return new_agent(params, params["critics"], optimizer(jnp.int32(0)).init(params), buffer)
+        opt_state = optimizer(jnp.int32(0)).init(params)
+        return new_agent(params, params["critics"], opt_state, buffer, new_statistics(spec, config))
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        action = net.act(agent.params, key, observation, explore)
+        action = net.act(agent.params, key, normalized(agent.observation_statistics, observation), explore)
         if explore:  # at random until learning starts
             keys = jax.random.split(jax.random.fold_in(key, 1), jax.tree.leaves(observation)[0].shape[0])
             random = jax.vmap(spec.action_space.sample)(keys)
@@ -142,7 +147,7 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
         next_value, _ = net.soft_value(
             sg_params["actor"], target_params, key_next, batch.next_observation, sg_temperature
         )
-        target = batch.reward + batch.discount * next_value  # the discount is 0 where the task ended
+        target = config.reward_scale * batch.reward + batch.discount * next_value
         td_error = net.q(params["critics"], batch.observation, batch.action) - target
         critic_loss = 0.5 * jnp.mean(batch.weight * jnp.sum(td_error**2, axis=0))
 
@@ -167,7 +172,8 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
 def _continuous(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
     """Return a policy of tanh-squashed normals, and critics of actions in [-1, 1]."""
     box = unit_box(spec.action_space, "sac")
-    base, head = encoder(spec.observation_space, config), dense(2 * box.size, 0.01, initializer=config.initializer)
+    seen = without_global_state(spec.observation_space)
+    base, head = encoder(seen, config), dense(2 * box.size, 0.01, initializer=config.initializer)
     both = critics(spec.observation_space, box.size, config, 2)
 
     def init(key: Key) -> PyTree:
@@ -176,7 +182,7 @@ def _continuous(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
         return {"actor": {"body": base.init(keys[0]), "head": head_params}, "critics": both.init(keys[2])}
 
     def policy(params: PyTree, observation: PyTree) -> SquashedNormal:
-        outputs = apply(head, params["head"], base.step(params["body"], (), observation)[0])
+        outputs = apply(head, params["head"], base.step(params["body"], (), without_global_state(observation))[0])
         mean, log_std = jnp.split(outputs, 2, axis=-1)
         return SquashedNormal(Normal(mean, jnp.clip(log_std, -20.0, 2.0)))
 

@@ -14,11 +14,14 @@ from purerl.algo_parts.off_policy import (
     learn_from_replay,
     move_towards,
     new_agent,
+    new_statistics,
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.algo_parts.schedules import learning_rate, updates_of
 from purerl.fields import validate
+from purerl.functional.action_masks import without_global_state
+from purerl.functional.normalize import normalized
 from purerl.networks.critics import critics
 from purerl.networks.encoder import encoder
 from purerl.networks.torsos import apply, dense
@@ -53,7 +56,7 @@ class DDPGConfig(TD3Config):
 def td3(spec: EnvironmentSpec, config: TD3Config, *, replay: Replay | None = None) -> Algorithm:
     r"""Return TD3.
 
-        critics: (Q_i(s, a) - [r + discount min_j Q'_j(s', clip(mu'(s') + clip(noise)))])^2 / 2
+        critics: (Q_i(s, a) - [scale r + discount min_j Q'_j(s', clip(mu'(s') + clip(noise)))])^2 / 2
         policy:  -Q_1(s, mu(s)), every policy_period-th step
 
     Actions are in units of the box: [-1, 1].
@@ -83,7 +86,8 @@ def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | 
 def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | None, what: str) -> Algorithm:
     validate(config, what)
     box = unit_box(spec.action_space, what)
-    base, head = encoder(spec.observation_space, config), dense(box.size, 0.01, initializer=config.initializer)
+    seen = without_global_state(spec.observation_space)
+    base, head = encoder(seen, config), dense(box.size, 0.01, initializer=config.initializer)
     q = critics(spec.observation_space, box.size, config, config.num_critics)
     buffer = replay or uniform_replay(spec, config)
     optimizer = lambda num_updates: adam(learning_rate(config, num_updates), eps=1e-8)  # of either part
@@ -93,13 +97,14 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
         params = {"actor": actor, "critics": q.init(keys[2])}
         opt_state = {part: optimizer(jnp.int32(0)).init(params[part]) for part in params}
-        return new_agent(params, params, opt_state, buffer)
+        return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def policy(params: PyTree, observation: PyTree) -> Array:
-        return jnp.tanh(apply(head, params["head"], base.step(params["body"], (), observation)[0]))
+        features, _ = base.step(params["body"], (), without_global_state(observation))
+        return jnp.tanh(apply(head, params["head"], features))
 
     def act(agent: OffPolicyAgent, _: PyTree, key: Key, observation: PyTree, explore: bool):
-        unit = policy(agent.params["actor"], observation)
+        unit = policy(agent.params["actor"], normalized(agent.observation_statistics, observation))
         if explore:
             key_noise, key_random = jax.random.split(key)
             noisy = unit + config.exploration_noise * jax.random.normal(key_noise, unit.shape)
@@ -139,7 +144,7 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         next_action = policy(target_params["actor"], batch.next_observation)
         next_action = smoothed(next_action, key, config.target_noise, config.target_noise_clip)
         next_value = jnp.min(q.apply(target_params["critics"], batch.next_observation, next_action), axis=0)
-        target = jax.lax.stop_gradient(batch.reward + batch.discount * next_value)
+        target = jax.lax.stop_gradient(config.reward_scale * batch.reward + batch.discount * next_value)
         error = q.apply(params, batch.observation, box.to_unit(batch.action)) - target
         return 0.5 * jnp.mean(batch.weight * jnp.sum(error**2, axis=0)), jnp.mean(jnp.abs(error), axis=0)
 

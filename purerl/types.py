@@ -64,6 +64,9 @@ class TimeStep(NamedTuple):
 class Environment:
     """A task as two pure functions. Subclasses are frozen dataclasses made by `@pytree`: their fields are parameters.
 
+    Of an observation that is a dict, "action_mask" says which actions are legal, and "global_state" is seen by critics
+    alone: those of the actor-critic algorithms, in training.
+
     A number field may be traced, so that one compiled program serves every value, and `jax.vmap` trains on many.
 
     An environment of many agents has few groups of them: action, reward and observation are dicts from a group's name

@@ -12,6 +12,8 @@ from purerl.fields import validate
 from purerl.spaces import Box, Space
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 
+PRIVILEGED = {"privileged_state": "global_state"}  # its name for what only a critic sees, and ours
+
 
 @pytree
 class PlaygroundEnvironment(Environment):
@@ -77,7 +79,10 @@ def _number(x: Array) -> Array:
 
 
 def _plain(observation: Any) -> PyTree:
-    return dict(observation) if isinstance(observation, Mapping) else observation
+    """Return an observation; Playground's privileged state is what only a critic sees, `global_state`."""
+    if not isinstance(observation, Mapping):
+        return observation
+    return {PRIVILEGED.get(name, name): part for name, part in observation.items()}
 
 
 def make(name: str, **parameters: Any) -> PlaygroundEnvironment:

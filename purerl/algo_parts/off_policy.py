@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from purerl.algo_parts.schedules import updates_of
 from purerl.errors import InputError
 from purerl.functional.counters import increment
+from purerl.functional.normalize import RunningStatistics, normalized
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.torsos import ACTIVATIONS
 from purerl.replay import uniform
@@ -51,13 +52,20 @@ class OffPolicyAgent(NamedTuple):
     replay: Any
     num_updates: Array  # i32[], so far; drives every schedule
     num_gradient_steps: Array  # i32[]; it may wrap around, as only its remainders count
+    observation_statistics: RunningStatistics | None
 
 
 GradientStep = Callable[[OffPolicyAgent, Any, Key], tuple[OffPolicyAgent, Array, Metrics]]
 # (agent, what the replay drew, key) -> (agent, |TD error| f32[N] that priorities are made of, metrics)
 
 
-def new_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, replay: Replay) -> OffPolicyAgent:
+def new_agent(
+    params: PyTree,
+    target_params: PyTree,
+    opt_state: PyTree,
+    replay: Replay,
+    statistics: RunningStatistics | None = None,
+) -> OffPolicyAgent:
     """Return an agent before its first step; the target is a copy, so that the state can be donated."""
     return OffPolicyAgent(
         params=params,
@@ -66,7 +74,13 @@ def new_agent(params: PyTree, target_params: PyTree, opt_state: PyTree, replay: 
         replay=replay.init(),
         num_updates=jnp.int32(0),
         num_gradient_steps=jnp.int32(0),
+        observation_statistics=statistics,
     )
+
+
+def new_statistics(spec: EnvironmentSpec, config: Any) -> RunningStatistics | None:
+    """Return the statistics of no observations where `config.normalize_observation` asks for them."""
+    return RunningStatistics.create(spec.observation_space.struct) if config.normalize_observation else None
 
 
 def learn_from_replay(
@@ -79,6 +93,9 @@ def learn_from_replay(
 ) -> tuple[OffPolicyAgent, Metrics]:
     """Store a rollout and, from `config.learning_starts` steps on, take `config.num_gradient_steps`: an `update`.
 
+    The replay holds observations as they are. Where the agent has statistics of them, gradient steps see what is drawn
+    standardized by those of today.
+
     Args:
       agent, key, rollout: as for `Algorithm.update`.
       replay: its functions.
@@ -89,6 +106,11 @@ def learn_from_replay(
     def once(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
         key_sample, key_step = jax.random.split(key)
         drawn = replay.sample(agent.replay, key_sample)
+        if agent.observation_statistics is not None:
+            drawn = drawn._replace(
+                observation=normalized(agent.observation_statistics, drawn.observation),
+                next_observation=normalized(agent.observation_statistics, drawn.next_observation),
+            )
         learned, td_error, metrics = gradient_step(agent, drawn, key_step)
         counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))
         stored = replay.update(agent.replay, counted, td_error)
@@ -105,6 +127,9 @@ def learn_from_replay(
         return agent, jax.tree.map(jnp.mean, metrics)
 
     agent = agent._replace(replay=replay.add(agent.replay, rollout))
+    if agent.observation_statistics is not None:
+        statistics = agent.observation_statistics.update(rollout.observation, rollout.mask)
+        agent = agent._replace(observation_statistics=statistics)
     started = agent.num_updates >= updates_of(config, config.learning_starts) - 1  # with this rollout
     zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
     rest = lambda agent, key, started: (agent, zeros)

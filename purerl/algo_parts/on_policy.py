@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import optax
 
 from purerl.functional.distributions import ActionHead, action_head
-from purerl.functional.normalize import ReturnScale, RunningStatistics
+from purerl.functional.normalize import ReturnScale, RunningStatistics, normalized
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, actor_critic
 from purerl.spaces import Space
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
@@ -70,7 +70,7 @@ def policy_functions(
     def act(
         agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
     ) -> tuple[PyTree, PyTree, PyTree]:
-        policy, carry = net.policy(agent.params, carry, normalize_observation(agent, observation))
+        policy, carry = net.policy(agent.params, carry, normalized(agent.observation_statistics, observation))
         if not explore:
             return head.to_action(policy.mode()), carry, ()
         raw_action = policy.sample(seed=key)
@@ -91,28 +91,23 @@ def new_agent(params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: 
     )
 
 
-def normalize_observation(agent: PolicyAgent, observation: PyTree) -> PyTree:
-    """Return an observation standardized by the agent's statistics; as it is where the agent has none."""
-    statistics = agent.observation_statistics
-    return observation if statistics is None else statistics.normalize(observation)
-
-
 def normalize_rollout(agent: PolicyAgent, rollout: Rollout, config: PolicyConfig) -> tuple[PolicyAgent, Rollout]:
     """Return (the agent with the rollout added to its statistics, the rollout normalized).
 
     Observations are normalized by the statistics that they were acted on with, rewards by the new ones.
     """
     statistics, scale, reward = agent.observation_statistics, agent.return_scale, rollout.reward
-    acted = agent if rollout.statistics is None else agent._replace(observation_statistics=rollout.statistics)
+    acted_by = statistics if rollout.statistics is None else rollout.statistics
     if scale is not None:
         scale = scale.update(reward, rollout.done, config.discount, rollout.mask)
         reward = scale.normalize(reward)
-    normalized = rollout._replace(
-        observation=normalize_observation(acted, rollout.observation),
-        next_observation=normalize_observation(acted, rollout.next_observation),
+    raw = rollout.observation
+    rollout = rollout._replace(
+        observation=normalized(acted_by, rollout.observation),
+        next_observation=normalized(acted_by, rollout.next_observation),
         reward=reward,
         statistics=None,
     )
     if statistics is not None:
-        statistics = statistics.update(rollout.observation, rollout.mask)
-    return agent._replace(observation_statistics=statistics, return_scale=scale), normalized
+        statistics = statistics.update(raw, rollout.mask)
+    return agent._replace(observation_statistics=statistics, return_scale=scale), rollout

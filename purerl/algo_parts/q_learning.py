@@ -15,6 +15,7 @@ from purerl.algo_parts.off_policy import (
     check_batch,
     learn_from_replay,
     new_agent,
+    new_statistics,
     periodic_update,
     uniform_replay,
 )
@@ -24,6 +25,7 @@ from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.distributional import categorical_divergence, expectation, project
+from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action
 from purerl.networks.q_networks import QNetwork, q_network
 from purerl.networks.torsos import INITIALIZERS
@@ -43,6 +45,7 @@ class QConfig(OffPolicyConfig):
     max_grad_norm: float | None = number(
         default=None, doc="global norm that gradients are clipped to; none: unclipped", above=0
     )
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     target_update_interval: int = number(
         default=50, doc="gradient steps between updates of the target network", at_least=1
     )
@@ -124,13 +127,15 @@ def q_agent(
 
     def init(key: Key) -> OffPolicyAgent:
         params = network.init(key)
-        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
+        opt_state = optimizer(jnp.int32(0)).init(params)
+        return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def act(
         agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
     ) -> tuple[Array, PyTree, PyTree]:
         key_noise, key_explore = jax.random.split(key)
-        q = q_values(noisy_apply(network, agent.params, observation, key_noise if config.noisy and explore else None))
+        seen = normalized(agent.observation_statistics, observation)
+        q = q_values(noisy_apply(network, agent.params, seen, key_noise if config.noisy and explore else None))
         choose = explore_by if explore else greedy
         num_steps = environment_steps(config, agent.num_updates)
         return choose(key_explore, q, action_mask(observation), num_steps), carry, ()

@@ -63,6 +63,11 @@ class RunningStatistics(NamedTuple):
         return jax.tree.map(standardize, value, self.mean, self.variance)
 
 
+def normalized(statistics: RunningStatistics | None, observation: PyTree) -> PyTree:
+    """Return an observation standardized by running statistics; as it is where there are none."""
+    return observation if statistics is None else statistics.normalize(observation)
+
+
 class ReturnScale(NamedTuple):
     """The running spread of discounted returns; rewards are divided by its standard deviation."""
 

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from purerl.functional.action_masks import split_mask
+from purerl.functional.action_masks import split_mask, without_global_state
 from purerl.networks.encoder import NetworkConfig, make_torso
 from purerl.networks.torsos import ACTIVATIONS, dense
 from purerl.spaces import Space
@@ -114,13 +114,13 @@ def q_network(
     dueling: bool = False,
     noisy: bool = False,
 ) -> QNetwork:
-    """Return a Q network for an observation space; a legal-action mask in the observation is not looked at.
+    """Return a Q network for an observation space; it sees neither a mask of legal actions nor a global state.
 
     The last of `config.hidden_sizes` belongs to the head where that is dueling or noisy, to the torso otherwise.
     """
     in_head = dueling or noisy
     sizes = config.hidden_sizes
-    torso = make_torso(space, config, sizes[:-1] if in_head else sizes)
+    torso = make_torso(without_global_state(space), config, sizes[:-1] if in_head else sizes)
     head = QHead(
         num_actions=num_actions,
         num_atoms=num_atoms,
@@ -135,8 +135,8 @@ def q_network(
 
     def apply(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:
         rngs = {} if noise is None else {"noise": noise}
-        q = network.apply({"params": params}, split_mask(observation)[0], rngs=rngs)
+        q = network.apply({"params": params}, split_mask(without_global_state(observation))[0], rngs=rngs)
         assert isinstance(q, jax.Array)
         return q
 
-    return QNetwork(lambda key: network.init(key, split_mask(space.zeros())[0])["params"], apply)
+    return QNetwork(lambda key: network.init(key, split_mask(without_global_state(space.zeros()))[0])["params"], apply)

@@ -1,11 +1,22 @@
-"""Metrics of updates that only collect."""
+"""What algorithms with a replay share: metrics before they learn, normalized observations, what only critics see."""
+
+import dataclasses
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from purerl.algos.dqn import dqn
+from purerl import make
+from purerl.algos.dqn import DQNConfig, dqn
+from purerl.algos.sac import SACConfig, sac
+from purerl.algos.td3 import DDPGConfig, TD3Config, ddpg, td3
 from purerl.loop.metrics import MetricsSum
+from purerl.loop.train import collect, make_trainer
 from purerl.loop.vector import EpisodeStatistics
+from purerl.prng import update_keys
+from purerl.spaces import Box, Dict
+from purerl.types import Environment, number, pytree, static
 from tests.helpers.tables import SPEC, TABLE, loop, small
 
 
@@ -24,3 +35,126 @@ def test_updates_before_learning_starts_do_not_count_in_the_metrics():
             assert losses == [0, 0, 0] and float(early["learning"]) == 0 and np.isnan(early["loss"])
     means = total.means().algorithm
     assert np.allclose([means["learning"], means["loss"]], [0.4, sum(losses[3:]) / 2])
+
+
+@pytree
+class Restated(Environment):
+    """An environment whose observations are scaled and moved, or beside a state that only critics see."""
+
+    env: Environment = number()
+    scale: float = number(default=1.0)
+    offset: float = number(default=0.0)
+    privileged: bool = static(default=False)
+
+    def _seen(self, observation):
+        seen = self.scale * observation + self.offset
+        return {"observation": seen, "global_state": 3.0 * observation} if self.privileged else seen
+
+    def reset(self, key):
+        state, observation = self.env.reset(key)
+        return state, self._seen(observation)
+
+    def step(self, key, state, action):
+        state, step = self.env.step(key, state, action)
+        return state, step._replace(observation=self._seen(step.observation))
+
+    action_space = property(lambda self: self.env.action_space)
+
+    @property
+    def observation_space(self):
+        box = Box(low=-1e6, high=1e6, shape=self.env.observation_space.shape)
+        return Dict(spaces={"observation": box, "global_state": box}) if self.privileged else box
+
+
+SMALL = {"num_envs": 4, "rollout_length": 4, "learning_starts": 32, "batch_size": 16, "replay_capacity": 256}
+KINDS = {
+    "dqn": (dqn, DQNConfig(**SMALL, hidden_sizes=(8, 8)), "CartPole-v1"),
+    "sac": (sac, SACConfig(**SMALL, hidden_sizes=(8,)), "Pendulum-v1"),
+    "td3": (td3, TD3Config(**SMALL, hidden_sizes=(8,)), "Pendulum-v1"),
+    "ddpg": (ddpg, DDPGConfig(**SMALL, hidden_sizes=(8,)), "Pendulum-v1"),
+}
+
+
+def run(factory, env, config, updates=8):
+    trainer = make_trainer(factory, env, config)
+    state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+    for _ in range(updates):
+        state, _ = step(state)
+    return trainer, state
+
+
+@pytest.mark.parametrize("name", sorted(KINDS))
+def test_normalized_observations_do_not_depend_on_their_scale(name):
+    """The same actions and, to rounding, the same parameters, whatever unit observations are in."""
+    factory, config, task = KINDS[name]
+    config = dataclasses.replace(config, normalize_observation=True)
+    (_, plain), (_, moved) = (
+        run(factory, Restated(env=make(task), scale=scale, offset=offset), config)
+        for scale, offset in ((1.0, 0.0), (64.0, 32.0))
+    )
+    assert float(plain.agent.observation_statistics.samples) == 8 * config.steps_per_update
+    np.testing.assert_allclose(
+        moved.agent.observation_statistics.mean,
+        64.0 * plain.agent.observation_statistics.mean + 32.0,
+        rtol=1e-3,
+        atol=0.1,
+    )
+    for one, other in zip(*(jax.tree.leaves(state.agent.params) for state in (plain, moved)), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-3)
+    _, without = run(
+        factory, Restated(env=make(task), scale=64.0), dataclasses.replace(config, normalize_observation=False)
+    )
+    assert without.agent.observation_statistics is None
+
+
+def test_statistics_are_those_of_all_observations():
+    factory, config, task = KINDS["sac"]
+    config = dataclasses.replace(config, normalize_observation=True)
+    trainer = make_trainer(factory, make(task), config)
+    state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+    for _ in range(5):
+        state, _ = step(state)
+    stored = np.asarray(state.agent.replay.observation[: 5 * config.rollout_length]).reshape(-1, 3)
+    np.testing.assert_allclose(state.agent.observation_statistics.mean, stored.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(state.agent.observation_statistics.variance, stored.var(axis=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sac", "td3"])
+def test_what_only_critics_see_moves_no_action(name):
+    factory, config, task = KINDS[name]
+    trainer, state = run(factory, Restated(env=make(task), privileged=True), config)
+    _, rollout = jax.jit(lambda s: collect(trainer.algorithm, trainer.vector, s, jax.random.key(1), 4))(state)
+    garbled = rollout.observation | {"global_state": rollout.observation["global_state"] + 5.0}
+    act = jax.jit(lambda seen: trainer.algorithm.act(state.agent, (), jax.random.key(2), seen, False)[0])
+    first = lambda tree: jax.tree.map(lambda x: x[0], tree)
+    np.testing.assert_array_equal(act(first(rollout.observation)), act(first(garbled)))
+    update = jax.jit(trainer.algorithm.update)
+    agents = [
+        update(state.agent, jax.random.key(3), rollout._replace(observation=seen))[0]
+        for seen in (rollout.observation, garbled)
+    ]
+    different = [
+        float(jnp.abs(one - other).max())
+        for one, other in zip(*(jax.tree.leaves(agent.params["critics"]) for agent in agents), strict=True)
+    ]
+    assert max(different) > 1e-6
+
+
+def test_rewards_are_scaled_where_they_are_learned_from():
+    """Twice the rewards at scale 1 is scale 2, to the bit."""
+    factory, config, task = KINDS["td3"]
+    plain = run(factory, make(task), dataclasses.replace(config, reward_scale=2.0))[1]
+    trainer = make_trainer(factory, make(task), config)
+    state = jax.jit(trainer.init)(jax.random.key(0))
+
+    @jax.jit
+    def step(state):
+        keys = update_keys(state.key, state.num_updates)
+        after, rollout = collect(trainer.algorithm, trainer.vector, state, keys[0], config.rollout_length)
+        agent, _ = trainer.algorithm.update(after.agent, keys[1], rollout._replace(reward=2.0 * rollout.reward))
+        return after._replace(agent=agent, num_updates=state.num_updates + 1)
+
+    for _ in range(8):
+        state = step(state)
+    for one, other in zip(*(jax.tree.leaves(s.agent.params) for s in (plain, state)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.on_policy import PolicyConfig, new_agent, normalize_observation, normalize_rollout
+from purerl.algo_parts.on_policy import PolicyConfig, new_agent, normalize_rollout
+from purerl.functional.normalize import normalized
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
@@ -29,12 +30,12 @@ def make_rollout(key):
 def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
     config = PolicyConfig(num_envs=3, normalize_observation=True, normalize_reward=True)
     rollout, agent = make_rollout(key), new_agent((), (), SPEC, config)
-    after, normalized = normalize_rollout(agent, rollout, config)
-    np.testing.assert_allclose(normalized.observation, jnp.clip(rollout.observation, -10, 10), rtol=1e-5)
+    after, learned = normalize_rollout(agent, rollout, config)
+    np.testing.assert_allclose(learned.observation, jnp.clip(rollout.observation, -10, 10), rtol=1e-5)
     np.testing.assert_allclose(after.observation_statistics.mean, rollout.observation.mean((0, 1)), rtol=1e-5)
     spread = np.sqrt(after.return_scale.statistics.variance)
-    np.testing.assert_allclose(normalized.reward, np.clip(rollout.reward / spread, -10, 10), rtol=1e-4)
-    seen = normalize_observation(after, rollout.observation)
+    np.testing.assert_allclose(learned.reward, np.clip(rollout.reward / spread, -10, 10), rtol=1e-4)
+    seen = normalized(after.observation_statistics, rollout.observation)
     np.testing.assert_allclose(seen.mean((0, 1)), 0.0, atol=1e-5)
     np.testing.assert_allclose(seen.std((0, 1)), 1.0, rtol=1e-4)
 
@@ -42,5 +43,5 @@ def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
 def test_without_normalization_nothing_changes(key):
     config = PolicyConfig(num_envs=3)
     rollout, agent = make_rollout(key), new_agent((), (), SPEC, config)
-    after, normalized = normalize_rollout(agent, rollout, config)
-    assert after == agent and normalized == rollout and normalize_observation(agent, key) is key
+    after, learned = normalize_rollout(agent, rollout, config)
+    assert after == agent and learned == rollout and normalized(agent.observation_statistics, key) is key
