@@ -7,7 +7,7 @@ Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed r
 and rewards are seen by the network where the environment's observation holds them.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 class R2D2Config(OffPolicyConfig):
     """Settings of R2D2. Steps trained on per step collected: `replay_ratio`."""
 
+    takes_turns: ClassVar[bool] = False  # its sequences are of steps that follow one another
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=40, doc="steps between two stored recurrent states", at_least=1)
     rnn: str = static(default="lstm", doc="recurrent state", choices=tuple(RNNS))

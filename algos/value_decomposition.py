@@ -2,11 +2,12 @@
 
 Each agent acts by Q(its observation, its action); the agents of a policy share this function. The team's Q is learned:
 VDN adds the agents' values; QMIX mixes them by a network that is monotone in each of them and whose weights depend on
-the environment's global state. So the agents' best actions are together the team's best.
+the environment's global state. So the agents' best actions are together the team's best. An agent that left the game
+counts nowhere: its value is 0, in the target too, and the team's reward is the mean of those that are there.
 Source: Sunehag et al. (2018), arXiv:1706.05296; Rashid et al. (2018), arXiv:1803.11485.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,13 +28,13 @@ from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.schedules import environment_steps, learning_rate
 from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
+from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.q_targets import at_action
 from purerl.networks.q_networks import q_network
 from purerl.networks.torsos import INITIALIZERS, apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.replay.uniform import Transitions
-from purerl.spaces import Stacked
+from purerl.spaces import Dict, Stacked
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
@@ -73,14 +74,15 @@ class Mixer(NamedTuple):
     """The function from the values of agents to the team's."""
 
     init: Callable[[Key], PyTree]
-    apply: Callable[[PyTree, Array, PyTree], Array]  # (params, f32[N, n], observation [N, n, ...]) -> f32[N]
+    apply: Callable[[PyTree, Array, PyTree], Array]  # (params, f32[N, n], observation of a team [N, ...]) -> f32[N]
 
 
 def vdn(spec: EnvironmentSpec, config: VDNConfig) -> Algorithm:
-    r"""Return VDN: Q_team(s, a) = sum_i Q(o_i, a_i).
+    r"""Return VDN: Q_team(s, a) = sum_i Q(o_i, a_i), over the agents that are in the game.
 
     Args:
-      spec: a team's spaces, `Stacked` over its agents; `multi_agent` gives them.
+      spec: a team's spaces; `multi_agent` gives them: actions `Stacked` over its agents, an observation of "agents",
+        likewise, and, where the environment has them, "global_state" and "active", bool[n].
       config: the settings.
 
     Raises:
@@ -94,9 +96,11 @@ def vdn(spec: EnvironmentSpec, config: VDNConfig) -> Algorithm:
 def qmix(spec: EnvironmentSpec, config: QMIXConfig) -> Algorithm:
     r"""Return QMIX: Q_team = |W2(s)| elu(|W1(s)| (Q_1, .., Q_n) + b1(s)) + b2(s), s the global state.
 
+    The value of an agent that left is 0 in it.
+
     Args and Raises as for `vdn`; also if the environment offers no global state.
     """
-    _check_team(spec, "qmix")
+    _team_spaces(spec, "qmix")
     return _team(spec, config, "qmix", mixer(spec, config))
 
 
@@ -106,11 +110,10 @@ def mixer(spec: EnvironmentSpec, config: QMIXConfig) -> Mixer:
     Raises:
       InputError: if the environment offers no global state.
     """
-    assert isinstance(spec.observation_space, Stacked)
-    space, n = spec.observation_space.space, spec.observation_space.n
-    if without_global_state(space) is space:
+    seen, actions = _team_spaces(spec, "qmix")
+    if "global_state" not in seen:
         raise InputError("qmix: mixes by the environment's global state, and this one offers none; vdn needs none")
-    width = space.spaces["global_state"].size
+    width, n = seen["global_state"].size, actions.n
     layer = partial(dense, initializer=config.initializer)
     layers = {
         "w1": layer(n * config.mixing_size, 1.0),
@@ -128,7 +131,7 @@ def mixer(spec: EnvironmentSpec, config: QMIXConfig) -> Mixer:
         }
 
     def mix(params: PyTree, values: Array, observation: PyTree) -> Array:
-        state = observation["global_state"][:, 0].reshape(values.shape[0], -1).astype(jnp.float32)
+        state = observation["global_state"].reshape(values.shape[0], -1).astype(jnp.float32)
         layer = lambda name, x: apply(layers[name], params[name], x)
         w1 = jnp.abs(layer("w1", state)).reshape(-1, n, config.mixing_size)
         hidden = jax.nn.elu(jnp.sum(values[..., None] * w1, axis=1) + layer("b1", state))
@@ -138,16 +141,17 @@ def mixer(spec: EnvironmentSpec, config: QMIXConfig) -> Mixer:
     return Mixer(init, mix)
 
 
-def _check_team(spec: EnvironmentSpec, what: str) -> None:
-    if not isinstance(spec.action_space, Stacked) or not isinstance(spec.observation_space, Stacked):
+def _team_spaces(spec: EnvironmentSpec, what: str) -> tuple[Mapping[str, Any], Stacked]:
+    """Return the spaces of the parts of a team's observation, and that of its actions."""
+    if not isinstance(spec.action_space, Stacked) or not isinstance(spec.observation_space, Dict):
         raise InputError(f"{what}: learns the value of a team; this environment has no groups of agents")
+    return spec.observation_space.spaces, spec.action_space
 
 
 def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> Algorithm:
     validate(config, what)
-    _check_team(spec, what)
-    assert isinstance(spec.action_space, Stacked) and isinstance(spec.observation_space, Stacked)
-    agent_spec = EnvironmentSpec(without_global_state(spec.observation_space.space), spec.action_space.space)
+    seen, actions = _team_spaces(spec, what)
+    agent_spec = EnvironmentSpec(seen["agents"].space, actions.space)
     size = num_actions(agent_spec, what)
     network = q_network(agent_spec.observation_space, size, config, dueling=config.dueling)
     buffer = uniform_replay(spec, config)
@@ -160,13 +164,19 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
         return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
 
     def q_values(params: PyTree, observation: PyTree) -> Array:
-        seen = without_global_state(observation)
+        seen = observation["agents"]
         return mask_illegal(network.apply(params["network"], seen, None), action_mask(seen))
+
+    def team_value(params: PyTree, values: Array, observation: PyTree) -> Array:
+        """Return the team's value f32[N] from those of its agents f32[N, n]."""
+        if "active" in observation:
+            values = jnp.where(observation["active"], values, 0.0)
+        return mixer.apply(params["mixer"], values, observation)
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         q = q_values(agent.params, observation)
         flat = lambda x: x.reshape(-1, x.shape[-1])
-        mask = action_mask(without_global_state(observation))
+        mask = action_mask(observation["agents"])
         choose: Any = explore_by if explore else greedy
         action = choose(
             key, flat(q), None if mask is None else flat(mask), environment_steps(config, agent.num_updates)
@@ -189,11 +199,11 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions) -> tuple[Array, tuple[Array, Metrics]]:
         agent_values = at_action(q_values(params, batch.observation), batch.action)
-        q = mixer.apply(params["mixer"], agent_values, batch.observation)
+        q = team_value(params, agent_values, batch.observation)
         next_q = q_values(target_params, batch.next_observation)
         selector = q_values(params, batch.next_observation) if config.double else next_q
         next_values = at_action(next_q, jnp.argmax(selector, axis=-1))
-        next_value = mixer.apply(target_params["mixer"], next_values, batch.next_observation)
+        next_value = team_value(target_params, next_values, batch.next_observation)
         td_error = q - jax.lax.stop_gradient(batch.reward + batch.discount * next_value)
         error = jnp.abs(td_error)
         metrics = {"q_value": jnp.mean(q), "td_error": jnp.mean(error)}

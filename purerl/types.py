@@ -158,11 +158,19 @@ class Rollout(NamedTuple):
     statistics: PyTree = None
     # [B, ...], the running statistics that observations were normalized by when they were acted on, where an older
     # agent acted than the one that learns; None: the agent's
+    cut: Array | None = None
+    # bool[T, B], where a step is truncated only because no later one of the rollout counts: the episode goes on in the
+    # next rollout, with the step's successor. None: nowhere
 
     @property
     def done(self) -> Array:
-        """bool[T, B]: whether the episode ended with this step, for whatever reason."""
+        """bool[T, B]: whether the episode ended with this step, for whatever reason, or is cut there."""
         return self.terminated | self.truncated
+
+    @property
+    def time_up(self) -> Array:
+        """bool[T, B]: whether the episode itself was truncated with this step."""
+        return self.truncated if self.cut is None else self.truncated & ~self.cut
 
 
 class Act(Protocol):

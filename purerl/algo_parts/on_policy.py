@@ -99,7 +99,7 @@ def normalize_rollout(agent: PolicyAgent, rollout: Rollout, config: PolicyConfig
     statistics, scale, reward = agent.observation_statistics, agent.return_scale, rollout.reward
     acted_by = statistics if rollout.statistics is None else rollout.statistics
     if scale is not None:
-        scale = scale.update(reward, rollout.done, config.discount, rollout.mask)
+        scale = scale.update(reward, rollout.terminated | rollout.time_up, config.discount, rollout.mask)
         reward = scale.normalize(reward)
     raw = rollout.observation
     rollout = rollout._replace(

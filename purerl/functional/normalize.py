@@ -82,14 +82,14 @@ class ReturnScale(NamedTuple):
     def update(self, reward: Array, done: Array, discount: Array | float, mask: Array | None = None) -> "ReturnScale":
         """Add a rollout: reward f32[T, B], done bool[T, B]; only the steps in mask bool[T, B] count."""
         chex.assert_shape([reward, done], (None, *self.discounted.shape))
-        if mask is not None:
-            reward = jnp.where(mask, reward, 0.0)
 
-        def step(discounted: Array, at: tuple[Array, Array]) -> tuple[Array, Array]:
-            discounted = discounted * discount + at[0]
-            return jnp.where(at[1], 0.0, discounted), discounted
+        def step(discounted: Array, at: tuple[Array, Array, Array | None]) -> tuple[Array, Array]:
+            reward, done, counts = at
+            later = discounted * discount + reward
+            discounted = later if counts is None else jnp.where(counts, later, discounted)
+            return jnp.where(done, 0.0, discounted), discounted
 
-        discounted, all_discounted = jax.lax.scan(step, self.discounted, (reward, done))
+        discounted, all_discounted = jax.lax.scan(step, self.discounted, (reward, done, mask))
         return ReturnScale(discounted, self.statistics.update(all_discounted, mask))
 
     def normalize(self, reward: Array, limit: float = 10.0) -> Array:

@@ -4,7 +4,8 @@ Each policy's algorithm sees its agents as a batch: n agents in each of B enviro
 agent. Observations, actions, rewards and carries are flattened for the algorithm and its results are unflattened, so
 that whatever trains one agent trains many. An agent's episode terminates when it leaves the game; steps after that do
 not count. Where agents take turns, each learns from its turns alone (`purerl.multi_agent.turn_based`), and its carry
-changes at its turns alone.
+changes at its turns alone. An algorithm of teams (`joint` in its config) sees all agents of an environment as one
+sample, whose observation is {"agents": [B, n, ...]}, with "active" and "global_state" where the environment has them.
 """
 
 import dataclasses
@@ -16,8 +17,9 @@ import jax.numpy as jnp
 
 from purerl import agent_groups
 from purerl.errors import InputError, unknown
-from purerl.multi_agent.turn_based import turns_only
-from purerl.spaces import Dict, Space, Stacked
+from purerl.functional import masked
+from purerl.multi_agent.turn_based import OpenTurn, TurnCarry, turns_only
+from purerl.spaces import Box, Dict, Space, Stacked
 from purerl.types import (
     Algorithm,
     Array,
@@ -35,6 +37,7 @@ from purerl.xla.trees import where
 
 KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.statistics")
 # fields of an agent that it takes along to another run
+OPEN_TURNS = "open turns"  # beside the policies' states: the turns whose outcome is still to come, by policy
 SHARED = tuple(Config.__dataclass_fields__)  # settings that a policy's config takes from the run's, but for `discount`
 
 
@@ -63,10 +66,12 @@ class GroupPolicy(NamedTuple):
     """A policy's algorithm, bound to the environment's spaces."""
 
     algorithm: Algorithm
+    observation_space: Space
     groups: tuple[str, ...]
     sizes: tuple[int, ...]  # agents of each group
     central: bool  # whether its critic sees the global state
     joint: bool  # whether its algorithm takes all agents of an environment as one sample
+    in_turns: bool  # whether its agents take turns
     frozen: bool
     agent: PyTree
 
@@ -97,34 +102,45 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
 
     def init(key: Key) -> dict[str, PyTree]:
         keys = keys_of(key)
-        return {name: _begin_agent(name, policy, keys[name]) for name, policy in policies.items()}
+        agent = {name: _begin_agent(name, policy, keys[name]) for name, policy in policies.items()}
+        learn = {name: policy for name, policy in policies.items() if policy.in_turns and not policy.frozen}
+        none = {name: _no_turn(policy, agent[name], config.num_envs) for name, policy in learn.items()}
+        return agent | ({OPEN_TURNS: none} if none else {})
 
     def initial_carry(num_envs: int) -> dict[str, PyTree]:
-        return {
-            name: _unflatten(policy.algorithm.initial_carry(_batch(policy, num_envs)), policy)
-            for name, policy in policies.items()
-        }
+        def of(policy: GroupPolicy) -> PyTree:
+            carry = _unflatten(policy.algorithm.initial_carry(_batch(policy, num_envs)), policy)
+            return TurnCarry(now=carry, before=carry) if policy.in_turns else carry
+
+        return {name: of(policy) for name, policy in policies.items()}
 
     def act(agent: dict[str, PyTree], carry: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
         action, after, extras, keys = {}, {}, {}, keys_of(key)
         for name, policy in policies.items():
             seen = _flatten(_observation_of(policy, observation, 1), policy, 0)
-            before = _flatten(carry[name], policy, 0)
+            before = _flatten(carry[name].now if policy.in_turns else carry[name], policy, 0)
             actions, new_carry, extra = policy.algorithm.act(agent[name], before, keys[name], seen, explore)
-            if "turn" in observation and not policy.joint:
-                new_carry = where(_concatenate(policy, observation["turn"], 1).reshape(-1), new_carry, before)
             action |= _split(policy, _unflatten(actions, policy), 1)
             after[name], extras[name] = _unflatten(new_carry, policy), _unflatten(extra, policy)
+            if policy.in_turns:
+                turn = _concatenate(policy, observation["turn"], 1)
+                turned = TurnCarry(now=after[name], before=carry[name].now)
+                after[name] = where(turn, turned, carry[name])
         return action, after, extras
 
     def update(agent: dict[str, PyTree], key: Key, rollout: Rollout) -> tuple[dict[str, PyTree], Metrics]:
         agent, metrics, keys = dict(agent), {}, keys_of(key)
+        open_turns = {}
         for name, policy in policies.items():
             if policy.frozen:
                 continue
-            agent[name], found = policy.algorithm.update(agent[name], keys[name], _rollout_of(name, policy, rollout))
+            seen = _rollout_of(name, policy, rollout)
+            if policy.in_turns:
+                turn, next_turn = (_turn_of(policy, part) for part in (rollout.observation, rollout.next_observation))
+                seen, open_turns[name] = turns_only(seen, turn, next_turn, agent[OPEN_TURNS][name])
+            agent[name], found = policy.algorithm.update(agent[name], keys[name], seen)
             metrics |= found if len(policies) == 1 else {f"{name}/{metric}": value for metric, value in found.items()}
-        return agent, metrics
+        return agent | ({OPEN_TURNS: open_turns} if open_turns else {}), metrics
 
     return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
 
@@ -177,24 +193,33 @@ def _bind(spec: EnvironmentSpec, config: MultiAgentConfig, settings: Policy) -> 
     central = (
         bool(getattr(settings.config, "centralized_critic", False)) and "global_state" in spec.observation_space.spaces
     )
-    joint = bool(getattr(settings.config, "joint", False))
-    if joint and "turn" in spec.observation_space.spaces:
+    joint, in_turns = bool(getattr(settings.config, "joint", False)), "turn" in spec.observation_space.spaces
+    if joint and in_turns:
         raise InputError("agents that take turns cannot be learned as a team, whose value is that of acting together")
+    if in_turns and not getattr(settings.config, "takes_turns", True):
+        raise InputError(
+            "agents that take turns cannot be learned from sequences of steps, as r2d2 does; dqn can, or ppo"
+        )
     seen, acts = (space.spaces[settings.groups[0]].space for space in (spec.observation_space, spec.action_space))
-    if central:
-        seen = _with_global(seen, spec.observation_space.spaces["global_state"])
     if joint:
-        seen, acts = Stacked(space=seen, n=sum(sizes)), Stacked(space=acts, n=sum(sizes))
+        n, team = sum(sizes), {"global_state": spec.observation_space.spaces["global_state"]} if central else {}
+        if "active" in spec.observation_space.spaces:
+            team["active"] = Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
+        seen, acts = Dict(spaces={"agents": Stacked(space=seen, n=n), **team}), Stacked(space=acts, n=n)
+    elif central:
+        seen = _with_global(seen, spec.observation_space.spaces["global_state"])
     # A frozen agent that was trained before keeps its own config, with the horizon of its exploration.
     trained = settings.frozen and settings.agent is not None
     policy_config = settings.config if trained else config_of(config, settings.config, 1 if joint else sum(sizes))
     algorithm = settings.algorithm(EnvironmentSpec(seen, acts), policy_config)
     return GroupPolicy(
         algorithm=algorithm,
+        observation_space=seen,
         groups=settings.groups,
         sizes=sizes,
         central=central,
         joint=joint,
+        in_turns=in_turns,
         frozen=settings.frozen,
         agent=settings.agent,
     )
@@ -242,9 +267,29 @@ def _begin_agent(name: str, policy: GroupPolicy, key: Key) -> PyTree:
     return jax.tree_util.tree_map_with_path(choose, fresh)
 
 
+def _no_turn(policy: GroupPolicy, agent: PyTree, num_envs: int) -> OpenTurn:
+    """Return that no turn of a policy's agents is open."""
+    num, algorithm = _batch(policy, num_envs), policy.algorithm
+    more = lambda leaf: jax.ShapeDtypeStruct((num, *leaf.shape), leaf.dtype)
+    seen = jax.tree.map(more, policy.observation_space.struct)
+    act = lambda agent, seen: algorithm.act(agent, algorithm.initial_carry(num), jax.random.key(0), seen, True)
+    action, _, extras = jax.eval_shape(act, agent, seen)
+    return OpenTurn.none(seen, action, extras)
+
+
+def _turn_of(policy: GroupPolicy, observation: PyTree) -> Array:
+    """Return bool[T, B x n]: whose turn it is."""
+    return _flatten(_concatenate(policy, observation["turn"], 2), policy, 1)
+
+
 def _observation_of(policy: GroupPolicy, observation: PyTree, axis: int) -> PyTree:
-    """Return the observations of a policy's agents, concatenated over its groups along `axis`."""
+    """Return the observations of a policy's agents, concatenated over its groups along `axis`; or of its team."""
     seen = _concatenate(policy, observation, axis)
+    if policy.joint:
+        team = {"global_state": observation["global_state"]} if policy.central else {}
+        if "active" in observation:
+            team["active"] = _concatenate(policy, observation["active"], axis)
+        return {"agents": seen, **team}
     if not policy.central:
         return seen
     many = lambda x: jnp.repeat(jnp.expand_dims(x, axis), policy.num_agents, axis)
@@ -282,7 +327,9 @@ def _concatenate(policy: GroupPolicy, by_group: PyTree, axis: int) -> PyTree:
 
 
 def _rollout_of(name: str, policy: GroupPolicy, rollout: Rollout) -> Rollout:
-    """Return the rollout of a policy's agents, [T, B x n]; a joint policy's rewards and endings are [T, B]."""
+    """Return the rollout of a policy's agents, [T, B x n]; of a joint policy its team's, [T, B]."""
+    if policy.joint:
+        return _rollout_of_team(name, policy, rollout)
     concatenate = lambda tree: _concatenate(policy, tree, 2)
     flatten = lambda tree: _flatten(tree, policy, 1)
     observation, next_observation = (
@@ -290,28 +337,47 @@ def _rollout_of(name: str, policy: GroupPolicy, rollout: Rollout) -> Rollout:
     )
     action = concatenate(rollout.action)
     reward, mask = concatenate(rollout.reward), None
-    terminated, truncated = rollout.terminated, rollout.truncated
-    if policy.joint:
-        reward = jnp.mean(reward, axis=2)
-    else:
-        terminated, truncated = (jnp.broadcast_to(x[..., None], reward.shape) for x in (terminated, truncated))
-        if "active" in rollout.observation:
-            mask = concatenate(rollout.observation["active"])
-            left = mask & ~concatenate(rollout.next_observation["active"])
-            terminated, truncated, mask = terminated | left, truncated & ~left, flatten(mask)
-        reward, terminated, truncated = flatten(reward), flatten(terminated), flatten(truncated)
-    rollout_of_agents = Rollout(
+    terminated, truncated = (
+        jnp.broadcast_to(x[..., None], reward.shape) for x in (rollout.terminated, rollout.truncated)
+    )
+    if "active" in rollout.observation:
+        mask = concatenate(rollout.observation["active"])
+        left = mask & ~concatenate(rollout.next_observation["active"])
+        terminated, truncated, mask = terminated | left, truncated & ~left, flatten(mask)
+    return Rollout(
         observation=flatten(observation),
         action=flatten(action),
-        reward=reward,
-        terminated=terminated,
-        truncated=truncated,
+        reward=flatten(reward),
+        terminated=flatten(terminated),
+        truncated=flatten(truncated),
         next_observation=flatten(next_observation),
         extras=flatten(rollout.extras[name]),
         carry=_flatten(rollout.carry[name], policy, 0),
         mask=mask,
     )
-    if "turn" not in rollout.observation:
-        return rollout_of_agents
-    turns = (flatten(concatenate(seen["turn"])) for seen in (rollout.observation, rollout.next_observation))
-    return turns_only(rollout_of_agents, *turns)
+
+
+def _rollout_of_team(name: str, policy: GroupPolicy, rollout: Rollout) -> Rollout:
+    """Return the rollout of a joint policy, [T, B]: the reward is the mean of the agents that are in the game.
+
+    The episode terminates when the last agent leaves; steps after that do not count.
+    """
+    observation, next_observation = (
+        _observation_of(policy, seen, 2) for seen in (rollout.observation, rollout.next_observation)
+    )
+    terminated, truncated, mask = rollout.terminated, rollout.truncated, None
+    if "active" in observation:
+        mask = jnp.any(observation["active"], axis=2)
+        left = mask & ~jnp.any(next_observation["active"], axis=2)
+        terminated, truncated = terminated | left, truncated & ~left
+    return Rollout(
+        observation=observation,
+        action=_concatenate(policy, rollout.action, 2),
+        reward=masked.mean(_concatenate(policy, rollout.reward, 2), observation.get("active"), (2,)),
+        terminated=terminated,
+        truncated=truncated,
+        next_observation=next_observation,
+        extras=rollout.extras[name],
+        carry=rollout.carry[name],
+        mask=mask,
+    )

@@ -1,61 +1,131 @@
 """Games in turns: from a rollout of every step to a rollout of each agent's turns."""
 
+from typing import NamedTuple
+
 import chex
 import jax
 import jax.numpy as jnp
 
-from purerl.types import Array, Rollout
+from purerl.types import Array, PyTree, Rollout
+from purerl.xla.trees import where
 
 
-def turns_only(rollout: Rollout, turn: Array, next_turn: Array) -> Rollout:
-    """Return the rollout from turn to turn: each agent's turns first, then steps that do not count.
+class TurnCarry(NamedTuple):
+    """The recurrent state of agents that take turns: it changes at their turns alone."""
+
+    now: PyTree  # [B, ...]
+    before: PyTree  # [B, ...], before the last turn
+
+
+class OpenTurn(NamedTuple):
+    """The last turn of each agent where its outcome is still to come."""
+
+    exists: Array  # bool[B]
+    observation: PyTree  # [B, ...]
+    action: PyTree  # [B, ...]
+    extras: PyTree  # [B, ...]
+    reward: Array  # f32[B], so far
+
+    @staticmethod
+    def none(observation: PyTree, action: PyTree, extras: PyTree) -> "OpenTurn":
+        """Return that no turn is open; arguments are the shapes and dtypes of B agents' steps."""
+        zeros = lambda tree: jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), tree)
+        num = jax.tree.leaves(action)[0].shape[0]
+        return OpenTurn(
+            exists=jnp.zeros(num, jnp.bool_),
+            observation=zeros(observation),
+            action=zeros(action),
+            extras=zeros(extras),
+            reward=jnp.zeros(num),
+        )
+
+
+def turns_only(rollout: Rollout, turn: Array, next_turn: Array, before: OpenTurn) -> tuple[Rollout, OpenTurn]:
+    """Return (the rollout from turn to turn, the turns that are still open).
 
     A transition spans from an agent's turn to its next turn, or to the end of the episode if that comes first. Its
-    reward sums everything between, including the opponents' replies; discounts count the agent's turns. A turn whose
-    outcome lies beyond the rollout does not count; the one before it bootstraps from it.
+    reward sums everything between, including the opponents' replies; discounts count the agent's turns. It is in the
+    rollout in which its outcome shows, so that every turn is in one, and in one only. In the result each agent's turns
+    come first, then steps that do not count; the last turn before those is truncated and marked by `Rollout.cut`.
 
     Args:
-      rollout: [T, B].
+      rollout: [T, B]; its carry is a `TurnCarry`.
       turn: bool[T, B], whether an agent's action counts.
       next_turn: bool[T, B], the same for the next step; ignored where an episode ended.
+      before: the turns that were open before the rollout.
     """
     chex.assert_equal_shape([rollout.reward, turn, next_turn])
-    length = turn.shape[0]
+    # Row 0 is that of the open turn, row t + 1 that of step t.
+    longer = lambda first, xs: jax.tree.map(lambda x, y: jnp.concatenate([x[None], y]), first, xs)
+    no = jnp.zeros_like(before.exists)
+    turn = longer(before.exists, turn if rollout.mask is None else turn & rollout.mask)
+    acted = longer(
+        (before.observation, before.action, before.extras), (rollout.observation, rollout.action, rollout.extras)
+    )
+    outcome = _outcomes(
+        longer(before.reward, rollout.reward),
+        longer(no, rollout.terminated),
+        longer(no, rollout.truncated),
+        longer(no, next_turn),
+    )
+    counts = turn & outcome.known
+    # At most T turns are known: before an open one is closed, at least one step is another's.
+    order = jnp.argsort(~counts, axis=0, stable=True)[:-1]
+    after = _still_open(turn & ~outcome.known, acted, outcome.reward)
+    mask, outcome, (observation, action, extras) = _along_time((counts, outcome, acted), order)
+    terminated, truncated = outcome.terminated & mask, outcome.truncated & mask
+    last = mask & ~jnp.concatenate([mask[1:], jnp.ones_like(mask[:1])])
+    cut = last & ~terminated & ~truncated
+    turns = Rollout(
+        observation=observation,
+        action=action,
+        reward=outcome.reward,
+        terminated=terminated,
+        truncated=truncated | cut,
+        next_observation=_along_time(rollout.next_observation, jnp.maximum(outcome.row - 1, 0)),
+        extras=extras,
+        carry=where(before.exists, rollout.carry.before, rollout.carry.now),
+        mask=mask,
+        cut=cut,
+    )
+    return turns, after
 
-    def back(later: tuple[Array, ...], now: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-        time, reward, terminated, truncated, next_turn = now
-        here = terminated | truncated | next_turn
-        outcome = (
-            reward + jnp.where(here, 0.0, later[0]),
-            jnp.where(here, terminated, later[1]),
-            jnp.where(here, truncated, later[2]),
-            jnp.where(here, time, later[3]),  # the step that it shows in
-            here | later[4],  # whether it is known
-        )
+
+class _Outcome(NamedTuple):
+    """How turns went on, [T + 1, B]."""
+
+    reward: Array  # f32, the sum up to the outcome, or up to the end of the rollout
+    terminated: Array  # bool
+    truncated: Array  # bool
+    row: Array  # i32, where the outcome shows
+    known: Array  # bool, whether it does
+
+
+def _outcomes(reward: Array, terminated: Array, truncated: Array, next_turn: Array) -> _Outcome:
+    """Return what each row's turn leads to, if it is one: [T + 1, B] each."""
+
+    def back(later: _Outcome, now: _Outcome) -> tuple[_Outcome, _Outcome]:
+        rest = later._replace(reward=now.reward + later.reward)
+        outcome = where(now.known, now, rest)
         return outcome, outcome
 
-    no, zero = jnp.zeros_like(turn[0]), jnp.zeros_like(rollout.reward[0])
-    steps = (jnp.arange(length, dtype=jnp.int32), rollout.reward, rollout.terminated, rollout.truncated, next_turn)
-    beyond = (zero, no, no, jnp.zeros(no.shape, jnp.int32), no)
-    _, (reward, terminated, truncated, step, known) = jax.lax.scan(back, beyond, steps, reverse=True)
-    counts = turn & known & (True if rollout.mask is None else rollout.mask)
-    order = jnp.argsort(~counts, axis=0, stable=True)
-    pick = lambda tree, at: jax.tree.map(lambda x: _along_time(x, at), tree)
-    mask, terminated, truncated = pick((counts, terminated, truncated), order)
-    last = mask & ~jnp.concatenate([mask[1:], jnp.ones_like(mask[:1])])
-    return Rollout(
-        observation=pick(rollout.observation, order),
-        action=pick(rollout.action, order),
-        reward=pick(reward, order),
-        terminated=terminated & mask,
-        truncated=(truncated & mask) | (last & ~terminated),
-        next_observation=pick(rollout.next_observation, pick(step, order)),
-        extras=pick(rollout.extras, order),
-        carry=rollout.carry,
-        mask=mask,
+    row = jnp.broadcast_to(jnp.arange(reward.shape[0], dtype=jnp.int32)[:, None], reward.shape)
+    known = terminated | truncated | next_turn
+    rows = _Outcome(reward=reward, terminated=terminated, truncated=truncated, row=row, known=known)
+    beyond = jax.tree.map(lambda x: jnp.zeros_like(x[0]), rows)
+    return jax.lax.scan(back, beyond, rows, reverse=True)[1]
+
+
+def _still_open(is_open: Array, acted: tuple[PyTree, PyTree, PyTree], reward: Array) -> OpenTurn:
+    """Return each agent's turn of bool[T + 1, B] that is open, at most one; (observation, action, extras) as acted."""
+    row = jnp.argmax(is_open, axis=0)[None]
+    observation, action, extras, reward = jax.tree.map(lambda x: x[0], _along_time((*acted, reward), row))
+    return OpenTurn(
+        exists=jnp.any(is_open, axis=0), observation=observation, action=action, extras=extras, reward=reward
     )
 
 
-def _along_time(x: Array, at: Array) -> Array:
-    """Return x[at[t, b], b], [T, B, ...]."""
-    return jnp.take_along_axis(x, at.reshape(at.shape + (1,) * (x.ndim - 2)), axis=0)
+def _along_time(tree: PyTree, at: Array) -> PyTree:
+    """Return x[at[t, b], b], [T, B, ...], of every x."""
+    pick = lambda x: jnp.take_along_axis(x, at.reshape(at.shape + (1,) * (x.ndim - 2)), axis=0)
+    return jax.tree.map(pick, tree)

@@ -73,6 +73,11 @@ def from_states(factory: AlgorithmFactory, env: Environment | HostSource) -> tup
 
     def states_factory(spec: EnvironmentSpec, config: Config) -> Algorithm:
         _check(factory, config)
+        if "turn" in getattr(spec.observation_space, "spaces", ()):
+            raise InputError(
+                "rebuild_observations goes without turns: one whose outcome is still to come is carried to the next "
+                "rollout, which holds other states"
+            )
         plain = factory(spec, config)
 
         def act(agent: PyTree, carry: PyTree, key: Key, states: PyTree, explore: bool) -> tuple[PyTree, PyTree, PyTree]:

@@ -120,7 +120,7 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
         )
     state = state if rollout.mask is None else _cut_off(state, rollout.truncated[0] & ~rollout.mask[0])
     counts = jnp.ones_like(rollout.truncated) if rollout.mask is None else rollout.mask
-    final = rollout.truncated & counts
+    final = rollout.time_up & counts
     written = counts.astype(jnp.int32) + final.astype(jnp.int32)
     row = state.head + jnp.cumsum(written, axis=0) - written
     added = jnp.sum(written, axis=0)
@@ -129,6 +129,7 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
     following = jnp.where(row + 1 >= rows, row + 1 - rows, row + 1)
     # The last step's successor goes to the head, so that the step can be drawn at once.
     newest = (jnp.arange(length) == length - 1)[:, None]
+    newest = newest if rollout.cut is None else newest | rollout.cut
     apart = jnp.where(final | newest & counts, following, rows)
     row = jnp.where(counts, row, rows)
     env = jnp.arange(num_envs, dtype=jnp.int32)
@@ -139,13 +140,13 @@ def write(state: Storage, rollout: Rollout, depth: PyTree = None) -> tuple[Stora
     stored = lambda tree: tree if depth is None else frames.newest(depth, tree)
     observation = jax.tree.map(lambda xs, x: put(xs, row, x), state.observation, stored(rollout.observation))
     observation = jax.tree.map(lambda xs, x: put(xs, apart, x), observation, stored(rollout.next_observation))
-    flag = jnp.where(rollout.terminated, TERMINATED, jnp.where(rollout.truncated, TRUNCATED, GOING))
+    flag = jnp.where(rollout.terminated, TERMINATED, jnp.where(rollout.time_up, TRUNCATED, GOING))
     head = state.head + added
     head = jnp.where(head >= rows, head - rows, head)
     age, running, void = state.age, state.running, apart
     if depth is not None:
         back = frames.deepest(depth) - 1
-        age_now, running = frames.ages(running, rollout.done, counts)
+        age_now, running = frames.ages(running, rollout.terminated | rollout.time_up, counts)
         clipped = lambda steps: jnp.minimum(steps, back).astype(jnp.uint8)
         age, running = put(put(age, row, clipped(age_now)), apart, clipped(age_now + 1)), jnp.minimum(running, back)
         oldest = head + jnp.any(apart == head, axis=0).astype(jnp.int32)  # the head may hold the newest successor

@@ -11,11 +11,11 @@ from purerl.envs.games.matrix_game import MatrixGame
 from purerl.envs.particle.spread import Spread
 from purerl.errors import InputError
 from purerl.loop.train import make_train, make_trainer
-from purerl.multi_agent.joint import Policy, multi_agent, policies_for
+from purerl.multi_agent.joint import SHARED, MultiAgentConfig, Policy, multi_agent, policies_for
+from purerl.networks.q_networks import q_network
+from purerl.settings.runs import settings
 from purerl.spaces import Box, Dict, Discrete, Stacked
-from purerl.types import EnvironmentSpec
-
-WITH_STATE = Dict(spaces={name: Box(low=-1, high=1, shape=(4,)) for name in ("observation", "global_state")})
+from purerl.types import EnvironmentSpec, Rollout
 
 
 def run(factory, env, config, updates=3):
@@ -46,10 +46,130 @@ def test_a_team_learns_what_is_best_together():
         make_trainer(vdn, CartPole(), base)
 
 
+TEAM = Stacked(space=Box(low=-1, high=1, shape=(2,)), n=3)
+ACTIVE = Dict(spaces={"agents": Box(low=0, high=1, shape=(3,), dtype=jnp.bool_)})
+STATE = Box(low=-1, high=1, shape=(4,))
+LEAVING = EnvironmentSpec(
+    Dict(spaces={"agents": TEAM, "active": ACTIVE, "global_state": STATE}),
+    Dict(spaces={"agents": Stacked(space=Discrete(n=2), n=3)}),
+)
+WHOLE = EnvironmentSpec(Dict(spaces={"agents": TEAM, "global_state": STATE}), LEAVING.action_space.spaces["agents"])
+REPLAYED = {"learning_starts": 16, "batch_size": 16, "replay_capacity": 512, "hidden_sizes": (4,), "learning_rate": 0.1}
+
+
+def team(factory, config_class, **changes):
+    """The algorithm of a team of three."""
+    config = config_class(**REPLAYED | changes)
+    policy = Policy(algorithm=factory, config=config, groups=("agents",))
+    shared = {name: getattr(config, name) for name in SHARED}
+    return multi_agent(LEAVING, MultiAgentConfig(**shared, policies={"agents": policy})), config
+
+
+def played(length, active, seed=0, same=False):
+    """Random steps [T, B] of three agents; active bool[T + 1, B, 3]; `same`: those of all environments are alike."""
+    rng = np.random.default_rng(seed)
+    num_envs = active.shape[1]
+
+    def normal(*shape):
+        x = rng.normal(size=(length + 1, 1 if same else num_envs, *shape)).astype(np.float32)
+        return np.broadcast_to(x, (length + 1, num_envs, *shape))
+
+    agents, state = normal(3, 2), normal(4)
+    seen = lambda part: {"agents": agents[part], "active": {"agents": active[part]}, "global_state": state[part]}
+    no = np.zeros((length, num_envs), bool)
+    return Rollout(
+        observation=seen(slice(0, -1)),
+        action={"agents": (normal(3)[1:] > 0).astype(np.int32)},
+        reward={"agents": normal(3)[1:]},
+        terminated=no,
+        truncated=no,
+        next_observation=seen(slice(1, None)),
+        extras={"agents": ()},
+        carry={"agents": ()},
+    )
+
+
+def garble(tree, where, by):
+    """Put numbers in the agents' arrays, [T, B, 3, ...], where bool[T, B, 3]."""
+    put = lambda x: np.where(where.reshape(*where.shape, *[1] * (x.ndim - 3)), np.asarray(by, x.dtype), x)
+    return tree | {"agents": put(tree["agents"])}
+
+
+@pytest.mark.parametrize(("factory", "config_class"), [(vdn, VDNConfig), (qmix, QMIXConfig)])
+def test_agents_that_left_count_nowhere(factory, config_class):
+    """What they see, do and get changes no bit of what is learned; where all have left, neither does the state."""
+    algorithm, _ = team(factory, config_class, num_envs=4, rollout_length=8, n_step=2)
+    time = np.arange(9)[:, None]
+    leave = np.array([[9, 3, 5], [9, 9, 0], [2, 4, 6], [9, 9, 9]])  # in the third environment all of them
+    active = (time < leave.reshape(1, -1)).reshape(9, 4, 3)
+    rollout, gone, gone_next = played(8, active), ~active[:-1], ~active[1:]
+    agent, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
+    learned = lambda seen: update(agent, jax.random.key(1), seen)[0]["agents"].params
+
+    def changed(before, after):
+        other = rollout._replace(
+            observation=garble(rollout.observation, before, 0.7),
+            next_observation=garble(rollout.next_observation, after, 0.7),
+            action=garble(rollout.action, before, 1),
+            reward=garble(rollout.reward, before, 5.0),
+        )
+        nobody = gone.all(axis=2)[..., None]
+        state = np.where(nobody, np.float32(9), rollout.observation["global_state"])
+        return other._replace(observation=other.observation | {"global_state": state})
+
+    jax.tree.map(np.testing.assert_array_equal, learned(rollout), learned(changed(gone, gone_next)))
+    there = ~gone & (time[:-1, :, None] == 1)
+    assert not np.array_equal(
+        *[jax.tree.leaves(learned(x)["network"])[0] for x in (rollout, changed(there, gone_next))]
+    )
+
+
+@pytest.mark.parametrize(("factory", "config_class"), [(vdn, VDNConfig), (qmix, QMIXConfig)])
+def test_a_teams_loss_by_hand(factory, config_class):
+    """One agent has left, one leaves, one stays: every drawn transition is the same one."""
+    algorithm, config = team(factory, config_class, num_envs=16, rollout_length=1, discount=0.9, double=False)
+    active = np.broadcast_to(np.array([[[1, 0, 1]], [[1, 0, 0]]], bool), (2, 16, 3))
+    rollout = played(1, active, same=True)
+    agent = algorithm.init(jax.random.key(0))
+    agent["agents"] = agent["agents"]._replace(
+        target_params=jax.tree.map(lambda x: 0.5 * x + 0.1, agent["agents"].params)
+    )
+    _, metrics = jax.jit(algorithm.update)(agent, jax.random.key(1), rollout)
+    network = q_network(TEAM.space, 2, config)
+    mixing = mixer(WHOLE, config) if factory is qmix else None
+
+    def value(params, seen, action=None):
+        q = np.asarray(network.apply(params["network"], seen["agents"][0, :1], None))
+        q = q.max(axis=-1) if action is None else np.take_along_axis(q, action[0, :1, :, None], -1)[..., 0]
+        q = q * seen["active"]["agents"][0, :1]
+        if mixing is None:
+            return q.sum()
+        return float(mixing.apply(params["mixer"], q, {"global_state": seen["global_state"][0, :1]})[0])
+
+    reward = rollout.reward["agents"][0, 0, [0, 2]].mean()
+    target = reward + 0.9 * value(agent["agents"].target_params, rollout.next_observation)
+    error = value(agent["agents"].params, rollout.observation, rollout.action["agents"]) - target
+    counted = 16 * float(metrics["loss"]) / (0.5 * error**2)  # of 16 draws; one that finds nothing has weight 0
+    assert counted == pytest.approx(round(counted), rel=1e-4) and 10 <= round(counted) <= 16
+
+
+def test_the_replay_of_a_team_holds_its_state_once():
+    algorithm, _ = team(qmix, QMIXConfig)
+    stored = jax.eval_shape(algorithm.init, jax.random.key(0))["agents"].replay.observation
+    shapes = {name: part.shape[2:] for name, part in stored.items()}
+    assert shapes == {"agents": (3, 2), "active": (3,), "global_state": (4,)}
+
+
+def test_what_a_team_cannot_have_is_refused():
+    """Settings of DQN that do not apply to teams are unknown to them."""
+    for setting in ("priority_exponent", "noisy"):
+        with pytest.raises(InputError, match=setting.split("_")[0]):
+            settings("vdn", "Spread", {setting: 1})
+
+
 def test_a_mixed_value_never_falls_in_an_agents():
-    spec = EnvironmentSpec(Stacked(space=WITH_STATE, n=3), Stacked(space=Discrete(n=2), n=3))
-    mix = mixer(spec, QMIXConfig())
+    mix = mixer(WHOLE, QMIXConfig())
     params, rng = mix.init(jax.random.key(0)), np.random.default_rng(0)
-    values, state = rng.normal(size=(64, 3)).astype(np.float32), rng.normal(size=(64, 3, 4)).astype(np.float32)
+    values, state = rng.normal(size=(64, 3)).astype(np.float32), rng.normal(size=(64, 4)).astype(np.float32)
     slope = jax.grad(lambda q: mix.apply(params, q, {"global_state": state}).sum())(values)
     assert slope.shape == (64, 3) and (slope >= 0).all() and (slope > 0).mean() > 0.9

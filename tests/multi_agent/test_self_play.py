@@ -3,7 +3,6 @@
 import csv
 import dataclasses
 import shutil
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,55 +23,9 @@ from purerl.loop import train
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.multi_agent.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
-from purerl.recompute.observations import from_states
 from purerl.run import policies, run, tournament
 from purerl.settings.runs import settings
-from purerl.spaces import Box, Dict, Discrete, Stacked
-from purerl.types import Environment, TimeStep, pytree
-
-
-class Pile(NamedTuple):
-    """What is left, and whose turn it is."""
-
-    left: jax.Array
-    second: jax.Array
-
-
-@pytree
-class Nim(Environment):
-    """Two players in turn take one or two of seven; who takes the last one wins. Who leaves a multiple of 3 wins."""
-
-    def reset(self, key):
-        state = Pile(jnp.int32(7), jax.random.bernoulli(key))
-        return state, self.observe(state)
-
-    def step(self, key, state, action):
-        taken = 1 + jnp.where(state.second, action["second"][0], action["first"][0])
-        after = Pile(jnp.maximum(state.left - taken, 0), ~state.second)
-        over = after.left == 0
-        won = jnp.where(over, jnp.where(state.second, -1.0, 1.0), 0.0)[None]
-        return after, TimeStep.transition(self.observe(after), {"first": won, "second": -won}, terminated=over)
-
-    def observe(self, state):
-        seen = jax.nn.one_hot(state.left, 8)[None]
-        mask = lambda waits: jnp.stack([jnp.bool_(True), waits | (state.left > 1)])[None]
-        return {
-            "first": {"observation": seen, "action_mask": mask(state.second)},
-            "second": {"observation": seen, "action_mask": mask(~state.second)},
-            "turn": {"first": ~state.second[None], "second": state.second[None]},
-        }
-
-    @property
-    def observation_space(self):
-        flag = lambda n: Box(low=0, high=1, shape=(n,), dtype=jnp.bool_)
-        part = Dict(spaces={"observation": Box(low=0, high=1, shape=(8,)), "action_mask": flag(2)})
-        turn = Dict(spaces={name: flag(1) for name in ("first", "second")})
-        return Dict(spaces={name: Stacked(space=part, n=1) for name in ("first", "second")} | {"turn": turn})
-
-    action_space = property(
-        lambda self: Dict(spaces={name: Stacked(space=Discrete(n=2), n=1) for name in ("first", "second")})
-    )
-
+from tests.helpers.nim import Nim, Pile
 
 SMALL = A2CConfig(num_envs=16, rollout_length=4, hidden_sizes=(8,), learning_rate=2e-2, total_timesteps=64 * 24)
 
@@ -162,7 +115,7 @@ def test_a_game_in_turns_is_learned_to_its_theory():
     config = PPOConfig(num_envs=32, rollout_length=16, hidden_sizes=(32,), learning_rate=1e-2, discount=1.0)
     config = dataclasses.replace(config, total_timesteps=512 * 40, num_minibatches=2)
     game = self_play_config(ppo, config, 2)
-    state, metrics = jax.jit(train.make_train(*from_states(self_play, Nim()), game))(jax.random.key(0))
+    state, metrics = jax.jit(train.make_train(self_play, Nim(), game))(jax.random.key(0))
     trainer = make_trainer(self_play, Nim(), game)
     piles = jax.vmap(Nim().observe)(Pile(jnp.array([7, 5, 4, 2, 1] * 4), jnp.arange(20) >= 10))
     chosen, _, _ = trainer.algorithm.act(
