@@ -64,7 +64,7 @@ class RunOptions:
         0, "earlier selves to play against, in a symmetric game of two groups; writes elo.csv", "P", at_least=0
     )
     rebuild_observations: bool = option(
-        False, "keep states in rollouts and rebuild observations to learn from: less memory, more work", "BOOL"
+        False, "keep states in rollouts and rebuild observations from them: less memory, more work; no turns", "BOOL"
     )
     tensorboard: bool = option(False, "also write TensorBoard events")
     sampler: str = option(

@@ -161,6 +161,44 @@ def test_holds_what_a_list_of_transitions_holds(rollouts, n_step):
     assert everything(state, n_step) == slow.transitions(n_step)
 
 
+def test_a_cut_is_no_ending():
+    """Steps in rollouts that are cut before they are full are held as if in one rollout, stacks of frames, too."""
+    space = Box(low=0, high=9, shape=(1, 2), dtype=jnp.uint8, stack=2)
+    depth = uniform.stacks(spec := EnvironmentSpec(space, Discrete(n=3)))
+    ends = np.array([[0, 0], [0, 2], [0, 0], [0, 0], [1, 0], [0, 0]])
+    frame, episode = np.arange(1, 8), np.zeros((7, 2), int)
+    episode[1:] = np.cumsum(ends > 0, axis=0)
+    older = np.where(
+        episode[:-1] == np.concatenate([episode[:1] - 1, episode[:-2]]), frame[:6, None] - 1, frame[:6, None]
+    )
+    after = np.broadcast_to(frame[1:, None], (6, 2))
+    pair = lambda old, new: jnp.asarray(np.stack([old, new], axis=-1)[:, :, None], jnp.uint8)
+    whole = Rollout(
+        observation=pair(older, np.broadcast_to(frame[:6, None], (6, 2))),
+        action=jnp.asarray(np.arange(12).reshape(6, 2) % 3, jnp.int32),
+        reward=jnp.asarray(np.arange(12.0).reshape(6, 2), jnp.float32),
+        terminated=jnp.asarray(ends == 1),
+        truncated=jnp.asarray(ends == 2),
+        next_observation=pair(after - 1, after),
+        extras=(),
+        carry=(),
+    )
+
+    def part(begin, num):
+        rows = np.minimum(begin + np.arange(4), 5)
+        counts = np.broadcast_to(np.arange(4)[:, None] < num, (4, 2))
+        given = jax.tree.map(lambda x: x[rows], whole)
+        cut = jnp.asarray((np.arange(4) == num - 1)[:, None] & (ends[rows] == 0))
+        ended = {"terminated": given.terminated & counts, "truncated": given.truncated & counts | cut}
+        return given._replace(**ended, mask=jnp.asarray(counts), cut=cut)
+
+    once = uniform.add(uniform.create(spec, 40, 2), whole, depth)
+    parts = uniform.create(spec, 40, 2)
+    for begin, num in ((0, 1), (1, 2), (3, 0), (3, 3)):
+        parts = uniform.add(parts, part(begin, num), depth)
+    jax.tree.map(np.testing.assert_array_equal, once, parts)
+
+
 def test_keeps_dtypes_and_stores_each_observation_once():
     state = uniform.create(SPEC, 1000, 10)
     assert state.observation["frame"].dtype == jnp.uint8 and state.observation["seen"].dtype == jnp.bool_
