@@ -109,9 +109,9 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
         loss = w sum_t (Q(s_t, a_t) - y_t)^2 / 2,  y_t = h(R_t + discount^m h^-1(Q'(s_{t+m}, argmax_b Q(s_{t+m}, b))))
 
-    over the steps after the burn-in, m = n_step or less up to an ending; h as in `purerl.functional.q_targets.rescale`.
-    Left out are steps whose window ends with a truncation that is none of the first 1 + rollout_length // 8 of its
-    rollout: the replay does not hold what followed it.
+    over the steps after the burn-in; m = n_step, or less up to an ending or the end; h as in `rescale`. Left out
+    are steps whose window ends with a truncation that is none of the first 1 + rollout_length // 8 of its rollout: the
+    replay does not hold what followed it.
 
     Args:
       spec: the environment's spaces.
