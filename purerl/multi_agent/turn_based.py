@@ -46,7 +46,8 @@ def turns_only(rollout: Rollout, turn: Array, next_turn: Array, before: OpenTurn
     A transition spans from an agent's turn to its next turn, or to the end of the episode if that comes first. Its
     reward sums everything between, including the opponents' replies; discounts count the agent's turns. It is in the
     rollout in which its outcome shows, so that every turn is in one, and in one only. In the result each agent's turns
-    come first, then steps that do not count; the last turn before those is truncated and marked by `Rollout.cut`.
+    come first, then steps that do not count; the last turn before those is truncated and marked by `Rollout.cut`. Where
+    the rollout says that the episode before was cut off, its open turn is given up, and the result says so, too.
 
     Args:
       rollout: [T, B]; its carry is a `TurnCarry`.
@@ -55,9 +56,11 @@ def turns_only(rollout: Rollout, turn: Array, next_turn: Array, before: OpenTurn
       before: the turns that were open before the rollout.
     """
     chex.assert_equal_shape([rollout.reward, turn, next_turn])
+    no = jnp.zeros_like(before.exists)
+    cut_off = no if rollout.mask is None else rollout.truncated[0] & ~rollout.mask[0]
+    before = before._replace(exists=before.exists & ~cut_off)
     # Row 0 is that of the open turn, row t + 1 that of step t.
     longer = lambda first, xs: jax.tree.map(lambda x, y: jnp.concatenate([x[None], y]), first, xs)
-    no = jnp.zeros_like(before.exists)
     turn = longer(before.exists, turn if rollout.mask is None else turn & rollout.mask)
     acted = longer(
         (before.observation, before.action, before.extras), (rollout.observation, rollout.action, rollout.extras)
@@ -70,7 +73,8 @@ def turns_only(rollout: Rollout, turn: Array, next_turn: Array, before: OpenTurn
     )
     counts = turn & outcome.known
     # At most T turns are known: before an open one is closed, at least one step is another's.
-    order = jnp.argsort(~counts, axis=0, stable=True)[:-1]
+    rank = jnp.where(counts, 1, 2).at[0].min(2 - 2 * cut_off.astype(jnp.int32))
+    order = jnp.argsort(rank, axis=0, stable=True)[:-1]
     after = _still_open(turn & ~outcome.known, acted, outcome.reward)
     mask, outcome, (observation, action, extras) = _along_time((counts, outcome, acted), order)
     terminated, truncated = outcome.terminated & mask, outcome.truncated & mask
@@ -81,7 +85,7 @@ def turns_only(rollout: Rollout, turn: Array, next_turn: Array, before: OpenTurn
         action=action,
         reward=outcome.reward,
         terminated=terminated,
-        truncated=truncated | cut,
+        truncated=(truncated | cut).at[0].max(cut_off),
         next_observation=_along_time(rollout.next_observation, jnp.maximum(outcome.row - 1, 0)),
         extras=extras,
         carry=where(before.exists, rollout.carry.before, rollout.carry.now),

@@ -97,6 +97,23 @@ def test_every_turn_is_in_one_rollout(length):
     assert sum(map(len, expected)) + np.asarray(opened.exists).sum() == (turn & rollout.mask).sum()
 
 
+def test_an_open_turn_of_an_episode_that_was_cut_off_is_given_up():
+    """The first step restarts the second environment; the turn that was open there is in no transition."""
+    rollout, *_ = played()
+    part = jax.tree.map(lambda x: jnp.asarray(x[:3, :2]), rollout._replace(carry=(), mask=np.ones((T, B), bool)))
+    part = part._replace(terminated=jnp.zeros((3, 2), bool), truncated=jnp.zeros((3, 2), bool).at[0, 1].set(True))
+    part = part._replace(mask=part.mask.at[0, 1].set(False), carry=TurnCarry(now=(), before=()))
+    last = jax.tree.map(lambda x: x[0], (part.observation, part.action, part.extras))
+    there = jnp.ones(2, bool)
+    opened = OpenTurn(exists=there, observation=last[0], action=last[1], extras=last[2], reward=jnp.full(2, 100.0))
+    turn = jnp.array([[False, True, True]] * 2).T
+    own, after = turns_only(part, turn, jnp.ones((3, 2), bool), opened)
+    assert own.mask.T.tolist() == [[True, True, True], [False, True, True]]
+    assert own.truncated.T.tolist() == [[False] * 3, [True, False, False]] and not own.cut.any()
+    assert own.reward[0, 0] == 100 + part.reward[0, 0] and not after.exists.any()
+    assert own.observation["step"][1:, 1].tolist() == [1, 2]
+
+
 def test_always_ones_turn_changes_nothing():
     rollout, _, _ = played()
     always = jnp.ones((T, B), jnp.bool_)
