@@ -41,7 +41,7 @@ def played():
         action=step[..., None],
         reward=rng.integers(-3, 4, (T, B)).astype(np.float32),
         terminated=ending < 0.1,
-        truncated=ending > 0.9,
+        truncated=(ending > 0.9) & mask,
         next_observation={"step": step + 0.5},
         extras={"raw_action": step},
         carry=(np.cumsum(counts, axis=0) - counts).astype(np.float32),
