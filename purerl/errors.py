@@ -11,6 +11,18 @@ class InputError(ValueError):
     """
 
 
+def printable(text: object) -> str:
+    """Return a text whose characters that steer a terminal are written out, such as \\x1b; line ends stay.
+
+    What comes from files and environments passes here before it is printed.
+    """
+    return "".join(c if c.isprintable() or c in "\n\t" else _written_out(c) for c in str(text))
+
+
+def _written_out(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
 def unknown(kind: str, name: str, allowed: Iterable[str], limit: int = 12) -> InputError:
     """Return the error for a name that does not exist.
 

@@ -349,14 +349,15 @@ def make(env_id: str, **parameters: Any) -> Any:
       **parameters: fields of the environment, such as gravity=12.0; they may be traced.
 
     Raises:
-      InputError: for an unknown id or parameter (naming the nearest), or a suite that is not installed.
+      InputError: for an unknown id or parameter (naming the nearest), a suite that is not installed, or a
+        "module:name" that is no class of environments.
     """
     suite, slash, name = env_id.partition("/")
     if slash:
         return _make_from_suite(suite, name, parameters)
     if env_id not in ENVIRONMENTS and ":" not in env_id:
         raise unknown("environment", env_id, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
-    cls = load(ENVIRONMENTS.get(env_id, env_id))
+    cls = environment_class(env_id)
     allowed = getattr(cls, "__dataclass_fields__", {})
     for parameter in parameters:
         if parameter not in allowed:
@@ -364,9 +365,31 @@ def make(env_id: str, **parameters: Any) -> Any:
     return cls(**parameters)
 
 
+def environment_class(env_id: str) -> type:
+    """Return the class of a native id or of "module:Class"; nothing but a class of environments is ever called.
+
+    Raises:
+      InputError: if there is none, or it is something else.
+    """
+    from purerl.host_environment import HostSource
+    from purerl.types import Environment
+
+    found = load(ENVIRONMENTS.get(env_id, env_id))
+    if not (isinstance(found, type) and issubclass(found, Environment | HostSource)):
+        raise InputError(f"{env_id} is no environment: it must be a subclass of purerl.Environment")
+    return found
+
+
 def is_own(env_id: str) -> bool:
     """Return whether an id is a class of the user's, "module:Class", rather than a name that a suite knows."""
     return ":" in env_id and env_id.partition("/")[0] not in SUITES
+
+
+def module_of(name: str) -> str:
+    """Return the module that a name is looked up in, "a.b" of "a.b:C" and of "gymnasium/a.b:C"; "" for other names."""
+    suite, _, rest = name.partition("/")
+    path = rest if suite in SUITES else name
+    return path.partition(":")[0] if ":" in path else ""
 
 
 def names(suite: str | None = None) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, printable, unknown
 
 
 def test_nearest_name_and_what_is_allowed():
@@ -25,3 +25,10 @@ def test_long_lists_are_cut():
 @pytest.mark.parametrize("name", ["", "\n"])
 def test_empty_names(name):
     assert "unknown thing" in str(unknown("thing", name, []))
+
+
+def test_characters_that_steer_a_terminal_are_written_out():
+    assert printable("\x1b]0;title\x07") == r"\x1b]0;title\x07"
+    assert printable("a\r\x9bb\u202ec\udcff") == r"a\r\x9bb\u202ec\udcff"
+    assert printable("ä 漢 ▁▂\n\tx") == "ä 漢 ▁▂\n\tx"
+    assert printable(7) == "7"

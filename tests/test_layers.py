@@ -18,7 +18,7 @@ CONTRACTS = {
     "spaces": {"fields"},
     "types": {"errors", "fields", "spaces"},
     "prng": {"errors"},
-    "registry": {"errors"},
+    "registry": {"errors", "host_environment", "types"},
     "stats": {"types"},
     "agent_groups": {"errors", "spaces", "types"},
     "host_environment": {"errors", "spaces"},

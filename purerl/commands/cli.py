@@ -1,16 +1,17 @@
 """The command line: finds the command, runs it and turns errors into one line. Slow imports happen late."""
 
+import contextvars
 import errno
 import importlib
 import os
 import sys
 import threading
-from pathlib import Path
+from functools import partial
 
 import click
 
 from purerl import __version__
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, printable, unknown
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = (
@@ -40,9 +41,9 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
       command: a single command in place of all of purerl's.
       name: the program's name in its help and its errors.
     """
-    sys.path.append(str(Path.cwd()))  # where the module of module:Class is looked for last
+    run = partial((command or cli).main, args=args, prog_name=name, standalone_mode=False)
     try:
-        code = (command or cli).main(args=args, prog_name=name, standalone_mode=False)
+        code = contextvars.copy_context().run(run)  # whom this command trusts, the next one may not
     except InputError as error:
         code = _complain(str(error))
     except click.ClickException as error:
@@ -64,7 +65,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
 
 
 def _complain(message: str) -> int:
-    click.echo("purerl: error: " + " ".join(message.split()), err=True)
+    click.echo(f"purerl: error: {printable(' '.join(message.split()))}", err=True)
     return 2
 
 

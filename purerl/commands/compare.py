@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from purerl.commands.options import PATH
-from purerl.errors import InputError
+from purerl.errors import InputError, printable
 
 
 @click.command(name="compare")
@@ -25,14 +25,14 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
     from purerl.reporting import compare
 
     runs = compare.rank(run_dirs)
-    shown = Table(title=f"Final return on {runs[0].task}", title_justify="left")
+    shown = Table(title=printable(f"Final return on {runs[0].task}"), title_justify="left")
     for name in ("run", "seeds", "IQM", "95% interval", "mean", "range", "curve area"):
         shown.add_column(name, justify="left" if name == "run" else "right", no_wrap=name != "run")
     for row in compare.table(runs):
-        shown.add_row(*row)
-    console = Console(highlight=False)
+        shown.add_row(*map(printable, row))
+    console = Console(highlight=False, markup=False, emoji=False)
     console.print(shown)
     for other in runs[1:]:
-        console.print(compare.verdict(compare.duel(runs[0], other), runs[0], other), soft_wrap=True)
+        console.print(printable(compare.verdict(compare.duel(runs[0], other), runs[0], other)), soft_wrap=True)
     compare.draw(runs, out)
-    console.print(f"see {out}", soft_wrap=True)
+    console.print(printable(f"see {out}"), soft_wrap=True)

@@ -5,7 +5,18 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, flags_of, launch, resume_options, take_launch, typed
+from purerl.commands.options import (
+    PATH,
+    TRUST,
+    AlgorithmCommand,
+    flags_of,
+    launch,
+    names_of,
+    resume_options,
+    take_launch,
+    take_modules,
+    typed,
+)
 from purerl.errors import InputError
 from purerl.registry import OBJECTIVES
 from purerl.registry import objective as find_objective
@@ -40,6 +51,7 @@ class EvolveCommand(AlgorithmCommand):
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter; LOW:HIGH is drawn for each training.")
 @click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/evolve-OBJECTIVE-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the evolution in this folder.")
+@TRUST
 @click.option("--plain", is_flag=True, help="Print lines of text instead of the live display.")
 def command(
     objective: str | None,
@@ -47,6 +59,7 @@ def command(
     env_parameter: str | None,
     out: Path | None,
     resume_folder: Path | None,
+    trust: tuple[str, ...],
     plain: bool,
     **flags: Any,
 ) -> int:
@@ -58,6 +71,7 @@ def command(
     purerl evolve --resume runs/evolve-lpo-1
     """
     parameters, given = typed(flags)
+    take_modules(trust, objective, *names_of(tasks))
     where = take_launch(given)
     if resume_folder is not None:
         devices = resume_options(EvolveOptions, given, ("devices",), objective, tasks, out, parameters)
@@ -71,6 +85,5 @@ def command(
     from purerl.evolution.evolve import start
     from purerl.evolution.plan import make_plan, sort_options
 
-    names = [name.strip() for name in (tasks or "CartPole-v1").split(",") if name.strip()]
     options, settings = sort_options(given)
-    return start(make_plan(objective, names, options, settings, parameters), out, plain)
+    return start(make_plan(objective, names_of(tasks or "CartPole-v1"), options, settings, parameters), out, plain)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, AlgorithmCommand, flags_of, group_settings, typed
+from purerl.commands.options import PATH, TRUST, AlgorithmCommand, flags_of, group_settings, say, take_modules, typed
 from purerl.settings.options import RunOptions
 
 
@@ -22,12 +22,14 @@ from purerl.settings.options import RunOptions
     metavar="GROUP.NAME=VALUE",
     help="A setting of a group of agents, as in train.",
 )
+@TRUST
 def command(
     algorithm: str | None,
     environment: str | None,
     config_file: Path | None,
     env_parameter: str | None,
     assignments: tuple[str, ...],
+    trust: tuple[str, ...],
     **flags: Any,
 ) -> None:
     """Try a run for a moment: its cost per step, its memory, its speed, and what would be faster.
@@ -39,7 +41,8 @@ def command(
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
+    take_modules(trust, environment)
     run = settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
     from purerl.profiling import explain
 
-    click.echo("\n".join(explain.lines(run, explain.explain(run))))
+    say("\n".join(explain.lines(run, explain.explain(run))))

@@ -5,7 +5,19 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import NO_CACHE, PATH, flags_of, given_values, launch, take_launch, take_options
+from purerl.commands.options import (
+    NO_CACHE,
+    PATH,
+    TRUST,
+    flags_of,
+    given_values,
+    launch,
+    names_of,
+    say,
+    take_launch,
+    take_modules,
+    take_options,
+)
 from purerl.settings.options import LaunchOptions, MetaOptions
 
 
@@ -14,7 +26,8 @@ from purerl.settings.options import LaunchOptions, MetaOptions
 @click.command(name="meta-evaluate")
 @click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
 @click.option("--tasks", default="", metavar="A,B,...", help="Held-out environments, beside those of the evolution.")
-def command(run_dirs: tuple[Path, ...], tasks: str, **flags: Any) -> None:
+@TRUST
+def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **flags: Any) -> None:
     """Train agents with evolved objectives and with their rivals, on the evolution's tasks and on others.
 
     Several RUN_DIRs that differ in --seed are meta-seeds: their objectives are pooled.
@@ -22,6 +35,8 @@ def command(run_dirs: tuple[Path, ...], tasks: str, **flags: Any) -> None:
     \b
     purerl meta-evaluate runs/evolve-lpo-1 --tasks Acrobot-v1,Catch --seeds 32
     """
+    held_out = names_of(tasks)
+    take_modules(trust, *held_out)
     given = given_values(flags)
     launch(take_launch(given))
     options = take_options(MetaOptions, given)
@@ -29,7 +44,6 @@ def command(run_dirs: tuple[Path, ...], tasks: str, **flags: Any) -> None:
     from purerl.evolution.evolve import load
 
     runs = [load(folder) for folder in run_dirs]
-    held_out = [name.strip() for name in tasks.split(",") if name.strip()]
     found = meta_evaluate.meta_evaluate(runs, held_out, **vars(options))
-    click.echo(found.text())
-    click.echo(meta_evaluate.save(found, run_dirs[0]))
+    say(found.text())
+    say(meta_evaluate.save(found, run_dirs[0]))

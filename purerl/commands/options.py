@@ -7,13 +7,22 @@ from typing import Any
 
 import click
 
-from purerl.errors import InputError, unknown
-from purerl.registry import ALGORITHMS
+from purerl.errors import InputError, printable, unknown
+from purerl.registry import ALGORITHMS, module_of
 from purerl.settings.options import LaunchOptions, make_options
+from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, describe, from_text, hints, to_text
 
 PATH = click.Path(path_type=Path)
 NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one process
+TRUST = click.option(
+    "--trust", multiple=True, metavar="MODULE", help="Import this module where a file or folder names it."
+)
+
+
+def say(text: object) -> None:
+    """Print a result."""
+    click.echo(printable(text))
 
 
 def take_options(cls: type, flags: dict[str, Any]) -> Any:
@@ -47,6 +56,16 @@ def launch(options: LaunchOptions) -> None:
         cache.enable()
     if options.distributed:
         distributed.initialize(options.coordinator, options.num_processes, options.process_index)
+
+
+def take_modules(trust: Iterable[str], *names: str | None) -> None:
+    """Let the modules be imported that the command's own words name, those of its `--trust` and of its names."""
+    name_modules([*trust, *(module for name in names if name and (module := module_of(name)))])
+
+
+def names_of(text: str | None) -> list[str]:
+    """Return the names of a list separated by commas; none without one."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH
+from purerl.commands.options import PATH, TRUST, say, take_modules
 from purerl.errors import InputError
 
 
@@ -25,8 +25,16 @@ from purerl.errors import InputError
 @click.option(
     "--fps", type=click.FloatRange(1, 100), default=30.0, metavar="N", help="Pictures per second; default 30."
 )
+@TRUST
 def command(
-    environment: str, policy: str, gif: Path | None, terminal: bool, seed: int, max_steps: int, fps: float
+    environment: str,
+    policy: str,
+    gif: Path | None,
+    terminal: bool,
+    seed: int,
+    max_steps: int,
+    fps: float,
+    trust: tuple[str, ...],
 ) -> None:
     """Play one episode of ENVIRONMENT and show it.
 
@@ -38,6 +46,7 @@ def command(
     """
     if gif is None and not terminal:
         raise InputError("play needs --gif FILE or --terminal")
+    take_modules(trust, environment, policy)
     import jax
 
     from purerl import agent_groups
@@ -50,9 +59,9 @@ def command(
         render.show_text(render.frames_text(env, episode), fps if sys.stdout.isatty() else None)
     if gif is not None:
         render.save_gif(render.frames(env, episode), gif, fps)
-        click.echo(gif)
+        say(gif)
     over = "" if episode.done else f"; cut off after {max_steps} steps"
     total = float(agent_groups.mean_reward(episode.reward).sum())
     parts = {name: float(reward.sum()) for name, reward in agent_groups.group_rewards(episode.reward).items()}
     each = f" ({', '.join(f'{name} {value:.5g}' for name, value in parts.items())}, per agent)" if parts else ""
-    click.echo(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")
+    say(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH
+from purerl.commands.options import PATH, say
 from purerl.errors import InputError
 
 
@@ -22,4 +22,4 @@ def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
             raise InputError(f"there is no run in {folder}: no such folder")
     single = len(run_dirs) == 1
     path = plots.plot_run(run_dirs[0], out) if single else plots.plot_runs(run_dirs, out or Path("curves.png"))
-    click.echo(path)
+    say(path)

@@ -7,11 +7,13 @@ import click
 
 from purerl.commands.options import (
     PATH,
+    TRUST,
     AlgorithmCommand,
     flags_of,
     launch,
     resume_options,
     take_launch,
+    take_modules,
     take_options,
     typed,
 )
@@ -38,6 +40,7 @@ from purerl.settings.options import LaunchOptions, SearchOptions, SweptRunOption
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/sweep-ALGORITHM-ENVIRONMENT-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the sweep in this folder.")
+@TRUST
 @click.option("--plain", is_flag=True, help="Print lines of text instead of the live display.")
 def command(
     algorithm: str | None,
@@ -47,6 +50,7 @@ def command(
     env_parameter: str | None,
     out: Path | None,
     resume_folder: Path | None,
+    trust: tuple[str, ...],
     plain: bool,
     **flags: Any,
 ) -> int:
@@ -58,6 +62,7 @@ def command(
     purerl sweep --resume runs/sweep-ppo-CartPole-v1-1
     """
     parameters, given = typed(flags)
+    take_modules(trust, environment)
     where = take_launch(given)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, over, parameters)

@@ -7,12 +7,14 @@ import click
 
 from purerl.commands.options import (
     PATH,
+    TRUST,
     AlgorithmCommand,
     flags_of,
     group_settings,
     launch,
     resume_options,
     take_launch,
+    take_modules,
     typed,
 )
 from purerl.settings.options import LaunchOptions, RunOptions
@@ -37,6 +39,7 @@ from purerl.settings.options import LaunchOptions, RunOptions
 )
 @click.option("--out", type=PATH, metavar="DIR", help="The run's folder; default runs/ALGORITHM-ENVIRONMENT-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the run in this folder.")
+@TRUST
 @click.option("--plain", is_flag=True, help="Print lines of text instead of the live display.")
 def command(
     algorithm: str | None,
@@ -46,6 +49,7 @@ def command(
     assignments: tuple[str, ...],
     out: Path | None,
     resume_folder: Path | None,
+    trust: tuple[str, ...],
     plain: bool,
     **flags: Any,
 ) -> int:
@@ -61,6 +65,7 @@ def command(
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
+    take_modules(trust, environment)
     where = take_launch(given)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, parameters, assignments)

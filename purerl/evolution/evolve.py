@@ -25,6 +25,7 @@ from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
 from purerl.settings.options import EvolveOptions
+from purerl.settings.trust import flags, trusting
 from purerl.types import PyTree
 
 
@@ -92,14 +93,21 @@ def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
     return EvolutionJob(saved_plan(folder, **devices), folder, plain, go_on=True).complete()
 
 
-def load(folder: str | Path) -> Evolved:
+def load(folder: str | Path, trust: bool = False) -> Evolved:
     """Return the evolution in a folder, as its newest checkpoint has it.
 
+    Args:
+      folder: of the evolution.
+      trust: import the modules that it names, where a task or the objective is a module:name.
+
     Raises:
-      InputError: if there is no evolution of named parts or no checkpoint, or it is damaged.
+      InputError: if there is no evolution of named parts or no checkpoint, it is damaged, or it names a module that
+        is not trusted.
     """
     folder = Path(folder)
-    job = EvolutionJob(saved_plan(folder), folder, plain=True, go_on=True, locked=False)
+    with trusting(trust):
+        plan = saved_plan(folder)
+    job = EvolutionJob(plan, folder, plain=True, go_on=True, locked=False)
     if job.checkpoint is None:
         raise InputError(f"{folder} has no checkpoint yet")
     return job.evolved()
@@ -112,7 +120,8 @@ class EvolutionJob(LongJob):
 
     def __init__(self, plan: EvolvePlan, folder: Path | None, plain: bool, go_on: bool = False, *, locked: bool = True):
         """Take a folder; with `go_on`, continue from its newest checkpoint; `locked`: nobody else may write there."""
-        super().__init__(folder, plain, from_python=plan.from_python, locked=locked)
+        self.names = (plan.name, *(task.name for task in plan.tasks))
+        super().__init__(folder, plain, from_python=plan.from_python, locked=locked, names=self.names)
         self.plan = plan
         self.options = plan.options
         self.frame_interval = math.ceil(self.options.generations / self.options.frames)
@@ -239,7 +248,7 @@ class EvolutionJob(LongJob):
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
             if not self.plan.from_python:
-                self.display.line(f"compare with others by: purerl meta-evaluate {self.folder}")
+                self.display.line(f"compare with others by: purerl meta-evaluate {self.folder}{flags(*self.names)}")
         return 0
 
     def _summary(self, columns: dict[str, np.ndarray]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import SNES, Evosax, OpenES
 from purerl.run.plan import make_environment
-from purerl.settings import toml
+from purerl.settings import toml, trust
 from purerl.settings.options import EvolveOptions, checked, make_options
 from purerl.settings.ranges import Range, bind, parse
 from purerl.settings.runs import environment_class, settings
@@ -208,12 +208,12 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
       replaced: fields of `EvolveOptions` to have other values.
 
     Raises:
-      InputError: if it is no such folder, or Python alone can resume it.
+      InputError: if it is no such folder, Python alone can resume it, or it names a module that is not trusted.
     """
-    table, file = (
-        toml.read_folder(folder, toml.EVOLUTION, "objective", "evolution", "task"),
-        folder / toml.EVOLUTION.file,
-    )
+    table = toml.read_folder(folder, toml.EVOLUTION, "objective", "evolution", "task")
+    file = folder / toml.EVOLUTION.file
+    for name in (table["objective"], *table["task"]):
+        trust.checked(name, file)
     options = dataclasses.replace(make_options(EvolveOptions, table["evolution"], str(file)), **replaced)
     runs = {
         name: ({k: v for k, v in task.items() if k != "env"}, task.get("env", {}))
@@ -269,8 +269,9 @@ def make_strategy(options: EvolveOptions, candidate: PyTree) -> Any:
     except ModuleNotFoundError:
         raise InputError("evosax is not installed: pip install 'purerl[evosax]'") from None
     name = options.strategy.removeprefix("evosax:")
-    if not hasattr(algorithms, name):
-        raise unknown("algorithm of evosax", name, [n for n in dir(algorithms) if n[:1].isupper()])
+    known = [name for name, value in vars(algorithms).items() if isinstance(value, type)]
+    if name not in known:
+        raise unknown("algorithm of evosax", name, known)
     vector, _ = flatten(candidate)
     strategy = getattr(algorithms, name)(population_size=options.population, solution=jnp.zeros(vector.size))
     params = strategy.default_params

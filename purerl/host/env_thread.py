@@ -122,7 +122,9 @@ class Worker:
         return result
 
     def _failure(self, what: str, error: Exception | None, limit: float) -> EnvironmentFailure:
-        message = f"{type(error).__name__}: {error}" if error else f"no answer within {round(limit, 1):g} s"
+        message = f"no answer within {round(limit, 1):g} s"
+        if error is not None:
+            message = " ".join(f"{type(error).__name__}: {error}".split())
         where = getattr(error, "env_id", None)
         which = (
             f"environment {where} of {self._about['environment']}" if where is not None else self._about["environment"]

@@ -12,16 +12,18 @@ from purerl.host_environment import HostSource
 EVALUATION = "evaluation"  # the group whose environments play the task itself
 
 
-def play_again(notes: Path | str) -> None:
+def play_again(notes: Path | str, trust: bool = False) -> None:
     """Replay the actions that led to a failure, in this thread: the environment raises the same exception again.
 
     One that hung hangs again; Ctrl-C or a debugger shows where.
 
     Args:
       notes: failure-0.json in the run's folder; the actions are in the .npz beside it.
+      trust: import the module that it names, where the environment is a module:Class.
 
     Raises:
-      InputError: if there is nothing to play: no such file, a JAX environment, or a history without its beginning.
+      InputError: if there is nothing to play: no such file, a JAX environment, a history without its beginning, or
+        an environment of a module that is not trusted.
     """
     path = Path(notes).with_suffix(".json")
     if not path.exists():
@@ -29,6 +31,8 @@ def play_again(notes: Path | str) -> None:
     record = json.loads(path.read_text(encoding="utf-8"))
     if record["from_step"]:
         raise InputError(f"{path}: only the last {record['steps'] - record['from_step']:,} steps were kept")
+    if registry.module_of(record["environment"]) and not trust:
+        raise InputError(f"{path} names {record['environment']}, which is code: give trust=True to import it")
     source = registry.make(record["environment"], **record["parameters"])
     if not isinstance(source, HostSource):
         raise InputError(f"{path}: {record['environment']} is a JAX environment; play it in JAX")

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from purerl.errors import printable
+
 BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -149,7 +151,7 @@ class Plain:
 
     def line(self, text: str) -> None:
         """Print a line."""
-        print(text, flush=True)
+        print(printable(text), flush=True)
 
     def stage(self, text: str) -> None:
         """Print the current stage."""
@@ -174,17 +176,17 @@ class Live:
         from rich.console import Console
         from rich.live import Live as RichLive
 
-        self._title, self._stage = title, ""
+        self._title, self._stage = printable(title), ""
         self._now: Status | None = None
         self._history: list[float] = []
         self._began = time.monotonic()
-        self._console = Console(highlight=False)
+        self._console = Console(highlight=False, markup=False, emoji=False)
         self._live = RichLive(self, console=self._console, refresh_per_second=8, transient=False)
         self._live.start()
 
     def line(self, text: str) -> None:
         """Print a line, above the panel while it is open."""
-        self._live.console.print(text, markup=False, soft_wrap=True)
+        self._live.console.print(printable(text), soft_wrap=True)
 
     def stage(self, text: str) -> None:
         """Show the current stage."""
@@ -208,6 +210,7 @@ class Live:
         from rich.progress_bar import ProgressBar
         from rich.spinner import Spinner
         from rich.table import Table
+        from rich.text import Text
 
         now = self._now
         parts: list[Any] = []
@@ -221,13 +224,13 @@ class Live:
             table.add_column(style="dim", no_wrap=True)
             table.add_column()
             for row in now.rows(sparkline(self._history)):
-                table.add_row(*row)
+                table.add_row(*map(printable, row))
             parts += [bar, table]
         if self._stage:
             text = f"{self._stage} ({duration(time.monotonic() - self._began)})"
             parts.append(Spinner("dots", text=text))
         width = min(self._console.width - 3, 110)  # leaves room for the ^C that the terminal writes
-        return Panel(Group(*parts), title=self._title, title_align="left", border_style="cyan", width=width)
+        return Panel(Group(*parts), title=Text(self._title), title_align="left", border_style="cyan", width=width)
 
 
 def open_display(title: str, plain: bool) -> Plain | Live:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from purerl.errors import InputError
+from purerl.errors import InputError, printable
 from purerl.reporting import metrics_csv
 from purerl.settings import toml
 
@@ -102,15 +102,20 @@ def draw(
     figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
     for i, (name, columns) in enumerate(runs):
-        curve(axes, columns, f"C{i % 10}", name if len(runs) > 1 else "")
+        curve(axes, columns, f"C{i % 10}", _literal(name) if len(runs) > 1 else "")
     if len(runs) > 1:
         axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
     for name, level in levels.items():
         axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
-    axes.set_title(title)
+    axes.set_title(_literal(title))
     label_curves(axes)
     axes.legend(frameon=False, loc="best")
     save(figure, path)
+
+
+def _literal(text: str) -> str:
+    """Return a text as matplotlib shows it as it is: $ would begin a formula."""
+    return printable(text).replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -8,16 +8,18 @@ import abc
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from purerl.devices import distributed
+from purerl.errors import printable
 from purerl.host_environment import EnvironmentFailure
 from purerl.reporting.display import Silent, duration, open_display
 from purerl.run import checkpoint
 from purerl.run.folders import lock
 from purerl.settings.toml import JobKind
+from purerl.settings.trust import flags
 
 T = TypeVar("T")
 
@@ -49,7 +51,15 @@ class LongJob(abc.ABC):
 
     kind: ClassVar[JobKind]
 
-    def __init__(self, folder: Path | None, plain: bool, *, from_python: bool = False, locked: bool = True):
+    def __init__(
+        self,
+        folder: Path | None,
+        plain: bool,
+        *,
+        from_python: bool = False,
+        locked: bool = True,
+        names: Sequence[str] = (),
+    ):
         """Take the folder.
 
         Args:
@@ -57,6 +67,7 @@ class LongJob(abc.ABC):
           plain: print lines instead of a live panel.
           from_python: whether Python alone, not a command, can resume the job.
           locked: keep other processes from writing there.
+          names: of the environments and whatever else may be a module:name.
         """
         self.folder, self.plain = folder, plain
         self.first = distributed.is_first()
@@ -67,7 +78,7 @@ class LongJob(abc.ABC):
         self.saved_time = time.monotonic()
         self._resume: str | None = None
         if folder is not None:
-            command = f"purerl {self.kind.command} --resume {folder}"
+            command = f"purerl {self.kind.command} --resume {folder}{flags(*names)}"
             self._resume = self.kind.resume_call(folder) if from_python else command
         self._lock: Any = None
         if locked and folder is not None:
@@ -135,7 +146,7 @@ class LongJob(abc.ABC):
         if line:
             self.close()
             if self.first:
-                print(line)
+                print(printable(line))
             return 0
         if self.first:
             self.display = open_display(self.title(), self.plain)
@@ -148,7 +159,7 @@ class LongJob(abc.ABC):
         except KeyboardInterrupt:
             self.display.close()
             if self._resume is not None:
-                print(f"interrupted; the last checkpoint is kept, go on with:\n  {self._resume}")
+                print(printable(f"interrupted; the last checkpoint is kept, go on with:\n  {self._resume}"))
             raise
         except EnvironmentFailure as error:
             self.display.close()

@@ -24,6 +24,7 @@ from purerl.settings import toml
 from purerl.settings.runs import Settings, settings
 from purerl.types import Environment
 
+_loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
 ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
 
 
@@ -166,9 +167,15 @@ def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
     """Return the policy that a run trained under a name, or its only one, of the first seed that did not fail.
 
     Raises:
-      InputError: as `saved_run`, or if the run has several policies and none of this name.
+      InputError: as `saved_run`, if the run has several policies and none of this name, or if it names itself.
     """
-    plan, progress = saved_run(folder)
+    if folder.resolve() in _loading:
+        raise InputError(f"the agents of {folder} start from themselves")
+    _loading.append(folder.resolve())
+    try:
+        plan, progress = saved_run(folder)
+    finally:
+        _loading.pop()
     seed = int(np.argmin(np.asarray(progress.failed_at) > 0))
     agent = jax.device_get(jax.tree.map(lambda x: x[seed], progress.state.agent))
     factory, config = algorithm_of(plan.settings, plan.env)

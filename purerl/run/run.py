@@ -75,7 +75,7 @@ class Run(LongJob):
 
     def __init__(self, planned: Plan, folder: Path, plain: bool, go_on: bool = False):
         """Take a folder; with `go_on`, continue from its newest checkpoint."""
-        super().__init__(folder, plain)
+        super().__init__(folder, plain, names=(planned.settings.environment,))
         self.plan = planned
         self.options, self.config = planned.settings.options, planned.settings.config
         self.update = 0

@@ -15,6 +15,7 @@ from purerl.reporting import render
 from purerl.run.plan import Plan, make_environment, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
 from purerl.settings.runs import Settings
+from purerl.settings.trust import trusting
 from purerl.types import PyTree
 
 
@@ -32,16 +33,18 @@ class TrainedRun(NamedTuple):
         return jax.tree.map(lambda x: x[index], self.state.agent)
 
 
-def load_run(folder: str | Path) -> TrainedRun:
+def load_run(folder: str | Path, trust: bool = False) -> TrainedRun:
     """Return the agents of a run, as its newest checkpoint has them.
 
     Args:
       folder: the run's, such as runs/ppo-CartPole-v1-1.
+      trust: import the module that it names, where the environment is a module:Class.
 
     Raises:
-      InputError: if there is no run or no checkpoint, or it is damaged.
+      InputError: if there is no run or no checkpoint, it is damaged, or it names a module that is not trusted.
     """
-    plan, progress = saved_run(Path(folder))
+    with trusting(trust):
+        plan, progress = saved_run(Path(folder))
     failed = np.asarray(progress.failed_at) > 0
     return TrainedRun(settings=plan.settings, trainer=plan.trainer, state=progress.state, failed=failed, plan=plan)
 

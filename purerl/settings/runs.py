@@ -14,7 +14,7 @@ from typing import Any
 from purerl import registry
 from purerl.errors import InputError, unknown
 from purerl.registry import ENVIRONMENTS
-from purerl.settings import toml
+from purerl.settings import toml, trust
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce, hints
 
@@ -75,7 +75,8 @@ def settings(
             )
         if given is not None and written is not None and given != written:
             raise InputError(f"{source} is for the {name} {written}, not {given}")
-    algorithm, environment = algorithm or str(table["algorithm"]), environment or str(table["environment"])
+    algorithm = algorithm or str(table["algorithm"])
+    environment = environment or trust.checked(str(table["environment"]), source)
     _, config_class = registry.algorithm(algorithm)
     _known_environment(environment)
     layers = [({**flags, "groups": groups or {}}, "", parameters or {})]
@@ -141,8 +142,7 @@ def environment_class(environment: str) -> type | None:
     """Return the class of an environment of ours or the user's; None for one of a suite."""
     if "/" in environment and not registry.is_own(environment):
         return None
-    found = registry.load(ENVIRONMENTS.get(environment, environment))
-    return found if isinstance(found, type) else None
+    return registry.environment_class(environment)
 
 
 def dump(run: Settings, env: Any) -> str:

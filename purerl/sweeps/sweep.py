@@ -15,6 +15,7 @@ from purerl.settings import toml
 from purerl.settings.options import RunOptions, SearchOptions
 from purerl.settings.ranges import Choices, IntUniform, LogUniform, Range, Uniform
 from purerl.settings.runs import Settings, settings
+from purerl.settings.trust import flags
 from purerl.settings.values import to_text
 from purerl.sweeps.chunks import Chunks
 from purerl.sweeps.halving import Halving
@@ -188,7 +189,7 @@ class Sweep(LongJob):
 
     def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
         """Take a folder; with `go_on`, continue from what is complete there."""
-        super().__init__(folder, plain, from_python=plan.from_python)
+        super().__init__(folder, plain, from_python=plan.from_python, names=(plan.settings.environment,))
         self.plan = plan
         self.search = make_search(plan)
         if go_on and folder is not None:
@@ -287,7 +288,8 @@ class Sweep(LongJob):
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: trials.csv, curves.npz, best.toml, and the plots")
             if self.plan.settings.algorithm in ALGORITHMS:
-                self.display.line(f"train the best with:\n  purerl train --config {self.folder / 'best.toml'}")
+                also = flags(self.plan.settings.environment)
+                self.display.line(f"train the best with:\n  purerl train --config {self.folder / 'best.toml'}{also}")
         return 0
 
 

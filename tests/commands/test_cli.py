@@ -109,6 +109,26 @@ def test_bad_run_folders(capsys, tmp_path):
             assert message in err
 
 
+ESCAPE = "\\u001b]0;stolen\\u0007"  # in TOML; sets a terminal's title
+
+
+def test_escape_sequences_of_a_file_do_not_reach_the_terminal(capsys, tmp_path):
+    file = tmp_path / "run" / "config.toml"
+    file.parent.mkdir()
+    head = "format = 1\nalgorithm = 'ppo'\nenvironment = "
+    for content in (
+        f"format = 2\nversion = \"{ESCAPE}\"\n",
+        f"{head}'CartPole-v1'\n\"{ESCAPE}\" = 2\n",
+        f"{head}\"{ESCAPE}\"\n",
+        f"{head}\"{ESCAPE}:{ESCAPE}\"\n",
+        f"{head}'CartPole-v1'\nactivation = \"{ESCAPE}\"\n",
+    ):
+        file.write_text(content)
+        code, err = told(capsys, "evaluate", str(file.parent))
+        assert (code, err.count("\n")) == (2, 1) and "stolen" in err
+        assert "\x1b" not in err and "\x07" not in err
+
+
 def test_a_mistake_in_a_real_process(tmp_path):
     done = purerl("train", "ppo", "CartPole-v0", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -21,3 +21,13 @@ def test_command(runs, tmp_path):
     lines = [line for line in result.output.splitlines() if "│" in line]
     assert [line.split("│")[1].strip() for line in lines] == ["good", "bad", "one"]
     assert "<!-- good -->" in out.read_text()
+
+
+def test_names_from_files_are_no_markup_and_no_escape_sequences(runs, tmp_path):
+    for name in ("bad", "good"):
+        file = runs[name] / "config.toml"
+        file.write_text(file.read_text() + 'environment = "[red]\\u001b]0;stolen\\u0007 $\\\\frac"\n')
+    out = str(tmp_path / "c.png")
+    words = [str(runs["bad"]), str(runs["good"]), "--out", out]
+    result = CliRunner(env={"COLUMNS": "140"}).invoke(command, words, catch_exceptions=False)
+    assert result.exit_code == 0 and r"[red]\x1b]0;stolen\x07" in result.output and "\x1b]0" not in result.output

@@ -86,3 +86,11 @@ def test_where_it_stands(rows_plan):
     ]
     failed = shown._replace(row=row | {"failed": 2}).rows("~~~")
     assert failed[-1] == ("failed", "2 trainings were not finite")
+
+
+def test_names_are_text_and_no_page(plan, tmp_path):
+    task = plan.tasks[0]._replace(name="<script>alert(1)</script>")
+    named = plan._replace(name="<img src=x>", tasks=(task,))
+    page = write_report(named, COLUMNS | {"mean/<b>": COLUMNS["mean"]}, [], tmp_path).read_text()
+    assert "<script>" not in page and "<img src=x>" not in page and "<b>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page

@@ -64,3 +64,15 @@ def test_the_live_panel_shows_everything(monkeypatch):
         "loss 0.25",
     ):
         assert text in captured.get()
+
+
+@pytest.mark.parametrize("kind", [display.Plain, display.Live])
+def test_escape_sequences_and_markup_are_shown_and_not_obeyed(kind, capsys):
+    title, shown = "on \x1b]0;stolen\x07 [red]x[/red] :smile:", None
+    shown = kind(title)
+    shown.line("raised: \x1b[2J\x9b31m [bold]y[/bold]")
+    shown.update(snapshot(100, [1.0]))
+    shown.close()
+    out = capsys.readouterr().out
+    assert "\x1b]0" not in out and "\x07" not in out and "\x9b31m" not in out and "\x1b[2J" not in out
+    assert r"\x1b]0;stolen\x07 [red]x[/red] :smile:" in out and r"raised: \x1b[2J\x9b31m [bold]y[/bold]" in out
