@@ -1,7 +1,9 @@
 """Memory: the bytes that a program needs, and the bytes there are."""
 
+import contextlib
 import math
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ def free() -> int:
     known = jax.local_devices()[0].memory_stats()
     if known and "bytes_limit" in known:
         return int(SHARE * (known["bytes_limit"] - known["bytes_in_use"]))
-    return int(SHARE * _host_free())
+    return int(SHARE * host_free())
 
 
 def total() -> int:
@@ -36,21 +38,59 @@ def total() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _host_free() -> int:
-    """Return the bytes free on this machine, or within the limit of the container."""
-    limits = []
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-        limits.append(int(lines["MemAvailable"].split()[0]) * 1024)
-    else:
-        limits.append(total() // 2)
-    group = Path("/sys/fs/cgroup")
-    if (group / "memory.max").exists() and (group / "memory.current").exists():
-        limit = (group / "memory.max").read_text().strip()
-        if limit.isdigit():
-            limits.append(int(limit) - int((group / "memory.current").read_text()))
+def host_free(root: Path = Path("/")) -> int:
+    """Return the bytes free on this machine, or within the limits of the groups that hold this process.
+
+    Args:
+      root: where proc and sys are.
+    """
+    available = _available(root / "proc/meminfo")
+    limits = [total() // 2 if available is None else available]
+    limits += [limit - used for limit, used in _group_limits(root)]
     return max(0, min(limits))
+
+
+def _available(meminfo: Path) -> int | None:
+    with contextlib.suppress(OSError, LookupError, ValueError):
+        lines = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+        return int(lines["MemAvailable"].split()[0]) * 1024
+    return None
+
+
+def _group_limits(root: Path) -> Iterator[tuple[int, int]]:
+    """Yield (limit, used) in bytes of the control groups that hold this process, those around them included.
+
+    /proc/self/cgroup names a group of each hierarchy, "0::/path" of version 2 and "N:memory:/path" of version 1. In a
+    container that path may be the machine's, while the container's own group is mounted at the root: both are asked.
+    """
+    files = {  # by the hierarchy: where it is mounted, and the names of its files
+        "": ("sys/fs/cgroup", "memory.max", "memory.current", "memory.stat", "inactive_file"),
+        "memory": (
+            *("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat"),
+            "total_inactive_file",
+        ),
+    }
+    with contextlib.suppress(OSError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            kind = "memory" if "memory" in controllers.split(",") else controllers
+            if kind not in files:
+                continue
+            mount, *names = files[kind]
+            group = Path(path.lstrip("/"))
+            for where in (group, *group.parents):
+                yield from _limit(root / mount / where, *names)
+
+
+def _limit(group: Path, limit: str, used: str, statistics: str, reclaimable: str) -> Iterator[tuple[int, int]]:
+    """Yield (limit, used) of a group that has a limit; files that the kernel may forget do not count as used."""
+    with contextlib.suppress(OSError, ValueError):
+        most = int((group / limit).read_text())  # "max": none
+        taken = int((group / used).read_text())
+        with contextlib.suppress(OSError, ValueError, LookupError):
+            lines = dict(line.split() for line in (group / statistics).read_text().splitlines())
+            taken -= int(lines[reclaimable])
+        yield most, max(taken, 0)
 
 
 def nbytes(tree: PyTree) -> int:

@@ -21,12 +21,16 @@ from purerl.reporting import summary
 from purerl.reporting.display import number
 from purerl.reporting.metrics_csv import Log, read
 from purerl.run import checkpoint
-from purerl.run.folders import enter_folder
+from purerl.run.folders import changes, enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
 from purerl.settings.options import EvolveOptions
 from purerl.settings.trust import flags, trusting
 from purerl.types import PyTree
+
+FREE = tuple(  # settings that may differ from those of a checkpoint
+    f"evolution.{name}" for name in ("generations", "minutes", "chunk", "checkpoint_generations", "keep_checkpoints")
+)
 
 
 class Evolved(NamedTuple):
@@ -133,7 +137,11 @@ class EvolutionJob(LongJob):
         self.shapes = template(plan, self.options.frames)
         newest = checkpoint.newest(self.checkpoints) if go_on and folder is not None else 0
         if newest:
-            self.checkpoint, self.metadata = checkpoint.load(self.checkpoints, newest, self.shapes)
+            assert folder is not None
+            self.checkpoint, found = checkpoint.load(self.checkpoints, newest, self.shapes)
+            self.take_metadata(found)
+            told = changes(folder / self.kind.file, found.get("settings"), plan.text, FREE.__contains__)
+            self.notices += [told] if told else []
             self.generation = newest
 
     @property
@@ -172,7 +180,15 @@ class EvolutionJob(LongJob):
             state = sharding.place(self.checkpoint.state, self.plan.mesh)
             self.checkpoint = self.checkpoint._replace(state=state)
         if self.folder is not None and self.first:
-            self.log = Log(self.folder / "generations.csv", self.generation, COLUMNS, "generation")
+            self.log = Log(
+                self.folder / "generations.csv",
+                self.generation,
+                COLUMNS,
+                "generation",
+                others=[f"mean/{task.name}" for task in self.plan.tasks],
+                rows=self.generation,
+                tell=self.display.line,
+            )
         self._since, self._first_generation = time.perf_counter(), self.generation
 
     def votes(self) -> tuple[int, ...]:
@@ -232,7 +248,8 @@ class EvolutionJob(LongJob):
         """Write a checkpoint."""
         self.metadata["wall_seconds"] = self.wall_seconds()
         keep = self.options.keep_checkpoints
-        checkpoint.save(self.checkpoints, self.generation, self.checkpoint, self.metadata, keep)
+        metadata = self.metadata | {"settings": self.plan.text}
+        checkpoint.save(self.checkpoints, self.generation, self.checkpoint, metadata, keep)
 
     def finish(self) -> int:
         """Write summary.json and the report, and show the result; return 0."""
@@ -292,7 +309,7 @@ class EvolutionJob(LongJob):
     def _columns(self) -> dict[str, np.ndarray]:
         """Return generations.csv, or what would be in it."""
         if self.folder is not None and (self.folder / "generations.csv").exists():
-            columns = read(self.folder / "generations.csv")
+            columns = read(self.folder / "generations.csv", COLUMNS)
         else:
             columns = {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
         return {name: values[columns["generation"] <= self.generation] for name, values in columns.items()}

@@ -11,6 +11,8 @@ import numpy as np
 
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixture, Objective, ratio_of
+from purerl.reporting.files import write_whole
+from purerl.reporting.plot import save
 from purerl.types import Array, PyTree
 
 LOG_RATIO = np.linspace(-1.0, 1.0, 201, dtype=np.float32)  # the ratio goes from 0.37 to 2.7
@@ -67,7 +69,7 @@ def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
     for place, (name, values) in zip(axes.reshape(-1), panels, strict=True):
         _heat_map(figure, place, values, name)
     figure.suptitle(title)
-    figure.savefig(path)
+    save(figure, path)
     return path
 
 
@@ -101,7 +103,7 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
     axes[1, 0].set_ylabel("d(r A - D)/dr")
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.suptitle(title)
-    figure.savefig(path)
+    save(figure, path)
     return path
 
 
@@ -127,7 +129,11 @@ def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float 
         buffer.seek(0)
         images.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE))
     each = round(1000 * seconds / len(images))
-    images[0].save(path, save_all=True, append_images=images[1:], duration=[each] * (len(images) - 1) + [1500], loop=0)
+    times = [each] * (len(images) - 1) + [1500]
+    write_whole(
+        path,
+        lambda file: images[0].save(file, "GIF", save_all=True, append_images=images[1:], duration=times, loop=0),
+    )
     return path
 
 
@@ -150,7 +156,7 @@ def draw_fitness(columns: Mapping[str, np.ndarray], path: Path, ylabel: str) -> 
     place.set_ylabel(ylabel)
     place.grid(alpha=0.25)
     place.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    figure.savefig(path)
+    save(figure, path)
     return path
 
 

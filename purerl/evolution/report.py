@@ -12,6 +12,7 @@ from purerl.evolution.generations import Generation
 from purerl.evolution.plan import EvolvePlan
 from purerl.functional.objectives import Objective
 from purerl.reporting.display import duration, number
+from purerl.reporting.files import own_folder, write_whole
 from purerl.types import PyTree
 
 COLUMNS = ("generation", "env_steps", "wall_seconds", "sigma", "mean", "best", "spread", "failed")
@@ -106,7 +107,7 @@ def write_report(
       frames: (generation, center of the search), the last one what was found.
       folder: where to; made where there is none.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    own_folder(folder)
     tasks = ", ".join(task.name for task in plan.tasks)
     fitness = f"return ({plan.options.fitness})"
     plots.draw_fitness(columns, folder / "fitness.png", f"{fitness}, {tasks}")
@@ -123,9 +124,7 @@ def write_report(
     if known:
         parts += _of_objective(known, folder)
     page = folder / "index.html"
-    page.write_text(
-        PAGE.format(title=html.escape(f"Evolution of {plan.name}"), body="\n".join(parts)), encoding="utf-8"
-    )
+    write_whole(page, PAGE.format(title=html.escape(f"Evolution of {plan.name}"), body="\n".join(parts)))
     return page
 
 
@@ -135,7 +134,7 @@ def _of_objective(frames: list[tuple[int, Objective]], folder: Path) -> list[str
     plots.draw_slices({"learned": learned, **plots.known_objectives()}, folder / "slices.png")
     plots.animate(frames, folder / "evolution.gif")
     form = distill(learned).text()
-    (folder / "closed_form.txt").write_text(form + "\n", encoding="utf-8")
+    write_whole(folder / "closed_form.txt", form + "\n")
     return [
         "<h2>What was found</h2>",
         "<p>The objective is r A - D, with r the ratio of the new to the old probability, A the advantage. The push on "

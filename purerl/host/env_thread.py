@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -140,7 +140,8 @@ class Worker:
         self._failures.mkdir(parents=True, exist_ok=True)
         path = self._failures / f"failure-{self._about['group']}.npz"
         actions = np.stack(self._actions)
-        np.savez_compressed(path, actions=actions)
+        with _new(path) as file:
+            np.savez_compressed(file, actions=actions)
         record = self._about | {
             "error": message,
             "env_id": where,
@@ -148,8 +149,15 @@ class Worker:
             "from_step": self.steps - len(actions),
             "resets": self._resets,
         }
-        path.with_suffix(".json").write_text(json.dumps(record, indent=2, default=str) + "\n", encoding="utf-8")
+        with _new(path.with_suffix(".json")) as file:
+            file.write((json.dumps(record, indent=2, default=str) + "\n").encode())
         return path
+
+
+def _new(path: Path) -> IO[bytes]:
+    """Open a file that is not there yet, in place of an older one: a link is removed, not followed."""
+    path.unlink(missing_ok=True)
+    return path.open("xb")
 
 
 def _call(function: Callable[..., Any], args: tuple) -> Any:

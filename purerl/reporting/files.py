@@ -1,31 +1,81 @@
-"""Files written whole or not at all, and tables as CSV."""
+"""Files written whole or not at all, none of them through a link, and tables as CSV."""
 
+import contextlib
 import csv
 import io
 import os
+import re
+import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from purerl.devices import distributed
+from purerl.errors import InputError
 from purerl.settings.values import to_text
 
+PART = re.compile(r"\..+\.[0-9a-f]{16}\.part")  # the name of a file that is not complete yet
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
-def write_whole(path: Path, content: str | Callable[[Path], Any]) -> None:
+
+def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
     """Write a file so that it appears under its name only when it is complete; of several processes the first does.
+
+    It is written under a name that nobody can guess and prepare a link at. A link at `path` is replaced, not followed.
 
     Args:
       path: of the file.
-      content: its text, or a function that writes a file at the path it is given.
+      content: its text, or a function that writes into the open file it is given.
+
+    Raises:
+      InputError: if there is a folder or a device at `path`.
     """
     if not distributed.is_first():
         return
-    part = path.with_name(f"{path.stem}.part{path.suffix}")
-    if isinstance(content, str):
-        part.write_text(content, encoding="utf-8", newline="")
-    else:
-        content(part)
-    os.replace(part, path)
+    if path.exists() and not path.is_file():
+        raise InputError(f"cannot write {path}: it is no regular file")
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    try:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666), "wb") as file:
+            file.write(content.encode()) if isinstance(content, str) else content(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            part.unlink()
+        raise
+
+
+def append(path: Path) -> IO[str]:
+    """Open a file for more lines, not through a link; it is made where there is none.
+
+    Raises:
+      InputError: if there is a link, a folder or a device at `path`.
+    """
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(f"cannot write {path}: it is no regular file")
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK, 0o666)
+    return open(handle, "a", encoding="utf-8", newline="")
+
+
+def own_folder(path: Path) -> Path:
+    """Return a folder that a job fills, made where there is none.
+
+    Raises:
+      InputError: if it is a link: what it names may be anything.
+    """
+    if path.is_symlink():
+        raise InputError(f"{path} is a link; a job writes into a folder of its own: put the folder itself there")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove the incomplete files that a killed `write_whole` left in a folder."""
+    for path in folder.iterdir():
+        if PART.fullmatch(path.name) and path.is_file() and not path.is_symlink():
+            path.unlink(missing_ok=True)
 
 
 def csv_text(rows: Sequence[dict[str, Any]], empty: str = "") -> str:

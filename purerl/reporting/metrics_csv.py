@@ -1,39 +1,59 @@
 """A run's rows: metrics.csv, a row per seed and logged update."""
 
+import contextlib
 import csv
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.reporting.files import write_whole
+from purerl.reporting.files import append, write_whole
 
 FIRST_COLUMNS = (
     "seed", "update", "env_steps", "wall_seconds", "episode_return", "episode_length", "episodes", "evaluation_return",
 )  # fmt: skip
+NEEDED = ("seed", "update", "env_steps", "episode_return", "evaluation_return")  # to draw and to summarize
 
 
 class Log:
     """The file, open for more rows."""
 
     def __init__(
-        self, path: Path, upto: int | None = None, first: Sequence[str] = FIRST_COLUMNS, counter: str = "update"
+        self,
+        path: Path,
+        upto: int | None = None,
+        first: Sequence[str] = FIRST_COLUMNS,
+        counter: str = "update",
+        *,
+        others: Sequence[str] = (),
+        rows: int = 0,
+        tell: Callable[[str], None] = print,
     ):
         """Open it.
+
+        What is damaged in an older file is told, left out, and kept as metrics.csv.damaged; the other rows stay.
 
         Args:
           path: metrics.csv.
           upto: keep the rows up to this update, as a checkpoint found them; None for a file that is not there yet.
           first: the columns that come first; the others are in the order of their names.
           counter: the column that `upto` limits.
+          others: the other columns, where they are known before the first row.
+          rows: how many rows up to `upto` there must be.
+          tell: takes lines about what is lost.
+
+        Raises:
+          InputError: if there is a link at `path`.
         """
         self.columns: list[str] = []
-        self._first = first
-        if upto is not None and path.exists():
-            self.columns = _truncate(path, upto, counter)
-        self._file: TextIO = path.open("a", encoding="utf-8", newline="")
+        self._first, self.rows = first, 0
+        if upto is not None:
+            known = [*first, *sorted(others)] if others else []
+            self.columns, self.rows = _repair(path, upto, counter, known, rows, tell)
+        self._file: IO[str] = append(path)
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
         """Append rows of one update; float32 numbers are written so that they read back the same."""
@@ -43,6 +63,7 @@ class Log:
         lines = [",".join(_text(row.get(name, "")) for name in self.columns) for row in rows]
         self._file.write("\n".join(lines) + "\n")
         self._file.flush()
+        self.rows += len(rows)
 
     def close(self) -> None:
         """Close the file."""
@@ -55,37 +76,100 @@ def _text(value: Any) -> str:
     return str(value)  # a NumPy float prints its shortest exact form
 
 
-def _truncate(path: Path, upto: int, counter: str) -> list[str]:
-    """Drop the rows that count beyond `upto`, and a last line that was cut off; return the columns."""
-    whole = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
-    if not whole:
-        path.unlink()
-        return []
-    columns = whole[0].strip().split(",")
-    where = columns.index(counter)
-    kept = [line for line in whole[1:] if int(line.split(",")[where]) <= upto]
-    write_whole(path, "".join([whole[0], *kept]))
-    return columns
+class _Found(NamedTuple):
+    """What a file holds."""
+
+    columns: list[str]
+    rows: list[list[str]]  # those that can be read
+    damaged: int  # lines that cannot
 
 
-def read(path: Path) -> dict[str, np.ndarray]:
+def _repair(
+    path: Path, upto: int, counter: str, known: list[str], expected: int, tell: Callable[[str], None]
+) -> tuple[list[str], int]:
+    """Drop the rows that count beyond `upto`, and what is damaged; return (the columns, the number of rows left)."""
+    found = _Found([], [], 0)
+    if path.is_dir() and not path.is_symlink():
+        _set_aside(path)
+    elif path.exists() and not path.is_symlink():
+        found = _parse(path.read_bytes(), counter, known)
+    if found.damaged or (expected and not found.columns and path.is_file() and path.stat().st_size):
+        _set_aside(path)
+    elif not found.columns and not path.is_symlink():
+        path.unlink(missing_ok=True)  # the beginning of a first line
+    where = found.columns.index(counter) if found.columns else 0
+    kept = [row for row in found.rows if float(row[where]) <= upto]
+    lost = max(expected - len(kept), 0)
+    if lost or found.damaged:
+        why = f"{found.damaged} damaged lines are in {path.name}.damaged" if found.damaged else "they are not there"
+        tell(
+            f"{path} has lost {lost} of {max(expected, len(kept))} rows up to {counter} {upto}: {why}; the others stay"
+        )
+    if found.columns:
+        write_whole(path, "".join(",".join(row) + "\n" for row in [found.columns, *kept]))
+    return found.columns, len(kept)
+
+
+def _set_aside(path: Path) -> None:
+    aside = path.with_name(f"{path.name}.damaged")
+    with contextlib.suppress(OSError):  # a folder of that name that is not empty
+        os.replace(path, aside)
+
+
+def _parse(data: bytes, counter: str, known: list[str]) -> _Found:
+    """Return what the text of a file holds; its last line may be cut off, and is then left out without a word."""
+    *lines, _ = data.decode("utf-8", errors="replace").split("\n")
+    if not lines:
+        return _Found([], [], 0)
+    header = lines[0].split(",")
+    other = len(header) == len(known) and header != known
+    whole = counter in header and len(set(header)) == len(header) and all(header) and not other
+    columns, lines = (header, lines[1:]) if whole else (known, lines)
+    rows = [line.split(",") for line in lines]
+    good = [row for row in rows if len(row) == len(columns) and _is_row(dict(zip(columns, row, strict=True)), counter)]
+    damaged = len(rows) - len(good)
+    return _Found(columns, good, damaged if whole else max(damaged, 1))
+
+
+def _is_row(cells: dict[str, str], counter: str) -> bool:
+    try:
+        numbers = {name: float(cell) for name, cell in cells.items() if cell}
+    except ValueError:
+        return False
+    return numbers.get(counter, 0.5).is_integer()
+
+
+def read(path: Path, needed: Sequence[str] = NEEDED) -> dict[str, np.ndarray]:
     """Return the columns of a metrics.csv: float64 arrays by name; an empty cell is NaN.
 
+    Args:
+      path: of the file.
+      needed: the columns without which it is none.
+
     Raises:
-      InputError: if there is none, or no row in it.
+      InputError: if there is none, no row in it, or a row that cannot be read.
     """
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.reader(file))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    rows = [row for row in rows if len(row) == len(rows[0])]  # a line that is being written is left out
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} is damaged: {error}") from None
+    if len(rows) > 1 and len(rows[-1]) != len(rows[0]):
+        del rows[-1]  # it is being written
     if len(rows) < 2:
         raise InputError(f"{path} has no rows yet")
+    missing = [name for name in needed if name not in rows[0]]
+    if missing:
+        raise InputError(f"{path} is damaged: its first line names no {missing[0]}")
+    for i, row in enumerate(rows[1:], 2):
+        if len(row) != len(rows[0]):
+            raise InputError(f"{path} is damaged: line {i} has {len(row)} numbers instead of {len(rows[0])}")
     try:
         table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows[1:]])
     except ValueError as error:
-        raise InputError(f"{path} is not a run's metrics: {error}") from None
+        raise InputError(f"{path} is damaged: {error}") from None
     return {name: table[:, i] for i, name in enumerate(rows[0])}
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from purerl.errors import InputError, printable
 from purerl.reporting import metrics_csv
+from purerl.reporting.files import write_whole
 from purerl.settings import toml
 
 GRID = 200  # points of a curve
@@ -102,18 +103,18 @@ def draw(
     figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
     for i, (name, columns) in enumerate(runs):
-        curve(axes, columns, f"C{i % 10}", _literal(name) if len(runs) > 1 else "")
+        curve(axes, columns, f"C{i % 10}", literal(name) if len(runs) > 1 else "")
     if len(runs) > 1:
         axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
     for name, level in levels.items():
         axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
-    axes.set_title(_literal(title))
+    axes.set_title(literal(title))
     label_curves(axes)
     axes.legend(frameon=False, loc="best")
     save(figure, path)
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Return a text as matplotlib shows it as it is: $ would begin a formula."""
     return printable(text).replace("$", r"\$")
 
@@ -151,8 +152,9 @@ def save(figure: Any, path: Path) -> None:
     Raises:
       InputError: if it cannot be written.
     """
+    kind = path.suffix.removeprefix(".") or "png"
     try:
-        figure.savefig(path)
+        write_whole(path if path.suffix else path.with_suffix(".png"), lambda file: figure.savefig(file, format=kind))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {error}") from None
 

@@ -12,6 +12,7 @@ import numpy as np
 from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.prng import fast
+from purerl.reporting.files import write_whole
 from purerl.types import Algorithm, Array, Environment, Key, PyTree
 
 
@@ -156,6 +157,9 @@ def save_gif(images: Sequence[np.ndarray], path: str | pathlib.Path, fps: float 
     first, *rest = [reduce(image) for image in images]
     milliseconds = max(10, round(100 / fps) * 10)
     try:
-        first.save(path, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0)
+        write_whole(
+            pathlib.Path(path),
+            lambda file: first.save(file, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0),
+        )
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from None

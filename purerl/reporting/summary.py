@@ -94,26 +94,39 @@ def write(path: Path, summary: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a summary.json.
+    """Return a run's summary.json.
 
     Raises:
-      InputError: if it cannot be read.
+      InputError: if it cannot be read, or is none.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
+        final = found["final_return"]
+        np.array([value for value in final["per_seed"] if value is not None], np.float64)
+        return found
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
+    except (LookupError, TypeError, RecursionError):
+        raise InputError(f"{path} is damaged: it has no final_return with the returns per_seed") from None
 
 
 def line(folder: Path) -> str:
-    """Return a run's result in one line."""
+    """Return a run's result in one line.
+
+    Raises:
+      InputError: if its summary.json is damaged.
+    """
     found = read(folder / "summary.json")
-    final = found["final_return"]
-    if final["mean"] is None:
-        return "no seed finished"
-    spread = final["iqm_interval_95"]
-    interval = f", IQM {final['iqm']:.5g} (95% interval {spread[0]:.5g} .. {spread[1]:.5g})" if spread else ""
-    return f"final return {final['mean']:.5g}{interval}{failures(final)}, {found['env_steps_per_second']:,.0f} steps/s"
+    try:
+        final = found["final_return"]
+        if final["mean"] is None:
+            return "no seed finished"
+        spread = final["iqm_interval_95"]
+        interval = f", IQM {final['iqm']:.5g} (95% interval {spread[0]:.5g} .. {spread[1]:.5g})" if spread else ""
+        speed = f"{found['env_steps_per_second']:,.0f} steps/s"
+        return f"final return {final['mean']:.5g}{interval}{failures(final)}, {speed}"
+    except (LookupError, TypeError, ValueError):
+        raise damaged(folder / "summary.json") from None
 
 
 def failures(result: dict[str, Any]) -> str:

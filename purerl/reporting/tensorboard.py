@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from purerl.errors import InputError
+from purerl.reporting.files import own_folder
 
 
 def require() -> None:
@@ -37,7 +38,8 @@ class Events:
             seed = row["seed"]
             if seed not in self._writers:
                 step = row["env_steps"] if self._update else None
-                self._writers[seed] = SummaryWriter(str(self._folder / f"seed-{seed}"), purge_step=step)
+                where = own_folder(self._folder) / f"seed-{seed}"
+                self._writers[seed] = SummaryWriter(str(own_folder(where)), purge_step=step)
             for name, value in row.items():
                 if name in ("seed", "update", "env_steps", "wall_seconds") or not math.isfinite(float(value)):
                     continue

@@ -1,11 +1,14 @@
 """Checkpoints: a pytree of arrays on disk, whole or not at all. All of Orbax is behind this file.
 
 A checkpoint is a folder named after its update. It holds plain arrays by path and a few numbers beside them; typed keys
-are stored as their raw words. Loading needs the tree that is expected, so nothing in the file decides what is built.
+are stored as their raw words. Loading needs the tree that is expected, so nothing in the file decides what is built;
+its names, shapes and dtypes are compared before an array is read, and its checksum after.
 """
 
 import contextlib
+import json
 import logging
+import re
 import shutil
 import zlib
 from pathlib import Path
@@ -14,17 +17,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl.devices import distributed
+from purerl.devices import distributed, memory
 from purerl.errors import InputError
 from purerl.prng import is_key, typed
+from purerl.reporting.files import own_folder
 from purerl.types import Array, PyTree
+
+_UNFINISHED = re.compile(r"[0-9]{9,}\.orbax-checkpoint-tmp.*")
 
 
 def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: int = 3) -> Path:
     """Write a checkpoint; it appears under its name only when it is complete.
 
-    Several processes write together, each what it holds, into a folder that all see. They store no checksum, as none
-    of them sees everything.
+    Several processes write together, each what it holds, into a folder that all see.
 
     Args:
       folder: of all checkpoints of a run; made where there is none.
@@ -35,15 +40,22 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
 
     Returns:
       Where it is.
+
+    Raises:
+      InputError: if the folder is a link.
     """
     from orbax.checkpoint import v1 as ocp
 
+    distributed.first_does(lambda: str(own_folder(folder)))
     arrays = _named_arrays(tree)
     path = folder.resolve() / f"{step:09d}"
     if jax.process_count() == 1:
         arrays = jax.device_get(arrays)
-        metadata = {**metadata, "checksum": _checksum(arrays)}
+    metadata = {**metadata, "step": step}
+    metadata = {**metadata, "checksum": _checksums(arrays), "notes": _notes_checksum(metadata)}
     filled = {name: array for name, array in arrays.items() if array.size}
+    if distributed.is_first() and (path.is_symlink() or path.is_file()):
+        path.unlink()
     with _quiet():
         ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
     for old in steps(folder)[:-keep] if jax.process_index() == 0 else []:
@@ -52,8 +64,18 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
 
 
 def steps(folder: Path) -> list[int]:
-    """Return the steps of the complete checkpoints in a folder, ascending."""
-    return sorted(int(path.name) for path in folder.glob("*") if path.name.isdigit() and path.is_dir())
+    """Return the steps of the complete checkpoints in a folder, ascending; what else is there does not count.
+
+    Raises:
+      InputError: if the folder is a link.
+    """
+    if folder.is_symlink():
+        raise InputError(
+            f"{folder} is a link; checkpoints are read from a run's own folder: put the folder itself there"
+        )
+    numbered = (path for path in folder.glob("*") if re.fullmatch("[0-9]{9,}", path.name))
+    found = (int(path.name) for path in numbered if path.is_dir() and not path.is_symlink())
+    return sorted(step for step in found if (folder / f"{step:09d}").is_dir())
 
 
 def newest(folder: Path) -> int:
@@ -63,8 +85,9 @@ def newest(folder: Path) -> int:
 
 def remove_unfinished(folder: Path) -> None:
     """Remove what a killed `save` left behind."""
-    for path in folder.glob("*.orbax-checkpoint-tmp*"):
-        shutil.rmtree(path, ignore_errors=True)
+    for path in [] if folder.is_symlink() else folder.glob("*"):
+        if _UNFINISHED.fullmatch(path.name):
+            path.unlink() if path.is_symlink() else shutil.rmtree(path, ignore_errors=True)
 
 
 def read_metadata(folder: Path, step: int) -> dict[str, Any]:
@@ -75,6 +98,18 @@ def read_metadata(folder: Path, step: int) -> dict[str, Any]:
         stored: Any = ocp.metadata(str(folder.resolve() / f"{step:09d}"))
         return dict(stored.custom_metadata or {})
     return {}
+
+
+def members(folder: Path, step: int) -> int:
+    """Return how many agents a checkpoint holds.
+
+    Raises:
+      InputError: if it does not say so.
+    """
+    found = read_metadata(folder, step).get("members")
+    if not isinstance(found, int) or not 0 < found < 2**31:
+        raise InputError(f"checkpoint {folder / f'{step:09d}'} is damaged (its metadata cannot be read)")
+    return found
 
 
 def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, Any]]:
@@ -89,40 +124,59 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
       (the tree of arrays and typed keys, the metadata).
 
     Raises:
-      InputError: if it is damaged, or holds another tree.
+      InputError: if it is damaged, holds another tree, or was renamed.
     """
-    from orbax.checkpoint import v1 as ocp
-
     path = folder.resolve() / f"{step:09d}"
-    others = [str(other) for other in steps(folder) if other != step]
-    hint = f"remove that folder to go on from update {int(others[-1])}" if others else "there is no other one"
+    others = [other for other in steps(folder) if other != step]
+    hint = f"remove that folder to go on from update {others[-1]}" if others else "there is no other one"
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     expected = {_name(keys): _raw_struct(leaf) for keys, leaf in leaves}
+    filled = {name: struct for name, struct in expected.items() if struct.size}
+    found, metadata = _read(path, filled, hint)
+    found |= {name: np.zeros(struct.shape, struct.dtype) for name, struct in expected.items() if not struct.size}
+    arrays = {name: found[name] for name in expected}
+    checksum, notes, named = (metadata.pop(name, None) for name in ("checksum", "notes", "step"))
+    whole = notes == _notes_checksum(metadata | {"step": named}) and _agrees(checksum, arrays)
+    if not whole:
+        raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
+    if named != step:
+        raise InputError(f"checkpoint {path} is that of update {named}: name its folder {named:09d}, or {hint}")
+    tree = jax.tree.unflatten(structure, [_as(leaf, arrays[_name(keys)]) for keys, leaf in leaves])
+    return tree, metadata
+
+
+def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return (arrays, metadata) of a checkpoint; its arrays are read only if they are the expected ones."""
+    from orbax.checkpoint import v1 as ocp
+
+    other = f"checkpoint {path} does not fit this version of purerl or its config:"
     try:
         with _quiet():
             stored: Any = ocp.metadata(str(path))
-            # Asked for as NumPy's, arrays come whole, whatever devices held them.
-            wanted = {name: np.empty(array.shape, array.dtype) for name, array in stored.metadata.items()}
-            arrays: Any = ocp.load(str(path), wanted)
-            metadata, found = dict(stored.custom_metadata or {}), {name: np.asarray(x) for name, x in arrays.items()}
+            there = {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in stored.metadata.items()}
+            metadata = dict(stored.custom_metadata or {})
     except Exception as error:  # Orbax and TensorStore raise many kinds for a damaged file
-        raise InputError(f"checkpoint {path} is damaged ({_first_line(error)}); {hint}") from None
+        raise InputError(f"checkpoint {path} is damaged ({_reason(error)}); {hint}") from None
     for name, struct in expected.items():
-        if struct.size == 0:
-            found[name] = np.zeros(struct.shape, struct.dtype)
-        if name not in found:
-            raise InputError(f"checkpoint {path} does not fit this version of purerl or its config: it has no '{name}'")
-        if (found[name].shape, found[name].dtype) != (struct.shape, struct.dtype):
-            description = f"{found[name].dtype}{list(found[name].shape)} instead of {struct.dtype}{list(struct.shape)}"
-            raise InputError(
-                f"checkpoint {path} does not fit this version of purerl or its config: '{name}' is {description}"
-            )
-    arrays = {name: found[name] for name in expected}
-    checksum = metadata.pop("checksum", None)
-    if checksum is not None and checksum != _checksum(arrays):
-        raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
-    tree = jax.tree.unflatten(structure, [_as(leaf, arrays[_name(keys)]) for keys, leaf in leaves])
-    return tree, metadata
+        if name not in there:
+            raise InputError(f"{other} it has no '{name}'")
+        shape, dtype = there[name]
+        if (shape, dtype) != (struct.shape, struct.dtype):
+            raise InputError(f"{other} '{name}' is {dtype}{list(shape)} instead of {struct.dtype}{list(struct.shape)}")
+    more = sorted(there.keys() - expected.keys())
+    if more:
+        raise InputError(f"{other} it has '{more[0]}' as well")
+    needed, free = memory.nbytes(expected), memory.host_free()
+    if needed > free:
+        raise InputError(f"checkpoint {path} takes {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free")
+    try:
+        with _quiet():
+            # Asked for as NumPy's, arrays come whole, whatever devices held them.
+            wanted = {name: np.empty(struct.shape, struct.dtype) for name, struct in expected.items()}
+            arrays: Any = ocp.load(str(path), wanted)
+            return {name: np.asarray(array) for name, array in arrays.items()}, metadata
+    except Exception as error:  # likewise
+        raise InputError(f"checkpoint {path} is damaged ({_reason(error)}); {hint}") from None
 
 
 def _name(keys: tuple) -> str:
@@ -144,14 +198,59 @@ def _as(leaf: Any, array: np.ndarray) -> Array | np.ndarray:
     return typed(array, leaf) if is_key(leaf) else array
 
 
-def _checksum(arrays: dict[str, np.ndarray]) -> int:
-    total = 0
-    for name in sorted(arrays):
-        total = zlib.crc32(np.ascontiguousarray(arrays[name]).view(np.uint8).reshape(-1).data, total)
-    return total
+Part = tuple[list[int], list[int], int]  # of an array: where it starts and stops along each axis, and its checksum
 
 
-def _first_line(error: Exception) -> str:
+def _checksums(arrays: dict[str, Any]) -> dict[str, list[Part]]:
+    """Return the checksums of the parts of arrays, by name; those of all processes together cover each array."""
+    own = {name: _parts(array) for name, array in arrays.items()}
+    if jax.process_count() == 1:
+        return own
+    each = [json.loads(text) for text in distributed.texts(json.dumps(own))]
+    return {name: [part for found in each for part in found[name]] for name in own}
+
+
+def _parts(array: Any) -> list[Part]:
+    """Return the checksums of what this process holds of an array, without copies."""
+    shape = array.shape
+    if not isinstance(array, jax.Array):
+        return [([0] * len(shape), list(shape), _crc(array))] if distributed.is_first() else []
+    shards = [shard for shard in array.addressable_shards if shard.replica_id == 0]
+    spans = [[axis.indices(size) for axis, size in zip(shard.index, shape, strict=True)] for shard in shards]
+    ends = [([span[0] for span in of], [span[1] for span in of]) for of in spans]
+    return [(*pair, _crc(np.asarray(shard.data))) for pair, shard in zip(ends, shards, strict=True)]
+
+
+def _agrees(checksums: Any, arrays: dict[str, np.ndarray]) -> bool:
+    """Return whether checksums from a file are those of arrays, and cover them."""
+    try:
+        return checksums.keys() == arrays.keys() and all(_covers(checksums[name], x) for name, x in arrays.items())
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def _covers(parts: list[Part], array: np.ndarray) -> bool:
+    seen = 0
+    for start, stop, checksum in parts:
+        part = array[tuple(slice(a, b) for a, b in zip(start, stop, strict=True))]
+        seen += part.size
+        if checksum != _crc(part):
+            return False
+    return seen == array.size and len(parts) > 0
+
+
+def _crc(array: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+
+
+def _notes_checksum(notes: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(notes, sort_keys=True).encode())
+
+
+def _reason(error: Exception) -> str:
+    """Return an error's first line; an error of the program that reads, rather than of what it reads, says nothing."""
+    if isinstance(error, AttributeError | TypeError | LookupError):
+        return "its metadata cannot be read"
     return (str(error) or type(error).__name__).strip().splitlines()[0][:120]
 
 

@@ -1,12 +1,16 @@
 """The folders of long jobs: made, compared with the job that resumes there, and locked."""
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from purerl.devices import distributed
 from purerl.errors import InputError
+from purerl.reporting.files import write_whole
+from purerl.settings import toml
 from purerl.settings.toml import JobKind
+from purerl.settings.values import to_text
 
 
 def enter_folder(
@@ -30,7 +34,7 @@ def enter_folder(
             check_same(out / kind.file, text, kind.noun)
             return f"+{out}"
         folder = new_folder(out, *words)
-        (folder / kind.file).write_text(text, encoding="utf-8")
+        write_whole(folder / kind.file, text)
         return f"-{folder}"
 
     found = distributed.first_does(enter)
@@ -77,6 +81,42 @@ def check_same(file: Path, text: str, noun: str) -> None:
             raise InputError(f"{file.parent} holds another {noun}: it has {there!r} where this one has {here!r}")
     if len(written) != len(wanted):
         raise InputError(f"{file.parent} holds another {noun}: it searches other fields")
+
+
+SILENT = ("devices", "mesh", "version")  # settings that may differ from those of a checkpoint without a word
+
+
+def changes(file: Path, written: Any, text: str, may_change: Callable[[str], bool]) -> str:
+    """Compare the settings in a job's folder with those that its checkpoint was made with.
+
+    Args:
+      file: of the settings, for messages.
+      written: the text that the checkpoint holds.
+      text: of the job's settings now.
+      may_change: whether a setting, by its whole name such as "env.gravity", may differ.
+
+    Returns:
+      A line that says which differ; "" if none does.
+
+    Raises:
+      InputError: if one differs that must not, or the checkpoint does not say what it was made with.
+    """
+    if not isinstance(written, str):
+        raise InputError(f"the checkpoint in {file.parent} does not say with which settings it was made")
+    before, now = toml.flat(written), toml.flat(text)
+    told = []
+    for name in [*now, *(name for name in before if name not in now)]:
+        old, new = (to_text(_hashable(table.get(name, "not there"))) for table in (before, now))
+        if old == new or name.rpartition(".")[2] in SILENT:
+            continue
+        if not may_change(name):
+            raise InputError(f"{file}: {name} is {new}, and the checkpoint was made with {old}: set it back to {old}")
+        told.append(f"{name} {new} (was {old})")
+    return f"changed in {file}: {', '.join(told)}" if told else ""
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 
 def lock(folder: Path, kind: JobKind) -> Any:

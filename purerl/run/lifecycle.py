@@ -8,7 +8,7 @@ import abc
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -16,6 +16,7 @@ from purerl.devices import distributed
 from purerl.errors import printable
 from purerl.host_environment import EnvironmentFailure
 from purerl.reporting.display import Silent, duration, open_display
+from purerl.reporting.files import remove_parts
 from purerl.run import checkpoint
 from purerl.run.folders import lock
 from purerl.settings.toml import JobKind
@@ -76,6 +77,7 @@ class LongJob(abc.ABC):
         self.metadata: dict[str, Any] = {"wall_seconds": 0.0, "compile_seconds": 0.0}  # of the newest checkpoint
         self.began = time.perf_counter()  # less the seconds of earlier processes
         self.saved_time = time.monotonic()
+        self.notices: list[str] = []  # lines about the folder, shown at the beginning
         self._resume: str | None = None
         if folder is not None:
             command = f"purerl {self.kind.command} --resume {folder}{flags(*names)}"
@@ -83,6 +85,10 @@ class LongJob(abc.ABC):
         self._lock: Any = None
         if locked and folder is not None:
             distributed.first_does(self._take_folder)
+
+    def take_metadata(self, found: Mapping[str, Any]) -> None:
+        """Take the numbers of a checkpoint's metadata that this job keeps."""
+        self.metadata |= {name: found[name] for name in self.metadata if isinstance(found.get(name), int | float)}
 
     @property
     def checkpoints(self) -> Path:
@@ -150,6 +156,8 @@ class LongJob(abc.ABC):
             return 0
         if self.first:
             self.display = open_display(self.title(), self.plain)
+        for line in self.notices:
+            self.display.line(line)
         try:
             with self.stop, distributed.watched(self._lost):
                 self.prepare()
@@ -189,6 +197,7 @@ class LongJob(abc.ABC):
         assert self.folder is not None
         self._lock = lock(self.folder, self.kind)
         checkpoint.remove_unfinished(self.checkpoints)
+        remove_parts(self.folder)
         return ""
 
     def _advance(self) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,18 +14,23 @@ from purerl import registry
 from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
+from purerl.fields import is_static
 from purerl.host import make_host_trainer
 from purerl.loop.train import Trainer, make_trainer, whole_updates
 from purerl.recompute.observations import from_states, make_rebuilding_trainer
 from purerl.reporting import tensorboard
 from purerl.run import checkpoint, policies, program
+from purerl.run.folders import changes
 from purerl.run.host_program import HostFunctions, source_of
 from purerl.run.program import Functions, Progress
 from purerl.settings import toml
-from purerl.settings.runs import Settings, settings
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings, dump, settings
+from purerl.settings.values import hints
 from purerl.types import Environment
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
+FIXED = ("algorithm", "environment", "seed", "seeds", "self_play", "rebuild_observations")  # once a run has begun
 ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
 
 
@@ -138,16 +144,44 @@ def saved_settings(folder: Path) -> Settings:
     return settings(None, None, {}, {}, folder / toml.RUN.file)
 
 
-def saved_progress(plan: Plan, folder: Path, step: int) -> tuple[Progress, dict[str, Any]]:
-    """Return a checkpoint's `Progress` on the host, with a member per seed, and its metadata.
+class SavedProgress(NamedTuple):
+    """What a run's checkpoint holds."""
+
+    progress: Progress  # on the host, with as many members as were saved: a seed each, and those that fill the mesh
+    metadata: dict[str, Any]
+    changed: str  # the settings that differ from those it was made with, in one line; "": none
+
+
+def saved_progress(plan: Plan, folder: Path, step: int) -> SavedProgress:
+    """Return what a checkpoint holds.
 
     Raises:
-      InputError: if it is damaged, or that of another run.
+      InputError: if it is damaged, or that of another run or of other seeds or shapes.
     """
-    members = checkpoint.read_metadata(folder, step).get("members", plan.settings.options.seeds)
+    members, seeds = checkpoint.members(folder, step), plan.settings.options.seeds
+    notes = checkpoint.read_metadata(folder, step)
+    told = changes(folder.parent / toml.RUN.file, notes.get("settings"), settings_text(plan), partial(_is_free, plan))
+    if members < seeds:
+        raise InputError(f"checkpoint {folder / f'{step:09d}'} has {members} agents, and the run {seeds} seeds")
     found, metadata = checkpoint.load(folder, step, program.resized(plan.shapes, members))
-    metadata.pop("members", None)
-    return program.resized(found, plan.settings.options.seeds), metadata
+    return SavedProgress(progress=found, metadata=metadata, changed=told)
+
+
+def settings_text(plan: Plan) -> str:
+    """Return a run's config.toml."""
+    return dump(plan.settings, plan.env)
+
+
+def _is_free(plan: Plan, name: str) -> bool:
+    """Return whether a setting may differ from that of the checkpoint: no seed, and nothing that gives a shape."""
+    if name in FIXED:
+        return False
+    owner, field = (plan.env, name.removeprefix("env.")) if name.startswith("env.") else (plan.settings.config, name)
+    if name.startswith("groups."):
+        _, group, field = name.split(".", 2)
+        return isinstance(plan.settings.groups.get(group, {}).get(field), float)
+    fields = {f.name: f for f in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
+    return field in hints(RunOptions) or (field in fields and not is_static(fields[field]))
 
 
 def saved_run(folder: Path) -> tuple[Plan, Progress]:
@@ -160,7 +194,8 @@ def saved_run(folder: Path) -> tuple[Plan, Progress]:
     found = checkpoint.steps(folder / "checkpoints")
     if not found:
         raise InputError(f"{folder} has no checkpoint yet")
-    return plan, saved_progress(plan, folder / "checkpoints", found[-1])[0]
+    saved = saved_progress(plan, folder / "checkpoints", found[-1])
+    return plan, program.resized(saved.progress, plan.settings.options.seeds)
 
 
 def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:

@@ -1,5 +1,6 @@
 """A run: trains all seeds of an algorithm on an environment, logs, evaluates, saves and writes the results."""
 
+import contextlib
 import dataclasses
 import importlib
 import math
@@ -12,18 +13,19 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl.loop.metrics import TrainMetrics
+from purerl.errors import InputError
+from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.replay import sizes
 from purerl.reporting import summary
 from purerl.reporting.display import Snapshot
-from purerl.reporting.metrics_csv import Log, read
+from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log, read
 from purerl.run import checkpoint, program, sizing, tournament
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
-from purerl.run.plan import Plan, algorithm_of, make_plan, saved_progress, saved_settings
+from purerl.run.plan import Plan, algorithm_of, make_plan, saved_progress, saved_settings, settings_text
 from purerl.run.program import CAUSES, EVALUATION_BATCH
 from purerl.settings import toml
-from purerl.settings.runs import Settings, dump
+from purerl.settings.runs import Settings
 from purerl.xla.trees import where
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
@@ -49,8 +51,7 @@ def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_a
     line = sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
     if line:
         print(line)
-    text = dump(planned.settings, planned.env)
-    folder, _ = enter_folder(toml.RUN, out, (run.algorithm, run.environment), text)
+    folder, _ = enter_folder(toml.RUN, out, (run.algorithm, run.environment), settings_text(planned))
     return Run(planned, folder, plain).complete()
 
 
@@ -81,9 +82,10 @@ class Run(LongJob):
         self.update = 0
         self.progress: Any = None  # Progress, once there is one
         self.program: Any = None  # likewise
-        self.metadata |= {"train_seconds": 0.0, "trained": 0}
+        self.metadata |= {"train_seconds": 0.0, "trained": 0, "rows": 0}
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
         self.sinks: list[Any] = []  # they write rows of metrics
+        self.log: Log | None = None  # one of them
         self.evaluation = np.full(self.options.seeds, np.nan)  # the last ones known
         self.returns = np.full(self.options.seeds, np.nan)
         self._chunk = 1  # updates
@@ -96,10 +98,12 @@ class Run(LongJob):
         newest = checkpoint.newest(self.checkpoints)
         if not newest:
             return
-        found, self.metadata = saved_progress(self.plan, self.checkpoints, newest)
-        self.update = newest
-        self._record_failures(found.failed_at, found.cause)
-        self.progress = self.plan.parts.placed(found)
+        saved = saved_progress(self.plan, self.checkpoints, newest)
+        self.take_metadata(saved.metadata)
+        self.notices += [saved.changed] if saved.changed else []
+        self.update, seeds = newest, self.options.seeds
+        self._record_failures(saved.progress.failed_at[:seeds], saved.progress.cause[:seeds])
+        self.progress = self.plan.parts.placed(saved.progress)
 
     @property
     def position(self) -> int:
@@ -121,7 +125,9 @@ class Run(LongJob):
         """Return the result's line where an earlier process finished the run."""
         if self.update < self.plan.num_updates or not (self.folder / "summary.json").exists():
             return ""
-        return f"{self.folder} is complete: {self.plan.num_updates:,} updates, {summary.line(self.folder)}"
+        with contextlib.suppress(InputError):  # a damaged summary is written again
+            return f"{self.folder} is complete: {self.plan.num_updates:,} updates, {summary.line(self.folder)}"
+        return ""
 
     def done(self) -> bool:
         """Return whether all updates are done, or every seed failed."""
@@ -183,7 +189,12 @@ class Run(LongJob):
         super().close()
 
     def _open_sinks(self) -> None:
-        self.sinks.append(Log(self.folder / "metrics.csv", self.update))
+        interval = self.plan.shapes.interval
+        episodes = jax.eval_shape(EpisodeStatistics.summary, interval.statistics)
+        others = {*episodes, *interval.algorithm} - set(FIRST_COLUMNS)
+        rows, tell = int(self.metadata["rows"]), self.display.line
+        self.log = Log(self.folder / "metrics.csv", self.update, others=sorted(others), rows=rows, tell=tell)
+        self.sinks.append(self.log)
         if self.options.tensorboard:
             from purerl.reporting.tensorboard import Events
 
@@ -260,19 +271,19 @@ class Run(LongJob):
         if self._all_failed():
             return
         self.metadata["wall_seconds"] = self.wall_seconds()
+        self.metadata["rows"] = self.log.rows if self.log is not None else 0
         progress = self.progress
         if self.failed:
             saved = checkpoint.steps(self.checkpoints)
             if saved:
-                before, _ = saved_progress(self.plan, self.checkpoints, saved[-1])
-                before = self.plan.parts.placed(before)
+                before = self.plan.parts.placed(saved_progress(self.plan, self.checkpoints, saved[-1]).progress)
             else:
                 before = self.program.init()
             failed: Any = np.isin(np.arange(len(self.plan.parts.seeds)), list(self.failed))
             state = progress.state
             mixed = where(failed, before.state._replace(num_updates=()), state._replace(num_updates=()))
             progress = progress._replace(state=mixed._replace(num_updates=state.num_updates))
-        metadata = self.metadata | {"members": len(self.plan.parts.seeds)}
+        metadata = self.metadata | {"members": len(self.plan.parts.seeds), "settings": settings_text(self.plan)}
         checkpoint.save(self.checkpoints, self.update, progress, metadata, self.options.keep_checkpoints)
 
     def finish(self) -> int:
@@ -282,7 +293,7 @@ class Run(LongJob):
         rated = self._rate_selves() if self.options.self_play else []
         self.display.stage("writing the summary and the curve")
         failed = {str(self.options.seed + i): self._failure(i) for i in self.failed}
-        rows = (self.folder / "metrics.csv").stat().st_size > 0
+        rows = self.log is not None and self.log.rows > 0
         if rows:
             from purerl.reporting.plot import plot_run
 
@@ -295,7 +306,8 @@ class Run(LongJob):
             self.display.line(f"done: {summary.line(self.folder)}")
             for line in rated:
                 self.display.line(line)
-        self.display.line(f"see {self.folder}/: summary.json, metrics.csv, curve.png, checkpoints/" if rows else "")
+        what = "summary.json, metrics.csv, curve.png, checkpoints/" if rows else "checkpoints/; there are no rows"
+        self.display.line(f"see {self.folder}/: {what}")
         if not self._all_failed():
             return 0
         saved = checkpoint.steps(self.checkpoints)

@@ -6,13 +6,14 @@ TOML has no null; "none" stands for it.
 import dataclasses
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import __version__
 from purerl.errors import InputError
 
+END = "# end"  # the last line of a file that is whole
 FORMAT = 1  # of the folders that runs, sweeps and evolutions write
 
 
@@ -77,6 +78,8 @@ def read_folder(folder: Path, kind: JobKind, *needed: str) -> dict[str, Any]:
     missing = [name for name in ("format", *needed) if name not in table]
     if missing:
         raise InputError(f"{file} is not complete: it has no {' and no '.join(missing)}")
+    if file.read_text(encoding="utf-8").rstrip().rpartition("\n")[2] != END:
+        raise InputError(f"{file} is cut off: its last line is not '{END}'; add it there if all settings are")
     return table
 
 
@@ -91,7 +94,7 @@ def text(comment: str, sections: Mapping[str, Any]) -> str:
     for headline, values in sections.items():
         written = entries(values)
         lines += ["", headline, *written] if headline and written else written
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", END]) + "\n"
 
 
 def entries(values: Any) -> list[str]:
@@ -106,20 +109,51 @@ def writable(value: Any) -> bool:
     """Return whether a value can be written: a number, a text, true, false, none, or a list of them."""
     if isinstance(value, tuple | list):
         return all(writable(entry) for entry in value)
-    return value is None or isinstance(value, bool | int | float | str)
+    return value is None or isinstance(plain(value), bool | int | float | str)
+
+
+def plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, anything else as it is."""
+    return value.item() if type(value).__module__ == "numpy" and value.ndim == 0 else value
 
 
 def _key(name: str) -> str:
-    return name if name.replace("_", "").replace("-", "").isalnum() else json.dumps(name)
+    bare = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if bare else _text(name)
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON's other escapes are TOML's
+
+
+def flat(text: str) -> dict[str, Any]:
+    """Return the settings of a file's text by their whole name, such as "env.gravity".
+
+    Raises:
+      InputError: if it is no TOML.
+    """
+
+    def entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+        for name, value in table.items():
+            if isinstance(value, Mapping):
+                yield from entries(value, f"{prefix}{name}.")
+            else:
+                yield f"{prefix}{name}", value
+
+    try:
+        return dict(entries(tomllib.loads(text), ""))
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"these settings are no TOML: {error}") from None
 
 
 def _toml(value: Any) -> str:
+    value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None:
         return '"none"'
     if isinstance(value, str):
-        return json.dumps(value)
+        return _text(value)
     if isinstance(value, tuple | list):
         return "[" + ", ".join(_toml(entry) for entry in value) + "]"
     return repr(float(value) if isinstance(value, float) else value)  # a NumPy float, too, as a plain number

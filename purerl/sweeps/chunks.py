@@ -15,8 +15,8 @@ import numpy as np
 from purerl.devices import distributed, memory, sharding
 from purerl.errors import InputError
 from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members
-from purerl.sweeps.plan import ShapeGroup, SweepPlan
-from purerl.sweeps.result import Curves, load_curves
+from purerl.sweeps.plan import ShapeGroup, SweepPlan, dump_sweep
+from purerl.sweeps.result import Curves, check_settings, load_curves
 from purerl.xla import backend
 
 MEMBERS = 64  # agents at once on a CPU, which gains nothing from more
@@ -141,11 +141,17 @@ class Chunks:
 
     def save(self, folder: Path) -> None:
         """Write the curves, and the sizes of the chunks."""
-        self.curves.save(folder, sizes=self.sizes)
+        settings = np.frombuffer(dump_sweep(self.plan).encode(), np.uint8)
+        self.curves.save(folder, sizes=self.sizes, settings=settings)
 
     def restore(self, folder: Path) -> None:
         """Continue from what is complete, with chunks of the same size: the same bits."""
         if (folder / "curves.npz").exists():
-            self.curves, more = load_curves(folder)
+            settings = np.empty(0, np.uint8)
+            curves, more = load_curves(folder, self.curves, sizes=self.sizes, settings=settings)
+            check_settings(folder, self.plan, more["settings"].tobytes().decode(errors="replace"))
+            if more["sizes"].shape != self.sizes.shape:
+                raise InputError(f"{folder / 'curves.npz'} is of another sweep: its chunks are of other groups")
+            self.curves = curves
             self.curves.forget(np.flatnonzero(self.curves.trained < self.plan.num_points))
             self.sizes = more["sizes"]

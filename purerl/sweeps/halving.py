@@ -28,9 +28,8 @@ from purerl.loop.population import (
     train_members,
 )
 from purerl.loop.train import TrainState
-from purerl.run import checkpoint
 from purerl.sweeps.plan import SweepPlan
-from purerl.sweeps.result import Curves, load_latest
+from purerl.sweeps.result import Curves, load_latest, save_latest
 from purerl.types import Array
 
 IDLE = -1
@@ -187,14 +186,12 @@ class Halving:
         self.curves.save(folder)
         if self._bank is not None:
             step = int(self.curves.trained.sum())
-            checkpoint.save(
-                folder / "checkpoints", step, self._tree(self._bank), {"members": self._bank_members}, keep=1
-            )
+            save_latest(folder, step, self._tree(self._bank), self._bank_members, self.plan)
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
         """Continue from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder / "checkpoints", lambda members: self._tree(self._blank(members)))
+        tree = load_latest(folder, self.plan, lambda members: self._tree(self._blank(members)))
         if tree is None:
             return
         self._bank = place(sharding.resize(tree["bank"], APART, self._bank_members), self._mesh)

@@ -33,10 +33,9 @@ from purerl.loop.population import (
 from purerl.loop.train import TrainState
 from purerl.prng import is_key
 from purerl.reporting.files import csv_text, write_whole
-from purerl.run import checkpoint
 from purerl.settings.ranges import Range
 from purerl.sweeps.plan import SweepPlan
-from purerl.sweeps.result import Curves, load_latest
+from purerl.sweeps.result import Curves, load_latest, save_latest
 from purerl.types import Array, Key
 
 SHARE = 5  # one in so many is replaced
@@ -244,13 +243,12 @@ class Population:
         self.curves.save(folder)
         write_whole(folder / "lineage.csv", csv_text(self.lineage, "trial"))
         if self._members is not None:
-            metadata = {"members": len(self._rows)}
-            checkpoint.save(folder / "checkpoints", self.generation, self._tree(self._members), metadata, keep=1)
+            save_latest(folder, self.generation, self._tree(self._members), len(self._rows), self.plan)
         self._saved = time.monotonic()
 
     def restore(self, folder: Path) -> None:
         """Continue from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder / "checkpoints", lambda rows: self._tree(self._blank(rows)))
+        tree = load_latest(folder, self.plan, lambda rows: self._tree(self._blank(rows)))
         if tree is None:
             return
         self._members = self._place(sharding.resize(tree["members"], ROW_AXES, len(self._rows)))

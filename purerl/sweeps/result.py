@@ -1,6 +1,9 @@
 """The result of a sweep: curves per trial and seed, one table, the best trial as settings."""
 
 import dataclasses
+import math
+import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,14 +11,19 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl.errors import InputError
+from purerl.devices import distributed
+from purerl.errors import InputError, printable
 from purerl.loop.population import with_values
 from purerl.prng import is_key
 from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
+from purerl.run.folders import changes
+from purerl.settings import toml
 from purerl.settings.runs import dump
-from purerl.sweeps.plan import SweepPlan
+from purerl.sweeps.plan import SweepPlan, dump_sweep
 
+FREE = ("search.checkpoint_interval", "search.chunk", "keep_checkpoints", "checkpoint_interval")  # may change
+MOST = 2**20  # numbers in an array of curves.npz whose size is not known beforehand
 LAST = 0.1  # of a curve: its mean is what a trial is judged by
 
 
@@ -42,7 +50,7 @@ class Curves(NamedTuple):
     def save(self, folder: Path, **more: np.ndarray) -> None:
         """Write curves.npz, and more arrays into it."""
         arrays = {**self._asdict(), **more}
-        write_whole(folder / "curves.npz", lambda path: np.savez_compressed(path, allow_pickle=False, **arrays))
+        write_whole(folder / "curves.npz", lambda file: np.savez_compressed(file, allow_pickle=False, **arrays))
 
     def forget(self, trials: np.ndarray) -> None:
         """Reset these trials."""
@@ -162,30 +170,80 @@ class SweepResult:
         write_whole(self.folder / "best.toml", self.best_toml())
 
 
-def load_latest(folder: Path, template: Callable[[int | None], Any]) -> Any:
-    """Return the tree of the newest checkpoint in a folder, its arrays on the host; None if there is none.
+def save_latest(folder: Path, step: int, tree: Any, members: int, plan: SweepPlan) -> None:
+    """Write the checkpoint of a sweep with so many members into its folder, in place of the one before."""
+    metadata = {"members": members, "settings": dump_sweep(plan)}
+    checkpoint.save(folder / "checkpoints", step, tree, metadata, keep=1)
+
+
+def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], Any]) -> Any:
+    """Return the tree of a sweep's newest checkpoint, its arrays on the host; None if there is none.
 
     Args:
-      folder: of the checkpoints.
-      template: (number of members that are stored, None if it is not known) -> the tree that is expected.
+      folder: of the sweep.
+      plan: of the sweep.
+      template: (number of members that are stored) -> the tree that is expected.
+
+    Raises:
+      InputError: if it is damaged, or was made with other settings.
     """
-    newest = checkpoint.newest(folder)
+    checkpoints = folder / "checkpoints"
+    newest = checkpoint.newest(checkpoints)
     if not newest:
         return None
-    members = checkpoint.read_metadata(folder, newest).get("members")
-    tree, _ = checkpoint.load(folder, newest, template(members))
+    check_settings(folder, plan, checkpoint.read_metadata(checkpoints, newest).get("settings"))
+    tree, _ = checkpoint.load(checkpoints, newest, template(checkpoint.members(checkpoints, newest)))
     return jax.tree.map(lambda x: x if is_key(x) else np.array(x), tree)
 
 
-def load_curves(folder: Path) -> tuple[Curves, dict[str, np.ndarray]]:
-    """Return the curves of a sweep's folder, and what else is in the file.
+def check_settings(folder: Path, plan: SweepPlan, written: Any) -> None:
+    """Hold a sweep's settings to those that its results were made with.
 
     Raises:
-      InputError: if there are none.
+      InputError: if they differ.
     """
+    told = changes(folder / toml.SWEEP.file, written, dump_sweep(plan), FREE.__contains__)
+    if told and distributed.is_first():
+        print(printable(told))
+
+
+def load_curves(folder: Path, blank: Curves, **more: np.ndarray) -> tuple[Curves, dict[str, np.ndarray]]:
+    """Return the curves of a sweep's folder, and what else is in the file; nothing is read that is not expected.
+
+    Args:
+      folder: of the sweep.
+      blank: curves of the shapes that are expected.
+      **more: what else, by name, of the dtypes and numbers of axes that are expected.
+
+    Raises:
+      InputError: if there are none, or others.
+    """
+    path = folder / "curves.npz"
     try:
-        with np.load(folder / "curves.npz", allow_pickle=False) as file:
-            arrays = dict(file)
-        return Curves(**{name: arrays.pop(name) for name in Curves._fields}), arrays
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"cannot read {folder / 'curves.npz'}: {error}") from None
+        there = _headers(path)
+        for name, wanted in {**blank._asdict(), **more}.items():
+            shape, dtype = there[name]
+            fits = len(shape) == wanted.ndim if name in more else shape == wanted.shape
+            if dtype != wanted.dtype or not fits or math.prod(shape) > max(MOST, wanted.size):
+                raise InputError(f"{path} is of another sweep: '{name}' is {dtype}{list(shape)}")
+        with np.load(path, allow_pickle=False) as file:
+            curves = Curves(**{name: file[name] for name in Curves._fields})
+            return curves, {name: file[name] for name in more}
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+        reason = str(error) or type(error).__name__
+        raise InputError(f"{path} is damaged ({reason}): remove it to begin again with what it held") from None
+
+
+def _headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
+    """Return the shapes and dtypes in an .npz file, by name, without reading its arrays."""
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+                found[name.removesuffix(".npy")] = shape, dtype
+    return found

@@ -98,8 +98,9 @@ def test_bad_run_folders(capsys, tmp_path):
     cases = [
         ("format = 1\nalgorithm = 'ppo'\nenviron", "is not a TOML file"),
         ("algorithm = 'ppo'\nenvironment = 'CartPole-v1'\n", "is not complete"),
+        ("format = 1\nalgorithm = 'ppo'\nenvironment = 'CartPole-v1'\nnum_envs = 2\n", "is cut off"),
         ("format = 2\nversion = '7.0'\n", "has format 2, written by purerl 7.0"),
-        ("format = 1\nalgorithm = 'ppo'\nenvironment = 'CartPole-v1'\nwings = 2\n", "unknown setting"),
+        ("format = 1\nalgorithm = 'ppo'\nenvironment = 'CartPole-v1'\nwings = 2\n\n# end\n", "unknown setting"),
     ]
     for content, message in cases:
         file.write_text(content)
@@ -117,13 +118,13 @@ def test_escape_sequences_of_a_file_do_not_reach_the_terminal(capsys, tmp_path):
     file.parent.mkdir()
     head = "format = 1\nalgorithm = 'ppo'\nenvironment = "
     for content in (
-        f"format = 2\nversion = \"{ESCAPE}\"\n",
+        f'format = 2\nversion = "{ESCAPE}"\n',
         f"{head}'CartPole-v1'\n\"{ESCAPE}\" = 2\n",
-        f"{head}\"{ESCAPE}\"\n",
-        f"{head}\"{ESCAPE}:{ESCAPE}\"\n",
+        f'{head}"{ESCAPE}"\n',
+        f'{head}"{ESCAPE}:{ESCAPE}"\n',
         f"{head}'CartPole-v1'\nactivation = \"{ESCAPE}\"\n",
     ):
-        file.write_text(content)
+        file.write_text(f"{content}\n# end\n")
         code, err = told(capsys, "evaluate", str(file.parent))
         assert (code, err.count("\n")) == (2, 1) and "stolen" in err
         assert "\x1b" not in err and "\x07" not in err

@@ -24,9 +24,9 @@ def test_command(runs, tmp_path):
 
 
 def test_names_from_files_are_no_markup_and_no_escape_sequences(runs, tmp_path):
+    task = r"[red]\u001b]0;stolen\u0007 $\\frac"  # as TOML writes it
     for name in ("bad", "good"):
-        file = runs[name] / "config.toml"
-        file.write_text(file.read_text() + 'environment = "[red]\\u001b]0;stolen\\u0007 $\\\\frac"\n')
+        (runs[name] / "config.toml").write_text(f'format = 1\nalgorithm = "ppo"\nenvironment = "{task}"\n')
     out = str(tmp_path / "c.png")
     words = [str(runs["bad"]), str(runs["good"]), "--out", out]
     result = CliRunner(env={"COLUMNS": "140"}).invoke(command, words, catch_exceptions=False)

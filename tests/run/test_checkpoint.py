@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from purerl import InputError
+from purerl.devices import memory
 from purerl.prng import fast
 from purerl.run import checkpoint
 
@@ -94,6 +95,111 @@ def test_a_cut_or_changed_file_is_told(saved):
 def test_another_tree_is_refused(saved, change, message):
     with pytest.raises(InputError, match=f"does not fit.*{message}"):
         checkpoint.load(saved, 10, jax.eval_shape(lambda: tree() | change))
+
+
+def test_only_numbered_folders_count_and_others_stay(tmp_path):
+    """What else lies there neither stops a save nor is removed."""
+    other = tmp_path / "other"
+    (other / "precious").mkdir(parents=True)
+    folder = tmp_path / "checkpoints"
+    folder.mkdir()
+    for name in ("5", "²", "00000000007", "notes", "important.orbax-checkpoint-tmp-not"):
+        (folder / name / "inside").mkdir(parents=True)
+    (folder / "000000001").symlink_to(other)
+    (folder / "000000003").write_text("a file")
+    (folder / "000000004.orbax-checkpoint-tmp").symlink_to(other)
+    before = {path.name for path in folder.iterdir()}
+    for step in (1, 2, 3, 4):
+        checkpoint.save(folder, step, {"x": jnp.int32(step)}, {}, keep=2)
+        checkpoint.remove_unfinished(folder)
+    assert checkpoint.steps(folder) == [3, 4]
+    left = {path.name for path in folder.iterdir()}
+    assert left == (before - {"000000001", "000000004.orbax-checkpoint-tmp"}) | {"000000003", "000000004"}
+    assert (other / "precious").is_dir()
+    assert int(checkpoint.load(folder, 3, {"x": jax.ShapeDtypeStruct((), jnp.int32)})[0]["x"]) == 3
+
+
+def test_a_folder_that_is_a_link_is_refused(saved, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(saved)
+    (saved / "000000099.orbax-checkpoint-tmp").mkdir()
+    for use in (
+        lambda: checkpoint.steps(link),
+        lambda: checkpoint.newest(link),
+        lambda: checkpoint.save(link, 11, tree(), {}, keep=1),
+        lambda: checkpoint.load(link, 10, jax.eval_shape(tree)),
+    ):
+        with pytest.raises(InputError, match="is a link"):
+            use()
+    checkpoint.remove_unfinished(link)
+    assert len(list(saved.iterdir())) == 3
+
+
+def test_a_large_array_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    """By its shape where another is expected, and by the memory there is where it is the expected one."""
+    from orbax.checkpoint import v1 as ocp
+
+    large = {"x": jnp.zeros(1_000_000), "y": jnp.int32(0)}
+    checkpoint.save(tmp_path, 1, large, {})
+    monkeypatch.setattr(ocp, "load", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(InputError, match=r"'x' is float32\[1000000\] instead of float32\[3\]"):
+        checkpoint.load(tmp_path, 1, jax.eval_shape(lambda: large | {"x": jnp.zeros(3)}))
+    with pytest.raises(InputError, match="has 'x' as well"):
+        checkpoint.load(tmp_path, 1, jax.eval_shape(lambda: {"y": jnp.int32(0)}))
+    monkeypatch.setattr(memory, "host_free", lambda: 1_000_000)
+    with pytest.raises(InputError, match=r"takes 0\.004 GB, and 0\.001 GB are free"):
+        checkpoint.load(tmp_path, 1, jax.eval_shape(lambda: large))
+
+
+def rewritten(path, change):
+    """Change the metadata of a checkpoint's folder."""
+    file = path / "_CHECKPOINT_METADATA"
+    content = json.loads(file.read_text())
+    change(content["custom_metadata"])
+    file.write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda notes: notes.pop("checksum"),
+        lambda notes: notes.pop("notes"),
+        lambda notes: notes.clear(),
+        lambda notes: notes.update(wall_seconds=2.5),
+        lambda notes: notes.update(step=11),
+        lambda notes: notes.update(checksum={}),
+        lambda notes: notes.update(checksum=7),
+        lambda notes: notes["checksum"].update(frames=[]),
+        lambda notes: notes["checksum"].update(frames=[[[0], [7]]]),
+        lambda notes: notes["checksum"].update(frames=[["0", "7", "x"]]),
+    ],
+)
+def test_what_a_checkpoint_says_of_itself_is_required(saved, change):
+    rewritten(saved / "000000010", change)
+    with pytest.raises(InputError, match=r"damaged.*remove that folder to go on from update 5"):
+        checkpoint.load(saved, 10, jax.eval_shape(tree))
+
+
+def test_a_renamed_checkpoint_is_told(saved):
+    (saved / "000000010").rename(saved / "000000013")
+    with pytest.raises(InputError, match="is that of update 10: name its folder 000000010, or remove that folder"):
+        checkpoint.load(saved, 13, jax.eval_shape(tree))
+
+
+def test_parts_of_several_processes_cover_an_array(rng=np.random.default_rng(0)):
+    """Checksums of the parts that devices hold are those of the whole array's parts, and must cover it."""
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+    array = rng.normal(size=(4, 6)).astype(np.float32)
+    mesh = Mesh(np.array(jax.devices()[:2]), ("x",))
+    placed = jax.device_put(array, NamedSharding(mesh, PartitionSpec(None, "x")))
+    parts = checkpoint._parts(placed)
+    assert [part[:2] for part in parts] == [([0, 0], [4, 3]), ([0, 3], [4, 6])]
+    assert checkpoint._agrees({"a": parts}, {"a": array})
+    assert checkpoint._agrees({"a": checkpoint._parts(array)}, {"a": array})
+    assert checkpoint._agrees({"a": checkpoint._parts(jax.device_put(array))}, {"a": array})
+    assert not checkpoint._agrees({"a": parts[:1]}, {"a": array})
+    assert not checkpoint._agrees({"a": parts}, {"a": array + 1})
 
 
 def test_files_hold_data_only(saved):

@@ -1,6 +1,7 @@
 """A run's life in one process: rows, evaluations, failures, interruption."""
 
 import os
+import shutil
 import signal
 
 import jax
@@ -11,6 +12,7 @@ import pytest
 from purerl import evaluate, make_trainer
 from purerl.algos.ppo import ppo
 from purerl.envs.classic.cartpole import CartPole
+from purerl.errors import InputError
 from purerl.run import checkpoint, run, trained_run
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
@@ -184,3 +186,97 @@ def test_resume_without_a_checkpoint_begins_again(finished, tmp_path):
     (folder / "metrics.csv").write_text((finished / "metrics.csv").read_text()[:300])  # rows that no checkpoint has
     assert run.resume(folder, plain=True) == 0
     assert_same_run(finished, folder)
+
+
+def edited(finished, folder, old, new):
+    """Return a copy of a run whose config.toml was changed."""
+    shutil.copytree(finished, folder)
+    text = (folder / "config.toml").read_text()
+    assert text.count(f"\n{old}\n") == 1
+    (folder / "config.toml").write_text(text.replace(f"\n{old}\n", f"\n{new}\n"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("seeds = 2", "seeds = 3", "seeds is 3, and the checkpoint was made with 2: set it back to 2"),
+        ("seeds = 2", "seeds = 1", "seeds is 1, and the checkpoint was made with 2"),
+        ("seed = 0", "seed = 7", "seed is 7, and the checkpoint was made with 0"),
+        ("num_envs = 2", "num_envs = 4", "num_envs is 4, and the checkpoint was made with 2"),
+        ("hidden_sizes = [8]", "hidden_sizes = [8, 8]", "hidden_sizes is 8,8, and the checkpoint was made with 8"),
+        ('activation = "tanh"', 'activation = "relu"', "activation is relu, and the checkpoint was made with tanh"),
+        ("seeds = 2", "", "seeds is 1, and the checkpoint was made with 2"),
+    ],
+)
+def test_seeds_and_shapes_stay_those_of_the_checkpoint(finished, tmp_path, old, new, told):
+    folder = edited(finished, tmp_path / "a", old, new)
+    for use in (lambda: run.resume(folder, plain=True), lambda: trained_run.load_run(folder)):
+        with pytest.raises(InputError, match=told) as caught:
+            use()
+        assert str(folder / "config.toml") in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_changed_numbers_are_told_and_taken(finished, tmp_path, capsys):
+    folder = edited(finished, tmp_path / "a", "total_timesteps = 800", "total_timesteps = 864")
+    text = (folder / "config.toml").read_text()
+    (folder / "config.toml").write_text(text.replace("gravity = 9.8", "gravity = 12.0"))
+    assert run.resume(folder, plain=True, devices=1) == 0
+    out = capsys.readouterr().out
+    assert f"changed in {folder}/config.toml: total_timesteps 864 (was 800), env.gravity 12.0 (was 9.8)\n" in out
+    assert int(rows(folder)[-1]["update"]) == 27
+    assert run.resume(folder, plain=True) == 0
+    assert "changed in" not in capsys.readouterr().out
+
+
+def test_a_file_of_settings_that_is_cut_off(finished, tmp_path):
+    shutil.copytree(finished, tmp_path / "a")
+    file = tmp_path / "a" / "config.toml"
+    lines = file.read_text().splitlines(keepends=True)
+    for i in range(0, len(lines), 4):
+        file.write_text("".join(lines[:i]))
+        with pytest.raises(InputError, match=r"cut off|not complete"):
+            run.resume(tmp_path / "a", plain=True)
+
+
+def test_members_that_fill_the_mesh_go_on_as_well(tmp_path, monkeypatch):
+    """Three seeds on two devices: the fourth member of a checkpoint is the same after a resume."""
+    flags = {"seeds": 3, "total_timesteps": 32 * 4, "evaluations": 0, "eval_episodes": 4, "devices": 2}
+    assert start(tmp_path / "whole", **flags) == 0
+    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(run.Run, "_record_failures", lambda self, *_: os.kill(os.getpid(), signal.SIGTERM))
+    assert start(tmp_path / "a", **flags) == 143
+    monkeypatch.undo()
+    assert run.resume(tmp_path / "a", plain=True) == 0
+    shapes = make_plan(settings("ppo", "CartPole-v1", FLAGS | flags, {})).shapes
+    trees = [checkpoint.load(tmp_path / name / "checkpoints", 4, shapes)[0] for name in ("whole", "a")]
+    raw = lambda x: np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+    for a, b in zip(*map(jax.tree.leaves, trees), strict=True):
+        assert raw(a).tobytes() == raw(b).tobytes()
+
+
+def test_damaged_results_are_told_and_written_again(finished, tmp_path, capsys):
+    folder = tmp_path / "a"
+    shutil.copytree(finished, folder)
+    (folder / "summary.json").write_text("[]")
+    lines = (folder / "metrics.csv").read_bytes().splitlines(keepends=True)
+    (folder / "metrics.csv").write_bytes(b"".join([*lines[:4], b"0,abc\n", *lines[5:]]))
+    assert run.resume(folder, plain=True) == 0
+    out = capsys.readouterr().out
+    assert f"{folder}/metrics.csv has lost 1 of 14 rows up to update 25: 1 damaged lines" in out
+    assert len(rows(folder)) == 13 and untimed(folder)["final_return"] == untimed(finished)["final_return"]
+    assert run.resume(folder, plain=True) == 0
+    assert "is complete" in capsys.readouterr().out
+
+
+def test_results_are_not_written_through_links(finished, tmp_path):
+    folder, other = tmp_path / "a", tmp_path / "other"
+    shutil.copytree(finished, folder)
+    other.write_text("precious")
+    for name in ("summary.json", "summary.json.part", "summary.part.json", "curve.png", "metrics.part.csv"):
+        (folder / name).unlink(missing_ok=True)
+        (folder / name).symlink_to(other)
+    other.write_text("precious")
+    assert run.resume(folder, plain=True) == 0
+    assert other.read_text() == "precious"
+    assert untimed(folder) == untimed(finished) and (folder / "curve.png").read_bytes().startswith(b"\x89PNG")

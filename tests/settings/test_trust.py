@@ -35,6 +35,8 @@ trials = 2
 
 [over]
 learning_rate = "0.001:0.01"
+
+# end
 """
 EVOLUTION = """format = 1
 objective = "{objective}"
@@ -46,6 +48,8 @@ generations = 1
 
 [task."{task}"]
 num_envs = 2
+
+# end
 """
 
 
@@ -128,10 +132,11 @@ def test_a_group_names_a_crafted_run(word, run_of, mark, capsys):
     refused(capsys, mark, words, "--trust crafted" if word in ("start", "frozen") else "crafted:start")
 
 
-def test_a_run_that_starts_from_itself(run_of, mark, capsys):
-    folder = run_of("CoinGame")
-    with (folder / "config.toml").open("a") as file:
-        file.write(f'\n[groups.red]\nstart = "{folder}"\n')
+def test_a_run_that_starts_from_itself(mark, capsys):
+    folder = mark.parent / "run"
+    folder.mkdir()
+    head = 'format = 1\nalgorithm = "ppo"\nenvironment = "CoinGame"\n\n[groups.red]\n'
+    (folder / "config.toml").write_text(f'{head}start = "{folder}"\n\n# end\n')
     refused(capsys, mark, ("evaluate", folder), "start from themselves")
 
 

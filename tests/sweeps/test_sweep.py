@@ -1,7 +1,9 @@
 """Sweeps: as few programs as shapes, and the same bits however they are cut, killed or placed."""
 
+import contextlib
 import csv
 import dataclasses
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,8 +25,8 @@ from purerl.settings import runs
 from purerl.settings.options import RunOptions
 from purerl.sweeps import halving, population
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
-from purerl.sweeps.result import Curves, load_curves
-from purerl.sweeps.sweep import resume
+from purerl.sweeps.result import Curves
+from purerl.sweeps.sweep import make_search, resume
 from tests.helpers.processes import own_devices
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
@@ -160,10 +162,75 @@ def test_a_command_resumes_registered_objects(tmp_path):
     assert resume(tmp_path / "run", plain=True) == 0
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A small sweep's folder."""
+    folder = tmp_path_factory.mktemp("small") / "sweep"
+    sweep({"learning_rate": LogUniform(1e-4, 1e-2)}, 2, chunk=1, points=2, seed=3, out=folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"0.0001:0.01:log"', '"0.001:0.01:log"', "over.learning_rate is 0.001:0.01:log, and the checkpoint"),
+        ("trials = 2", "trials = 3", "curves.npz is of another sweep: 'env_steps' is int64"),
+        ("seed = 3", "seed = 4", "seed is 4, and the checkpoint was made with 3"),
+        ("discount = 0.99", "discount = 0.9", "discount is 0.9, and the checkpoint was made with 0.99"),
+    ],
+)
+def test_a_sweep_with_other_settings_than_its_curves(small, tmp_path, old, new, told):
+    folder = tmp_path / "sweep"
+    shutil.copytree(small, folder)
+    text = (folder / "sweep.toml").read_text()
+    assert text.count(old) == 1
+    (folder / "sweep.toml").write_text(text.replace(old, new))
+    with pytest.raises(InputError, match=told):
+        resume(folder, plain=True)
+
+
+def test_chunks_may_be_changed_and_that_is_told(small, tmp_path, capsys):
+    folder = tmp_path / "sweep"
+    shutil.copytree(small, folder)
+    text = (folder / "sweep.toml").read_text()
+    (folder / "sweep.toml").write_text(text.replace("chunk = 1", "chunk = 2"))
+    assert resume(folder, plain=True) == 0
+    assert f"changed in {folder}/sweep.toml: search.chunk 2 (was 1)\n" in capsys.readouterr().out
+
+
+def test_damaged_and_crafted_curves_are_refused_before_they_are_read(small, tmp_path, monkeypatch):
+    folder = tmp_path / "sweep"
+    shutil.copytree(small, folder)
+    file, plan = folder / "curves.npz", saved_plan(folder)
+    restore = lambda: make_search(plan).restore(folder)
+    data, arrays = file.read_bytes(), dict(np.load(file))
+    with monkeypatch.context() as patched:
+        patched.setattr(np, "load", lambda *_, **__: pytest.fail("it was read"))
+        large = {"trained": np.zeros(10_000_000, np.int64)}, {"settings": np.zeros(5_000_000, np.uint8)}
+        for change in (*large, {"failed": arrays["failed"].astype(np.float32)}, {"sizes": np.array(None, object)}):
+            np.savez_compressed(file, **arrays | change)
+            with pytest.raises(InputError, match="of another sweep"):
+                restore()
+    for damaged in (data[: len(data) // 2], b"", data.replace(b"trained", b"trainee"), bytes(1000)):
+        file.write_bytes(damaged)
+        with pytest.raises(InputError, match="curves.npz is damaged .*: remove it") as caught:
+            restore()
+        assert "\n" not in str(caught.value)
+    for size in range(0, len(data), 97):  # a flipped byte: told, or of what is not needed
+        file.write_bytes(data[:size] + bytes([data[size] ^ 0xFF]) + data[size + 1 :])
+        with contextlib.suppress(InputError):
+            restore()
+
+
 def test_no_pandas(swept, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match="pip install pandas"):
         swept[0].to_pandas()
+
+
+def saved_curves(folder):
+    with np.load(folder / "curves.npz") as file:
+        return Curves(**{name: file[name] for name in Curves._fields})
 
 
 def same(a: Curves, b: Curves):
@@ -221,11 +288,11 @@ def test_killed_and_resumed(tmp_path):
         time.sleep(0.002)
     process.send_signal(signal.SIGKILL)
     process.communicate()
-    curves, _ = load_curves(killed)
+    curves = saved_curves(killed)
     assert 0 < (curves.trained == 4).sum() < 60, "it should be killed on the way"
     again = purerl_process("sweep", "--resume", str(killed), "--plain")
     assert "60 of 60 trials" in again.communicate(timeout=200)[0]
-    same(load_curves(killed)[0], load_curves(reference)[0])
+    same(saved_curves(killed), saved_curves(reference))
     assert (killed / "trials.csv").read_text() == (reference / "trials.csv").read_text()
     assert (killed / "best.toml").read_text() == (reference / "best.toml").read_text()
 
