@@ -213,7 +213,7 @@ def test_damaged_and_crafted_curves_are_refused_before_they_are_read(small, tmp_
                 restore()
     for damaged in (data[: len(data) // 2], b"", data.replace(b"trained", b"trainee"), bytes(1000)):
         file.write_bytes(damaged)
-        with pytest.raises(InputError, match="curves.npz is damaged .*: remove it") as caught:
+        with pytest.raises(InputError, match=r"curves.npz is damaged .*: remove it") as caught:
             restore()
         assert "\n" not in str(caught.value)
     for size in range(0, len(data), 97):  # a flipped byte: told, or of what is not needed
