@@ -1,7 +1,6 @@
 """The command line: finds the command, runs it and turns errors into one line. Slow imports happen late."""
 
 import contextvars
-import errno
 import importlib
 import os
 import sys
@@ -30,7 +29,6 @@ COMMANDS = (
 HOST_THREADS = (
     "purerl host"  # prefix of the names of environment threads; one alive at the end means that an environment hangs
 )
-DISK_TROUBLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPIPE)
 
 
 def main(args: list[str] | None = None, command: click.Command | None = None, name: str = "purerl") -> None:
@@ -53,9 +51,9 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
         click.echo("interrupted", err=True)
         os._exit(130)  # now, although a compiler's thread may still be busy
     except OSError as error:
-        if error.errno not in DISK_TROUBLE:
+        if error.strerror is None:
             raise
-        code = _complain(f"cannot write {error.filename or 'the output'}: {error.strerror}")
+        code = _complain(f"cannot read or write {error.filename or 'the output'}: {error.strerror}")
     code = code if isinstance(code, int) else 0
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         sys.stdout.flush()

@@ -116,6 +116,11 @@ def is_first() -> bool:
     return not jax.distributed.is_initialized() or jax.process_index() == 0
 
 
+def several() -> bool:
+    """Return whether there are other processes."""
+    return jax.distributed.is_initialized() and jax.process_count() > 1
+
+
 def first_does(action: Callable[[], str]) -> str:
     """Return the text of an action that the first process alone runs.
 

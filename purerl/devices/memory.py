@@ -31,11 +31,12 @@ def free() -> int:
 
 
 def total() -> int:
-    """Return the bytes that the first device has, used or not."""
+    """Return the bytes that this process may have on the first device, used or not."""
     known = jax.local_devices()[0].memory_stats()
     if known and "bytes_limit" in known:
         return int(known["bytes_limit"])
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [limit for limit, _ in _group_limits(Path("/"))]
+    return min([os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *limits])
 
 
 def host_free(root: Path = Path("/")) -> int:
@@ -72,9 +73,9 @@ def _group_limits(root: Path) -> Iterator[tuple[int, int]]:
     }
     with contextlib.suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
+            _, controllers, path = [*line.split(":", 2), "", ""][:3]
             kind = "memory" if "memory" in controllers.split(",") else controllers
-            if kind not in files:
+            if kind not in files or not path:
                 continue
             mount, *names = files[kind]
             group = Path(path.lstrip("/"))

@@ -41,14 +41,16 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
+        if isinstance(error, OSError) and error.errno:
+            raise OSError(error.errno, error.strerror, str(path)) from None
         raise
 
 
-def append(path: Path) -> IO[str]:
-    """Open a file for more lines, not through a link; it is made where there is none.
+def append(path: Path) -> IO[bytes]:
+    """Open a file for more bytes, unbuffered and not through a link; it is made where there is none.
 
     Raises:
       InputError: if there is a link, a folder or a device at `path`.
@@ -56,18 +58,18 @@ def append(path: Path) -> IO[str]:
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise InputError(f"cannot write {path}: it is no regular file")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK, 0o666)
-    return open(handle, "a", encoding="utf-8", newline="")
+    return open(handle, "ab", buffering=0)
 
 
 def own_folder(path: Path) -> Path:
-    """Return a folder that a job fills, made where there is none.
+    """Return a folder that a job fills, made within its own where there is none.
 
     Raises:
       InputError: if it is a link: what it names may be anything.
     """
     if path.is_symlink():
         raise InputError(f"{path} is a link; a job writes into a folder of its own: put the folder itself there")
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(exist_ok=True)
     return path
 
 

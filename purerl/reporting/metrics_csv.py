@@ -53,21 +53,43 @@ class Log:
         if upto is not None:
             known = [*first, *sorted(others)] if others else []
             self.columns, self.rows = _repair(path, upto, counter, known, rows, tell)
-        self._file: IO[str] = append(path)
+        self._file: IO[bytes] = append(path)
+        self._path, self._tell, self._late = path, tell, b""  # what the disk did not take yet
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
-        """Append rows of one update; float32 numbers are written so that they read back the same."""
+        """Append rows of one update; float32 numbers are written so that they read back the same.
+
+        What the disk does not take is told, and written with later rows.
+        """
+        lines = []
         if not self.columns:
             self.columns = [*self._first, *sorted(name for name in rows[0] if name not in self._first)]
-            self._file.write(",".join(self.columns) + "\n")
-        lines = [",".join(_text(row.get(name, "")) for name in self.columns) for row in rows]
-        self._file.write("\n".join(lines) + "\n")
-        self._file.flush()
+            lines = [",".join(self.columns)]
+        lines += [",".join(_text(row.get(name, "")) for name in self.columns) for row in rows]
+        waiting = bool(self._late)
+        self._late += ("\n".join(lines) + "\n").encode()
         self.rows += len(rows)
+        try:
+            self._flush()
+        except OSError as error:
+            if not waiting:
+                self._tell(f"cannot write {self._path}: {error.strerror}; its rows are written later")
+
+    def _flush(self) -> None:
+        while self._late:
+            self._late = self._late[self._file.write(self._late) :]
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Write what is left, and close the file.
+
+        Raises:
+          OSError: if the disk does not take it.
+        """
+        with self._file:
+            try:
+                self._flush()
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, str(self._path)) from None
 
 
 def _text(value: Any) -> str:
@@ -106,7 +128,9 @@ def _repair(
             f"{path} has lost {lost} of {max(expected, len(kept))} rows up to {counter} {upto}: {why}; the others stay"
         )
     if found.columns:
-        write_whole(path, "".join(",".join(row) + "\n" for row in [found.columns, *kept]))
+        text = "".join(",".join(row) + "\n" for row in [found.columns, *kept])
+        if not path.exists() or path.read_bytes() != text.encode():
+            write_whole(path, text)
     return found.columns, len(kept)
 
 

@@ -150,12 +150,13 @@ def save(figure: Any, path: Path) -> None:
     """Write a figure; the path's ending says which format.
 
     Raises:
-      InputError: if it cannot be written.
+      InputError: if there is no such format.
+      OSError: if it cannot be written.
     """
     kind = path.suffix.removeprefix(".") or "png"
     try:
         write_whole(path if path.suffix else path.with_suffix(".png"), lambda file: figure.savefig(file, format=kind))
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise InputError(f"cannot write {path}: {error}") from None
 
 

@@ -6,10 +6,14 @@ its names, shapes and dtypes are compared before an array is read, and its check
 """
 
 import contextlib
+import errno
+import functools
 import json
 import logging
+import os
 import re
 import shutil
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,10 @@ from purerl.reporting.files import own_folder
 from purerl.types import Array, PyTree
 
 _UNFINISHED = re.compile(r"[0-9]{9,}\.orbax-checkpoint-tmp.*")
+
+
+class SaveError(RuntimeError):
+    """A checkpoint could not be written: one line with the cause."""
 
 
 def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: int = 3) -> Path:
@@ -43,6 +51,7 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
 
     Raises:
       InputError: if the folder is a link.
+      SaveError: if it cannot be written; the earlier ones are as they were.
     """
     from orbax.checkpoint import v1 as ocp
 
@@ -56,8 +65,12 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
     filled = {name: array for name, array in arrays.items() if array.size}
     if distributed.is_first() and (path.is_symlink() or path.is_file()):
         path.unlink()
-    with _quiet():
-        ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
+    try:
+        with _quiet():
+            ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
+    except Exception as error:  # Orbax and TensorStore raise many kinds where a disk does not take it
+        remove_unfinished(folder)
+        raise SaveError(f"cannot write {path}: {_disk_reason(error)}") from None
     for old in steps(folder)[:-keep] if jax.process_index() == 0 else []:
         shutil.rmtree(folder / f"{old:09d}")
     return path
@@ -247,6 +260,20 @@ def _notes_checksum(notes: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(notes, sort_keys=True).encode())
 
 
+def _disk_reason(error: BaseException) -> str:
+    """Return what the operating system said, wherever it stands in an error and its causes."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror
+        said = next((text for text in map(os.strerror, errno.errorcode) if text in str(error)), None)
+        if said:
+            return said
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return _reason(seen[0])  # type: ignore[arg-type]
+
+
 def _reason(error: Exception) -> str:
     """Return an error's first line; an error of the program that reads, rather than of what it reads, says nothing."""
     if isinstance(error, AttributeError | TypeError | LookupError):
@@ -262,5 +289,20 @@ def _quiet():
     logger.setLevel(logging.CRITICAL)
     try:
         yield
+    except Exception:
+        _drop_late_callbacks()
+        raise
     finally:
         logger.setLevel(level)
+
+
+@functools.cache
+def _drop_late_callbacks() -> None:
+    """Keep what TensorStore's threads report after a failure off the screen: the loop that waited for it is closed."""
+    show = sys.unraisablehook
+
+    def hook(late: Any) -> None:
+        if str(late.exc_value) != "Event loop is closed":
+            show(late)
+
+    sys.unraisablehook = hook

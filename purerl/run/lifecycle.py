@@ -147,7 +147,12 @@ class LongJob(abc.ABC):
             self._lock.close()
 
     def complete(self) -> int:
-        """Do the job to its end, or until a signal; return the exit code: 130 if it was interrupted."""
+        """Do the job to its end, or until a signal.
+
+        Returns:
+          The exit code: 128 and the signal's number if it was interrupted; 1 if an environment failed, or the disk did
+          not take the last checkpoint or the results.
+        """
         line = self.already_finished()
         if line:
             self.close()
@@ -172,6 +177,12 @@ class LongJob(abc.ABC):
         except EnvironmentFailure as error:
             self.display.close()
             self.display.line(f"{error}\nthe last checkpoint is kept, go on with:\n  {self._resume}")
+            return 1
+        except (checkpoint.SaveError, OSError) as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            self.display.close()
+            self.display.line(f"{_cause(error)}\nthe last checkpoint is kept, go on with:\n  {self._resume}")
             return 1
         finally:
             self.display.close()
@@ -207,12 +218,24 @@ class LongJob(abc.ABC):
             self.stop.signal = int(votes[:, -1].max())
             save, *arguments = votes[0, :-1].tolist()  # the clock of the first process decides
             if save and self.position > saved_at:
-                saved_at = self._save()
+                saved_at = self._try_to_save(saved_at)
             if self.stop.signal:
                 break
             self.advance(*arguments)
         if self.position > saved_at:
             self._save()
+
+    def _try_to_save(self, saved_at: int) -> int:
+        """Save, and return the position that is saved; a disk that does not take it is told and tried again later."""
+        try:
+            return self._save()
+        except (checkpoint.SaveError, OSError) as error:
+            if distributed.several():  # the others are in the middle of it
+                raise
+            told = f"{_cause(error)}; the last checkpoint is kept, the next one is tried at the next interval"
+            self.display.line(f"{self.progress_text()}: {told}")
+            self.saved_time = time.monotonic()
+            return saved_at
 
     def _save(self) -> int:
         if self.folder is not None:
@@ -230,3 +253,10 @@ class LongJob(abc.ABC):
     def _lost(self, why: str) -> None:
         self.display.close()
         distributed.give_up(why, self._resume)
+
+
+def _cause(error: Exception) -> str:
+    """Return in one line why a file could not be written."""
+    if isinstance(error, OSError):
+        return f"cannot write {error.filename or 'a file'}: {error.strerror or error}"
+    return str(error)

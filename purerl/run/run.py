@@ -47,8 +47,7 @@ def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_a
         run, line = sizing.largest(run)
         print(line)
     planned = make_plan(run)
-    sizing.check(planned)
-    line = sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
+    line = _check_memory(planned)
     if line:
         print(line)
     folder, _ = enter_folder(toml.RUN, out, (run.algorithm, run.environment), settings_text(planned))
@@ -65,7 +64,16 @@ def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
     """
     run = saved_settings(folder)
     run = dataclasses.replace(run, options=dataclasses.replace(run.options, **devices))
-    return Run(make_plan(run), folder, plain, go_on=True).complete()
+    planned = make_plan(run)
+    _check_memory(planned)
+    return Run(planned, folder, plain, go_on=True).complete()
+
+
+def _check_memory(planned: Plan) -> str | None:
+    """Hold what a run keeps to the free memory; return the size of its replay in one line."""
+    sizing.check(planned)
+    run = planned.settings
+    return sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
 
 
 class Run(LongJob):

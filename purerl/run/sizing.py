@@ -19,12 +19,12 @@ from purerl.xla import backend
 
 
 def check(planned: Plan) -> None:
-    """Hold the observations of a rollout to the memory there is.
+    """Hold the observations of a rollout to the free memory.
 
     Raises:
       InputError: if they do not fit, with what avoids it.
     """
-    config, options, there = planned.settings.config, planned.settings.options, memory.total()
+    config, options, there = planned.settings.config, planned.settings.options, memory.free()
     seen = planned.shapes.state.observation
     if not jax.tree.leaves(seen):  # on the host
         batch = (options.seeds, config.num_envs)
@@ -37,7 +37,7 @@ def check(planned: Plan) -> None:
         seeds = f" x {options.seeds} seeds" if options.seeds > 1 else ""
         raise InputError(
             f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
-            f"environments x {config.rollout_length} steps{seeds}; there are {there * devices / 1e9:,.1f} GB. "
+            f"environments x {config.rollout_length} steps{seeds}; {there * devices / 1e9:,.1f} GB are free. "
             f"--num-envs auto takes as many environments as fit{_smaller(planned, each)}"
         )
 

@@ -43,13 +43,13 @@ def test_observations_beyond_the_memory_are_refused_with_what_avoids_it(monkeypa
     parameters = {"num_taggers": 1, "num_runners": 1, "full_observation": True}
     run = settings("a2c", "TagContinuous", {**SMALL, "num_envs": 4}, parameters)
     planned = make_plan(run)
-    monkeypatch.setattr(memory, "total", lambda: 2 * 66 * 32)
+    monkeypatch.setattr(memory, "free", lambda: 2 * 66 * 32)
     sizing.check(planned)
-    monkeypatch.setattr(memory, "total", lambda: 2 * 66 * 32 - 1)
+    monkeypatch.setattr(memory, "free", lambda: 2 * 66 * 32 - 1)
     with pytest.raises(InputError, match=r"twice 66 bytes x 4 environments x 8 steps; .*--env.full_observation false"):
         sizing.check(planned)
     part = make_plan(dataclasses.replace(run, parameters={**parameters, "full_observation": False}))
-    monkeypatch.setattr(memory, "total", lambda: 0)
+    monkeypatch.setattr(memory, "free", lambda: 0)
     with pytest.raises(InputError, match=r"environments as fit; --rebuild-observations keeps 52 bytes of state"):
         sizing.check(part)
     states = dataclasses.replace(part.settings, options=dataclasses.replace(run.options, rebuild_observations=True))
