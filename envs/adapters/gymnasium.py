@@ -6,6 +6,7 @@ Serially they are stepped one after the other, otherwise in as many processes as
 import functools
 import os
 import signal
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -137,8 +138,20 @@ class _Processes:
         return self._joined(self._vector.reset(seed=seeds)[0]), {}
 
     def step(self, action: np.ndarray) -> tuple[Any, ...]:
-        values = self._vector.step(action.reshape(*self._shape, *action.shape[1:]))
+        try:
+            values = self._vector.step(action.reshape(*self._shape, *action.shape[1:]))
+        except (EOFError, ConnectionError):
+            raise ChildProcessError(self._death()) from None
         return *self._joined(values[:4]), {}
+
+    def _death(self) -> str:
+        """Return how a process died, and end the others: nobody can step them any more."""
+        last = time.monotonic() + 1.0
+        while all(process.is_alive() for process in self._vector.processes) and time.monotonic() < last:
+            time.sleep(0.01)
+        codes = [process.exitcode for process in self._vector.processes if process.exitcode is not None]
+        self.abandon()
+        return f"its process died (exit code {codes[0]})" if codes else "the connection to its process was closed"
 
     def close(self) -> None:
         self._vector.close(terminate=True)

@@ -1,11 +1,15 @@
 """The command line: finds the command, runs it and turns errors into one line. Slow imports happen late."""
 
+import contextlib
 import contextvars
 import importlib
+import io
 import os
+import signal
 import sys
 import threading
 from functools import partial
+from typing import NoReturn
 
 import click
 
@@ -39,6 +43,9 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
       command: a single command in place of all of purerl's.
       name: the program's name in its help and its errors.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
     run = partial((command or cli).main, args=args, prog_name=name, standalone_mode=False)
     try:
         code = contextvars.copy_context().run(run)  # whom this command trusts, the next one may not
@@ -46,20 +53,32 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
         code = _complain(str(error))
     except click.ClickException as error:
         code = _complain(error.format_message())
-    except (KeyboardInterrupt, click.Abort):
-        sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort) as error:
         click.echo("interrupted", err=True)
-        os._exit(130)  # now, although a compiler's thread may still be busy
+        _end(128 + _signal_of(error))  # now, although a compiler's thread may still be busy
+    except SystemExit as error:  # click raises others
+        code = _complain(f"something called sys.exit({error.code}), such as a step of the environment")
     except OSError as error:
         if error.strerror is None:
             raise
         code = _complain(f"cannot read or write {error.filename or 'the output'}: {error.strerror}")
     code = code if isinstance(code, int) else 0
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
+        _end(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     sys.exit(code)
+
+
+def _signal_of(error: BaseException) -> int:
+    """Return the signal that interrupted a command; click raises `Abort` from what carries it."""
+    given = [arg for found in (error, error.__cause__) if found is not None for arg in found.args]
+    return next((arg for arg in given if isinstance(arg, int)), signal.SIGINT)
+
+
+def _end(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def _complain(message: str) -> int:

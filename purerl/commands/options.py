@@ -13,7 +13,21 @@ from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, describe, from_text, hints, to_text
 
-PATH = click.Path(path_type=Path)
+
+class TextPath(click.Path):
+    """A path whose name is text: libraries below take no other bytes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; refuse bytes that are no UTF-8."""
+        found = super().convert(value, param, ctx)
+        try:
+            str(found).encode()
+        except UnicodeEncodeError:
+            self.fail(f"the name {str(found)!r} is no text in UTF-8", param, ctx)
+        return found
+
+
+PATH = TextPath(path_type=Path)
 NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one process
 TRUST = click.option(
     "--trust", multiple=True, metavar="MODULE", help="Import this module where a file or folder names it."

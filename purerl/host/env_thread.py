@@ -117,23 +117,23 @@ class Worker:
             result = self._results.get(timeout=limit)
         except queue.Empty:
             raise self._failure(what, None, limit) from None
-        if isinstance(result, Exception):
+        if isinstance(result, BaseException):
             raise self._failure(what, result, limit) from result
         return result
 
-    def _failure(self, what: str, error: Exception | None, limit: float) -> EnvironmentFailure:
-        message = f"no answer within {round(limit, 1):g} s"
-        if error is not None:
-            message = " ".join(f"{type(error).__name__}: {error}".split())
+    def _failure(self, what: str, error: BaseException | None, limit: float) -> EnvironmentFailure:
+        happened, message = "hangs", f"no answer within {round(limit, 1):g} s"
+        if isinstance(error, ChildProcessError):
+            happened, message = "ended", str(error)
+        elif error is not None:
+            happened, message = "raised", " ".join(f"{type(error).__name__}: {error}".split())
         where = getattr(error, "env_id", None)
         which = (
             f"environment {where} of {self._about['environment']}" if where is not None else self._about["environment"]
         )
         recorded = self._failures is not None and self._actions  # there are none of steps inside jit
         saved = f"; the actions are in {self._save(message, where)}" if recorded else ""
-        return EnvironmentFailure(
-            f"{which} (seed {self._about['seed']}) {'raised' if error else 'hangs'} in {what}: {message}{saved}"
-        )
+        return EnvironmentFailure(f"{which} (seed {self._about['seed']}) {happened} in {what}: {message}{saved}")
 
     def _save(self, message: str, where: int | None) -> Path:
         assert self._failures is not None
@@ -163,5 +163,5 @@ def _new(path: Path) -> IO[bytes]:
 def _call(function: Callable[..., Any], args: tuple) -> Any:
     try:
         return function(*args)
-    except Exception as error:  # whatever an environment raises, `_wait` raises in the main thread
+    except BaseException as error:  # what an environment raises, sys.exit too, `_wait` raises in the main thread
         return error

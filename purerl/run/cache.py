@@ -16,14 +16,14 @@ def folder() -> Path:
 
 
 def enable() -> None:
-    """Let JAX keep compiled programs; without effect where the folder cannot be written."""
+    """Let JAX keep compiled programs; without effect where there is no folder that can be written."""
     import jax
 
-    path = folder()
     try:
+        path = folder()
         path.mkdir(parents=True, exist_ok=True)
         trim(path)
-    except OSError:
+    except (OSError, RuntimeError):  # the latter: a user without a name and a home
         return
     if not os.access(path, os.W_OK):
         return

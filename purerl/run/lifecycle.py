@@ -5,6 +5,7 @@ how a job was cut into chunks: a job that was killed and resumed gives the same 
 """
 
 import abc
+import os
 import signal
 import threading
 import time
@@ -26,14 +27,20 @@ T = TypeVar("T")
 
 
 class Stop:
-    """Remembers Ctrl-C and SIGTERM; a second one ends the process at once."""
+    """Remembers Ctrl-C, SIGTERM and the end of the terminal; a second one ends the process at once.
+
+    Under nohup, which ignores it, the end of the terminal stays ignored.
+    """
 
     def __init__(self) -> None:
         self.signal = 0
+        self.at_once = False  # whether the first one ends the process, too: there is nothing to save
 
     def __enter__(self) -> "Stop":
         main = threading.current_thread() is threading.main_thread()  # elsewhere Python forbids it
-        numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+        numbers = [signal.SIGINT, signal.SIGTERM] if main else []
+        if main and hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+            numbers.append(signal.SIGHUP)
         self._before = {number: signal.signal(number, self._receive) for number in numbers}
         return self
 
@@ -42,9 +49,20 @@ class Stop:
             signal.signal(number, handler)
 
     def _receive(self, number: int, _: Any) -> None:
-        if self.signal:
+        again, self.signal = bool(self.signal), self.signal or number
+        if hasattr(signal, "SIGHUP") and number == signal.SIGHUP:
+            _leave_terminal()
+        if again or self.at_once:
             raise KeyboardInterrupt
-        self.signal = number
+
+
+def _leave_terminal() -> None:
+    """Send what is printed nowhere: writing to a terminal that is gone would raise before the work is saved."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for number in (1, 2):
+        if os.isatty(number):
+            os.dup2(nowhere, number)
+    os.close(nowhere)
 
 
 class LongJob(abc.ABC):
@@ -173,7 +191,7 @@ class LongJob(abc.ABC):
             self.display.close()
             if self._resume is not None:
                 print(printable(f"interrupted; the last checkpoint is kept, go on with:\n  {self._resume}"))
-            raise
+            raise KeyboardInterrupt(int(self.stop.signal or signal.SIGINT)) from None
         except EnvironmentFailure as error:
             self.display.close()
             self.display.line(f"{error}\nthe last checkpoint is kept, go on with:\n  {self._resume}")
@@ -192,7 +210,11 @@ class LongJob(abc.ABC):
         """Return what `compile_program` returns, and show and count the time it takes."""
         self.display.stage("compiling")
         began = time.perf_counter()
-        program = compile_program()
+        self.stop.at_once = True
+        try:
+            program = compile_program()
+        finally:
+            self.stop.at_once = False
         seconds = time.perf_counter() - began
         self.metadata["compile_seconds"] += seconds
         writing = f"; writing {self.folder}" if self.folder is not None else ""

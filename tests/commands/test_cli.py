@@ -1,9 +1,11 @@
 """The command line as a user meets it: real processes that are really killed, and bad input told in one line."""
 
+import os
 import re
 import subprocess
 import sys
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -152,3 +154,51 @@ class Crashes(CartPole):
 
     def step(self, key, state, action):
         return 1 / 0
+
+
+@pytree
+class Leaves(CartPole):
+    """Ends the process, where the contract's check does not look: in training."""
+
+    def step(self, key, state, action):
+        if key.dtype != jax.random.key(0).dtype:
+            sys.exit(7)
+        return CartPole.step(self, key, state, action)
+
+
+def test_sys_exit_in_a_step_is_told(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--prng", "fast", "--num-envs", "2", "--total-timesteps", "2000", "--plain")
+    code, err = told(capsys, "train", "a2c", "tests.commands.test_cli:Leaves", *words)
+    assert code == 2 and err.count("\n") == 1 and "something called sys.exit(7)" in err
+
+
+@pytree
+class FailsInTraining(CartPole):
+    """As `Leaves`, but raises."""
+
+    def step(self, key, state, action):
+        if key.dtype != jax.random.key(0).dtype:
+            raise KeyError("lost")
+        return CartPole.step(self, key, state, action)
+
+
+def test_what_fails_only_in_training_is_one_line(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ("--prng", "fast", "--num-envs", "2", "--total-timesteps", "2000", "--plain")
+    code, err = told(capsys, "train", "a2c", "tests.commands.test_cli:FailsInTraining", *words)
+    assert code == 2 and err.count("\n") == 1
+    assert re.search(r"fails: KeyError: 'lost' \(test_cli.py:\d+\)", err)
+
+
+def test_terminals_without_letters_and_names_that_are_no_text(tmp_path):
+    """ASCII output, no home, no name; a folder whose name is bytes."""
+    bare = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"}
+    small = ("--num-envs", "2", "--hidden-sizes", "4", "--total-timesteps", "100", "--no-cache")
+    done = purerl("train", "a2c", "Catch", *small, "--out", "läuft", cwd=tmp_path, env=bare)
+    assert done.returncode == 0, done.stderr
+    assert "l\\xe4uft" in done.stdout
+    bad = os.fsdecode(b"bad\xff")
+    done = purerl("train", "a2c", "Catch", "--out", bad, cwd=tmp_path, env=bare | {"PYTHONIOENCODING": "utf-8"})
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "is no text in UTF-8" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["läuft"]

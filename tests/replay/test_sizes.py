@@ -37,3 +37,13 @@ def test_what_a_run_holds_is_told_in_one_line():
     many = jax.eval_shape(jax.vmap(algorithm.init), jax.ShapeDtypeStruct((10**7,), jax.random.key(0).dtype))
     with pytest.raises(InputError, match=r"a replay of 10000 steps for each of 10000000 seeds takes .* MB; there are"):
         sizes.line(many, config, 10**7)
+
+
+def test_a_run_is_held_to_the_free_memory(monkeypatch):
+    config = DQNConfig(replay_capacity=10_000)
+    env = make("CartPole-v1")
+    algorithm = dqn(EnvironmentSpec(env.observation_space, env.action_space), config)
+    agent = jax.eval_shape(jax.vmap(algorithm.init), jax.random.split(jax.random.key(0), 2))
+    monkeypatch.setattr(sizes, "free", lambda: 250_000)
+    with pytest.raises(InputError, match="takes 1 MB; there are 0 MB free. At most 4,"):
+        sizes.line(agent, config, 2)

@@ -36,3 +36,15 @@ def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch, tmp_path):
     monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "file" / "inside"))
     cache.enable()
     assert jax.config.jax_compilation_cache_dir == before
+
+
+def test_no_home_and_no_name_is_no_error(monkeypatch):
+    def fail():
+        raise RuntimeError("Could not determine home directory.")
+
+    before = jax.config.jax_compilation_cache_dir
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", fail)
+    cache.enable()
+    assert jax.config.jax_compilation_cache_dir == before

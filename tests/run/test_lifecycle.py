@@ -1,17 +1,24 @@
 """A long job's life: signals, and the loop of chunks."""
 
 import os
+import resource
 import signal
+import subprocess
+import sys
 import threading
+import time
 
 import pytest
 
+from purerl.commands import cli
+from purerl.run import checkpoint
 from purerl.run.folders import enter_folder, lock
 from purerl.run.lifecycle import LongJob, Stop
 from purerl.settings.toml import RUN
+from tests.helpers.processes import own_devices
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_is_noted_and_the_second_ends(number):
     before = signal.getsignal(number)
     with Stop() as stop:
@@ -95,9 +102,10 @@ def test_a_job_saves_on_its_way_and_at_the_end(tmp_path, capsys):
     assert Counting(None).complete() == 0, "without a folder nothing is saved"
 
 
-def test_a_signal_stops_between_chunks_and_saves(tmp_path, capsys):
-    job = job_in(tmp_path, lambda job: os.kill(os.getpid(), signal.SIGTERM))
-    assert job.complete() == 128 + signal.SIGTERM
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_between_chunks_and_saves(number, tmp_path, capsys):
+    job = job_in(tmp_path, lambda job: os.kill(os.getpid(), number))
+    assert job.complete() == 128 + number
     assert job.events == ["compiled", "saved 2", "closed"]
     out = capsys.readouterr().out
     assert f"stopped at 2 of 6; go on with:\n  purerl train --resume {tmp_path / 'job'}" in out
@@ -112,3 +120,96 @@ def test_a_second_signal_ends_at_once(tmp_path, capsys):
     with pytest.raises(KeyboardInterrupt):
         job.complete()
     assert job.events == ["compiled"] and "interrupted; the last checkpoint is kept" in capsys.readouterr().out
+
+
+def test_under_nohup_the_end_of_the_terminal_stays_ignored(tmp_path):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        job = job_in(tmp_path, lambda job: os.kill(os.getpid(), signal.SIGHUP))
+        assert job.complete() == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_compiling_ends_at_once(number, tmp_path, monkeypatch):
+    """There is nothing to save; the code that the process ends with is the signal's."""
+    job = job_in(tmp_path)
+
+    def compile_program():
+        os.kill(os.getpid(), number)
+        time.sleep(60)
+
+    monkeypatch.setattr(job, "prepare", lambda: job.compiled(compile_program))
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        job.complete()
+    assert time.monotonic() - began < 2 and caught.value.args == (number,)
+    assert cli._signal_of(caught.value) == number
+
+
+@pytest.mark.parametrize(
+    "error", [checkpoint.SaveError("cannot write x: disk full"), OSError(28, "disk full", "x"), OSError(5, "disk full")]
+)
+def test_a_save_that_fails_is_told_and_tried_again(error, tmp_path, capsys, monkeypatch):
+    job, save, failing = job_in(tmp_path), Counting.save, [error]
+
+    def fail_once(self):
+        if failing:
+            raise failing.pop()
+        save(self)
+
+    monkeypatch.setattr(Counting, "save", fail_once)
+    assert job.complete() == 0
+    assert job.events == ["compiled", "saved 6", "closed", "finished"]
+    out = capsys.readouterr().out
+    assert out.count("cannot write") == 1 and "disk full; the last checkpoint is kept, the next one is tried" in out
+
+
+def test_a_last_save_that_fails_ends_with_code_1(tmp_path, capsys, monkeypatch):
+    def fail(self):
+        raise checkpoint.SaveError("cannot write x: disk full")
+
+    monkeypatch.setattr(Counting, "save", fail)
+    assert job_in(tmp_path).complete() == 1
+    out = capsys.readouterr().out
+    assert out.endswith(
+        f"disk full\nthe last checkpoint is kept, go on with:\n  purerl train --resume {tmp_path}/job\n"
+    )
+
+
+def test_results_that_cannot_be_written_are_told(tmp_path, capsys, monkeypatch):
+    def fail(self):
+        raise OSError(30, "Read-only file system", "summary.json")
+
+    monkeypatch.setattr(Counting, "finish", fail)
+    assert job_in(tmp_path).complete() == 1
+    assert "cannot write summary.json: Read-only file system\nthe last checkpoint is kept" in capsys.readouterr().out
+
+
+SMALL = ("--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2", "--hidden-sizes", "64,64")
+
+
+def test_a_limit_on_the_size_of_files_in_a_real_process(tmp_path):
+    """What the operating system refuses reaches the user as lines, through Orbax and TensorStore as well."""
+    folder, ended = tmp_path / "run", []
+    words = ("train", "ppo", "CartPole-v1", *SMALL, "--total-timesteps", "320", "--checkpoint-interval", "0")
+    for limit, command in (
+        (8192, [*words, "--no-cache", "--plain", "--out", str(folder)]),
+        (resource.RLIM_INFINITY, ["train", "--resume", str(folder), "--plain"]),
+    ):
+        limited = lambda limit=limit: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        done = subprocess.run(
+            [sys.executable, "-m", "purerl", *command],
+            capture_output=True,
+            text=True,
+            preexec_fn=limited,
+            env=own_devices(),
+            timeout=250,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        ended.append((done.returncode, done.stdout))
+    (code, out), (again, more) = ended
+    assert code == 1 and "checkpoints/000000010: File too large\nthe last checkpoint is kept, go on with:" in out
+    assert out.count("the next one is tried at the next interval") >= 1
+    assert again == 0 and "done: final return" in more, more
