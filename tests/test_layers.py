@@ -46,7 +46,7 @@ ROOMS = {
     "settings": {"errors", "fields", "registry"},
     "reporting": {"agent_groups", "devices", "errors", "prng", "settings", "stats", "types"},
     "run": {
-        *("agent_groups", "devices", "errors", "host", "host_environment", "loop", "multi_agent"),
+        *("agent_groups", "devices", "errors", "fields", "host", "host_environment", "loop", "multi_agent"),
         *("prng", "recompute", "registry", "replay", "reporting", "settings", "testing", "types", "xla"),
     },
     "profiling": {"devices", "errors", "loop", "prng", "recompute", "run", "settings", "types"},

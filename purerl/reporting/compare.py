@@ -69,8 +69,11 @@ def load(folder: Path) -> ComparedRun:
     if not (folder / "summary.json").is_file():
         raise InputError(f"{folder} has no summary.json yet: its run has not finished")
     found = summary.read(folder / "summary.json")
-    per_seed = [np.nan if value is None else value for value in found["final_return"]["per_seed"]]
-    returns = np.array(per_seed, np.float64)
+    try:
+        per_seed = [np.nan if value is None else value for value in found["final_return"]["per_seed"]]
+        returns = np.array(per_seed, np.float64)
+    except (LookupError, TypeError, ValueError):
+        raise summary.damaged(folder / "summary.json") from None
     failed = int(np.isnan(returns).sum())
     if failed == returns.size:
         raise InputError(f"no seed of {folder} finished")

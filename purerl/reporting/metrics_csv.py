@@ -110,7 +110,7 @@ def _repair(
     path: Path, upto: int, counter: str, known: list[str], expected: int, tell: Callable[[str], None]
 ) -> tuple[list[str], int]:
     """Drop the rows that count beyond `upto`, and what is damaged; return (the columns, the number of rows left)."""
-    found = _Found([], [], 0)
+    found = _Found(columns=[], rows=[], damaged=0)
     if path.is_dir() and not path.is_symlink():
         _set_aside(path)
     elif path.exists() and not path.is_symlink():
@@ -144,7 +144,7 @@ def _parse(data: bytes, counter: str, known: list[str]) -> _Found:
     """Return what the text of a file holds; its last line may be cut off, and is then left out without a word."""
     *lines, _ = data.decode("utf-8", errors="replace").split("\n")
     if not lines:
-        return _Found([], [], 0)
+        return _Found(columns=[], rows=[], damaged=0)
     header = lines[0].split(",")
     other = len(header) == len(known) and header != known
     whole = counter in header and len(set(header)) == len(header) and all(header) and not other
@@ -152,7 +152,7 @@ def _parse(data: bytes, counter: str, known: list[str]) -> _Found:
     rows = [line.split(",") for line in lines]
     good = [row for row in rows if len(row) == len(columns) and _is_row(dict(zip(columns, row, strict=True)), counter)]
     damaged = len(rows) - len(good)
-    return _Found(columns, good, damaged if whole else max(damaged, 1))
+    return _Found(columns=columns, rows=good, damaged=damaged if whole else max(damaged, 1))
 
 
 def _is_row(cells: dict[str, str], counter: str) -> bool:

@@ -150,13 +150,12 @@ def save(figure: Any, path: Path) -> None:
     """Write a figure; the path's ending says which format.
 
     Raises:
-      InputError: if there is no such format.
-      OSError: if it cannot be written.
+      InputError: if it cannot be written.
     """
     kind = path.suffix.removeprefix(".") or "png"
     try:
         write_whole(path if path.suffix else path.with_suffix(".png"), lambda file: figure.savefig(file, format=kind))
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {error}") from None
 
 

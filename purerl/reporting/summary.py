@@ -101,13 +101,16 @@ def read(path: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        final = found["final_return"]
-        np.array([value for value in final["per_seed"] if value is not None], np.float64)
-        return found
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"cannot read {path}: {error}") from None
-    except (LookupError, TypeError, RecursionError):
-        raise InputError(f"{path} is damaged: it has no final_return with the returns per_seed") from None
+    if not isinstance(found, dict):
+        raise damaged(path)
+    return found
+
+
+def damaged(path: Path) -> InputError:
+    """Return the error for a summary.json without a run's final return."""
+    return InputError(f"{path} is damaged: it has no final_return with the returns per_seed")
 
 
 def line(folder: Path) -> str:

@@ -45,5 +45,5 @@ def test_a_run_is_held_to_the_free_memory(monkeypatch):
     algorithm = dqn(EnvironmentSpec(env.observation_space, env.action_space), config)
     agent = jax.eval_shape(jax.vmap(algorithm.init), jax.random.split(jax.random.key(0), 2))
     monkeypatch.setattr(sizes, "free", lambda: 250_000)
-    with pytest.raises(InputError, match="takes 1 MB; there are 0 MB free. At most 4,"):
+    with pytest.raises(InputError, match=r"takes 1 MB; there are 0 MB free. At most 4,"):
         sizes.line(agent, config, 2)

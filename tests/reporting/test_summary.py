@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.reporting import summary
+from purerl.reporting import compare, summary
 from purerl.settings.runs import settings
 
 NAN = float("nan")
@@ -69,3 +69,13 @@ def test_in_one_line(tmp_path):
 def test_versions_name_what_numbers_depend_on():
     found = summary.versions("click", "no-such-package")
     assert {"purerl", "python", "jax", "jaxlib", "flax", "optax", "numpy", "click"} == set(found)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", '{"final_return": 1}', '{"final_return": {"mean": "x"}}', "{", "\0" * 9])
+def test_a_damaged_summary_is_told_in_a_line(text, tmp_path):
+    (tmp_path / "summary.json").write_text(text)
+    (tmp_path / "config.toml").write_text("format = 1\n")
+    for use in (summary.line, compare.load):
+        with pytest.raises(InputError, match=r"summary.json") as caught:
+            use(tmp_path)
+        assert "\n" not in str(caught.value)
