@@ -1,7 +1,9 @@
 """The plan of a run: validates the settings before anything is compiled or written; reads saved runs back."""
 
+import contextlib
 import dataclasses
 import math
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +29,7 @@ from purerl.settings import toml
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, dump, settings
 from purerl.settings.values import hints
+from purerl.testing.trees import line_of
 from purerl.types import Environment
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
@@ -83,16 +86,32 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh, make_training)
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
+    with told_in_a_line(run.environment):
+        shapes = parts.template()
     return Plan(
         settings=run,
         env=env,
         trainer=trainer,
         parts=parts,
-        shapes=parts.template(),
+        shapes=shapes,
         num_updates=num_updates,
         log_interval=log_interval,
         eval_interval=eval_interval,
     )
+
+
+@contextlib.contextmanager
+def told_in_a_line(environment: str) -> Iterator[None]:
+    """Tell what a user's own environment raises, where training alone reaches it, in one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if not registry.is_own(environment):
+            raise
+        first = (str(error).strip() or "without a word").splitlines()[0]
+        raise InputError(f"training on {environment} fails: {type(error).__name__}: {first}{line_of(error)}") from None
 
 
 def algorithm_of(run: Settings, env: Environment) -> tuple[Any, Any]:

@@ -13,7 +13,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import registry
 from purerl.errors import InputError
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.replay import sizes
@@ -23,11 +22,18 @@ from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log, read
 from purerl.run import checkpoint, program, sizing, tournament
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
-from purerl.run.plan import Plan, algorithm_of, make_plan, saved_progress, saved_settings, settings_text
+from purerl.run.plan import (
+    Plan,
+    algorithm_of,
+    make_plan,
+    saved_progress,
+    saved_settings,
+    settings_text,
+    told_in_a_line,
+)
 from purerl.run.program import CAUSES, EVALUATION_BATCH
 from purerl.settings import toml
 from purerl.settings.runs import Settings
-from purerl.testing.trees import line_of
 from purerl.xla.trees import where
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
@@ -159,16 +165,8 @@ class Run(LongJob):
             failures=self.folder,
             say=self.display.line,
         )
-        try:
+        with told_in_a_line(self.plan.settings.environment):
             return self.plan.parts.compile(self.plan.shapes, wanted)
-        except InputError:
-            raise
-        except Exception as error:
-            name = self.plan.settings.environment
-            if not registry.is_own(name):
-                raise
-            first = (str(error).strip() or "without a word").splitlines()[0]
-            raise InputError(f"training on {name} fails: {type(error).__name__}: {first}{line_of(error)}") from None
 
     def votes(self) -> tuple[int, ...]:
         """Return (whether to save, the updates of the next chunk)."""
