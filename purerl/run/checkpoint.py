@@ -287,11 +287,9 @@ def _quiet():
     logger = logging.getLogger("absl")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
+    _drop_late_callbacks()
     try:
         yield
-    except Exception:
-        _drop_late_callbacks()
-        raise
     finally:
         logger.setLevel(level)
 

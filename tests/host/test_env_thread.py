@@ -27,3 +27,22 @@ def test_a_hanging_rollout_is_not_waited_for_longer_than_others_took():
     assert not free.is_set()
     free.set()
     worker.close()
+
+
+def raises(error):
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ChildProcessError("its process died (exit code 9)"), "ended in a step: its process died \\(exit code 9\\)$"),
+        (SystemExit(7), "raised in a step: SystemExit: 7$"),
+        (ValueError("one\ntwo"), "raised in a step: ValueError: one two$"),
+    ],
+)
+def test_whatever_ends_a_step_is_told_at_once(error, told):
+    worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 30.0, None, Busy())
+    with pytest.raises(EnvironmentFailure, match=rf"^test \(seed 0\) {told}"):
+        worker.call(lambda: raises(error), "a step", 1)
+    worker.close()

@@ -99,3 +99,19 @@ def test_bad_gymnasium():
         purerl.make("gymnasium/CartPol-v1")
     with pytest.raises(InputError, match="cannot be made: TypeError"):
         purerl.make("gymnasium/CartPole-v1", color="red")
+
+
+def test_a_process_that_dies_is_told_with_its_exit_code(monkeypatch):
+    """And the others end: nothing waits for them, nor tells of them later."""
+    monkeypatch.setattr(adapter, "_cores", lambda: 2)
+    env = purerl.make("gymnasium/CartPole-v1").open(4, seed=0, parallel=True)
+    env.reset(None)
+    env.step(np.zeros(4, int), None, 0)
+    first, second = env._vector._vector.processes
+    second.kill()
+    with pytest.raises(ChildProcessError, match=r"^its process died \(exit code -9\)$"):
+        for _ in range(2):
+            env.step(np.zeros(4, int), None, 0)
+    env.close()
+    first.join(5.0)
+    assert not first.is_alive() and not multiprocessing.active_children()
