@@ -42,7 +42,7 @@ ROOMS = {
     "host": {"errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
     "training": {"host", "host_environment", "loop", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
-    "testing": {"agent_groups", "errors", "fields", "loop", "prng", "spaces", "types", "xla"},
+    "testing": {"agent_groups", "errors", "fields", "loop", "multi_agent", "prng", "spaces", "types", "xla"},
     "settings": {"errors", "fields", "registry"},
     "reporting": {"agent_groups", "devices", "errors", "prng", "settings", "stats", "types"},
     "run": {

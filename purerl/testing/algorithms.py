@@ -16,6 +16,7 @@ from purerl.loop.train import make_trainer
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
 from purerl.testing.learning import EXAMPLE, check_learning
+from purerl.testing.meetings import check_meetings
 from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Report
 from purerl.testing.trees import describe, device, difference, host, line_of, paths, same_struct
@@ -43,6 +44,7 @@ def check_algorithm(
     actions: Sequence[str] = ("discrete",),
     name: str | None = None,
     contract: bool = True,
+    meetings: bool = True,
     learn: bool = True,
     num_seeds: int = 3,
 ) -> Report:
@@ -55,6 +57,7 @@ def check_algorithm(
       actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous", "dict".
       name: what messages call it; the function's name if none is given.
       contract: hold it to the contract.
+      meetings: hold it to what must hold where features meet, as `purerl.testing.meetings` says.
       learn: train on the probes of `purerl.testing.probes`, for each kind of actions.
       num_seeds: runs on each probe, of which most must succeed.
 
@@ -67,6 +70,9 @@ def check_algorithm(
     name = name or str(getattr(algorithm, "__name__", "algorithm"))
     key = jax.random.key(0) if key is None else key
     checks, solo = _check_contract(algorithm, config, key, actions, name) if contract else ([], None)
+    if meetings:
+        env = EXAMPLE.environment(actions[0])
+        checks += check_meetings(algorithm, config, env, _init(algorithm, config, env, key), name)
     for kind in actions if learn else ():
         checks += check_learning(algorithm, config, key, kind, name, num_seeds, solo if kind == actions[0] else None)
     return Report(subject=name, checks=tuple(checks), figures={})

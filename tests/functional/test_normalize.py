@@ -79,3 +79,16 @@ def test_rewards_are_divided_by_the_spread_of_returns():
     np.testing.assert_allclose(scale.statistics.variance, np.var(seen), rtol=1e-4)
     expected = np.clip(reward[1] / np.std(seen), -10, 10)  # scaled, never shifted: signs stay
     np.testing.assert_allclose(scale.normalize(jnp.asarray(reward[1])), expected, rtol=1e-3)
+
+
+def test_statistics_under_a_mask_are_those_of_what_counts(key):
+    """Three batches of which about half counts: mean and variance of those samples in NumPy, and how many they were."""
+    statistics = RunningStatistics.create(jax.ShapeDtypeStruct((2,), jnp.float32))
+    batches = [(i + 1) * jax.random.normal(jax.random.fold_in(key, i), (6, 5, 2)) + 10.0 * i for i in range(3)]
+    masks = [jax.random.bernoulli(jax.random.fold_in(key, 9 + i), 0.5, (6, 5)) for i in range(3)]
+    for batch, mask in zip(batches, masks, strict=True):
+        statistics = statistics.update(batch, mask)
+    counted = np.concatenate([np.asarray(b)[np.asarray(m)] for b, m in zip(batches, masks, strict=True)])
+    assert float(statistics.samples) == len(counted)
+    np.testing.assert_allclose(statistics.mean, counted.mean(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(statistics.variance, counted.var(axis=0), rtol=1e-4)
