@@ -112,10 +112,11 @@ def _check_counters(algorithm: AlgorithmFactory, config: Any, env: Probe, state:
         return jnp.int32(LIMIT - 1) if counts else leaf
 
     agent = jax.tree_util.tree_map_with_path(late, state.agent)
-    states = _steps(algorithm, config, _stack([env] * 3), _stack([state._replace(agent=agent)] * 3))
-    after = jax.tree.map(lambda x: x[0], states.agent)
+    envs = _stack([env] * 3)
+    at_limit = _steps(algorithm, config, envs, _stack([state._replace(agent=agent)] * 3))
+    beyond = _steps(algorithm, config, envs, at_limit)
     moved = False
-    for path, (old, new) in _numbers_of(agent, after).items():
+    for path, (old, new) in _numbers_of(at_limit.agent, beyond.agent).items():
         if not np.isfinite(new).all():
             raise InputError(f"{name}: past 2^31 updates agent{path} is not finite")
         moved |= "replay" not in path and not np.array_equal(old, new)

@@ -1,0 +1,50 @@
+"""The suite of meetings finds the faults it is for."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.errors import InputError
+from purerl.testing import check_algorithm
+
+CONFIG = A2CConfig(num_envs=4, rollout_length=4, hidden_sizes=(8,), discount=0.9, total_timesteps=1_024)
+
+
+def faulty(change):
+    """A2C whose update is changed by (agent before, agent after, rollout, its own update) -> (agent, metrics)."""
+
+    def factory(spec, config):
+        algorithm = a2c(spec, config)
+        return algorithm._replace(update=lambda agent, key, rollout: change(algorithm.update, agent, key, rollout))
+
+    return factory
+
+
+def blind(update, agent, key, rollout):
+    """Steps that do not count are learned from."""
+    return update(agent, key, rollout._replace(mask=None))
+
+
+def wrapping(update, agent, key, rollout):
+    """The counter wraps around, and nothing is learned while it is below 0."""
+    after, metrics = update(agent, key, rollout)
+    count = agent.num_updates + 1
+    params = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), after.params, agent.params)
+    opt_state = jax.tree.map(lambda new, old: jnp.where(count > 0, new, old), after.opt_state, agent.opt_state)
+    return after._replace(params=params, opt_state=opt_state, num_updates=count), metrics
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(blind, "what an agent does after it left changes agent"), (wrapping, "past 2.31 updates nothing is learned")],
+)
+def test_a_fault_is_found(change, message):
+    with pytest.raises(InputError, match=message):
+        check_algorithm(faulty(change), CONFIG, name="faulty", contract=False, learn=False)
+
+
+def test_a2c_has_none():
+    report = str(check_algorithm(a2c, CONFIG, contract=False, learn=False))
+    for held in ("past 2^31 updates", "a failed seed", "after they left", "begin anew", "acts as it did"):
+        assert held in report
