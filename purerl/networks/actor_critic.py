@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from purerl.errors import InputError
 from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
 from purerl.functional.distributions import ActionHead
-from purerl.networks.encoder import NetworkConfig, encoder, recurrent_encoder
+from purerl.networks.encoder import NetworkConfig, recurrent_encoder
 from purerl.networks.torsos import RNNS, apply, dense, init
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree, pytree, static
@@ -40,12 +40,20 @@ class ActorCriticConfig(NetworkConfig):
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
 
 
+class Memories(NamedTuple):
+    """The carry of two recurrent layers."""
+
+    actor: PyTree
+    critic: PyTree
+
+
 def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> ActorCritic:
     """Return the policy and the value function for an observation space and an action head.
 
     Each has its own encoder, so that acting does not pay for the critic; with `share_body` or a recurrent layer they
-    share one. Where the observation holds a global state, the critic has its own encoder, which is not recurrent, and
-    sees that state; the policy does not.
+    share one. Where the observation holds a global state, the critic has its own encoder and sees that state; the
+    policy does not. With a recurrent layer each then has its own, and the carry is `Memories`, both of which `policy`
+    advances.
 
     Raises:
       InputError: if a critic that sees the global state is to share its encoder.
@@ -55,7 +63,9 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
         raise InputError("share_body goes without centralized_critic: that critic sees what the policy does not")
     shared = (config.rnn != "none" or config.share_body) and not central
     base = recurrent_encoder(without_global_state(space), config, config.rnn, config.rnn_size)
-    critic_base = encoder(space, config) if central else base
+    critic_base = recurrent_encoder(space, config, config.rnn, config.rnn_size) if central else base
+    two = central and config.rnn != "none"
+    of_actor, of_critic = (lambda carry: carry.actor if two else carry), (lambda carry: carry.critic if two else carry)
     layer = partial(dense, initializer=config.initializer)
     actor_head, critic_head = layer(head.num_outputs, 0.01), layer(1, 1.0)
 
@@ -76,21 +86,31 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
         outputs = mask_illegal(apply(actor_head, params["actor"], features), action_mask(observation))
         return head.distribution(outputs, params["log_std"])
 
+    def initial_carry(num_envs: int) -> PyTree:
+        carry = base.initial_carry(num_envs)
+        return Memories(actor=carry, critic=critic_base.initial_carry(num_envs)) if two else carry
+
     def policy(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Any, PyTree]:
-        observation = without_global_state(observation)
-        features, carry = base.step(params["body"], carry, observation)
-        return distribution(params, features, observation), carry
+        seen = without_global_state(observation)
+        features, after = base.step(params["body"], of_actor(carry), seen)
+        if two:
+            _, critic = critic_base.step(params["critic_body"], carry.critic, observation)
+            after = Memories(actor=after, critic=critic)
+        return distribution(params, features, seen), after
 
     def value(params: PyTree, carry: PyTree, observation: PyTree) -> Array:
-        features, _ = critic_base.step(params["body" if shared else "critic_body"], carry, observation)
+        features, _ = critic_base.step(params["body" if shared else "critic_body"], of_critic(carry), observation)
         return apply(critic_head, params["critic"], features)[..., 0]
 
     def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Any, Array, PyTree]:
         seen = without_global_state(observation)
-        features, after = base.unroll(params["body"], carry, seen, done)
-        if not shared:
-            return distribution(params, features, seen), value(params, (), observation), after
-        values = apply(critic_head, params["critic"], features)[..., 0]
-        return distribution(params, features, seen), values, after
+        features, after = base.unroll(params["body"], of_actor(carry), seen, done)
+        if shared:
+            values = apply(critic_head, params["critic"], features)[..., 0]
+            return distribution(params, features, seen), values, after
+        policies = distribution(params, features, seen)
+        features, critic = critic_base.unroll(params["critic_body"], of_critic(carry), observation, done)
+        after = Memories(actor=after, critic=critic) if two else after
+        return policies, apply(critic_head, params["critic"], features)[..., 0], after
 
-    return ActorCritic(init=initialize, initial_carry=base.initial_carry, policy=policy, value=value, unroll=unroll)
+    return ActorCritic(init=initialize, initial_carry=initial_carry, policy=policy, value=value, unroll=unroll)

@@ -39,3 +39,33 @@ def test_a_critic_that_sees_more_has_a_body_of_its_own():
     space = Dict(spaces={"observation": SPACE, "global_state": SPACE})
     with pytest.raises(InputError, match="share_body goes without centralized_critic"):
         actor_critic(space, HEAD, ActorCriticConfig(share_body=True))
+
+
+@pytest.mark.parametrize("rnn", ["gru", "lstm"])
+def test_a_recurrent_critic_remembers_the_global_state(rnn):
+    """A rollout is its steps for actor and critic, and the value at a successor is that of one step more."""
+    space = Dict(spaces={"observation": SPACE, "global_state": SPACE})
+    net = actor_critic(space, HEAD, ActorCriticConfig(hidden_sizes=(8,), rnn=rnn, rnn_size=6))
+    seen = {"observation": OBSERVATION, "global_state": OBSERVATION[::-1]}
+    after = jax.tree.map(lambda x: x[1:], seen) | {"global_state": 3.0 * OBSERVATION[:4]}  # as of endings, not seen
+    done = jnp.zeros((5, 2), jnp.bool_).at[2, 0].set(True)
+    params = net.init(jax.random.key(0))
+    begin = carry = net.initial_carry(2)
+    policies, values, carries = net.unroll(params, carry, seen, done)
+    successors = net.value(params, jax.tree.map(lambda x: x[:4], carries), after)
+    for t in range(5):
+        now = jax.tree.map(lambda x, t=t: x[t], seen)
+        assert np.allclose(net.value(params, carry, now), values[t], atol=1e-6)
+        policy, carry = net.policy(params, carry, now)
+        assert np.allclose(policy.logits, policies.logits[t], atol=1e-6)
+        jax.tree.map(lambda x, xs, t=t: np.testing.assert_allclose(x, xs[t], atol=1e-6), carry, carries)
+        if t < 4:
+            next_value = net.value(params, carry, jax.tree.map(lambda x, t=t: x[t], after))
+            assert np.allclose(next_value, successors[t], atol=1e-6)
+        carry = jax.tree.map(lambda new, old, t=t: jnp.where(done[t][:, None], new, old), begin, carry)
+    other = seen | {"global_state": seen["global_state"].at[0].add(1.0)}
+    same, changed, _ = net.unroll(params, begin, other, done)
+    moved = np.abs(changed - values).max(1)
+    assert np.array_equal(same.logits, policies.logits)  # the actor does not see it
+    assert np.array_equal(np.abs(changed - values)[3:, 0], [0.0, 0.0])  # forgotten at the ending
+    assert moved[1:].min() > 1e-4, moved  # the critic remembers the first state
