@@ -110,6 +110,12 @@ class SearchOptions:
     )
     generations: int = option(20, "PBT: how often changed copies of the best replace the worst", "N", at_least=2)
     checkpoint_interval: float = option(60.0, "halving and PBT: time between two checkpoints", "SECONDS", at_least=0)
+    fresh_seeds: int = option(
+        0,
+        "train the best settings with this many other seeds in the end: what chose them also flattered them",
+        "N",
+        at_least=0,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -92,6 +92,7 @@ class SweepResult:
     curves: Curves
     values: list[list[dict[str, Any]]]  # [trials][seeds], what was searched; pbt changes it on the way
     folder: Path | None
+    fresh: np.ndarray | None = None  # f64[fresh_seeds], the best settings' final returns with other seeds
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the table: a row per trial and seed that was trained at all."""
@@ -137,6 +138,15 @@ class SweepResult:
         trial, seed = np.unravel_index(np.nanargmax(scores), scores.shape)
         return int(trial), int(seed)
 
+    def fresh_text(self) -> str:
+        """Return a line that says what the best return is worth."""
+        if self.fresh is None:
+            return "(a maximum over trials, on the seeds that chose it; --fresh-seeds N trains it with others)"
+        known = self.fresh[np.isfinite(self.fresh)]
+        failed = f", {len(self.fresh) - len(known)} failed" if len(known) < len(self.fresh) else ""
+        mean = f"mean return {known.mean():.6g}" if known.size else "no return"
+        return f"with {len(self.fresh)} other seeds: {mean}{failed}"
+
     def best_toml(self) -> str:
         """Return the best settings, as `purerl train --config` takes them."""
         config, env = with_values(self.plan.settings.config, self.plan.env, self.best)
@@ -144,7 +154,8 @@ class SweepResult:
         run = dataclasses.replace(
             self.plan.settings, config=config, parameters={**self.plan.settings.parameters, **task}
         )
-        return f"# the best of {len(self.values)} trials: return {self.best_return:.6g}\n{dump(run, env)}"
+        head = f"# the best of {len(self.values)} trials: return {self.best_return:.6g}\n# {self.fresh_text()}\n"
+        return f"{head}{dump(run, env)}"
 
     def to_csv(self) -> str:
         """Return the table as text."""

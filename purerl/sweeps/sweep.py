@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from purerl.devices import distributed
 from purerl.registry import ALGORITHMS
 from purerl.reporting.display import duration, number
 from purerl.run.folders import enter_folder
@@ -196,10 +197,12 @@ class Sweep(LongJob):
             self.search.restore(folder)
         self._share_before, self._steps_before = self.search.share(), self._steps()
         self._save_now = False
+        self._fresh: np.ndarray | None = None
 
     def result(self) -> SweepResult:
         """Return what is known so far."""
-        return SweepResult(plan=self.plan, curves=self.search.curves, values=self.search.values(), folder=self.folder)
+        curves, values = self.search.curves, self.search.values()
+        return SweepResult(plan=self.plan, curves=curves, values=values, folder=self.folder, fresh=self._fresh)
 
     @property
     def position(self) -> int:
@@ -273,8 +276,23 @@ class Sweep(LongJob):
             )
         )
 
+    def _train_best(self) -> np.ndarray | None:
+        """Return the best settings' final returns with other seeds, f64[fresh_seeds]; None where none are wanted."""
+        if not self.plan.options.fresh_seeds:
+            return None
+        self.display.stage("training the best with other seeds")
+        search = Chunks(best_alone(self.plan, self.result().best))
+        while search.share() < 1:
+            search.advance()
+            if distributed.agree(self.stop.signal).max():
+                return None
+        return search.curves.final_return()[0]
+
     def finish(self) -> int:
         """Write the table and the plots, and show the result; return 0."""
+        self._fresh = self._train_best()
+        if self.stop.signal:
+            return self._stopped()
         result = self.result()
         if self.folder is not None:
             from purerl.sweeps.plot import plot_sweep
@@ -285,12 +303,22 @@ class Sweep(LongJob):
                 plot_sweep(result)
         self.display.close()
         self.display.line(f"best: return {number(result.best_return)} with {values_text(result.best)}")
+        self.display.line(result.fresh_text())
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: trials.csv, curves.npz, best.toml, and the plots")
             if self.plan.settings.algorithm in ALGORITHMS:
                 also = flags(self.plan.settings.environment)
                 self.display.line(f"train the best with:\n  purerl train --config {self.folder / 'best.toml'}{also}")
         return 0
+
+
+def best_alone(plan: SweepPlan, best: dict[str, Any]) -> SweepPlan:
+    """Return the plan that trains the best settings with `fresh_seeds` other seeds."""
+    options = plan.settings.options
+    others = dataclasses.replace(options, seed=options.seed + options.seeds, seeds=plan.options.fresh_seeds)
+    alone = dataclasses.replace(plan.options, method="grid", trials=1, chunk=0)
+    run = dataclasses.replace(plan.settings, options=others)
+    return make_sweep_plan(run, alone, {name: [value] for name, value in best.items()}, plan.env, plan.factory)
 
 
 def make_search(plan: SweepPlan) -> Search:

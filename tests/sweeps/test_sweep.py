@@ -116,6 +116,18 @@ def test_the_best_is_a_config_that_train_takes(swept):
     assert (run.options.seeds, int(run.config.total_timesteps)) == (2, STEPS)
 
 
+def test_the_best_is_trained_with_other_seeds(tmp_path):
+    """Seeds 2, 3 and 4, as a sweep of that one trial with these seeds gives them."""
+    numbers = {"learning_rate": LogUniform(1e-4, 1e-1)}
+    found = sweep(numbers, num_trials=3, fresh_seeds=3, out=tmp_path / "fresh")
+    alone = sweep({"learning_rate": [found.best["learning_rate"]]}, num_trials=1, num_seeds=3, seed=2)
+    np.testing.assert_array_equal(found.fresh, [row["final_return"] for row in alone.rows()])
+    assert found.best_return == pytest.approx(max(found.scores()))
+    text = (tmp_path / "fresh" / "best.toml").read_text()
+    assert f"with 3 other seeds: mean return {found.fresh.mean():.6g}" in text
+    assert "a maximum over trials" in alone.fresh_text() and alone.fresh is None
+
+
 def test_the_folder_is_complete(swept):
     folder = swept[0].folder
     pictures = {"curves.png", "sensitivity.png", "parallel.png"}
