@@ -33,7 +33,7 @@ COLUMNS = tables.columns(
 SETTINGS: dict[str, dict[str, Any]] = {  # optimizations that a setting takes away
     "nothing": {},
     "the fast generator": {"prng": "threefry"},
-    "starts in reserve": {"reset_policy": "always"},
+    "resets computed ahead": {"reset_policy": "always"},
 }
 WORKAROUNDS = {  # switches of `purerl.xla.switches` that matter to each algorithm, by the kind of device
     "cpu": {

@@ -194,7 +194,7 @@ class EvolutionJob(LongJob):
     def votes(self) -> tuple[int, ...]:
         """Return (whether to save, whether the time is up)."""
         save = self.generation % self.options.checkpoint_generations == 0
-        return save, time.perf_counter() >= self._until
+        return save, self.generation > 0 and time.perf_counter() >= self._until  # there is a first one to report
 
     def advance(self, *votes: int) -> None:
         """Evolve one generation, unless the time is up."""

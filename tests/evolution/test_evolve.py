@@ -133,3 +133,11 @@ def test_from_python(tmp_path, capsys):
     np.testing.assert_array_equal(again.candidate.drift.coefficient, found.candidate.drift.coefficient)
     with pytest.raises(InputError, match="holds another evolution: it has 'generations = 2' where this one has"):
         evolve(start, Plug(ppo, "objective"), tasks, **settings | {"generations": 3, "resume": True})
+
+
+def test_minutes_shorter_than_the_compilation_give_one_generation(tmp_path):
+    folder = tmp_path / "short"
+    flags = [*FLAGS, "--generations", "8", "--minutes", "0.0001", "--out", str(folder)]
+    result = CliRunner().invoke(cli, ["evolve", "kl", *flags])
+    assert result.exit_code == 0, result.output
+    assert json.loads((folder / "summary.json").read_text())["generations"] == 1

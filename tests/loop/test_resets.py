@@ -92,7 +92,7 @@ def played():
     }
 
 
-def test_spare_and_always_give_the_same_run(played):
+def test_prefetched_and_always_give_the_same_run(played):
     for other in ("always", "auto"):
         prefetched, always = played["prefetch"], played[other]
         for one, two in zip(jax.tree.leaves(prefetched[2]), jax.tree.leaves(always[2]), strict=True):
@@ -107,7 +107,7 @@ def test_episode_e_of_environment_i_starts_where_the_key_says(played):
     keys = jax.random.split(jax.random.split(fast(jax.random.key(3)))[0], NUM_ENVS)
     start = jax.jit(lambda i, e: env.reset(renew(jax.random.fold_in(keys[i], e)))[1])
     done = timestep.terminated | timestep.truncated
-    assert done[:-1][done[1:]].any(), "some episode should have lasted one step: then a spare is needed at once"
+    assert done[:-1][done[1:]].any(), "some episode should have lasted one step: then two resets in a row are needed"
     starts = []
     for i in range(NUM_ENVS):
         np.testing.assert_array_equal(first[1][i], start(i, 0))

@@ -111,17 +111,17 @@ def test_one_trace_for_all_numbers(run, alone):
 
 
 def test_everything_can_be_vmapped_at_once(run, alone):
-    """Seeds, a number of the config, one of the environment and one of the objective: lanes equal runs made alone."""
+    """Seeds, a number of the config, one of the environment and one of the objective: members equal runs made alone."""
     once, _ = run
     rates, gravities = jnp.array([2.5e-4, 1e-2, 1e-2]), jnp.array([9.8, 9.8, 3.0])
     epsilons, keys = jnp.array([0.2, 0.1, 0.3]), jax.random.split(jax.random.key(5), 3).at[0].set(jax.random.key(0))
 
-    def lane(key, rate, gravity, epsilon):
+    def member(key, rate, gravity, epsilon):
         return once(
             key, dataclasses.replace(CONFIG, learning_rate=rate), CartPole(gravity=gravity), Clip(epsilon=epsilon)
         )
 
-    many = jax.jit(jax.vmap(lane))(keys, rates, gravities, epsilons)
+    many = jax.jit(jax.vmap(member))(keys, rates, gravities, epsilons)
     same(jax.tree.map(lambda x: x[0], many[0]), alone[0].agent.params, 1e-3)
     compiled = jax.jit(once)
     for i in (1, 2):
@@ -150,11 +150,11 @@ def test_curves_without_stacks():
     assert ends.tolist() == [2, 4, 7]
     assert curve_points(7, 2).tolist() == [3, 7]
     for i, part in enumerate(np.split(np.arange(7), ends[:-1])):
-        for lane in range(3):
-            count = full["episodes"][lane, part]
-            assert points["episodes"][lane, i] == count.sum()
+        for member in range(3):
+            count = full["episodes"][member, part]
+            assert points["episodes"][member, i] == count.sum()
             for name in full:
-                values, found = full[name][lane, part], points[name][lane, i]
+                values, found = full[name][member, part], points[name][member, i]
                 if name in ("episode_return", "episode_length"):
                     some = count > 0
                     expected = np.average(values[some], weights=count[some]) if some.any() else np.nan
