@@ -24,7 +24,7 @@ from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
-from purerl.functional.normalize import normalized
+from purerl.functional.normalize import denormalized_values, normalized, normalized_values
 from purerl.functional.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import actor_critic
@@ -95,6 +95,9 @@ class MAPPOConfig(PPOConfig):
     centralized_critic: bool = static(
         default=True, doc="of several agents: the value function sees the environment's global state"
     )
+    normalize_value: bool = static(
+        default=False, doc="the value function predicts in units of its targets' running statistics"
+    )
 
 
 class Batch(NamedTuple):
@@ -105,7 +108,7 @@ class Batch(NamedTuple):
     log_prob: Array  # f32, under the policy that acted
     value: Array  # f32, V(s) before the update
     advantage: Array  # f32
-    target: Array | None  # f32, the return that V(s) should be; None before the rollout is cut into minibatches
+    target: Array | None  # f32, the return that V(s) should be; None: value + advantage, to add in each minibatch
     done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
 
@@ -139,6 +142,7 @@ def ppo(
     """
     validate(config, "ppo")
     recurrent = config.rnn != "none"
+    normalize_value = isinstance(config, MAPPOConfig) and config.normalize_value
     check_minibatches(config, recurrent, "ppo")
     if objective is not None and loss is not None:
         raise InputError("ppo: objective and loss are both given; the loss already holds the policy's part")
@@ -157,7 +161,7 @@ def ppo(
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
+        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config, normalize_value)
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         policy, carry = net.policy(agent.params, carry, normalized(agent.observation_statistics, observation))
@@ -169,13 +173,14 @@ def ppo(
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = normalize_rollout(agent, rollout, config)
-        batch = with_advantages(agent.params, rollout)
+        batch = with_advantages(agent, rollout)
+        agent, learned = with_normalized_values(agent, batch)
         params, opt_state, metrics = minibatch_epochs(
             total_loss,
             descent(agent.num_updates),
             agent.params,
             agent.opt_state,
-            batch,
+            learned,
             rollout.carry,
             key,
             config,
@@ -189,9 +194,10 @@ def ppo(
         num_updates = increment(agent.num_updates)
         return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
 
-    def with_advantages(params: PyTree, rollout: Rollout) -> Batch:
-        _, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
-        next_value = net.value(params, carry, rollout.next_observation)  # of the true successor
+    def with_advantages(agent: PolicyAgent, rollout: Rollout) -> Batch:
+        _, value, carry = net.unroll(agent.params, rollout.carry, rollout.observation, rollout.done)
+        next_value = net.value(agent.params, carry, rollout.next_observation)  # of the true successor
+        value, next_value = (denormalized_values(agent.value_statistics, values) for values in (value, next_value))
         advantage = gae(
             rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
         )
@@ -206,8 +212,19 @@ def ppo(
             mask=rollout.mask,
         )
 
+    def with_normalized_values(agent: PolicyAgent, batch: Batch) -> tuple[PolicyAgent, Batch]:
+        """Old values stay as the critic predicted them, by the old statistics; targets follow the new ones."""
+        old = agent.value_statistics
+        if old is None:
+            return agent, batch
+        target = batch.value + batch.advantage
+        new = old.update(target, batch.mask)
+        batch = batch._replace(value=normalized_values(old, batch.value), target=normalized_values(new, target))
+        return agent._replace(value_statistics=new), batch
+
     def with_targets(batch: Batch) -> Batch:
-        target, advantage = batch.value + batch.advantage, batch.advantage
+        target = batch.value + batch.advantage if batch.target is None else batch.target
+        advantage = batch.advantage
         if config.normalize_advantage:
             mean, std = masked.mean(advantage, batch.mask), masked.std(advantage, batch.mask)
             advantage = (advantage - mean) / (std + 1e-8)

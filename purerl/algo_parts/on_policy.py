@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -36,6 +37,7 @@ class PolicyAgent(NamedTuple):
     num_updates: Array  # i32[], so far; drives every schedule
     observation_statistics: RunningStatistics | None
     return_scale: ReturnScale | None
+    value_statistics: RunningStatistics | None  # of the value's targets; the critic predicts in their units
 
 
 NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
@@ -79,7 +81,9 @@ def policy_functions(
     return PolicyFunctions(network=net, init=init, act=act)
 
 
-def new_agent(params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: PolicyConfig) -> PolicyAgent:
+def new_agent(
+    params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: PolicyConfig, normalize_value: bool = False
+) -> PolicyAgent:
     """Return an agent before its first rollout, with the running statistics that the config asks for."""
     statistics = RunningStatistics.create(spec.observation_space.struct) if config.normalize_observation else None
     return PolicyAgent(
@@ -88,6 +92,7 @@ def new_agent(params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: 
         num_updates=jnp.int32(0),
         observation_statistics=statistics,
         return_scale=ReturnScale.create(config.num_envs) if config.normalize_reward else None,
+        value_statistics=RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)) if normalize_value else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Running normalization of observations and rewards, with statistics that all environments share."""
+"""Running normalization of observations, rewards and values, with statistics that all environments share."""
 
 from typing import NamedTuple
 
@@ -8,6 +8,8 @@ import jax.numpy as jnp
 
 from purerl.functional import masked
 from purerl.types import Array, PyTree
+
+LEAST_VARIANCE = 1e-2  # of values: where targets hardly differ, their noise is not blown up
 
 
 class RunningStatistics(NamedTuple):
@@ -66,6 +68,25 @@ class RunningStatistics(NamedTuple):
 def normalized(statistics: RunningStatistics | None, observation: PyTree) -> PyTree:
     """Return an observation standardized by running statistics; as it is where there are none."""
     return observation if statistics is None else statistics.normalize(observation)
+
+
+def normalized_values(statistics: RunningStatistics | None, value: Array) -> Array:
+    """Return values in the units in which a critic predicts them, (value - mean) / std, f32[...] -> f32[...].
+
+    Without statistics they stay as they are.
+
+    Source: Yu et al. (2022), arXiv:2103.01955; here all targets so far weigh the same.
+    """
+    if statistics is None:
+        return value
+    return (value - statistics.mean) / jnp.sqrt(jnp.maximum(statistics.variance, LEAST_VARIANCE))
+
+
+def denormalized_values(statistics: RunningStatistics | None, value: Array) -> Array:
+    """Return the inverse of `normalized_values`: a critic's predictions in units of the reward."""
+    if statistics is None:
+        return value
+    return value * jnp.sqrt(jnp.maximum(statistics.variance, LEAST_VARIANCE)) + statistics.mean
 
 
 class ReturnScale(NamedTuple):

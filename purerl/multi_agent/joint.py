@@ -35,7 +35,7 @@ from purerl.types import (
 )
 from purerl.xla.trees import where
 
-KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.statistics")
+KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.statistics", ".value_statistics")
 # fields of an agent that it takes along to another run
 OPEN_TURNS = "open turns"  # beside the policies' states: the turns whose outcome is still to come, by policy
 SHARED = tuple(Config.__dataclass_fields__)  # settings that a policy's config takes from the run's, but for `discount`

@@ -139,7 +139,7 @@ def acting(learner: dict[str, PyTree]) -> dict[str, PyTree]:
     agent = learner[SELF]
     if not isinstance(agent, PolicyAgent):
         raise InputError("self-play needs a policy-gradient algorithm, such as ppo, a2c or impala")
-    return {SELF: agent._replace(opt_state=(), return_scale=None)}
+    return {SELF: agent._replace(opt_state=(), return_scale=None, value_statistics=None)}
 
 
 def plays_first(num_envs: int, num_selves: int) -> np.ndarray:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.functional.normalize import ReturnScale, RunningStatistics
+from purerl.functional.normalize import ReturnScale, RunningStatistics, denormalized_values, normalized_values
 from purerl.spaces import Box, Dict
 
 STRUCT = {"a": jax.ShapeDtypeStruct((3,), jnp.float32), "b": jax.ShapeDtypeStruct((), jnp.uint8)}
@@ -92,3 +92,13 @@ def test_statistics_under_a_mask_are_those_of_what_counts(key):
     assert float(statistics.samples) == len(counted)
     np.testing.assert_allclose(statistics.mean, counted.mean(axis=0), rtol=1e-5)
     np.testing.assert_allclose(statistics.variance, counted.var(axis=0), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("variance", "std"), [(16.0, 4.0), (1e-6, 0.1)])
+def test_values_there_and_back(variance, std):
+    statistics = RunningStatistics(samples=jnp.float32(3), mean=jnp.float32(5), variance=jnp.float32(variance))
+    values = jnp.array([-100.0, 5.0, 9.0])
+    there = normalized_values(statistics, values)
+    np.testing.assert_allclose(there, (np.array([-100.0, 5.0, 9.0]) - 5) / std, rtol=1e-6)
+    np.testing.assert_allclose(denormalized_values(statistics, there), values, rtol=1e-6)
+    assert normalized_values(None, values) is values is denormalized_values(None, values)

@@ -169,7 +169,7 @@ def test_a_policy_that_starts_from_a_trained_one_learns_on(algorithm):
     """Its schedules, its optimizer and its replay begin anew: both players move, and explore as at first."""
     shared = {"num_envs": 4, "rollout_length": 8, "total_timesteps": 320, "anneal_learning_rate": True}
     if algorithm == "ppo":
-        function, config = ppo, PPOConfig(**shared, num_minibatches=2, num_epochs=1)
+        function, config = ppo, MAPPOConfig(**shared, num_minibatches=2, num_epochs=1, normalize_value=True)
     else:
         function = dqn
         config = DQNConfig(**shared, learning_starts=64, batch_size=16, replay_capacity=512, n_step=2)
@@ -182,8 +182,8 @@ def test_a_policy_that_starts_from_a_trained_one_learns_on(algorithm):
     state = jax.jit(trainer.init)(jax.random.key(1))
     jax.tree.map(np.testing.assert_array_equal, state.agent["red"].params, start.params)
     fresh = jax.tree.map(lambda x: x, state.agent["blue"]._replace(params=start.params))
-    if algorithm == "dqn":
-        fresh = fresh._replace(target_params=start.target_params)
+    known = {"dqn": "target_params", "ppo": "value_statistics"}[algorithm]
+    fresh = fresh._replace(**{known: getattr(start, known)})
     jax.tree.map(np.testing.assert_array_equal, state.agent["red"], fresh)
     step, begun = jax.jit(trainer.step), state.agent
     for _ in range(5):
