@@ -98,6 +98,9 @@ class MAPPOConfig(PPOConfig):
     normalize_value: bool = static(
         default=False, doc="the value function predicts in units of its targets' running statistics"
     )
+    value_huber_delta: float | None = number(
+        default=None, doc="value errors beyond count linearly, in the value function's units; none: squared", above=0
+    )
 
 
 class Batch(NamedTuple):
@@ -153,6 +156,7 @@ def ppo(
             value_coefficient=config.value_coefficient,
             entropy_coefficient=config.entropy_coefficient,
             value_clip=config.value_clip,
+            value_huber_delta=config.value_huber_delta if isinstance(config, MAPPOConfig) else None,
         )
     head = action_head(spec.action_space, config.squash_actions)
     net = network(spec.observation_space, head, config)

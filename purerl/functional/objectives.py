@@ -19,6 +19,7 @@ import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.functional import masked
+from purerl.functional.q_targets import huber
 from purerl.types import Array, Metrics, number, pytree
 
 Objective = Callable[[Array, Array, Mapping[str, Any]], Array]
@@ -109,19 +110,24 @@ class ActorCriticLoss:
     """The usual loss: objective + value_coefficient (V - target)^2 / 2 - entropy_coefficient H.
 
     With `value_clip` the larger of two errors counts: V's, and that of V kept within `value_clip` of its old value.
+    With `value_huber_delta` errors beyond it count linearly, by Huber's loss.
     """
 
     objective: Any = number(default=Clip(), doc="the policy's part")
     value_coefficient: Any = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: Any = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
     value_clip: Any = number(default=None, doc="how far a value may move; None: anywhere")
+    value_huber_delta: Any = number(default=None, doc="value errors beyond count linearly; None: squared", above=0)
 
     def terms(self, samples: Samples, context: Mapping[str, Any]) -> dict[str, Array]:
         """Return the three terms without their weights: policy_loss, value_loss, entropy; f32[N] each."""
-        error = (samples.value - samples.target) ** 2
+        squared = (
+            lambda error: error**2 if self.value_huber_delta is None else 2.0 * huber(error, self.value_huber_delta)
+        )
+        error = squared(samples.value - samples.target)
         if self.value_clip is not None:
             near = samples.old_value + jnp.clip(samples.value - samples.old_value, -self.value_clip, self.value_clip)
-            error = jnp.maximum(error, (near - samples.target) ** 2)
+            error = jnp.maximum(error, squared(near - samples.target))
         context = {**context, "samples": samples}
         policy = per_sample(self.objective, samples.log_ratio, samples.advantage, context)
         return {"policy_loss": policy, "value_loss": 0.5 * error, "entropy": samples.entropy}

@@ -306,3 +306,12 @@ def test_the_values_clip_is_in_the_units_of_the_critic():
     clipped, plain = updated(config, rollout)[1], updated(config, rollout, value_clip=None)[1]
     np.testing.assert_allclose(clipped["value_loss"], plain["value_loss"], rtol=1e-5)
     assert plain["value_loss"] < 3.0  # of targets of 1000
+
+
+@pytest.mark.parametrize("delta", [0.3, 1e6])
+def test_hubers_loss_of_values(delta):
+    config = MAPPOConfig(**{**vars(CONFIG), "value_clip": None, "value_huber_delta": delta})
+    rollout, old = make_rollout(), float64(PARAMS)["value"]
+    error = np.abs(numpy_advantage(old, jax.tree.map(np.asarray, rollout), config))
+    loss = np.where(error <= delta, error**2 / 2, delta * (error - delta / 2)).mean()
+    np.testing.assert_allclose(updated(config, rollout)[1]["value_loss"], loss, rtol=1e-5)

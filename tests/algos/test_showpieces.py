@@ -52,6 +52,7 @@ def test_a_config_inherits_from_one_shared_class(name):
         (("a2c", "impala", "pqn", "ppo", "mappo", "r2d2"), "rnn"),
         (("mappo",), "centralized_critic"),
         (("mappo",), "normalize_value"),
+        (("mappo",), "value_huber_delta"),
         (("c51", "dqn", "qrdqn", "rainbow", "r2d2"), "priority_exponent"),
         (("c51", "dqn", "qrdqn", "rainbow"), "noisy"),
     ],

@@ -51,15 +51,18 @@ def samples(n=64):
     return Samples(*(RNG.normal(size=n).astype(np.float32) for _ in Samples._fields))
 
 
+@pytest.mark.parametrize("delta", [None, 0.8])
 @pytest.mark.parametrize("value_clip", [None, 0.3])
-def test_the_whole_loss_by_hand(value_clip):
+def test_the_whole_loss_by_hand(value_clip, delta):
     s = samples()
-    loss = ActorCriticLoss(value_coefficient=0.7, entropy_coefficient=0.03, value_clip=value_clip)
+    weights = {"value_coefficient": 0.7, "entropy_coefficient": 0.03}
+    loss = ActorCriticLoss(**weights, value_clip=value_clip, value_huber_delta=delta)
+    square = lambda e: e**2 if delta is None or abs(e) <= delta else 2 * delta * abs(e) - delta**2
     ratio = np.exp(s.log_ratio)
-    error = (s.value - s.target) ** 2
+    error = np.array([square(e) for e in s.value - s.target])
     if value_clip is not None:
         near = s.old_value + np.clip(s.value - s.old_value, -value_clip, value_clip)
-        error = np.maximum(error, (near - s.target) ** 2)
+        error = np.maximum(error, [square(e) for e in near - s.target])
     policy = -np.minimum(ratio * s.advantage, np.clip(ratio, 0.8, 1.2) * s.advantage)
     by_hand = policy + 0.35 * error - 0.03 * s.entropy
     np.testing.assert_allclose(loss(s, {}), by_hand, rtol=1e-5, atol=1e-6)
