@@ -33,7 +33,7 @@ ROOMS = {
     "multi_agent": {"agent_groups", "algo_parts", "errors", "fields", "functional", "spaces", "types", "xla"},
     "algos": {"algo_parts", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
     "envs": {"errors", "fields", "host_environment", "spaces", "types", "xla"},
-    "wrappers": {"errors", "fields", "spaces", "types", "xla"},
+    "wrappers": {"agent_groups", "errors", "fields", "spaces", "types", "xla"},
     "loop": {"agent_groups", "devices", "errors", "host_environment", "prng", "types", "wrappers", "xla"},
     "recompute": {
         *("agent_groups", "devices", "errors", "host_environment", "loop", "multi_agent", "networks", "types"),

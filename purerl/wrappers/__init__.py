@@ -9,6 +9,7 @@ time) give the same episodes in any order. Where an observation carries a legal-
 """
 
 from purerl.wrappers.actions import ActionRepeat, RewardClip, RewardScale, StickyActions
+from purerl.wrappers.agents import AgentIds
 from purerl.wrappers.base import Wrapped, Wrapper
 from purerl.wrappers.episodes import DomainRandomization, EpisodeRecord, RecordEpisode, TimeLimit
 from purerl.wrappers.observations import ActionMask, Cast, Flatten, FrameStack, PreviousActionReward, flat
@@ -16,6 +17,7 @@ from purerl.wrappers.observations import ActionMask, Cast, Flatten, FrameStack, 
 __all__ = [
     "ActionMask",
     "ActionRepeat",
+    "AgentIds",
     "Cast",
     "DomainRandomization",
     "EpisodeRecord",
