@@ -39,7 +39,7 @@ ROOMS = {
         *("agent_groups", "devices", "errors", "host_environment", "loop", "multi_agent", "networks", "types"),
         *("wrappers", "xla"),
     },
-    "host": {"errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
+    "host": {"agent_groups", "errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
     "training": {"host", "host_environment", "loop", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
     "testing": {"agent_groups", "errors", "fields", "loop", "multi_agent", "prng", "spaces", "types", "xla"},

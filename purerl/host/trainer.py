@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from purerl import agent_groups
 from purerl.errors import InputError, unknown
 from purerl.host.acting import Acting, make_acting
 from purerl.host.actors import Actors
@@ -285,7 +286,7 @@ def make_host_trainer(
       settings: how the loop runs.
 
     Raises:
-      InputError: for an unknown mode, or a number of environments that the groups cannot share.
+      InputError: for an unknown mode, a number of environments that the groups cannot share, or groups of agents.
     """
     settings = settings or HostSettings()
     if settings.mode not in MODES:
@@ -302,6 +303,8 @@ def make_host_trainer(
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(config)):
         raise not_inside_jit(source, "jit or vmap")
     spec = EnvironmentSpec(source.observation_space, source.action_space)
+    if agent_groups.sizes(spec):
+        raise InputError(f"{source.id} has groups of agents: its loop is the compiled one, sampler auto")
     algo = algorithm if isinstance(algorithm, Algorithm) else algorithm(spec, config)
     return HostTrainer(algo, source, config, settings)
 

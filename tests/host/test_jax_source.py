@@ -21,6 +21,12 @@ def test_a_jax_environment_is_refused():
         make_host_trainer(dqn, source, DQNConfig(), HostSettings(mode="inside"))
 
 
+def test_groups_of_agents_are_refused():
+    source = JaxSource("Spread", purerl.make("Spread"), CONFIG)
+    with pytest.raises(InputError, match="Spread has groups of agents: its loop is the compiled one, sampler auto"):
+        make_host_trainer(dqn, source, DQNConfig(), HostSettings(mode="serial"))
+
+
 @pytree
 class Lottery(Environment):
     """Every reward is a uniform draw; an episode lasts `length` steps."""
