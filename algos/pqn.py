@@ -3,7 +3,9 @@
 Collect a rollout epsilon-greedily, compute Q(lambda) returns backwards through it, and regress on them in several
 epochs of minibatches; layer normalization keeps that stable.
 Source: Gallici et al. (2024), arXiv:2407.04811. Ours bootstraps the last step from the value *after* it, and episodes
-that a time limit cut off from their true successor; the reference seeds the recursion one step off.
+that a time limit cut off from their true successor; the reference seeds the recursion one step off. There is no double
+Q: targets come from one pass before the epochs, over steps that the same parameters chose, so the error that a second
+estimate would remove is small, and with it a lambda below 1 would mix two networks' values along one trace.
 """
 
 from typing import NamedTuple

@@ -99,6 +99,9 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
         actor:   -E(min_i Q_i(s, a) - temperature log pi(a|s))
         temperature: log(temperature) (entropy - target_entropy)
 
+    With `n_step` above 1 the rewards of n steps stand for r; the entropies of the steps between are left out, as the
+    replay holds no policy for them.
+
     Args:
       spec: the environment's spaces: discrete actions, or a Box with finite bounds.
       config: the settings.
