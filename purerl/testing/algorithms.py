@@ -44,7 +44,7 @@ def check_algorithm(
     actions: Sequence[str] = ("discrete",),
     name: str | None = None,
     contract: bool = True,
-    meetings: bool = True,
+    meetings: bool = False,
     learn: bool = True,
     num_seeds: int = 3,
 ) -> Report:
@@ -57,7 +57,8 @@ def check_algorithm(
       actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous", "dict".
       name: what messages call it; the function's name if none is given.
       contract: hold it to the contract.
-      meetings: hold it to what must hold where features meet, as `purerl.testing.meetings` says.
+      meetings: hold it to what must hold where features meet, too, as `purerl.testing.meetings` says: it then has to
+        look at `Rollout.mask`.
       learn: train on the probes of `purerl.testing.probes`, for each kind of actions.
       num_seeds: runs on each probe, of which most must succeed.
 

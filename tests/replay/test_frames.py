@@ -141,7 +141,7 @@ def test_drawn_sequences_show_the_stacks_that_were_seen():
     for turn in range(12):
         rollout = player.play(rng.choice([0, 0, 0, 1, 2, 3], size=(LENGTH, NUM_ENVS)))
         error = jnp.asarray(rng.uniform(size=(LENGTH, NUM_ENVS)), jnp.float32)
-        rollout = rollout._replace(extras={"td_error": error}, carry=memory)
+        rollout = rollout._replace(extras={"td_error": error, "known": jnp.ones(error.shape, jnp.bool_)}, carry=memory)
         states = [put(state, rollout) for (put, _), state in zip(steps, states, strict=True)]
         if turn < 2:
             continue

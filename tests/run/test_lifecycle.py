@@ -17,6 +17,14 @@ from purerl.settings.toml import RUN
 from tests.helpers.processes import own_devices
 
 
+@pytest.fixture(autouse=True)
+def hangups_arrive():
+    """Tests that were started by nohup ignore them otherwise."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_is_noted_and_the_second_ends(number):
     before = signal.getsignal(number)

@@ -11,7 +11,7 @@ from purerl.envs.games.coin_game import CoinGame
 from purerl.errors import InputError
 from purerl.multi_agent.joint import multi_agent
 from purerl.run import checkpoint
-from purerl.run.plan import make_plan, saved_progress
+from purerl.run.plan import make_plan, saved_progress, settings_text
 from purerl.settings.runs import settings
 from tests.helpers.groups import SMALL, assembled, run
 
@@ -50,9 +50,9 @@ def test_a_saved_run_of_several_groups_goes_on_to_the_same_bits(alone, tmp_path)
     assert (
         set(halfway.state.agent) == {"runners", "taggers"} and not halfway.state.observation["active"]["runners"].all()
     )
-    checkpoint.save(tmp_path, 2, halfway, {"members": 1}, 1)
-    found, _ = saved_progress(plan, tmp_path, 2)
-    further, others = jax.device_get(step(plan.parts.placed(found), False))
+    checkpoint.save(tmp_path, 2, halfway, {"members": 1, "settings": settings_text(plan)}, 1)
+    found = saved_progress(plan, tmp_path, 2)
+    further, others = jax.device_get(step(plan.parts.placed(found.progress), False))
     same = lambda x, y: np.testing.assert_array_equal(_bits(x), _bits(y))
     jax.tree.map(same, further, straight)
     jax.tree.map(np.testing.assert_array_equal, others, means)

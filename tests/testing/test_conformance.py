@@ -32,14 +32,14 @@ def test_environment(name):
 @pytest.mark.parametrize("name", [name for name in registry.ALGORITHMS if name not in WHOLE])
 def test_contract(name):
     factory, config, actions = made(name)
-    check_algorithm(factory, config, name=name, actions=actions[:1], meetings=False, learn=False)
+    check_algorithm(factory, config, name=name, actions=actions[:1], learn=False)
 
 
 @pytest.mark.parametrize("name", rows([name for name, row in registry.ALGORITHMS.items() if not row.teams], WHOLE))
 def test_algorithm(name):
     """Contract and learning, and that a run vmapped over the probes is the run alone."""
     factory, config, actions = made(name)
-    check_algorithm(factory, config, name=name, actions=actions[:1], meetings=False)
+    check_algorithm(factory, config, name=name, actions=actions[:1])
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_algorithm(name):
 )
 def test_learning(name):
     factory, config, actions = made(name)
-    check_algorithm(factory, config, name=name, actions=actions[:1], contract=False, meetings=False)
+    check_algorithm(factory, config, name=name, actions=actions[:1], contract=False)
 
 
 SINGLE = [name for name in registry.ALGORITHMS if name not in ("vdn", "qmix")]  # those have one agent per environment
@@ -57,7 +57,7 @@ SINGLE = [name for name in registry.ALGORITHMS if name not in ("vdn", "qmix")]  
 def test_meetings(name):
     factory, config = small(name)
     actions = registry.ALGORITHMS[name].actions
-    check_algorithm(factory, config, name=name, actions=actions[:1], contract=False, learn=False)
+    check_algorithm(factory, config, name=name, actions=actions[:1], contract=False, meetings=True, learn=False)
 
 
 OTHER_ACTIONS = [
@@ -69,10 +69,10 @@ OTHER_ACTIONS = [
 def test_other_actions(name_and_kind):
     name, kind = name_and_kind.split()
     factory, config, _ = made(name)
-    check_algorithm(factory, config, actions=(kind,), contract=False, meetings=False)
+    check_algorithm(factory, config, actions=(kind,), contract=False)
 
 
 def test_memory():
     """One kind of memory is enough, as all policies share it."""
     factory, config, _ = made("ppo")
-    check_algorithm(factory, dataclasses.replace(config, rnn="gru", num_minibatches=2), contract=False, meetings=False)
+    check_algorithm(factory, dataclasses.replace(config, rnn="gru", num_minibatches=2), contract=False)

@@ -41,10 +41,10 @@ def wrapping(update, agent, key, rollout):
 )
 def test_a_fault_is_found(change, message):
     with pytest.raises(InputError, match=message):
-        check_algorithm(faulty(change), CONFIG, name="faulty", contract=False, learn=False)
+        check_algorithm(faulty(change), CONFIG, name="faulty", contract=False, meetings=True, learn=False)
 
 
 def test_a2c_has_none():
-    report = str(check_algorithm(a2c, CONFIG, contract=False, learn=False))
+    report = str(check_algorithm(a2c, CONFIG, contract=False, meetings=True, learn=False))
     for held in ("past 2^31 updates", "a failed seed", "after they left", "begin anew", "acts as it did"):
         assert held in report
