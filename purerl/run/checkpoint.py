@@ -304,3 +304,5 @@ def _drop_late_callbacks() -> None:
             show(late)
 
     sys.unraisablehook = hook
+    late_task = "Task exception was never retrieved"  # of the same failure, told when it is collected
+    logging.getLogger("asyncio").addFilter(lambda record: late_task not in record.getMessage())
