@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerl.functional.drifts import DPO, LPO, KLPenalty, valid
+from purerl.functional.drifts import DPO, LPO, KLPenalty, SquaredDrift, valid
 from purerl.functional.objectives import (
     Drifting,
 )
@@ -111,3 +111,13 @@ def test_kl_penalty_near_one_has_no_cancellation():
     log_ratio = np.array([1e-4, -1e-3, 0.0199, 0.0201, -0.5, 0.999, 1.001, 3.0], np.float32)
     exact = np.exp(log_ratio.astype(np.float64)) - 1 - log_ratio
     np.testing.assert_allclose(KLPenalty()(log_ratio, np.ones_like(log_ratio), {}), exact, rtol=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.5])
+def test_the_squared_drift_is_best_at_epsilon_from_one(epsilon):
+    ratio, advantage = np.linspace(0.3, 1.9, 1601, dtype=np.float32), np.array([1.5, -0.7])
+    for value in advantage:
+        drift = SquaredDrift(epsilon=epsilon)(jnp.log(ratio), jnp.full(ratio.shape, value, jnp.float32), {})
+        np.testing.assert_allclose(drift, abs(value) * (ratio - 1.0) ** 2 / (2.0 * epsilon), atol=1e-5)
+        best = ratio[np.argmax(ratio * value - np.asarray(drift))]
+        np.testing.assert_allclose(best, 1.0 + np.sign(value) * epsilon, atol=2e-3)
