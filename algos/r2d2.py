@@ -7,7 +7,7 @@ Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed r
 and rewards are seen by the network where the environment's observation holds them.
 """
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -23,14 +23,14 @@ from purerl.algo_parts.off_policy import (
 from purerl.algo_parts.optimizers import adam, apply_gradients
 from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.schedules import environment_steps, learning_rate
-from purerl.errors import InputError
+from purerl.algo_parts.sequence_learning import after_burn_in, check_sequences, sequence_values, successors_held
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.action_masks import action_mask, mask_illegal
-from purerl.functional.q_targets import Windows, at_action, at_last, rescale, unscale, windows
-from purerl.networks.encoder import recurrent_encoder
-from purerl.networks.q_networks import QHead
-from purerl.networks.torsos import RNNS, apply, init
+from purerl.functional.action_masks import action_mask
+from purerl.functional.q_targets import Windows, at_action, at_last, last_of_episode, rescale, retrace, unscale, windows
+from purerl.functional.returns import lambda_returns
+from purerl.networks.q_networks import recurrent_q_network
+from purerl.networks.torsos import RNNS
 from purerl.replay.sequences import Sequences, SequenceSizes, sequences
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -53,7 +53,11 @@ class R2D2Config(OffPolicyConfig):
     burn_in: int = static(default=40, doc="steps that renew the recurrent state, before those trained on", at_least=0)
     sequence_length: int = static(default=80, doc="steps of a sequence that are trained on", at_least=1)
     replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    target: str = static(
+        default="n-step", doc="of n_step steps, Peng's Q(lambda) or Retrace(lambda)", choices=("n-step", "peng", "retrace")
+    )
     n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
+    trace_lambda: float = number(default=0.7, doc="lambda of peng and retrace", at_least=0, at_most=1)
     discount: float = number(default=0.997, doc="discount of future rewards, per step", at_least=0, at_most=1)
     target_update_interval: int = number(
         default=2500, doc="gradient steps between copies to the target network", at_least=1
@@ -72,46 +76,15 @@ class R2D2Config(OffPolicyConfig):
         return self.batch_size * self.sequence_length
 
 
-class RecurrentQNetwork(NamedTuple):
-    """A recurrent Q function, as pure functions."""
-
-    init: Any  # key -> params
-    initial_carry: Any  # num_envs -> carry [B, ...]
-    step: Any  # (params, carry[...], observation[...]) -> (q f32[..., n], carry[...])
-    unroll: Any
-    # (params, carry[B], observation[T, B], done[T, B]) ->
-    #   (q f32[T, B, n], carry [T, B] after each step, before an ending clears it)
-
-
-def recurrent_q_network(spec: EnvironmentSpec, config: R2D2Config, size: int) -> RecurrentQNetwork:
-    """Return the Q function: a torso, a recurrent layer and a dueling head."""
-    base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size)
-    head = QHead(size, hidden_size=config.rnn_size, dueling=True, initializer=config.initializer)
-
-    def initialize(key: Key) -> PyTree:
-        key_body, key_head = jax.random.split(key)
-        return {"body": base.init(key_body), "head": init(head, key_head, jnp.zeros(base.size))}
-
-    def step(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
-        features, carry = base.step(params["body"], carry, observation)
-        q = apply(head, params["head"], features)
-        return mask_illegal(q, action_mask(observation)), carry
-
-    def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
-        features, after = base.unroll(params["body"], carry, observation, done)
-        return mask_illegal(apply(head, params["head"], features), action_mask(observation)), after
-
-    return RecurrentQNetwork(init=initialize, initial_carry=base.initial_carry, step=step, unroll=unroll)
-
-
 def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = None) -> Algorithm:
     r"""Return R2D2 for an environment with discrete actions.
 
         loss = w sum_t (Q(s_t, a_t) - y_t)^2 / 2,  y_t = h(R_t + discount^m h^-1(Q'(s_{t+m}, argmax_b Q(s_{t+m}, b))))
 
-    over the steps after the burn-in; m = n_step, or less up to an ending or the end; h as in `rescale`. Left out
-    are steps whose window ends with a truncation that is none of the first 1 + rollout_length // 8 of its rollout: the
-    replay does not hold what followed it.
+    over the steps after the burn-in; m = n_step, or less up to an ending or the end; h as in `rescale`. With `target`
+    "peng" y is h of the lambda return, with "retrace" that of Retrace for the greedy policy. Left out are steps whose
+    target looks beyond a truncation that is none of the first 1 + rollout_length // 8 of its rollout: the replay does
+    not hold what followed it.
 
     Args:
       spec: the environment's spaces.
@@ -122,7 +95,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
       InputError: if the settings contradict one another or the actions are not discrete.
     """
     validate(config, "r2d2")
-    q = recurrent_q_network(spec, config, num_actions(spec, "r2d2"))
+    q = recurrent_q_network(spec.observation_space, num_actions(spec, "r2d2"), config, config.rnn, config.rnn_size)
     sizes = SequenceSizes(
         capacity=config.replay_capacity,
         num_envs=config.num_envs,
@@ -130,12 +103,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         burn_in=config.burn_in,
         train=config.sequence_length,
     )
-    stored = (config.learning_starts // config.steps_per_update - sizes.length + 1) * config.num_envs
-    if config.batch_size > stored:
-        raise InputError(
-            f"r2d2: batch_size {config.batch_size} is larger than the {max(stored, 0)} sequences that are stored when "
-            f"learning starts, after learning_starts {config.learning_starts} steps"
-        )
+    check_sequences(config, sizes, "r2d2")
     buffer = replay or sequences(
         spec,
         sizes,
@@ -191,36 +159,28 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
     def values_and_targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
         """Return (Q of the actions taken, targets y, bool: which count), [L, N] each, of the steps after burn-in."""
-        early = lambda tree: jax.tree.map(lambda x: x[: config.burn_in], tree)
-        late = lambda tree: jax.tree.map(lambda x: x[config.burn_in :], tree)
-        done = batch.terminated | batch.truncated
-        online = target = batch.carry
-        if config.burn_in:
-            online = burned_in(params, online, early(batch.observation), early(done))
-            target = burned_in(target_params, target, early(batch.observation), early(done))
-        values, after = q.unroll(params, jax.lax.stop_gradient(online), late(batch.observation), late(done))
-        target_values, target_after = q.unroll(target_params, target, late(batch.observation), late(done))
-        best = jnp.argmax(next_values(params, values, after, batch), axis=-1)
-        next_value = at_action(next_values(target_params, target_values, target_after, batch), best)
-        window = windows(late(batch.reward), late(batch.terminated), late(done), config.discount, config.n_step)
-        y = jax.lax.stop_gradient(_targets(window, next_value))
-        env = jnp.arange(done.shape[1])
-        held = (~late(batch.truncated)).at[batch.follows, env].set(True, mode="drop")
-        return at_action(values, late(batch.action)), y, late(batch.mask) & at_last(held, window.last)
+        values, following = sequence_values(q, params, batch, config.burn_in)
+        target_values, target_following = sequence_values(q, target_params, batch, config.burn_in)
+        late, held = after_burn_in(batch, config.burn_in), successors_held(batch, config.burn_in)
+        next_value = at_action(target_following, jnp.argmax(following, axis=-1))
+        greedy = jnp.argmax(values, axis=-1) == late.action
+        y, last = targets(late, next_value, at_action(target_values, late.action), greedy)
+        return at_action(values, late.action), jax.lax.stop_gradient(y), late.mask & at_last(held, last)
 
-    def burned_in(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> PyTree:
-        """Return the carry [N, ...] after the steps [T, N]."""
-        _, after = q.unroll(jax.lax.stop_gradient(params), carry, observation, done)
-        clear = lambda begin, x: jnp.where(done[-1][:, None], begin, x[-1])
-        return jax.tree.map(clear, q.initial_carry(done.shape[1]), after)
-
-    def next_values(params: PyTree, values: Array, after: PyTree, batch: Sequences) -> Array:
-        """Return Q of every step's true successor, f32[L, N, n], from Q and the carry after every step."""
-        env = jnp.arange(values.shape[1])
-        followed = jnp.minimum(batch.follows, values.shape[0] - 1)
-        successor_values, _ = q.step(params, jax.tree.map(lambda x: x[followed, env], after), batch.successor)
-        following = jnp.concatenate([values[1:], jnp.zeros_like(values[:1])])
-        return following.at[batch.follows, env].set(successor_values, mode="drop")
+    def targets(batch: Sequences, next_value: Array, taken: Array, greedy: Array) -> tuple[Array, Array]:
+        """Return (y f32[L, N], i32[L, N]: the last step that it looks at)."""
+        reward, terminated, done = batch.reward, batch.terminated, batch.terminated | batch.truncated
+        if config.target == "n-step":
+            window = windows(reward, terminated, done, config.discount, config.n_step)
+            return _targets(window, next_value), window.last
+        value = unscale(next_value)
+        if config.target == "peng":
+            y = lambda_returns(reward, value, terminated, done, config.discount, config.trace_lambda)
+        else:
+            later = lambda x: jnp.concatenate([x[1:], jnp.zeros_like(x[:1])])
+            trace = config.trace_lambda * greedy.astype(jnp.float32)
+            y = retrace(reward, value, later(unscale(taken)), later(trace), terminated, done, config.discount)
+        return rescale(y), last_of_episode(done)
 
     return Algorithm(init=initialize, initial_carry=q.initial_carry, act=act, update=update)
 

@@ -75,8 +75,7 @@ def windows(reward: Array, terminated: Array, done: Array, discount: Array | flo
     chex.assert_equal_shape([reward, terminated, done])
     length = reward.shape[0]
     time = jnp.arange(length, dtype=jnp.int32)[:, None]
-    ending = jax.lax.cummin(jnp.where(done, time, length - 1), axis=0, reverse=True)
-    last = jnp.minimum(time + n_step - 1, ending)
+    last = jnp.minimum(time + n_step - 1, last_of_episode(done))
     padded = jnp.concatenate([reward, jnp.zeros((n_step - 1, *reward.shape[1:]))])
     later = lambda k: jnp.where(time + k <= last, discount**k * padded[k : k + length], 0.0)
     power = jnp.asarray(discount, jnp.float32) ** (last - time + 1).astype(jnp.float32)
@@ -87,6 +86,51 @@ def windows(reward: Array, terminated: Array, done: Array, discount: Array | flo
     )
 
 
+def last_of_episode(done: Array) -> Array:
+    """Return i32[L, N], the step at which the episode of each step ends, or L - 1, from bool[L, N]."""
+    time = jnp.arange(done.shape[0], dtype=jnp.int32)[:, None]
+    return jax.lax.cummin(jnp.where(done, time, done.shape[0] - 1), axis=0, reverse=True)
+
+
 def at_last(x: Array, last: Array) -> Array:
     """Return x[last[t, i], i], [L, N]: what stands at the last steps of windows."""
     return jnp.take_along_axis(x, last, axis=0)
+
+
+def retrace(
+    reward: Array,
+    next_value: Array,
+    next_taken: Array,
+    trace: Array,
+    terminated: Array,
+    done: Array,
+    discount: Array | float,
+) -> Array:
+    r"""Return Retrace targets of a greedy policy, or other targets that correct a one-step target by later ones.
+
+        y_t = r_t + discount (1 - terminated_t) [V(s_{t+1}) + c_{t+1} (y_{t+1} - Q(s_{t+1}, a_{t+1}))]
+
+    with c = 0 after an ending and after the last step. Retrace's c = lambda min(1, pi(a|s) / mu(a|s)) is, for a greedy
+    pi, lambda where a is pi's action and 0 elsewhere.
+
+    Args:
+      reward: f32[L, N].
+      next_value: f32[L, N], V of the true successor.
+      next_taken: f32[L, N], Q of the action taken at the next step; the last row is not looked at.
+      trace: f32[L, N], c of the next step; the last row is not looked at.
+      terminated, done: bool[L, N]; an episode begins after an ending.
+      discount: per step.
+
+    Source: Munos et al. (2016), arXiv:1606.02647.
+    """
+    chex.assert_rank(reward, 2)
+    chex.assert_equal_shape([reward, next_value, next_taken, trace, terminated, done])
+    last = jnp.arange(reward.shape[0])[:, None] == reward.shape[0] - 1
+    decay = jnp.where(done | last, 0.0, discount * trace)
+    alone = reward + discount * jnp.where(terminated, 0.0, next_value) - decay * next_taken
+
+    def backward(target: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        target = step[0] + step[1] * target
+        return target, target
+
+    return jax.lax.scan(backward, jnp.zeros_like(reward[0]), (alone, decay), reverse=True, unroll=16)[1]

@@ -8,9 +8,9 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from purerl.functional.action_masks import split_mask, without_global_state
-from purerl.networks.encoder import NetworkConfig, make_torso
-from purerl.networks.torsos import ACTIVATIONS, dense
+from purerl.functional.action_masks import action_mask, mask_illegal, split_mask, without_global_state
+from purerl.networks.encoder import NetworkConfig, make_torso, recurrent_encoder
+from purerl.networks.torsos import ACTIVATIONS, apply, dense, init
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
 
@@ -140,3 +140,39 @@ def q_network(
         return q
 
     return QNetwork(lambda key: network.init(key, split_mask(without_global_state(space.zeros()))[0])["params"], apply)
+
+
+class RecurrentQNetwork(NamedTuple):
+    """A recurrent Q function, as pure functions. What is illegal has the lowest value there is."""
+
+    init: Callable[[Key], PyTree]  # key -> params
+    initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...]
+    step: Callable[[PyTree, PyTree, PyTree], tuple[Array, PyTree]]
+    # (params, carry[...], observation[...]) -> (q f32[..., n], carry[...])
+    unroll: Callable[[PyTree, PyTree, PyTree, Array], tuple[Array, PyTree]]
+    # (params, carry[B], observation[T, B], done[T, B]) ->
+    #   (q f32[T, B, n], carry [T, B] after each step, before an ending clears it)
+
+
+def recurrent_q_network(
+    space: Space, num_actions: int, config: NetworkConfig, rnn: str, rnn_size: int, dueling: bool = True
+) -> RecurrentQNetwork:
+    """Return the Q function for an observation space: a torso, a recurrent layer and a head."""
+    base = recurrent_encoder(space, config, rnn, rnn_size)
+    head = QHead(
+        num_actions, hidden_size=rnn_size if dueling else None, dueling=dueling, initializer=config.initializer
+    )
+
+    def initialize(key: Key) -> PyTree:
+        key_body, key_head = jax.random.split(key)
+        return {"body": base.init(key_body), "head": init(head, key_head, jnp.zeros(base.size))}
+
+    def step(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
+        features, carry = base.step(params["body"], carry, observation)
+        return mask_illegal(apply(head, params["head"], features), action_mask(observation)), carry
+
+    def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
+        features, after = base.unroll(params["body"], carry, observation, done)
+        return mask_illegal(apply(head, params["head"], features), action_mask(observation)), after
+
+    return RecurrentQNetwork(init=initialize, initial_carry=base.initial_carry, step=step, unroll=unroll)

@@ -10,19 +10,21 @@ import numpy as np
 import pytest
 
 from purerl import evaluate, make, make_train, make_trainer
-from purerl.algos.r2d2 import R2D2Config, r2d2, recorded_error, recurrent_q_network
+from purerl.algos.r2d2 import R2D2Config, r2d2, recorded_error
 from purerl.envs.bsuite.memory_chain import MemoryChain
 from purerl.envs.memory.t_maze import TMaze
 from purerl.errors import InputError
+from purerl.networks.q_networks import recurrent_q_network
 from purerl.replay.sequences import Sequences
 from purerl.replay.uniform import Replay
 from tests.helpers.numbered import SPEC, rollout
-from tests.helpers.slow_targets import slow_targets
+from tests.helpers.slow_targets import slow_targets, slow_trace_targets
 
 SIZES = {"num_envs": 2, "rollout_length": 4, "burn_in": 4, "sequence_length": 8, "batch_size": 3, "n_step": 3}
 
 
 SMALL = {**SIZES, "replay_capacity": 64, "learning_starts": 64, "hidden_sizes": (5,), "rnn_size": 6}
+NETWORK = recurrent_q_network(SPEC.observation_space, 3, R2D2Config(**SMALL), "lstm", 6)
 
 
 def drawn(seed, ends, num=1):
@@ -47,9 +49,10 @@ def drawn(seed, ends, num=1):
 
 
 @functools.cache
-def learning(batch_size, burn_in):
+def learning(batch_size, burn_in, kind="n-step"):
     """A compiled (batch, params, target_params) -> (agent before, agent after, metrics)."""
-    config = R2D2Config(**{**SMALL, "batch_size": batch_size, "burn_in": burn_in}, discount=0.9)
+    sizes = {**SMALL, "batch_size": batch_size, "burn_in": burn_in}
+    config = R2D2Config(**sizes, discount=0.9, target=kind, trace_lambda=0.8)
 
     @jax.jit
     def program(batch, params, target_params):
@@ -65,18 +68,18 @@ def learning(batch_size, burn_in):
 @functools.cache
 def params(seed):
     """A network's parameters."""
-    return jax.jit(recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).init)(jax.random.key(seed))
+    return jax.jit(NETWORK.init)(jax.random.key(seed))
 
 
-def learn(batch, burn_in=4, target=1):
+def learn(batch, burn_in=4, target=1, kind="n-step"):
     """One gradient step on given sequences: (agent before, agent after, metrics)."""
-    return learning(batch.weight.shape[0], burn_in)(batch, params(0), params(target))
+    return learning(batch.weight.shape[0], burn_in, kind)(batch, params(0), params(target))
 
 
 @functools.cache
 def stepping():
     """A compiled step of the network."""
-    return jax.jit(recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).step)
+    return jax.jit(NETWORK.step)
 
 
 def q_along(params, carry, observations):
@@ -88,6 +91,7 @@ def q_along(params, carry, observations):
     return np.stack(values), carry
 
 
+@pytest.mark.parametrize("kind", ["n-step", "peng", "retrace"])
 @pytest.mark.parametrize(
     ("burned", "trained"),
     [
@@ -99,11 +103,11 @@ def q_along(params, carry, observations):
     ],
     ids=["no ending", "terminated", "truncated", "short episodes", "more truncations than successors"],
 )
-def test_loss_and_priority_equal_numpy(burned, trained):
+def test_loss_and_priority_equal_numpy(burned, trained, kind):
     ends = np.array(burned + trained)[:, None]
     batch = drawn(3, ends)
-    agent, stored, metrics = learn(batch)
-    initial_carry = recurrent_q_network(SPEC, R2D2Config(**SMALL), 3).initial_carry
+    agent, stored, metrics = learn(batch, kind=kind)
+    initial_carry = NETWORK.initial_carry
     follows, along, after = batch.follows[:, 0].tolist(), {}, {}
     for name, params in (("online", agent.params), ("target", agent.target_params)):
         carry, along[name], after[name] = batch.carry, [], []
@@ -118,7 +122,13 @@ def test_loss_and_priority_equal_numpy(burned, trained):
                 carry = initial_carry(1)
     values = np.array(after["target"])[np.arange(8), np.array(after["online"]).argmax(axis=1)]
     flat = lambda x: np.asarray(x)[4:, 0]
-    y, last = slow_targets(flat(batch.reward), flat(batch.terminated), flat(batch.truncated), values, 0.9, 3)
+    steps = (flat(batch.reward), flat(batch.terminated), flat(batch.truncated), values)
+    if kind == "n-step":
+        y, last = slow_targets(*steps, 0.9, 3)
+    else:
+        taken = np.array(along["target"])[np.arange(8), flat(batch.action)]
+        greedy = np.array(along["online"]).argmax(axis=1) == flat(batch.action)
+        y, last = slow_trace_targets(*steps, 0.9, 0.8, *((taken, greedy) if kind == "retrace" else ()))
     valid = np.array([trained[t] != 2 or t in follows for t in last])
     assert valid.sum() == (6 if sum(ended == 2 for ended in trained) > 3 else 8)
     error = (np.array(along["online"])[np.arange(8), flat(batch.action)] - y)[valid]
