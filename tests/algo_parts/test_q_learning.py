@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from purerl import make, make_trainer
+from purerl.algo_parts.q_learning import q_agent, value_pair
 from purerl.algos.dqn import dqn
 from tests.helpers.tables import PARAMS, SPEC, STEP, TABLE, fixed, loop, small
 
@@ -60,3 +61,25 @@ def test_one_program_serves_vmapped_settings():
 
     losses = jax.jit(jax.vmap(final_loss))(jnp.array([0.0001, 0.01]), jnp.array([0.1, 0.1]))
     assert losses.shape == (2,) and float(losses[0]) != float(losses[1])
+
+
+@pytest.mark.parametrize(("double", "following"), [(False, 9.0), (True, 7.0)])
+def test_the_successors_action_is_chosen_by_the_network_that_the_setting_names(double, following):
+    """The target network prefers action 0 of state 1, the online one action 1; the value is the target's."""
+    target = jnp.array([[0.0, 0.0], [9.0, 7.0], [0.0, 0.0], [0.0, 0.0]])
+    online = jnp.array([[2.0, 4.0], [5.0, 6.0], [0.0, 0.0], [0.0, 0.0]])
+    batch = fixed(**STEP, weight=jnp.float32(1)).sample(None, None)
+    pair = value_pair(TABLE, small(double=double), lambda q: q, online, target, batch, jax.random.key(0))
+    assert pair.taken.tolist() == [4.0] * 4 and pair.following.tolist() == [following] * 4
+
+
+def test_a_loss_counts_by_its_weight():
+    """Of four transitions with losses 1 to 4, of which two count half."""
+    drawn = fixed(**STEP, weight=jnp.float32(1))
+    batch = drawn.sample(None, None)._replace(weight=jnp.array([1.0, 0.5, 0.5, 1.0]))
+    losses = jnp.arange(1.0, 5.0)
+    loss = lambda params, target, batch, key: (losses + 0.0 * jnp.sum(params), losses, {})
+    algorithm = q_agent(SPEC, small(), TABLE, lambda q: q, loss, drawn._replace(sample=lambda state, key: batch))
+    agent = algorithm.init(jax.random.key(0))._replace(num_updates=jnp.int32(1000))
+    _, metrics = algorithm.update(agent, jax.random.key(0), loop(False))
+    assert float(metrics["loss"]) == pytest.approx((1 + 1 + 1.5 + 4) / 4)

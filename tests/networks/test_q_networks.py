@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.algos.dqn import DQNConfig, dqn
-from purerl.networks.q_networks import NoisyDense, q_network
+from purerl.networks.q_networks import NoisyDense, QHead, q_network
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 
@@ -59,3 +59,15 @@ def test_environments_explore_by_their_own_noise():
     one = jax.vmap(lambda key: act(key, seen[:1])[0])(jax.random.split(jax.random.key(2), 2048))
     assert (side_by_side > 0.01).sum() > 1
     np.testing.assert_allclose(side_by_side, np.bincount(one, minlength=4) / 2048, atol=0.08)
+
+
+def test_a_dueling_heads_advantages_have_no_mean(key):
+    """Q of the first stream's outputs a and the second's v is v + a - mean a, computed from the parameters by hand."""
+    head, x = QHead(num_actions=3, hidden_size=4, dueling=True), jax.random.normal(key, (5, 6))
+    params = head.init(key, x)["params"]
+    assert sorted(params) == ["Dense_0", "Dense_1", "Dense_2", "Dense_3"]
+    layer = lambda name, x: x @ np.asarray(params[name]["kernel"]) + np.asarray(params[name]["bias"])
+    advantage = layer("Dense_1", np.maximum(layer("Dense_0", np.asarray(x)), 0.0))
+    value = layer("Dense_3", np.maximum(layer("Dense_2", np.asarray(x)), 0.0))
+    expected = value + advantage - advantage.mean(axis=-1, keepdims=True)
+    np.testing.assert_allclose(head.apply({"params": params}, x), expected, atol=1e-5)

@@ -4,6 +4,7 @@ import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.replay.sequences import SequenceSizes, nbytes, sequences
 from purerl.spaces import Box, Discrete
@@ -47,23 +48,25 @@ def test_sequences_are_what_was_added():
                     assert float(batch.successor[k, n, 0]) == expected[4 + step] + 0.5
 
 
-def test_priorities_of_sequences_by_hand():
+@pytest.mark.parametrize("exponent", [1.0, 0.5])
+def test_priorities_of_sequences_by_hand(exponent):
     """First from the recorded errors of the trained chunks, then as updated."""
     sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=2, train=4)
     one = (jnp.zeros((1, 6)), jnp.zeros((1, 6)))
-    held = sequences(SPEC, sizes, one, 4, exponent=1.0)
+    held = sequences(SPEC, sizes, one, 4, exponent=exponent)
     state = held.init()
     for i in range(4):
         state = held.add(state, rollout(2, 1, start=10 * i))
     leaves = np.asarray(state.tree.levels[-1])
     first = 0.9 * 21 + 0.1 * np.mean([10, 11, 20, 21])
     second = 0.9 * 31 + 0.1 * np.mean([20, 21, 30, 31])
+    first, second = first**exponent, second**exponent
     assert np.allclose(leaves[:4], [first, second, 0, 0], rtol=1e-5)
     batch = held.sample(state, jax.random.key(0))
     weight = np.where(np.asarray(batch.start) == 0, 1.0, (second / first) ** -0.6)
     assert np.allclose(batch.weight, weight / weight.max(), rtol=1e-5)
     state = held.update(state, batch, jnp.full(4, 7.0))
-    assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.start)], 7.0)
+    assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.start)], 7.0**exponent)
 
 
 def test_a_sequence_of_which_nothing_is_known_gets_the_largest_priority():
