@@ -5,14 +5,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algos.value_decomposition import QMIXConfig, VDNConfig, mixer, qmix, vdn
+from purerl.algos.value_decomposition import QMIXConfig, VDNConfig, qmix, vdn
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.matrix_game import MatrixGame
 from purerl.envs.particle.spread import Spread
 from purerl.errors import InputError
 from purerl.loop.train import make_train, make_trainer
 from purerl.multi_agent.joint import SHARED, MultiAgentConfig, Policy, multi_agent, policies_for
-from purerl.networks.q_networks import q_network
+from purerl.networks.mixer import mixing
+from purerl.networks.q_networks import q_network, recurrent_q_network
 from purerl.settings.runs import settings
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import EnvironmentSpec, Rollout
@@ -53,7 +54,6 @@ LEAVING = EnvironmentSpec(
     Dict(spaces={"agents": TEAM, "active": ACTIVE, "global_state": STATE}),
     Dict(spaces={"agents": Stacked(space=Discrete(n=2), n=3)}),
 )
-WHOLE = EnvironmentSpec(Dict(spaces={"agents": TEAM, "global_state": STATE}), LEAVING.action_space.spaces["agents"])
 REPLAYED = {"learning_starts": 16, "batch_size": 16, "replay_capacity": 512, "hidden_sizes": (4,), "learning_rate": 0.1}
 
 
@@ -136,15 +136,15 @@ def test_a_teams_loss_by_hand(factory, config_class):
     )
     _, metrics = jax.jit(algorithm.update)(agent, jax.random.key(1), rollout)
     network = q_network(TEAM.space, 2, config)
-    mixing = mixer(WHOLE, config) if factory is qmix else None
+    mixer = mixing(STATE, 3, 32, config.initializer) if factory is qmix else None
 
     def value(params, seen, action=None):
         q = np.asarray(network.apply(params["network"], seen["agents"][0, :1], None))
         q = q.max(axis=-1) if action is None else np.take_along_axis(q, action[0, :1, :, None], -1)[..., 0]
         q = q * seen["active"]["agents"][0, :1]
-        if mixing is None:
+        if mixer is None:
             return q.sum()
-        return float(mixing.apply(params["mixer"], q, {"global_state": seen["global_state"][0, :1]})[0])
+        return float(mixer.apply(params["mixer"], q, {"global_state": seen["global_state"][0, :1]})[0])
 
     reward = rollout.reward["agents"][0, 0, [0, 2]].mean()
     target = reward + 0.9 * value(agent["agents"].target_params, rollout.next_observation)
@@ -167,9 +167,54 @@ def test_what_a_team_cannot_have_is_refused():
             settings("vdn", "Spread", {setting: 1})
 
 
-def test_a_mixed_value_never_falls_in_an_agents():
-    mix = mixer(WHOLE, QMIXConfig())
-    params, rng = mix.init(jax.random.key(0)), np.random.default_rng(0)
-    values, state = rng.normal(size=(64, 3)).astype(np.float32), rng.normal(size=(64, 4)).astype(np.float32)
-    slope = jax.grad(lambda q: mix.apply(params, q, {"global_state": state}).sum())(values)
-    assert slope.shape == (64, 3) and (slope >= 0).all() and (slope > 0).mean() > 0.9
+def test_a_recurrent_teams_loss_by_hand():
+    """A rollout with an ending and a truncation, unrolled step by step for each agent, in one drawn sequence."""
+    settings = {"num_envs": 1, "rollout_length": 6, "rnn": "gru", "rnn_size": 5, "discount": 0.9, "batch_size": 1}
+    algorithm, config = team(vdn, VDNConfig, **settings, learning_starts=6, dueling=False)
+    rollout = played(6, np.ones((7, 1, 3), bool))
+    successor = rollout.next_observation | {"agents": rollout.next_observation["agents"].copy()}
+    successor["agents"][3] += 0.5  # the true successor of the truncated step
+    rollout = rollout._replace(
+        terminated=np.arange(6)[:, None] == 1,
+        truncated=np.arange(6)[:, None] == 3,
+        next_observation=successor,
+        carry=algorithm.initial_carry(1),
+    )
+    agent = algorithm.init(jax.random.key(0))
+    target = jax.tree.map(lambda x: 0.5 * x + 0.1, agent["agents"].params)
+    agent["agents"] = agent["agents"]._replace(target_params=target)
+    _, metrics = jax.jit(algorithm.update)(agent, jax.random.key(1), rollout)
+    network = recurrent_q_network(TEAM.space, 2, config, "gru", 5, dueling=False)
+
+    def along(params):
+        """Q of every step and of its true successor, [6, 3, 2] each."""
+        carry, now, after = network.initial_carry(3), [], []
+        for t in range(6):
+            q, carry = network.step(params["network"], carry, rollout.observation["agents"][t, 0])
+            now.append(np.asarray(q))
+            after.append(np.asarray(network.step(params["network"], carry, successor["agents"][t, 0])[0]))
+            carry = network.initial_carry(3) if t in (1, 3) else carry
+        return np.stack(now), np.stack(after)
+
+    values, following = along(agent["agents"].params)
+    _, target_following = along(target)
+    taken = np.take_along_axis(values, rollout.action["agents"][:, 0, :, None], -1)[..., 0].sum(axis=1)
+    best = following.argmax(axis=-1)[..., None]
+    next_value = np.take_along_axis(target_following, best, -1)[..., 0].sum(axis=1)
+    y = rollout.reward["agents"][:, 0].mean(axis=1) + 0.9 * np.where(np.arange(6) == 1, 0.0, next_value)
+    assert float(metrics["loss"]) == pytest.approx(0.5 * np.mean((taken - y) ** 2), rel=1e-4)
+
+
+@pytest.mark.parametrize("factory", [vdn, qmix])
+def test_a_recurrent_team_trains_in_the_loop(factory):
+    sizes = {"rnn": "lstm", "rnn_size": 8, "rollout_length": 5, "burn_in": 5, "sequence_length": 10, "num_envs": 4}
+    config = (VDNConfig if factory is vdn else QMIXConfig)(
+        **REPLAYED | sizes | {"learning_starts": 80, "batch_size": 4}
+    )
+    state, metrics = run(multi_agent, Spread(), policies_for(Spread(), factory, config), updates=6)
+    assert jnp.isfinite(metrics.algorithm["loss"]) and int(state.agent["agents"].num_gradient_steps) == 3
+
+
+def test_sequences_need_a_recurrent_network():
+    with pytest.raises(InputError, match="settings of a recurrent network: choose rnn"):
+        team(vdn, VDNConfig, burn_in=5)
