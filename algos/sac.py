@@ -88,6 +88,7 @@ class SoftActorCritic(NamedTuple):
     act: Callable[[PyTree, Key, PyTree, bool], Array]  # (params, key, observation[B], explore) -> action[B]
     soft_value: Callable[[PyTree, PyTree, Key, PyTree, Array], tuple[Array, Array]]
     # (actor params, critic params, key, observation[N], temperature) -> (E min Q - temperature log pi, entropy) f32[N]
+    entropy: Callable[[PyTree, Key, PyTree], Array]  # (actor params, key, observation[..., *]) -> f32[...]
     q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
     target_entropy: float
 
@@ -99,8 +100,8 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
         actor:   -E(min_i Q_i(s, a) - temperature log pi(a|s))
         temperature: log(temperature) (entropy - target_entropy)
 
-    With `n_step` above 1 the rewards of n steps stand for r; the entropies of the steps between are left out, as the
-    replay holds no policy for them.
+    With `n_step` above 1 the soft rewards of n steps stand for r: their rewards and, for each after the first, the
+    entropy of today's policy there, sum_k discount^k (scale r_k + [k > 0] temperature H(pi(.|s_k))).
 
     Args:
       spec: the environment's spaces: discrete actions, or a Box with finite bounds.
@@ -113,7 +114,7 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     validate(config, "sac")
     net = _discrete(spec, config) if isinstance(spec.action_space, Discrete) else _continuous(spec, config)
     target_entropy = net.target_entropy if config.target_entropy is None else config.target_entropy
-    buffer = replay or uniform_replay(spec, config)
+    buffer = replay or uniform_replay(spec, config, between=config.n_step > 1)
     optimizer = lambda num_updates: adam(learning_rate(config, num_updates), eps=1e-8)
 
     def init(key: Key) -> OffPolicyAgent:
@@ -151,6 +152,9 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
             sg_params["actor"], target_params, key_next, batch.next_observation, sg_temperature
         )
         target = config.reward_scale * batch.reward + batch.discount * next_value
+        if batch.between is not None and batch.between_discount is not None:
+            entropy_between = net.entropy(sg_params["actor"], jax.random.fold_in(key, 2), batch.between)
+            target = target + sg_temperature * jnp.sum(batch.between_discount * entropy_between, axis=0)
         td_error = net.q(params["critics"], batch.observation, batch.action) - target
         critic_loss = 0.5 * jnp.mean(batch.weight * jnp.sum(td_error**2, axis=0))
 
@@ -200,10 +204,16 @@ def _continuous(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
         value = jnp.min(both.apply(critic_params, observation, jnp.tanh(draw)), axis=0)
         return value - temperature * log_prob, -log_prob
 
+    def entropy(params: PyTree, key: Key, observation: PyTree) -> Array:
+        pi = policy(params, observation)
+        return -pi.log_prob(pi.sample(seed=key))
+
     def q(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
         return both.apply(critic_params, observation, box.to_unit(action))
 
-    return SoftActorCritic(init=init, act=act, soft_value=soft_value, q=q, target_entropy=-float(box.size))
+    return SoftActorCritic(
+        init=init, act=act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=-float(box.size)
+    )
 
 
 def _discrete(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
@@ -236,4 +246,9 @@ def _discrete(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
         of_all = values(critic_params, observation)
         return at_action(of_all, jnp.broadcast_to(action, of_all.shape[:-1]))
 
-    return SoftActorCritic(init=init, act=act, soft_value=soft_value, q=q, target_entropy=0.9 * math.log(size))
+    def entropy(params: PyTree, key: Key, observation: PyTree) -> Array:
+        return policy(params, observation).entropy()
+
+    return SoftActorCritic(
+        init=init, act=act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=0.9 * math.log(size)
+    )

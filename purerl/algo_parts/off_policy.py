@@ -110,6 +110,7 @@ def learn_from_replay(
             drawn = drawn._replace(
                 observation=normalized(agent.observation_statistics, drawn.observation),
                 next_observation=normalized(agent.observation_statistics, drawn.next_observation),
+                between=None if drawn.between is None else normalized(agent.observation_statistics, drawn.between),
             )
         learned, td_error, metrics = gradient_step(agent, drawn, key_step)
         counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))
@@ -172,13 +173,13 @@ def check_batch(config: OffPolicyConfig) -> None:
         )
 
 
-def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig) -> Replay:
-    """Return the uniform replay that the config describes.
+def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig, between: bool = False) -> Replay:
+    """Return the uniform replay that the config describes; `between` as for `uniform.uniform`.
 
     Raises:
       InputError: if its sizes do not fit one another or the memory there is.
     """
     check_batch(config)
     return uniform.uniform(
-        spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount, config.n_step
+        spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount, config.n_step, between
     )

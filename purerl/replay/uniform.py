@@ -46,6 +46,10 @@ class Transitions(NamedTuple):
     next_observation: PyTree  # [N, ...], the true successor of its last step
     weight: Array  # f32[N], of its loss; 0 for a draw that starts no transition
     start: Array  # i32[N], the index of its first step
+    between: PyTree = None  # [n - 1, N, ...], what was observed before the steps after the first, where asked for
+    between_discount: Array | None = (
+        None  # f32[n - 1, N], discount^k of the k-th of them; 0 where the episode ended before
+    )
 
 
 class Replay(NamedTuple):
@@ -218,6 +222,7 @@ def gather(
     discount: Array | float,
     n_step: int = 1,
     depth: PyTree = None,
+    between: bool = False,
 ) -> Transitions:
     r"""Assemble the transitions that start at given indices.
 
@@ -232,14 +237,16 @@ def gather(
       discount: per step.
       n_step: the most steps of a transition.
       depth: which observations are stacks, see `frames.depths`; None: none is.
+      between: also what was observed between the first step and the last.
     """
     rows, num_envs = state.flag.shape
     step = lambda at: jnp.where(at >= (rows - 1) * num_envs, at - (rows - 1) * num_envs, at + num_envs)
     last, flag, reward = index, _at(state.flag, index), _at(state.reward, index)
-    factor = jnp.full(index.shape, discount, jnp.float32)
+    factor, after = jnp.full(index.shape, discount, jnp.float32), []
     for _ in range(n_step - 1):
         going = flag == GOING
         last = jnp.where(going, step(last), last)
+        after.append((last, jnp.where(going, factor, 0.0)))
         flag = _at(state.flag, last)
         reward = reward + jnp.where(going, factor * _at(state.reward, last), 0.0)
         factor = jnp.where(going, factor * discount, factor)
@@ -248,8 +255,10 @@ def gather(
     def seen(at: Array) -> PyTree:
         if depth is None:
             return take(state.observation, at)
-        return frames.assemble(depth, state.observation, state.age, at, num_envs)
+        found = frames.assemble(depth, state.observation, state.age, at.reshape(-1), num_envs)
+        return jax.tree.map(lambda x: x.reshape(*at.shape, *x.shape[1:]), found)
 
+    at, discounts = (jnp.stack(parts) for parts in zip(*after, strict=True)) if between and after else (None, None)
     return Transitions(
         observation=seen(index),
         action=take(state.action, index),
@@ -258,6 +267,8 @@ def gather(
         next_observation=seen(step(last)),
         weight=jnp.where(flag == NO_START, 0.0, weight),
         start=index,
+        between=None if at is None else seen(at),
+        between_discount=discounts,
     )
 
 
@@ -273,6 +284,7 @@ def uniform(
     batch_size: int,
     discount: Array | float = 0.99,
     n_step: int = 1,
+    between: bool = False,
 ) -> Replay:
     """Return a replay that draws all its steps with equal probability.
 
@@ -283,6 +295,7 @@ def uniform(
       batch_size: transitions per draw.
       discount: per step.
       n_step: steps per transition.
+      between: also draw what was observed between the first step of a transition and its last.
 
     Raises:
       InputError: if it does not fit in memory or a batch or n-step transition does not fit in it.
@@ -291,7 +304,7 @@ def uniform(
     depth = stacks(spec)
 
     def sample(state: Storage, key: Key) -> Transitions:
-        return gather(state, draw(state, key, batch_size), 1.0, discount, n_step, depth)
+        return gather(state, draw(state, key, batch_size), 1.0, discount, n_step, depth, between)
 
     return Replay(
         init=lambda: create(spec, capacity, num_envs),

@@ -8,6 +8,7 @@ import pytest
 from purerl.algos.sac import SACConfig, sac
 from purerl.errors import InputError
 from purerl.functional.distributions import Normal, SquashedNormal
+from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
@@ -86,6 +87,43 @@ def test_values_bootstrap_through_a_time_limit_only(key, kind):
     agent, _ = update(agent, key, rollout)
     value = -float(update(agent, key, rollout)[1]["actor_loss"])
     assert value == pytest.approx(1.0 if kind == "terminated" else 2.0, abs=0.15)
+
+
+def test_the_entropies_of_the_steps_between_count_as_rewards(key):
+    """A batch with two steps between, or one where the episode ended, is worth what these rewards are alone."""
+    settings = {**vars(SMALL), "initial_temperature": 0.3, "n_step": 3}
+    zeros = jnp.zeros((4, 2))
+    batch = Transitions(
+        observation=zeros,
+        action=jnp.array([0, 1, 0, 1]),
+        reward=jnp.arange(4.0),
+        discount=jnp.array([0.125, 0.0, 0.25, 0.125]),
+        next_observation=zeros,
+        weight=jnp.ones(4),
+        start=jnp.arange(4),
+    )
+    factors = jnp.array([[0.5, 0.5, 0.5, 0.5], [0.25, 0.25, 0.0, 0.25]])
+
+    def learn(batch, action_space=Discrete(n=2)):
+        replay = Replay(lambda: (), lambda state, _: (), lambda state, _: batch, lambda state, _, error: ())
+        algorithm = sac(EnvironmentSpec(OBSERVATION, action_space), SACConfig(**settings), replay=replay)
+        return algorithm.update(algorithm.init(key), key, fill(jnp.zeros((8, 4), jnp.int32)))[1]
+
+    alone = learn(batch)
+    worth = 0.3 * np.asarray(alone["entropy"]) * factors.sum(axis=0)
+    rewarded = learn(batch._replace(reward=batch.reward + worth))
+    between = {"between": jnp.zeros((2, 4, 2)), "between_discount": factors}
+    found = learn(batch._replace(**between))
+    assert float(found["critic_loss"]) == pytest.approx(float(rewarded["critic_loss"]), rel=1e-5)
+    assert abs(float(found["critic_loss"]) - float(alone["critic_loss"])) > 0.01
+    continuous = learn(batch._replace(action=jnp.zeros((4, 1)), **between), ACTION)
+    assert all(jnp.isfinite(value) for value in continuous.values())
+
+
+def test_n_steps_are_drawn_with_what_lies_between(key):
+    algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(**{**vars(SMALL), "n_step": 3}))
+    _, metrics = jax.jit(algorithm.update)(algorithm.init(key), key, fill(jnp.zeros((8, 4, 1))))
+    assert float(metrics["critic_loss"]) > 0
 
 
 def test_refuses_what_it_cannot_do():

@@ -33,7 +33,7 @@ LENGTH, NUM_ENVS, CAPACITY = 3, 2, 14
 add = jax.jit(uniform.add, donate_argnums=0)
 
 
-gather = jax.jit(uniform.gather, static_argnames="n_step")
+gather = jax.jit(uniform.gather, static_argnames=("n_step", "between"))
 
 
 draw = jax.jit(uniform.draw, static_argnames="batch_size")
@@ -75,11 +75,11 @@ class Slow:
         return kept
 
     def transitions(self, n_step):
-        """Every transition that can be drawn, as {(frame, env): (action, reward, discount, next frame)}."""
+        """All that can be drawn: {(frame, env): (action, reward, discount, next frame, frames between)}."""
         found = {}
         for env, steps in enumerate(self.steps):
             for start in self.kept(env):
-                total, factor, at = 0.0, 1.0, start
+                total, factor, at, between = 0.0, 1.0, start, []
                 while True:
                     total += factor * steps[at]["reward"]
                     factor *= DISCOUNT
@@ -89,12 +89,13 @@ class Slow:
                     at += 1
                     if at == len(steps):
                         break
+                    between.append((round(factor, 4), *steps[at]["observation"]["frame"].tolist()))
                 if at == len(steps):
                     continue
                 discount = 0.0 if steps[at]["terminated"] else factor
                 key = (*steps[start]["observation"]["frame"].tolist(), env)
                 after = None if steps[at]["terminated"] else tuple(steps[at]["next"]["frame"].tolist())
-                found[key] = (int(steps[start]["action"]), round(total, 4), round(discount, 4), after)
+                found[key] = (int(steps[start]["action"]), round(total, 4), round(discount, 4), after, tuple(between))
         return found
 
 
@@ -122,18 +123,20 @@ def everything(state, n_step):
     """All that a draw could find, in the form of `Slow.transitions`."""
     num_envs = state.flag.shape[1]
     places = jnp.arange(state.flag.size, dtype=jnp.int32)
-    batch = jax.tree.map(np.asarray, gather(state, places, 1.0, DISCOUNT, n_step=n_step))
+    batch = jax.tree.map(np.asarray, gather(state, places, 1.0, DISCOUNT, n_step=n_step, between=True))
     found = {}
     for i in np.flatnonzero(batch.weight):
         key = (*batch.observation["frame"][i].tolist(), i % num_envs)
         assert key not in found
         assert batch.observation["seen"][i] == (key[0] % 2 == 0)
         after = tuple(batch.next_observation["frame"][i].tolist()) if batch.discount[i] else None
+        seen = zip(batch.between_discount, batch.between["frame"], strict=True) if n_step > 1 else ()
         found[key] = (
             int(batch.action[i]),
             round(float(batch.reward[i]), 4),
             round(float(batch.discount[i]), 4),
             after,
+            tuple((round(float(factor[i]), 4), *frame[i].tolist()) for factor, frame in seen if factor[i]),
         )
     return found
 
