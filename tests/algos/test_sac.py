@@ -120,6 +120,21 @@ def test_the_entropies_of_the_steps_between_count_as_rewards(key):
     assert all(jnp.isfinite(value) for value in continuous.values())
 
 
+@pytest.mark.parametrize("space", [ACTION, Discrete(n=2)])
+def test_the_policys_loss_falls_with_its_entropy(key, space):
+    """-E(Q - temperature log pi): less by temperature x entropy than without a temperature."""
+    action = jnp.zeros((8, 4), jnp.int32) if isinstance(space, Discrete) else jnp.zeros((8, 4, 1))
+
+    def learn(temperature):
+        config = SACConfig(**{**vars(SMALL), "initial_temperature": temperature})
+        algorithm = sac(EnvironmentSpec(OBSERVATION, space), config)
+        return algorithm.update(algorithm.init(key), key, fill(action))[1]
+
+    without, with_it = learn(1e-8), learn(0.5)
+    fell = float(without["actor_loss"]) - float(with_it["actor_loss"])
+    assert fell == pytest.approx(0.5 * float(with_it["entropy"]), rel=1e-4)
+
+
 def test_n_steps_are_drawn_with_what_lies_between(key):
     algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(**{**vars(SMALL), "n_step": 3}))
     _, metrics = jax.jit(algorithm.update)(algorithm.init(key), key, fill(jnp.zeros((8, 4, 1))))

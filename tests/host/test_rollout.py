@@ -15,8 +15,8 @@ from tests.host.counting import PPO, counting
 from tests.host.ledger import Ledger
 
 
-def gathered(num_groups, size, length, rollouts):
-    source, algo = Ledger(), counting()
+def gathered(num_groups, size, length, rollouts, algo=None):
+    source, algo = Ledger(), algo or counting()
     config = dataclasses.replace(PPO, num_envs=num_groups * size, rollout_length=length)
     acting = make_acting(algo, source, config, jax.eval_shape(algo.init, jax.random.key(0)), size)
     groups = []
@@ -55,3 +55,15 @@ def test_transitions_masks_and_memory(num_groups):
             np.testing.assert_array_equal(observed, phase)
         for before, after in itertools.pairwise(rollouts):
             np.testing.assert_array_equal(before.last, after.observation[0])
+
+
+def test_groups_draw_numbers_of_their_own():
+    count = counting()
+
+    def act(agent, carry, key, observation, explore):
+        action, carry, _ = count.act(agent, carry, key, observation, explore)
+        return action, carry, {"drawn": jax.random.bits(key, carry.shape)}
+
+    one, other = gathered(2, 3, 5, 1, count._replace(act=act))[0]
+    drawn = [np.stack([np.asarray(extras["drawn"]) for extras in part.extras]) for part in (one, other)]
+    assert drawn[0].shape == (5, 3) and len(np.unique(drawn)) == 2 * 5 * 3

@@ -221,3 +221,12 @@ def test_rollouts_hold_what_happened():
     np.testing.assert_array_equal(second.observation[0], state.observation)
     np.testing.assert_array_equal(second.carry, state.carry)
     assert not (first.action == second.action).all() and after.observation.shape == (3, 4)
+
+
+def test_a_carry_starts_anew_after_a_time_limit_too():
+    config = dataclasses.replace(CONFIG, rollout_length=7, num_envs=2)
+    trainer = make_trainer(observer, CartPole(time_limit=3), config)
+    go = jax.jit(lambda state, key: collect(trainer.algorithm, trainer.vector, state, key, 7))
+    _, rollout = go(trainer.init(jax.random.key(1)), jax.random.key(2))
+    assert np.asarray(rollout.truncated).sum(axis=0).tolist() == [2, 2] and not np.asarray(rollout.terminated).any()
+    np.testing.assert_array_equal(rollout.extras["memory"][:, 0], [1, 2, 3, 1, 2, 3, 1])

@@ -263,7 +263,7 @@ FAULTS = [
     ),
     (
         "purerl/algos/ppo.py",
-        "next_value = net.value(params, carry, rollout.next_observation)",
+        "next_value = net.value(agent.params, carry, rollout.next_observation)",
         "next_value = jnp.concatenate([value[1:], value[-1:]])",
     ),
     ("purerl/algos/ppo.py", 'metrics["approx_kl"] <= config.target_kl', 'metrics["approx_kl"] >= config.target_kl'),
