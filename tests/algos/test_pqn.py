@@ -9,7 +9,7 @@ from purerl.algos.pqn import PQNConfig, pqn
 from purerl.errors import InputError
 from purerl.functional.returns import lambda_returns
 from purerl.spaces import Box, Discrete
-from purerl.types import EnvironmentSpec
+from purerl.types import EnvironmentSpec, Rollout
 
 REWARD = np.array([1.0, 2.0, 3.0, 4.0])
 NEXT_VALUE = np.array([10.0, 20.0, 30.0, 40.0])  # max_a Q(s'_t, a)
@@ -87,3 +87,28 @@ def test_refuses_continuous_actions_and_minibatches_that_do_not_divide():
         pqn(EnvironmentSpec(box, box), PQNConfig())
     with pytest.raises(InputError, match="num_minibatches 7 does not divide"):
         pqn(EnvironmentSpec(box, Discrete(n=2)), PQNConfig(num_minibatches=7))
+
+
+def test_what_an_episode_showed_is_no_part_of_the_next_ones_targets():
+    """The loss of the steps after an ending is the same to the bit whatever was observed before it."""
+    config = PQNConfig(num_envs=2, rollout_length=6, num_minibatches=1, num_epochs=1, rnn="gru", rnn_size=5)
+    algorithm = pqn(EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3)), config)
+    rng = np.random.default_rng(0)
+    ends = np.broadcast_to(np.arange(6)[:, None] == 2, (6, 2))
+    seen = rng.normal(size=(7, 2, 2)).astype(np.float32)
+    rollout = Rollout(
+        observation=jnp.asarray(seen[:-1]),
+        action=jnp.asarray(rng.integers(0, 3, (6, 2)), jnp.int32),
+        reward=jnp.asarray(rng.normal(size=(6, 2)), jnp.float32),
+        terminated=jnp.asarray(ends),
+        truncated=jnp.zeros((6, 2), bool),
+        next_observation=jnp.asarray(seen[1:]),
+        extras=(),
+        carry=algorithm.initial_carry(2),
+        mask=jnp.asarray(np.broadcast_to(np.arange(6)[:, None] > 2, (6, 2))),
+    )
+    agent, update = algorithm.init(jax.random.key(0)), jax.jit(algorithm.update)
+    loss = lambda rollout: float(update(agent, jax.random.key(1), rollout)[1]["loss"])
+    other = rollout._replace(observation=rollout.observation.at[:3].add(0.5))
+    assert loss(rollout) == loss(other) > 0
+    assert loss(rollout) != loss(rollout._replace(observation=rollout.observation.at[3].add(0.5)))
