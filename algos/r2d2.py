@@ -54,7 +54,9 @@ class R2D2Config(OffPolicyConfig):
     sequence_length: int = static(default=80, doc="steps of a sequence that are trained on", at_least=1)
     replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
     target: str = static(
-        default="n-step", doc="of n_step steps, Peng's Q(lambda) or Retrace(lambda)", choices=("n-step", "peng", "retrace")
+        default="n-step",
+        doc="of n_step steps, Peng's Q(lambda) or Retrace(lambda)",
+        choices=("n-step", "peng", "retrace"),
     )
     n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
     trace_lambda: float = number(default=0.7, doc="lambda of peng and retrace", at_least=0, at_most=1)

@@ -219,7 +219,8 @@ def _feedforward(spec: EnvironmentSpec, config: VDNConfig, what: str, agents: St
         )
 
     replay = uniform_replay(spec, config)
-    return TeamNetwork(network.init, lambda num_envs: (), step, learn, replay)
+    no_carry = lambda num_envs: ()
+    return TeamNetwork(init=network.init, initial_carry=no_carry, step=step, learn=learn, replay=replay)
 
 
 def _recurrent(spec: EnvironmentSpec, config: VDNConfig, what: str, agents: Stacked, size: int) -> TeamNetwork:
@@ -255,9 +256,7 @@ def _recurrent(spec: EnvironmentSpec, config: VDNConfig, what: str, agents: Stac
         values, following = sequence_values(network, params, by_agent, config.burn_in)
         _, next_q = sequence_values(network, target_params, by_agent, config.burn_in)
         best = jnp.argmax(following if config.double else next_q, axis=-1)
-        window = windows(
-            late.reward, late.terminated, late.terminated | late.truncated, config.discount, config.n_step
-        )
+        window = windows(late.reward, late.terminated, late.terminated | late.truncated, config.discount, config.n_step)
         team = lambda seen: {name: part for name, part in seen.items() if name != "agents"}
         after = lambda along, successor: with_successors(along, successor, batch.follows)
         steps = lambda tree: jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
@@ -276,7 +275,8 @@ def _recurrent(spec: EnvironmentSpec, config: VDNConfig, what: str, agents: Stac
         )
 
     keep = lambda state, batch, error: state
-    return TeamNetwork(network.init, initial_carry, step, learn, held._replace(add=add, update=keep))
+    replay = held._replace(add=add, update=keep)
+    return TeamNetwork(init=network.init, initial_carry=initial_carry, step=step, learn=learn, replay=replay)
 
 
 def _of_agents(batch: Sequences, n: int, flat: Callable[[PyTree, int], PyTree]) -> Sequences:
