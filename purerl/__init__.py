@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from purerl.loop.vector import vectorize
     from purerl.registry import make
     from purerl.reporting.render import play
-    from purerl.run.trained_run import load_run
+    from purerl.run.entry import resume, train
+    from purerl.run.trained_run import TrainedRun, load_run
     from purerl.settings.ranges import Choices, IntUniform, LogUniform, Uniform
     from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked
     from purerl.sweeps.sweep import sweep
@@ -37,7 +38,8 @@ _HOMES = {
     "purerl.loop.vector": ("vectorize",),
     "purerl.registry": ("make",),
     "purerl.reporting.render": ("play",),
-    "purerl.run.trained_run": ("load_run",),
+    "purerl.run.entry": ("resume", "train"),
+    "purerl.run.trained_run": ("TrainedRun", "load_run"),
     "purerl.spaces": ("Box", "Dict", "Discrete", "MultiDiscrete", "Stacked"),
     "purerl.settings.ranges": ("Choices", "IntUniform", "LogUniform", "Uniform"),
     "purerl.sweeps.sweep": ("sweep",),
@@ -63,6 +65,7 @@ __all__ = [
     "Rollout",
     "Stacked",
     "TimeStep",
+    "TrainedRun",
     "Uniform",
     "__version__",
     "backend",
@@ -78,10 +81,12 @@ __all__ = [
     "play_again",
     "pool",
     "pytree",
+    "resume",
     "static",
     "stats",
     "sweep",
     "testing",
+    "train",
     "vectorize",
     "wrappers",
 ]

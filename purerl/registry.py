@@ -1,7 +1,12 @@
 """What there is: environments and algorithms by name. One row each; nothing is imported until it is asked for."""
 
+import dataclasses
 import importlib
 import importlib.util
+import inspect
+import sys
+import typing
+from functools import partial
 from typing import Any, NamedTuple
 
 from purerl.errors import InputError, unknown
@@ -422,16 +427,57 @@ def installed(suite: str) -> bool:
 
 
 def algorithm(name: str) -> tuple[Any, Any]:
-    """Return (factory, config class) of an algorithm by name.
+    """Return (factory, config class) of an algorithm by name; nothing of a "module:function" is called.
+
+    Args:
+      name: of the table, or your own (spec, config) -> Algorithm as "module:function".
 
     Raises:
-      InputError: for an unknown name, naming the nearest.
+      InputError: for an unknown name, naming the nearest, or something that is no algorithm.
     """
     known = ALGORITHMS | FOLLOWERS
+    if name not in known and ":" in name:
+        factory = load(name)
+        return factory, config_class(factory, name)
     if name not in known:
         raise unknown("algorithm", name, ALGORITHMS)
     entry = known[name]
     return load(entry.factory), load(entry.config)
+
+
+def config_class(factory: Any, name: str) -> type:
+    """Return the class of an algorithm's config, which the annotation of its second parameter names.
+
+    Args:
+      factory: (spec, config) -> Algorithm, or a `functools.partial` of one.
+      name: for messages.
+
+    Raises:
+      InputError: if it is no such function, or does not say it.
+    """
+    from purerl.types import Config
+
+    function = factory
+    while isinstance(function, partial):
+        function = function.func
+    wanted = "it must be a function (spec, config: MyConfig) -> Algorithm, whose MyConfig is a subclass of Config"
+    if isinstance(factory, type) or not callable(factory):
+        raise InputError(f"{name} is no algorithm: {wanted}")
+    try:
+        parameters = list(inspect.signature(factory).parameters.values())
+        annotations = typing.get_type_hints(function)
+    except (TypeError, ValueError, NameError) as error:
+        raise InputError(f"{name} is no algorithm that can be read ({error}): {wanted}") from None
+    found = annotations.get(parameters[1].name) if len(parameters) > 1 else None
+    if not (isinstance(found, type) and issubclass(found, Config) and dataclasses.is_dataclass(found)):
+        raise InputError(f"{name} does not say which config it takes: {wanted}")
+    return found
+
+
+def imported(path: str) -> Any:
+    """Return the object at "module:name", None where there is none; its module must have been imported already."""
+    module, _, name = path.partition(":")
+    return getattr(sys.modules.get(module), name, None)
 
 
 def objective(name: str) -> ObjectiveEntry:

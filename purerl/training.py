@@ -3,34 +3,41 @@
 from collections.abc import Callable
 from typing import Any
 
+from purerl import registry
 from purerl.host.trainer import make_host_trainer
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop import train
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.metrics import TrainMetrics
 from purerl.loop.train import Trainer, TrainState
-from purerl.types import AlgorithmFactory, Config, Environment, Key, PyTree
+from purerl.settings.runs import settings
+from purerl.types import AlgorithmFactory, Environment, Key, PyTree
 
 
-def make_trainer(algorithm: AlgorithmFactory, env: Environment | HostSource, config: Config) -> Trainer:
+def make_trainer(algorithm: AlgorithmFactory | str, env: Environment | HostSource | str, config: Any = None) -> Trainer:
     """Return the trainer of an algorithm on an environment: a run, update by update.
 
     `trainer.init(key)` gives a `TrainState`; `trainer.step(state)` gives the next one and the update's metrics.
 
     Args:
-      algorithm: (spec, config) -> Algorithm, such as `ppo`.
-      env: from `purerl.make`, or one of your own; a JAX environment's fields may be traced.
-      config: the algorithm's settings; for a JAX environment its numbers may be traced.
+      algorithm: (spec, config) -> Algorithm, such as `ppo`, or its name.
+      env: from `purerl.make`, or one of your own; a JAX environment's fields may be traced. Or its name.
+      config: the algorithm's settings; for a JAX environment its numbers may be traced. Those in configs/ if there is
+        none.
+
+    Raises:
+      InputError: for a name that does not exist.
     """
-    if isinstance(env, HostSource):
-        return make_host_trainer(algorithm, env, config)
-    return train.make_trainer(algorithm, env, config)
+    factory, task, config = _objects(algorithm, env, config)
+    if isinstance(task, HostSource):
+        return make_host_trainer(factory, task, config)
+    return train.make_trainer(factory, task, config)
 
 
 def make_train(
-    algorithm: AlgorithmFactory,
-    env: Environment | HostSource,
-    config: Any,
+    algorithm: AlgorithmFactory | str,
+    env: Environment | HostSource | str,
+    config: Any = None,
     total_timesteps: int | None = None,
     num_points: int | None = None,
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
@@ -49,9 +56,19 @@ def make_train(
     Raises:
       InputError: for a host environment, for less than one rollout, or for more points than updates.
     """
-    if isinstance(env, HostSource):
-        raise not_inside_jit(env, "make_train")
-    return train.make_train(algorithm, env, config, total_timesteps, num_points)
+    factory, task, config = _objects(algorithm, env, config)
+    if isinstance(task, HostSource):
+        raise not_inside_jit(task, "make_train")
+    return train.make_train(factory, task, config, total_timesteps, num_points)
+
+
+def _objects(algorithm: Any, env: Any, config: Any) -> tuple[AlgorithmFactory, Any, Any]:
+    """Return (factory, environment, config) of what is given by name or as an object."""
+    if config is not None and not isinstance(algorithm, str) and not isinstance(env, str):
+        return algorithm, env, config  # whose numbers may be traced
+    run = settings(algorithm, env, {}, config=config)
+    env = registry.make(run.environment, **run.parameters) if run.env is None else run.env
+    return run.make_algorithm(), env, run.config
 
 
 def evaluate(

@@ -40,7 +40,7 @@ ROOMS = {
         *("wrappers", "xla"),
     },
     "host": {"agent_groups", "errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
-    "training": {"host", "host_environment", "loop", "types"},
+    "training": {"host", "host_environment", "loop", "registry", "settings", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
     "testing": {"agent_groups", "errors", "fields", "loop", "multi_agent", "prng", "spaces", "types", "xla"},
     "settings": {"errors", "fields", "registry"},

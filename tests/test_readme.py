@@ -25,7 +25,8 @@ def inline_names(text):
     )
 
 
-def test_the_python_blocks_run_in_order():
+def test_the_python_blocks_run_in_order(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     assert len(BLOCKS) >= 4
     names = {"__name__": "readme"}
     for block in BLOCKS:

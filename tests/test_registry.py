@@ -70,3 +70,11 @@ def test_names_of_algorithms_and_objectives():
         registry.objective("lpoo")
     assert set(registry.names()) == set(registry.ENVIRONMENTS)
     assert registry.is_own("a.b:C") and not registry.is_own("CartPole-v1")
+
+
+def test_an_own_algorithm_by_its_path():
+    factory, config = registry.algorithm("tests.helpers.reinforce:reinforce")
+    assert (factory.__name__, config.__name__) == ("reinforce", "ReinforceConfig")
+    assert registry.algorithm("tests.helpers.reinforce:flat")[1] is config
+    with pytest.raises(InputError, match=r"untold does not say which config it takes"):
+        registry.algorithm("tests.helpers.reinforce:untold")

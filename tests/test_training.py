@@ -6,10 +6,13 @@ import pytest
 
 import purerl
 from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.bsuite.catch import Catch
+from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.host import HostTrainer
 from purerl.loop import train
+from purerl.settings.runs import settings
 from purerl.spaces import Discrete
 from tests.host.ledger import Ledger
 
@@ -35,3 +38,16 @@ def test_a_host_environment_is_looped_over():
     trainer.close()
     with pytest.raises(InputError, match="test/Ledger runs on the host, so make_train cannot hold it: loop over"):
         purerl.make_train(a2c, source, CONFIG)
+
+
+def test_names_stand_for_the_objects():
+    """`make_train("ppo", "CartPole-v1")` has the settings in configs/; the same program as of the objects."""
+    named = purerl.make_train("ppo", "CartPole-v1", total_timesteps=2048)
+    tuned = settings("ppo", "CartPole-v1", {})
+    handed = purerl.make_train(ppo, CartPole(), tuned.config, total_timesteps=2048)
+    assert tuned.config != PPOConfig()
+    key = jax.random.key(0)
+    assert str(jax.make_jaxpr(named)(key)) == str(jax.make_jaxpr(handed)(key))
+    assert isinstance(purerl.make_trainer("a2c", Catch()), train.CompiledTrainer)
+    with pytest.raises(InputError, match="unknown algorithm 'pppo': did you mean 'ppo'"):
+        purerl.make_train("pppo", "CartPole-v1")

@@ -1,17 +1,42 @@
-"""`purerl check`: check an environment against the contract."""
+"""`purerl check`: check an environment or an algorithm against its contract."""
 
 import click
 
 from purerl.commands.options import say, take_modules
+from purerl.errors import InputError
+from purerl.registry import ALGORITHMS
+
+ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
 
 
 @click.command(name="check")
-@click.argument("environment", metavar="ENVIRONMENT")
+@click.argument("name", metavar="ENVIRONMENT|ALGORITHM")
 @click.option("--steps", type=click.IntRange(8), default=128, metavar="N", help="Steps of random play; default 128.")
-def command(environment: str, steps: int) -> None:
-    """Check an environment, such as your module:Class, against the contract, and measure its speed."""
-    take_modules((), environment)
+@click.option(
+    "--actions",
+    type=click.Choice(ACTIONS),
+    multiple=True,
+    help="The kind of actions that your algorithm takes; repeat it for several; default discrete.",
+)
+def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
+    """Check an environment, such as your module:Class, against the contract, and measure its speed.
+
+    A module:function, (spec, config: MyConfig) -> Algorithm, is checked against the contract of algorithms.
+    """
+    take_modules((), name)
+    from purerl import registry
+
+    if name in ALGORITHMS or (registry.is_own(name) and not isinstance(registry.load(name), type)):
+        from purerl.testing import check_algorithm
+
+        try:
+            factory, config_class = registry.algorithm(name)
+        except InputError as error:
+            raise InputError(f"{name} is no environment, which is a class; as an algorithm: {error}") from None
+        kinds = actions or (ALGORITHMS[name].actions if name in ALGORITHMS else ("discrete",))
+        say(check_algorithm(factory, config_class(), actions=kinds, name=name, learn=False))
+        return
     from purerl.run.plan import make_environment
     from purerl.testing import check_environment
 
-    say(check_environment(make_environment(environment, {}), num_steps=steps, name=environment, measure=True))
+    say(check_environment(make_environment(name, {}), num_steps=steps, name=name, measure=True))

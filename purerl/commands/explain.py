@@ -41,7 +41,7 @@ def command(
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
-    take_modules(trust, environment)
+    take_modules(trust, algorithm, environment)
     run = settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
     from purerl.profiling import explain
 

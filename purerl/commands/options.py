@@ -1,6 +1,7 @@
 """What commands share: flags made of dataclass fields, the environment's parameters, and where a command runs."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -144,20 +145,33 @@ def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
 def find_algorithm(args: list[str]) -> str | None:
     """Return the algorithm that the arguments name, before they are parsed: its fields are options."""
     if args and not args[0].startswith("-"):
-        if args[0] not in ALGORITHMS:
+        if args[0] not in ALGORITHMS and not _is_path(args[0]):
             raise unknown("algorithm", args[0], ALGORITHMS)
+        take_modules((), args[0])
         return args[0]
-    named = [arg for arg in args if arg in ALGORITHMS]
-    if named:
-        return named[0]
-    for i, arg in enumerate(args):  # the file of --config names one
-        flag, _, value = arg.partition("=")
-        if flag == "--config" and (value or args[i + 1 : i + 2]):
-            from purerl.settings import toml
+    named = next((arg for arg in args if arg in ALGORITHMS or _is_path(arg)), None)
+    if named is not None:
+        take_modules((), named)
+        return named
+    for file in _values(args, "--config"):  # which names one
+        from purerl.settings import toml, trust
 
-            written = toml.read(Path(value or args[i + 1])).get("algorithm")
-            return written if written in ALGORITHMS else None
+        take_modules(_values(args, "--trust"))
+        written = str(toml.read(Path(file)).get("algorithm", ""))
+        return written if written in ALGORITHMS else trust.checked(written, file) if _is_path(written) else None
     return None
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a text is a module:name."""
+    module, colon, name = text.partition(":")
+    return bool(colon) and all(part.isidentifier() for part in (*module.split("."), *name.split(".")))
+
+
+def _values(args: list[str], flag: str) -> list[str]:
+    """Return the values of a flag, before the arguments are parsed."""
+    after = [value for word, value in itertools.pairwise(args) if word == flag]
+    return after + [arg.partition("=")[2] for arg in args if arg.startswith(f"{flag}=")]
 
 
 def config_options(algorithm: str | None) -> list[click.Option]:

@@ -62,7 +62,7 @@ def command(
     purerl sweep --resume runs/sweep-ppo-CartPole-v1-1
     """
     parameters, given = typed(flags)
-    take_modules(trust, environment)
+    take_modules(trust, algorithm, environment)
     where = take_launch(given)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, over, parameters)

@@ -59,13 +59,14 @@ def command(
     purerl train ppo CartPole-v1
     purerl train ppo CartPole-v1 --seeds 8 --total-timesteps 1e6 --learning-rate 1e-3 --env.gravity 12
     purerl train ppo TagContinuous --num-envs auto       # as many as the memory holds
+    purerl train my_module:reinforce CartPole-v1         # your own (spec, config: MyConfig) -> Algorithm
     purerl train --config runs/ppo-CartPole-v1-1/config.toml
     purerl train --resume runs/ppo-CartPole-v1-1
     """
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
-    take_modules(trust, environment)
+    take_modules(trust, algorithm, environment)
     where = take_launch(given)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, parameters, assignments)
@@ -75,7 +76,9 @@ def command(
 
         return resume(resume_folder, plain, **devices)
     as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
-    run = settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
+    groups = group_settings(assignments)
+    take_modules((), *(str(values.get("algorithm", "")) for values in groups.values()))
+    run = settings(algorithm, environment, given, parameters, config_file, groups)
     launch(where)
     from purerl.run.run import start
 

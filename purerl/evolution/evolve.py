@@ -125,7 +125,8 @@ class EvolutionJob(LongJob):
     def __init__(self, plan: EvolvePlan, folder: Path | None, plain: bool, go_on: bool = False, *, locked: bool = True):
         """Take a folder; with `go_on`, continue from its newest checkpoint; `locked`: nobody else may write there."""
         self.names = (plan.name, *(task.name for task in plan.tasks))
-        super().__init__(folder, plain, from_python=plan.from_python, locked=locked, names=self.names)
+        display = "plain" if plain else "auto"
+        super().__init__(folder, display, from_python=plan.from_python, locked=locked, names=self.names)
         self.plan = plan
         self.options = plan.options
         self.frame_interval = math.ceil(self.options.generations / self.options.frames)

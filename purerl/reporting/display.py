@@ -1,13 +1,14 @@
-"""The display of a long job: a live panel in a terminal, plain lines elsewhere."""
+"""The display of a long job: a live panel in a terminal or a notebook, plain lines elsewhere."""
 
 import math
 import sys
 import time
+from io import StringIO
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from purerl.errors import printable
+from purerl.errors import printable, unknown
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -176,13 +177,16 @@ class Live:
         from rich.console import Console
         from rich.live import Live as RichLive
 
+        self._open(title, Console(highlight=False, markup=False, emoji=False))
+        self._live = RichLive(self, console=self._console, refresh_per_second=8, transient=False)
+        self._live.start()
+
+    def _open(self, title: str, console: Any) -> None:
         self._title, self._stage = printable(title), ""
         self._now: Status | None = None
         self._history: list[float] = []
         self._began = time.monotonic()
-        self._console = Console(highlight=False, markup=False, emoji=False)
-        self._live = RichLive(self, console=self._console, refresh_per_second=8, transient=False)
-        self._live.start()
+        self._console = console
 
     def line(self, text: str) -> None:
         """Print a line, above the panel while it is open."""
@@ -233,6 +237,75 @@ class Live:
         return Panel(Group(*parts), title=Text(self._title), title_align="left", border_style="cyan", width=width)
 
 
-def open_display(title: str, plain: bool) -> Plain | Live:
-    """Return a live panel where there is a terminal and `plain` is not set, else lines."""
-    return Plain(title) if plain or not sys.stdout.isatty() else Live(title)
+class Notebook(Live):
+    """A panel in a notebook's cell, redrawn in place."""
+
+    def __init__(self, title: str):
+        """Open the panel."""
+        from IPython.display import display
+        from rich.console import Console
+
+        self._open(title, Console(highlight=False, markup=False, emoji=False, record=True, width=100, file=StringIO()))
+        self._shown = 0.0
+        self._cell: Any = display(self._html(), display_id=True, raw=True)
+
+    def line(self, text: str) -> None:
+        """Print a line below the panel."""
+        print(printable(text), flush=True)
+
+    def stage(self, text: str) -> None:
+        """Show the current stage."""
+        super().stage(text)
+        self._draw()
+
+    def update(self, now: Status) -> None:
+        """Show the state, a few times a second."""
+        super().update(now)
+        if time.monotonic() - self._shown > 0.3:
+            self._draw()
+
+    def close(self) -> None:
+        """Leave the last picture standing."""
+        self._stage = ""
+        self._draw()
+
+    def _draw(self) -> None:
+        self._shown = time.monotonic()
+        self._cell.update(self._html(), raw=True)
+
+    def _html(self) -> dict[str, str]:
+        """Return the panel as what a notebook shows: HTML, or text where it shows none."""
+        self._console.print(self)
+        page = '<pre style="line-height:1.2;font-family:monospace">{code}</pre>'
+        text = self._console.export_text(clear=False)
+        return {"text/html": self._console.export_html(code_format=page, inline_styles=True), "text/plain": text}
+
+
+DISPLAYS = ("auto", "plain", "none")
+
+
+def open_display(title: str, how: str = "auto") -> Any:
+    """Return what shows a job: by "auto" a live panel in a terminal or a notebook, and lines elsewhere.
+
+    Args:
+      title: of the job.
+      how: "auto", "plain" (lines) or "none".
+
+    Raises:
+      InputError: for another word.
+    """
+    if how not in DISPLAYS:
+        raise unknown("display", how, DISPLAYS)
+    if how == "none":
+        return Silent()
+    if how == "plain":
+        return Plain(title)
+    if _in_notebook():
+        return Notebook(title)
+    return Live(title) if sys.stdout.isatty() else Plain(title)
+
+
+def _in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    running = shell.get_ipython() if shell is not None else None
+    return running is not None and running.__class__.__name__ == "ZMQInteractiveShell"

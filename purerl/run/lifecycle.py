@@ -73,7 +73,7 @@ class LongJob(abc.ABC):
     def __init__(
         self,
         folder: Path | None,
-        plain: bool,
+        display: str,
         *,
         from_python: bool = False,
         locked: bool = True,
@@ -83,12 +83,12 @@ class LongJob(abc.ABC):
 
         Args:
           folder: of the job; None: write nothing.
-          plain: print lines instead of a live panel.
+          display: "auto", "plain" or "none", as `purerl.reporting.display.open_display`.
           from_python: whether Python alone, not a command, can resume the job.
           locked: keep other processes from writing there.
           names: of the environments and whatever else may be a module:name.
         """
-        self.folder, self.plain = folder, plain
+        self.folder, self._display = folder, display
         self.first = distributed.is_first()
         self.display: Any = Silent()
         self.stop = Stop()
@@ -174,11 +174,11 @@ class LongJob(abc.ABC):
         line = self.already_finished()
         if line:
             self.close()
-            if self.first:
+            if self.first and self._display != "none":
                 print(printable(line))
             return 0
         if self.first:
-            self.display = open_display(self.title(), self.plain)
+            self.display = open_display(self.title(), self._display)
         for line in self.notices:
             self.display.line(line)
         try:

@@ -18,6 +18,7 @@ from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.fields import is_static
 from purerl.host import make_host_trainer
+from purerl.host_environment import HostSource
 from purerl.loop.train import Trainer, make_trainer, whole_updates
 from purerl.recompute.observations import from_states, make_rebuilding_trainer
 from purerl.reporting import tensorboard
@@ -129,7 +130,11 @@ def environment_of(run: Settings) -> Any:
     Raises:
       InputError: as `make_environment`.
     """
-    env = make_environment(run.environment, run.parameters)
+    env = run.env
+    if env is None:
+        env = make_environment(run.environment, run.parameters)
+    elif registry.is_own(run.environment) and not run.environment.startswith("purerl."):
+        held(env, run.environment)
     return env.for_self_play() if run.options.self_play and isinstance(env, Environment) else env
 
 
@@ -141,26 +146,50 @@ def make_environment(name: str, parameters: dict[str, Any]) -> Any:
     """
     if not registry.is_own(name):
         return registry.make(name, **parameters)
-    from purerl.testing.environments import check_contract
-
     try:
         env = registry.make(name, **parameters)
     except InputError:
         raise
     except Exception as error:  # whatever a user's module raises
         raise InputError(f"{name} cannot be made: {type(error).__name__}: {error}") from None
-    check_contract(env, name, jax.random.key(0))
+    return held(env, name)
+
+
+def held(env: Any, name: str) -> Any:
+    """Hold an environment of the user's to the contract's shapes, and return it.
+
+    Raises:
+      InputError: if it breaks the contract.
+    """
+    from purerl.testing.environments import check_contract
+
+    if not isinstance(env, HostSource):
+        check_contract(env, name, jax.random.key(0))
     return env
 
 
-def saved_settings(folder: Path) -> Settings:
+class Handed(NamedTuple):
+    """What Python hands where a folder's run is opened again: objects that no file can hold. None: as the file says."""
+
+    algorithm: Any = None
+    environment: Any = None
+    config: Any = None
+
+    @property
+    def parts(self) -> list[str]:
+        """The names of those that are handed."""
+        return [name for name, part in self._asdict().items() if part is not None]
+
+
+def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
     """Return the settings of a run's folder.
 
     Raises:
-      InputError: if it is no such folder, or one of another version.
+      InputError: if it is no such folder, one of another version, or one that needs objects that are not handed.
     """
-    toml.read_folder(folder, toml.RUN)
-    return settings(None, None, {}, {}, folder / toml.RUN.file)
+    toml.read_folder(folder, toml.RUN, handed=handed.parts)
+    file = folder / toml.RUN.file
+    return settings(handed.algorithm, handed.environment, {}, {}, file, config=handed.config)
 
 
 class SavedProgress(NamedTuple):
@@ -203,13 +232,13 @@ def _is_free(plan: Plan, name: str) -> bool:
     return field in hints(RunOptions) or (field in fields and not is_static(fields[field]))
 
 
-def saved_run(folder: Path) -> tuple[Plan, Progress]:
+def saved_run(folder: Path, handed: Handed = Handed()) -> tuple[Plan, Progress]:
     """Return the plan of a run's folder, on one device, and its newest checkpoint.
 
     Raises:
       InputError: if there is no run or no checkpoint, or it is damaged.
     """
-    plan = make_plan(saved_settings(folder), make_mesh(1))
+    plan = make_plan(saved_settings(folder, handed), make_mesh(1))
     found = checkpoint.steps(folder / "checkpoints")
     if not found:
         raise InputError(f"{folder} has no checkpoint yet")

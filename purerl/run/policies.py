@@ -50,7 +50,9 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
     Raises:
       InputError: if a group or a setting of a group does not exist, or has a wrong value.
     """
-    factory, _ = registry.algorithm(run.algorithm)
+    factory = run.make_algorithm()
+    if factory in (multi_agent, self_play):  # the config has the policies
+        return factory, run.config
     names = agent_groups.sizes(env)
     if run.options.self_play:
         if run.groups:
@@ -88,7 +90,7 @@ def _owner(group: str, settings: Mapping[str, Any], names: Mapping[str, int]) ->
 
 
 def _policy(run: Settings, name: str, settings: Mapping[str, Any], groups: tuple[str, ...], load: LoadPolicy) -> Policy:
-    factory, config = registry.algorithm(run.algorithm)[0], run.config
+    factory, config = run.make_algorithm(), run.config
     frozen, agent = settings.get("frozen", False), None
     if frozen == "random":
         return Policy(algorithm=at_random, config=config, groups=groups, frozen=True)

@@ -23,6 +23,7 @@ from purerl.run import checkpoint, program, sizing, tournament
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.run.plan import (
+    Handed,
     Plan,
     algorithm_of,
     make_plan,
@@ -40,7 +41,7 @@ CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
 
 
 def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_as_fit: bool = False) -> int:
-    """Train from the beginning.
+    """Train from the beginning: what `purerl train` does.
 
     Args:
       run: the settings.
@@ -51,15 +52,7 @@ def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_a
     Returns:
       The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
     """
-    if as_many_as_fit:
-        run, line = sizing.largest(run)
-        print(line)
-    planned = make_plan(run)
-    line = _check_memory(planned)
-    if line:
-        print(line)
-    folder, _ = enter_folder(toml.RUN, out, (run.algorithm, run.environment), settings_text(planned))
-    return Run(planned, folder, plain).complete()
+    return new_run(run, out, "plain" if plain else "auto", as_many_as_fit).complete()
 
 
 def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
@@ -70,11 +63,34 @@ def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
       plain: print lines instead of a live panel.
       devices: `devices` and `mesh` in place of the run's own; where only seeds are spread, the bits stay the same.
     """
-    run = saved_settings(folder)
+    return old_run(folder, "plain" if plain else "auto", **devices).complete()
+
+
+def new_run(run: Settings, out: Path | None = None, display: str = "auto", as_many_as_fit: bool = False) -> "Run":
+    """Return a run at its beginning, in a folder of its own; arguments as for `start`, the display's as its room's."""
+    if as_many_as_fit:
+        run, line = sizing.largest(run)
+        print(line)
+    planned = make_plan(run)
+    line = _check_memory(planned)
+    if line:
+        print(line)
+    words = (run.algorithm.removeprefix("__main__:"), run.environment.removeprefix("__main__:"))
+    folder, _ = enter_folder(toml.RUN, out, words, settings_text(planned))
+    return Run(planned, folder, display)
+
+
+def old_run(folder: Path, display: str = "auto", handed: Handed = Handed(), **devices: Any) -> "Run":
+    """Return a run where its newest checkpoint left it; arguments as for `resume`, and the objects that it was made of.
+
+    Raises:
+      InputError: if there is no run, or it needs objects that are not handed.
+    """
+    run = saved_settings(folder, handed)
     run = dataclasses.replace(run, options=dataclasses.replace(run.options, **devices))
     planned = make_plan(run)
     _check_memory(planned)
-    return Run(planned, folder, plain, go_on=True).complete()
+    return Run(planned, folder, display, go_on=True)
 
 
 def _check_memory(planned: Plan) -> str | None:
@@ -90,9 +106,11 @@ class Run(LongJob):
     kind = toml.RUN
     folder: Path
 
-    def __init__(self, planned: Plan, folder: Path, plain: bool, go_on: bool = False):
+    def __init__(self, planned: Plan, folder: Path, display: str, go_on: bool = False):
         """Take a folder; with `go_on`, continue from its newest checkpoint."""
-        super().__init__(folder, plain, names=(planned.settings.environment,))
+        run = planned.settings
+        names = (run.algorithm, run.environment)
+        super().__init__(folder, display, from_python=bool(run.from_python), names=names)
         self.plan = planned
         self.options, self.config = planned.settings.options, planned.settings.config
         self.update = 0

@@ -12,7 +12,7 @@ from purerl.errors import InputError
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.train import Trainer, TrainState
 from purerl.reporting import render
-from purerl.run.plan import Plan, make_environment, saved_run
+from purerl.run.plan import Handed, Plan, make_environment, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
 from purerl.settings.runs import Settings
 from purerl.settings.trust import trusting
@@ -33,18 +33,23 @@ class TrainedRun(NamedTuple):
         return jax.tree.map(lambda x: x[index], self.state.agent)
 
 
-def load_run(folder: str | Path, trust: bool = False) -> TrainedRun:
+def load_run(
+    folder: str | Path, trust: bool = False, *, algorithm: Any = None, environment: Any = None, config: Any = None
+) -> TrainedRun:
     """Return the agents of a run, as its newest checkpoint has them.
 
     Args:
       folder: the run's, such as runs/ppo-CartPole-v1-1.
-      trust: import the module that it names, where the environment is a module:Class.
+      trust: import the modules that it names, where its algorithm or environment is a module:name.
+      algorithm, environment, config: what the run was made of in Python, where no file can hold it.
 
     Raises:
-      InputError: if there is no run or no checkpoint, it is damaged, or it names a module that is not trusted.
+      InputError: if there is no run or no checkpoint, it is damaged, it names a module that is not trusted, or it needs
+        objects that are not handed.
     """
     with trusting(trust):
-        plan, progress = saved_run(Path(folder))
+        handed = Handed(algorithm=algorithm, environment=environment, config=config)
+        plan, progress = saved_run(Path(folder), handed)
     failed = np.asarray(progress.failed_at) > 0
     return TrainedRun(settings=plan.settings, trainer=plan.trainer, state=progress.state, failed=failed, plan=plan)
 

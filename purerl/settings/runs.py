@@ -14,7 +14,7 @@ from typing import Any
 from purerl import registry
 from purerl.errors import InputError, unknown
 from purerl.registry import ENVIRONMENTS
-from purerl.settings import toml, trust
+from purerl.settings import objects, toml, trust
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce, hints
 
@@ -31,6 +31,13 @@ class Settings:
     config: Any  # the algorithm's config
     parameters: dict[str, Any]  # the environment's parameters that were given
     groups: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)  # of groups of agents: see `policies`
+    factory: Any = None  # the algorithm, (spec, config) -> Algorithm, where it is an object; None: as it is named
+    env: Any = None  # the environment, likewise
+    from_python: tuple[str, ...] = ()  # what no file can hold, of: algorithm, environment, config
+
+    def make_algorithm(self) -> Any:
+        """Return the algorithm, (spec, config) -> Algorithm."""
+        return self.factory or registry.algorithm(self.algorithm)[0]
 
 
 def defaults_path(algorithm: str, environment: str) -> Path:
@@ -46,21 +53,23 @@ def names() -> list[tuple[str, str]]:
 
 
 def settings(
-    algorithm: str | None,
-    environment: str | None,
+    algorithm: Any,
+    environment: Any,
     flags: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
     config_file: Path | None = None,
     groups: Mapping[str, Mapping[str, Any]] | None = None,
+    config: Any = None,
 ) -> Settings:
     """Put a run together: the algorithm's defaults < configs/ < `config_file` < flags.
 
     Args:
-      algorithm, environment: their names; None: as the file says.
+      algorithm, environment: their names, or the objects themselves; None: as the file says.
       flags: values by field name, of `RunOptions` or of the algorithm's config.
       parameters: the environment's, by name.
       config_file: a TOML file such as a run's config.toml.
       groups: settings of groups of agents, by group and name.
+      config: the algorithm's, in place of the defaults and of configs/.
 
     Raises:
       InputError: for names and values that cannot be.
@@ -68,38 +77,48 @@ def settings(
     table = toml.read(config_file) if config_file else {}
     source = str(config_file)
     for name, given in (("algorithm", algorithm), ("environment", environment)):
-        written = table.get(name)
-        if given is None and written is None:
+        if given is None and table.get(name) is None:
             raise InputError(
                 f"no {name} given: purerl train ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1"
             )
-        if given is not None and written is not None and given != written:
-            raise InputError(f"{source} is for the {name} {written}, not {given}")
-    algorithm = algorithm or str(table["algorithm"])
-    environment = environment or trust.checked(str(table["environment"]), source)
-    _, config_class = registry.algorithm(algorithm)
-    _known_environment(environment)
+    chosen = trust.checked(str(table["algorithm"]), source) if algorithm is None else algorithm
+    task = trust.checked(str(table["environment"]), source) if environment is None else environment
+    for group in table.get("groups", {}).values():
+        trust.checked(str(group.get("algorithm", "")), source)
+    algorithm, factory, config_class, named = objects.algorithm_of(chosen, config)
+    environment, env, known = objects.environment_of(task)
+    for name, given in (("algorithm", algorithm), ("environment", environment)):
+        if table.get(name, given) != given:
+            raise InputError(f"{source} is for the {name} {table[name]}, not {given}")
+    if env is None:
+        _known_environment(environment)
     layers = [({**flags, "groups": groups or {}}, "", parameters or {})]
     if config_file:
-        layers.insert(0, (table, f"{source}: ", table.get("env", {})))
+        layers.insert(0, (table, f"{source}: ", table.get("env", {}) if env is None else {}))
     tuned = defaults_path(algorithm, environment)
-    if tuned.is_file():
+    if tuned.is_file() and config is None:
         built_in = toml.read(tuned)
-        layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {})))
+        layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {}) if env is None else {}))
     option_values, config_values, env_values, group_values = {}, {}, {}, {}
     for values, where, env_table in layers:
         _sort_in(values, where, config_class, option_values, config_values)
-        env_values |= _parameters(environment, env_table, where)
+        env_values |= _parameters(environment, env_table, where) if env is None else _fields(env, env_table)
         for group, given in values.get("groups", {}).items():
             group_values[group] = group_values.get(group, {}) | dict(given)
-    options = checked(RunOptions(**option_values))
+    if env is not None and env_values:
+        env, env_values = dataclasses.replace(env, **env_values), {}
+    config = config_class(**config_values) if config is None else dataclasses.replace(config, **config_values)
+    enough = {"algorithm": named, "environment": known, "config": objects.is_writable(config)}
     return Settings(
         algorithm=algorithm,
         environment=environment,
-        options=options,
-        config=config_class(**config_values),
+        options=checked(RunOptions(**option_values)),
+        config=config,
         parameters=env_values,
         groups=group_values,
+        factory=None if isinstance(chosen, str) else factory,
+        env=env,
+        from_python=tuple(name for name, is_enough in enough.items() if not is_enough),
     )
 
 
@@ -138,6 +157,15 @@ def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
     return typed
 
 
+def _fields(env: Any, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values for the fields of an environment that is an object."""
+    known = hints(type(env)) if dataclasses.is_dataclass(env) else {}
+    for name in table:
+        if name not in known:
+            raise unknown(f"parameter of {type(env).__name__}", name, known)
+    return {name: coerce(value, known[name], f"env.{name}") for name, value in table.items()}
+
+
 def environment_class(environment: str) -> type | None:
     """Return the class of an environment of ours or the user's; None for one of a suite."""
     if "/" in environment and not registry.is_own(environment):
@@ -157,11 +185,17 @@ def dump(run: Settings, env: Any) -> str:
 
 def sections(run: Settings, env: Any) -> dict[str, Any]:
     """Return what `toml.text` writes of a run; arguments as for `dump`."""
-    native = environment_class(run.environment) is not None and dataclasses.is_dataclass(env)
-    parameters = env if native and toml.entries(env) else run.parameters
+    native = run.env is not None or environment_class(run.environment) is not None
+    parameters = env if native and dataclasses.is_dataclass(env) and toml.entries(env) else run.parameters
+    from_python = {"from_python": run.from_python} if run.from_python else {}
     groups = {f"[groups.{group}]": values for group, values in sorted(run.groups.items())}
     return {
-        "": {"algorithm": run.algorithm, "environment": run.environment, **dataclasses.asdict(run.options)},
+        "": {
+            "algorithm": run.algorithm,
+            "environment": run.environment,
+            **from_python,
+            **dataclasses.asdict(run.options),
+        },
         f"# {type(run.config).__name__}": run.config,
         "[env]": parameters,
         **groups,

@@ -6,7 +6,7 @@ TOML has no null; "none" stands for it.
 import dataclasses
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,8 @@ class JobKind(NamedTuple):
 
     def resume_call(self, folder: Path) -> str:
         """Return the call in Python that continues a job made from Python objects."""
+        if self.command == "train":
+            return f"purerl.resume('{folder}', algorithm=..., environment=...)"
         return f"purerl.{self.command}(..., out='{folder}', resume=True)"
 
 
@@ -53,13 +55,14 @@ def read(path: Path) -> dict[str, Any]:
     return table
 
 
-def read_folder(folder: Path, kind: JobKind, *needed: str) -> dict[str, Any]:
+def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[str] = ()) -> dict[str, Any]:
     """Return the settings in the folder of a run, sweep or evolution.
 
     Args:
       folder: of the job.
       kind: of the job.
       needed: entries without which the file is not complete.
+      handed: what the caller has as Python objects, such as "algorithm".
 
     Raises:
       InputError: if the folder holds no such job, or one of Python objects that no file can describe.
@@ -70,10 +73,12 @@ def read_folder(folder: Path, kind: JobKind, *needed: str) -> dict[str, Any]:
     if not file.is_file():
         raise InputError(f"there is no {kind.noun} in {folder}: it has no {kind.file}")
     table = read(file)
-    if table.get("from_python"):
+    from_python = table.get("from_python", [])
+    lacking = [part for part in from_python if part not in handed] if isinstance(from_python, list) else ["objects"]
+    if from_python and lacking:
         raise InputError(
-            f"the {kind.noun} in {folder} was made in Python from objects without a registered name: resume it there, "
-            f"with the same arguments, by {kind.resume_call(folder)}"
+            f"the {kind.noun} in {folder} was made in Python of what no file holds ({', '.join(map(str, lacking))}): "
+            f"go on there, with the same arguments, by {kind.resume_call(folder)}"
         )
     missing = [name for name in ("format", *needed) if name not in table]
     if missing:

@@ -40,7 +40,7 @@ def checked(name: str, source: object) -> str:
     """Return a name that a file gives, if the module that it needs is trusted; nothing is imported here.
 
     Args:
-      name: of an environment or an objective.
+      name: of an algorithm, an environment or an objective.
       source: the file.
 
     Raises:

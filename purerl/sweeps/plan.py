@@ -19,7 +19,6 @@ from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.population import AXIS, MakeTrainer, with_values
 from purerl.loop.train import curve_points, make_trainer, whole_updates
 from purerl.recompute.observations import make_rebuilding_trainer
-from purerl.registry import ALGORITHMS, ENVIRONMENTS, path_of
 from purerl.run.plan import algorithm_of, environment_of
 from purerl.run.program import as_leaf
 from purerl.settings import ranges, toml
@@ -56,7 +55,6 @@ class SweepPlan(NamedTuple):
     trials: list[dict[str, Any]]  # the values of each by name, in order
     groups: list[ShapeGroup]
     mesh: Mesh  # of the devices that share the agents
-    from_python: bool  # whether its file of settings does not describe it completely
 
     @property
     def make(self) -> MakeTrainer:
@@ -108,33 +106,23 @@ def rungs(points: int, eta: int, count: int) -> list[int]:
     return found
 
 
-def make_sweep_plan(
-    run: Settings,
-    options: SearchOptions,
-    over: Mapping[str, Any],
-    env: Any = None,
-    factory: AlgorithmFactory | None = None,
-) -> SweepPlan:
+def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, Any]) -> SweepPlan:
     """Return the plan of a sweep.
 
     Args:
       run: the settings of its runs.
       options: of the search.
       over: what it searches: a range or a list by field, see `purerl.settings.ranges`.
-      env, factory: the environment and the algorithm, where they are objects; None: as the settings name them.
 
     Raises:
       InputError: if the sweep is not possible.
     """
     checked(options)
-    from_python = (factory is not None and run.algorithm not in ALGORITHMS) or (
-        env is not None and not (run.environment in ENVIRONMENTS and _is_writable(env))
-    )
     mesh = _mesh(run, options)
-    env = environment_of(run) if env is None else env
+    env = environment_of(run)
     if isinstance(env, HostSource):
         raise not_inside_jit(env, "a sweep")
-    chosen, config = (factory, run.config) if factory else algorithm_of(run, env)
+    chosen, config = algorithm_of(run, env)
     if config is not run.config:
         raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
     if run.options.seed + run.options.seeds > 2**32:
@@ -156,7 +144,6 @@ def make_sweep_plan(
         trials=trials,
         groups=groups,
         mesh=mesh,
-        from_python=from_python or not _is_writable(run.config),
     )
     if options.method == "halving":
         plan.ladder()  # refuses too few points
@@ -167,10 +154,6 @@ def make_sweep_plan(
 
 def _make(run: Settings, factory: AlgorithmFactory) -> MakeTrainer:
     return partial(make_rebuilding_trainer if run.options.rebuild_observations else make_trainer, factory)
-
-
-def _is_writable(tree: Any) -> bool:
-    return all(toml.writable(getattr(tree, field.name)) for field in dataclasses.fields(tree))
 
 
 def _mesh(run: Settings, options: SearchOptions) -> Mesh:
@@ -245,20 +228,9 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def names(algorithm: Any, env: Any) -> tuple[str, str]:
-    """Return the names of an algorithm's factory and an environment: those of the registry, else module:Name."""
-    path = path_of(algorithm) if callable(algorithm) else algorithm
-    by_factory = {entry.factory: name for name, entry in ALGORITHMS.items()}
-    task = env if isinstance(env, str) else path_of(type(env))
-    by_class = {where: name for name, where in ENVIRONMENTS.items()}
-    return by_factory.get(path, path), by_class.get(task, task)
-
-
 def dump_sweep(plan: SweepPlan) -> str:
     """Return a sweep's complete sweep.toml."""
     runs = sections(plan.settings, plan.env)
-    if plan.from_python:
-        runs[""] |= {"from_python": True}
     over = {name: str(dimension) for name, dimension in plan.dimensions.items()}
     return toml.text(
         "purerl sweep --resume THIS_FOLDER goes on with it", {**runs, "[search]": plan.options, "[over]": over}

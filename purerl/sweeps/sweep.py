@@ -8,19 +8,18 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from purerl.devices import distributed
-from purerl.registry import ALGORITHMS
 from purerl.reporting.display import duration, number
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
 from purerl.settings.options import RunOptions, SearchOptions
 from purerl.settings.ranges import Choices, IntUniform, LogUniform, Range, Uniform
-from purerl.settings.runs import Settings, settings
+from purerl.settings.runs import settings
 from purerl.settings.trust import flags
 from purerl.settings.values import to_text
 from purerl.sweeps.chunks import Chunks
 from purerl.sweeps.halving import Halving
-from purerl.sweeps.plan import SweepPlan, description, dump_sweep, make_sweep_plan, names, saved_plan
+from purerl.sweeps.plan import SweepPlan, description, dump_sweep, make_sweep_plan, saved_plan
 from purerl.sweeps.population import Population
 from purerl.sweeps.result import Curves, SweepResult
 
@@ -84,8 +83,8 @@ def sweep(
     `num_envs`, are grouped into as few programs as there are shapes.
 
     Args:
-      algorithm: its name, or (spec, config) -> Algorithm.
-      env: its id, or an environment; `over` may name its fields as `env.NAME`.
+      algorithm: its name, its module:function, or (spec, config) -> Algorithm itself.
+      env: its id, its module:Class, or an environment; `over` may name its fields as `env.NAME`.
       config: what all trials share; for an algorithm and an environment by name, the settings in configs/.
       over: by field, `Uniform(8, 12)`, `LogUniform(1e-4, 1e-2)`, `IntUniform(2, 9)`, or a list of values.
       num_trials: how many; a grid may be smaller. The size of the population of "pbt".
@@ -103,11 +102,11 @@ def sweep(
     Raises:
       InputError: for a sweep that is not possible, before anything is compiled.
     """
-    run, factory, task = _settings(algorithm, env, config, RunOptions(seed=seed, seeds=num_seeds, devices=devices))
-    if total_timesteps is not None:
-        run = dataclasses.replace(run, config=dataclasses.replace(run.config, total_timesteps=total_timesteps))
+    length = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
+    run = settings(algorithm, env, length, config=config)
+    run = dataclasses.replace(run, options=RunOptions(seed=seed, seeds=num_seeds, devices=devices))
     options = SearchOptions(method=method, trials=num_trials, **search)
-    plan = make_sweep_plan(run, options, over, task, factory)
+    plan = make_sweep_plan(run, options, over)
     folder, go_on = None, False
     if out is not None:
         folder, go_on = _enter(plan, Path(out), resume)
@@ -130,17 +129,6 @@ def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
 def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Path, bool]:
     words = ("sweep", plan.settings.algorithm, plan.settings.environment)
     return enter_folder(toml.SWEEP, out, words, dump_sweep(plan), resume)
-
-
-def _settings(algorithm: Any, env: Any, config: Any, options: RunOptions) -> tuple[Settings, Any, Any]:
-    """Return (settings, factory, environment) of a sweep that was called from Python; None: as the settings name it."""
-    name, task = names(algorithm, env)
-    parameters: dict[str, Any] = {}
-    if config is None:
-        tuned = settings(name, task, {})
-        config, parameters = tuned.config, tuned.parameters if isinstance(env, str) else {}
-    run = Settings(algorithm=name, environment=task, options=options, config=config, parameters=parameters)
-    return run, algorithm if callable(algorithm) else None, None if isinstance(env, str) else env
 
 
 class SweepSnapshot(NamedTuple):
@@ -190,7 +178,13 @@ class Sweep(LongJob):
 
     def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
         """Take a folder; with `go_on`, continue from what is complete there."""
-        super().__init__(folder, plain, from_python=plan.from_python, names=(plan.settings.environment,))
+        run = plan.settings
+        super().__init__(
+            folder,
+            "plain" if plain else "auto",
+            from_python=bool(run.from_python),
+            names=(run.algorithm, run.environment),
+        )
         self.plan = plan
         self.search = make_search(plan)
         if go_on and folder is not None:
@@ -306,8 +300,9 @@ class Sweep(LongJob):
         self.display.line(result.fresh_text())
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: trials.csv, curves.npz, best.toml, and the plots")
-            if self.plan.settings.algorithm in ALGORITHMS:
-                also = flags(self.plan.settings.environment)
+            run = self.plan.settings
+            if not {"algorithm", "environment"} & set(run.from_python):
+                also = flags(run.algorithm, run.environment)
                 self.display.line(f"train the best with:\n  purerl train --config {self.folder / 'best.toml'}{also}")
         return 0
 
@@ -318,7 +313,7 @@ def best_alone(plan: SweepPlan, best: dict[str, Any]) -> SweepPlan:
     others = dataclasses.replace(options, seed=options.seed + options.seeds, seeds=plan.options.fresh_seeds)
     alone = dataclasses.replace(plan.options, method="grid", trials=1, chunk=0)
     run = dataclasses.replace(plan.settings, options=others)
-    return make_sweep_plan(run, alone, {name: [value] for name, value in best.items()}, plan.env, plan.factory)
+    return make_sweep_plan(run, alone, {name: [value] for name, value in best.items()})
 
 
 def make_search(plan: SweepPlan) -> Search:

@@ -31,3 +31,10 @@ def test_a_breach_is_one_line(capsys):
 def test_fewer_steps_than_can_be_checked_are_refused():
     result = CliRunner().invoke(check.command, ["Catch", "--steps", "7"])
     assert result.exit_code == 2 and "x>=8" in result.output
+
+
+def test_an_algorithm_is_checked(capsys):
+    code, err = told(capsys, "check", "tests.helpers.reinforce:untold")
+    assert code == 2 and "does not say which config it takes" in err and err.count("\n") == 1
+    result = CliRunner().invoke(cli, ["check", "a2c", "--actions", "discrete"], catch_exceptions=False)
+    assert "a2c: " in result.output.splitlines()[0] and "checks passed" in result.output

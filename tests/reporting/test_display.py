@@ -1,8 +1,11 @@
 """What is shown while a run runs."""
 
+import sys
+
 import numpy as np
 import pytest
 
+from purerl.errors import InputError
 from purerl.reporting import display
 
 
@@ -31,7 +34,7 @@ def test_sparkline_and_numbers():
 
 
 def test_plain_lines_are_few(capsys):
-    shown = display.open_display("title", plain=True)
+    shown = display.open_display("title", "plain")
     for update in range(1, 101):
         shown.update(snapshot(update, [float("nan")] if update < 50 else [7.0]))
     shown.close()
@@ -76,3 +79,34 @@ def test_escape_sequences_and_markup_are_shown_and_not_obeyed(kind, capsys):
     out = capsys.readouterr().out
     assert "\x1b]0" not in out and "\x07" not in out and "\x9b31m" not in out and "\x1b[2J" not in out
     assert r"\x1b]0;stolen\x07 [red]x[/red] :smile:" in out and r"raised: \x1b[2J\x9b31m [bold]y[/bold]" in out
+
+
+def test_a_notebook_shows_the_panel(monkeypatch, capsys):
+    """In IPython's kernel the panel is one cell's output, redrawn."""
+    IPython = pytest.importorskip("IPython.display") and sys.modules["IPython"]
+
+    shown = []
+
+    class Cell:
+        def update(self, data, raw):
+            shown.append(data)
+
+    def show(data, display_id, raw):
+        shown.append(data)
+        return Cell()
+
+    class ZMQInteractiveShell:
+        pass
+
+    monkeypatch.setattr(IPython, "get_ipython", ZMQInteractiveShell)
+    monkeypatch.setattr(IPython.display, "display", show)
+    panel = display.open_display("a \x1b title")
+    panel.stage("compiling")
+    panel.update(snapshot(50, [2.0]))
+    panel.line("a line")
+    panel.close()
+    assert capsys.readouterr().out == "a line\n"
+    assert "compiling" in shown[1]["text/html"] and "return, training" in shown[-1]["text/html"]
+    assert "\\x1b title" in shown[-1]["text/plain"] and shown[-1]["text/html"].count("<pre") == 1
+    with pytest.raises(InputError, match="unknown display 'loud'"):
+        display.open_display("title", "loud")

@@ -120,7 +120,10 @@ def test_a_run_folder_names_an_algorithm(run_of, mark, capsys):
     text = (folder / "config.toml").read_text()
     (folder / "config.toml").write_text(text.replace('algorithm = "a2c"', 'algorithm = "crafted:start"'))
     for words in READERS.values():
-        refused(capsys, mark, words, "unknown algorithm 'crafted:start'")
+        refused(capsys, mark, words, "--trust crafted", "crafted:start")
+    (folder / "config.toml").write_text(text.replace('algorithm = "a2c"', 'algorithm = "os:abort"'))
+    for words in READERS.values():
+        refused(capsys, mark, (*words, "--trust", "os"), "os:abort does not say which config it takes")
 
 
 @pytest.mark.parametrize("word", ["start", "frozen", "algorithm", "policy"])
@@ -145,7 +148,7 @@ def test_a_run_that_starts_from_itself(mark, capsys):
     [
         ({"environment": "crafted:Env"}, "--trust crafted"),
         ({"environment": "gymnasium/crafted:Env"}, "--trust crafted"),
-        ({"algorithm": "crafted:start"}, "unknown algorithm"),
+        ({"algorithm": "crafted:start"}, "--trust crafted"),
     ],
 )
 def test_a_sweep_folder(values, told, mark, capsys):

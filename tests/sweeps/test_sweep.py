@@ -18,15 +18,19 @@ import purerl
 from purerl import LogUniform, Uniform, make_train
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices import memory
+from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.functional.objectives import Clip
 from purerl.settings import runs
 from purerl.settings.options import RunOptions
+from purerl.settings.ranges import Choices
+from purerl.settings.runs import settings
 from purerl.sweeps import halving, population
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves
-from purerl.sweeps.sweep import make_search, resume
+from purerl.sweeps.sweep import make_search, resume, start
+from tests.helpers import reinforce
 from tests.helpers.processes import own_devices
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
@@ -390,3 +394,19 @@ def check_lineage(populations):
             assert rows[generation, parent, seed]["episode_return"] > row["episode_return"]
     assert 1 <= replaced <= 5 * 2, "one of five per seed and generation, and none after the last"
     assert all(row["parent"] == row["member"] for row in rows.values() if row["generation"] == 5)
+
+
+def test_an_own_algorithm_is_swept_from_either_door(tmp_path, capsys):
+    """By name and as an object: the same file, and the same returns as the same settings alone."""
+    flags = {"num_envs": 2, "rollout_length": 4, "total_timesteps": 80}
+    own, over = "tests.helpers.reinforce:reinforce", {"step_size": [0.01, 0.1]}
+    config = reinforce.ReinforceConfig(num_envs=2, rollout_length=4)
+    shared = {"over": over, "num_seeds": 2, "total_timesteps": 80, "method": "grid", "plain": True, "points": 2}
+    objects = purerl.sweep(reinforce.reinforce, Catch(rows=5), config, out=tmp_path / "a", **shared)
+    run = settings(own, "Catch", flags | {"seeds": 2}, {"rows": 5})
+    options = SearchOptions(method="grid", trials=64, points=2)
+    plan = make_sweep_plan(run, options, {"step_size": Choices((0.01, 0.1))})
+    assert start(plan, tmp_path / "b", plain=True) == 0
+    assert objects.curves.final_return().shape == (2, 2)
+    assert (tmp_path / "a" / "trials.csv").read_text() == (tmp_path / "b" / "trials.csv").read_text()
+    assert "--trust tests.helpers.reinforce" in capsys.readouterr().out
