@@ -284,6 +284,17 @@ class Notebook(Live):
 DISPLAYS = ("auto", "plain", "none")
 
 
+def known(how: str) -> str:
+    """Return a word of `DISPLAYS`.
+
+    Raises:
+      InputError: for another word.
+    """
+    if how not in DISPLAYS:
+        raise unknown("display", how, DISPLAYS)
+    return how
+
+
 def open_display(title: str, how: str = "auto") -> Any:
     """Return what shows a job: by "auto" a live panel in a terminal or a notebook, and lines elsewhere.
 
@@ -294,9 +305,7 @@ def open_display(title: str, how: str = "auto") -> Any:
     Raises:
       InputError: for another word.
     """
-    if how not in DISPLAYS:
-        raise unknown("display", how, DISPLAYS)
-    if how == "none":
+    if known(how) == "none":
         return Silent()
     if how == "plain":
         return Plain(title)

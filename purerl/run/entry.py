@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from purerl.reporting.display import known
 from purerl.run import cache
 from purerl.run.plan import Handed
 from purerl.run.run import Run, new_run, old_run
@@ -49,6 +50,7 @@ def train(
     if total_timesteps is not None:
         values["total_timesteps"] = total_timesteps
     flags = {"seeds": seeds, **values}
+    known(display)
     run = settings(algorithm, environment, flags, parameters, groups=groups, config=config)
     cache.enable()
     return _completed(new_run(run, None if out is None else Path(out), display))
@@ -77,6 +79,7 @@ def resume(
       InputError: if there is no run, or it needs objects that are not given here.
       RuntimeError, KeyboardInterrupt: as `train`.
     """
+    known(display)
     handed = Handed(algorithm=algorithm, environment=environment, config=config)
     with trusting(trust):
         cache.enable()
