@@ -1,7 +1,5 @@
 """A sweep before it runs: groups of shapes, points of curves, and its file."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
@@ -15,7 +13,6 @@ from purerl.sweeps.plan import (
     description,
     dump_sweep,
     make_sweep_plan,
-    names,
     rungs,
     saved_plan,
 )
@@ -84,16 +81,3 @@ def test_its_file_gives_the_same_plan(tmp_path):
 def test_what_cannot_be(change, message):
     with pytest.raises(InputError, match=message):
         planned(**change)
-
-
-def test_names_of_algorithms_and_environments():
-    from purerl.algos.ppo import ppo
-    from purerl.envs.classic.cartpole import CartPole
-
-    assert names(ppo, CartPole()) == ("ppo", "CartPole-v1")
-    assert names("dqn", "Catch") == ("dqn", "Catch")
-
-    def mine(spec, config): ...
-
-    assert names(mine, "Catch")[0].endswith("mine")
-    assert dataclasses.is_dataclass(SearchOptions)
