@@ -51,7 +51,7 @@ ROOMS = {
     },
     "profiling": {"devices", "errors", "loop", "prng", "recompute", "run", "settings", "types"},
     "sweeps": {
-        *("devices", "errors", "fields", "host_environment", "loop", "prng", "recompute", "registry", "reporting"),
+        *("devices", "errors", "fields", "host_environment", "loop", "prng", "recompute", "reporting"),
         *("run", "settings", "types", "xla"),
     },
     "evolution": {
