@@ -57,7 +57,7 @@ class Counting(LongJob):
     kind = RUN
 
     def __init__(self, folder, strike=lambda job: None):
-        super().__init__(folder, plain=True)
+        super().__init__(folder, "plain")
         self.count, self.strike, self.events = 0, strike, []
 
     @property
