@@ -14,7 +14,8 @@ from purerl.errors import InputError
 from purerl.spaces import Box, Dict, Discrete, Space, Stacked
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, pytree, static
 
-LIMITS = ("max_steps", "episode_length")  # what the suite's environments call their time limit
+LIMITS = (("max_steps",), ("episode_length",), ("num_inner_steps", "num_outer_steps"))
+# what the suite's environments call their time limit, or the numbers whose product it is
 
 
 class JaxMARLState(NamedTuple):
@@ -184,7 +185,8 @@ def _layout(name: str, options: common.Options) -> Layout:
             groups[f"{kind}_{again + 1}" if again else kind] = tuple(agents)
         groups = dict(sorted(groups.items()))
         masked = all(isinstance(space, Discrete) for space in actions.values()) and _tells_legal(env, state)
-        limit = next((int(getattr(env, limit)) for limit in LIMITS if hasattr(env, limit)), None)
+        known = [names for names in LIMITS if all(hasattr(env, name) for name in names)]
+        limit = math.prod(int(getattr(env, name)) for name in known[0]) if known else None
         seen = {group: common.box(jax.eval_shape(_as_numbers, observation[a[0]])) for group, a in groups.items()}
         acts = {group: actions[agents[0]] for group, agents in groups.items()}
         return Layout(

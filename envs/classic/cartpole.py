@@ -89,8 +89,10 @@ class CartPole(Environment):
 
     @property
     def observation_space(self) -> Box:
-        """f32[4]."""
-        return Box(low=-jnp.inf, high=jnp.inf, shape=(4,))
+        """f32[4]; twice as far as an episode goes, and any velocity."""
+        bounds = (2 * self.position_limit, jnp.inf, 2 * self.angle_limit, jnp.inf)
+        high = jnp.stack([jnp.asarray(x, jnp.float32) for x in bounds])
+        return Box(low=-high, high=high, shape=(4,))
 
     @property
     def action_space(self) -> Discrete:

@@ -1,6 +1,7 @@
 """What all pools share: sending, receiving, and knowing which environment steps."""
 
 import dataclasses
+import warnings
 from collections import deque
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from purerl.errors import InputError
 from purerl.pool import engine
 from purerl.pool.config import PoolSpec
-from purerl.pool.engine import Handle, Packed, PoolStep
+from purerl.pool.engine import Handle, HandleState, Packed, PoolStep
 
 
 class Pool:
@@ -94,6 +95,10 @@ class Pool:
         self.send(action, env_id)
         return self.recv()
 
+    def seed(self, seed: Any = None) -> None:
+        """Warn, as EnvPool does: seeds are set when a pool is made, or by `reset(seed=...)` with Gymnasium's types."""
+        warnings.warn("seed() has no effect: give seed= when the pool is made", UserWarning, stacklevel=2)
+
     def reset(self, env_id: Any = None) -> Any:
         """Start an episode in these environments, i32[K], or in all, and return the first observations."""
         self._dispatch(self._ids_of(env_id), None, restart=True)
@@ -116,41 +121,41 @@ class Pool:
     def xla(self) -> tuple[Handle, Any, Any, Any]:
         """Return (handle, recv, send, step), for use inside jit.
 
-        The handle is a pytree that holds the pool as it is now: unlike EnvPool's it can be vmapped, sharded, saved and
-        gone back to. `recv(handle) -> (handle, results)`; `send(handle, action, env_id=None) -> handle`;
-        `step(handle, action, env_id=None) -> (handle, results)`. Received are always `batch_size` environments.
+        The handle is a pytree that holds the pool as it is when the handle is first used: unlike EnvPool's it can be
+        vmapped, sharded, saved and gone back to. `recv(handle) -> (handle, results)`;
+        `send(handle, action, env_id=None) -> handle`; `step(handle, action, env_id=None) -> (handle, results)`.
+        Received are always `batch_size` environments. `recv` and `send` raise InputError, when traced, if too few
+        environments wait to be received or too many.
         """
         env, settings = self._pool_spec.env, self._settings
         strict = settings.max_episode_steps if settings.strict_envpool else None
         everyone = jnp.arange(len(self), dtype=jnp.int32)
 
         def send(handle: Handle, action: Any, env_id: Any = None) -> Handle:
-            go = jnp.bool_(False)
+            state, go = handle.state, jnp.bool_(False)
             if env_id is None:
-                after, outputs = engine.advance(env, handle.instances, action, go, strict)
+                after, outputs = engine.advance(env, state.instances, action, go, strict)
             else:
-                after, outputs = engine.advance_some(env, handle.instances, env_id, action, go, strict)
-            return engine.take_in(handle, after, outputs, everyone if env_id is None else env_id)
+                after, outputs = engine.advance_some(env, state.instances, env_id, action, go, strict)
+            return Handle.of(engine.take_in(state, after, outputs, everyone if env_id is None else env_id))
 
         def recv(handle: Handle) -> tuple[Handle, Any]:
-            handle, ids, outputs = engine.give_out(handle, settings.batch_size)
-            return handle, self._present(ids, outputs, False)
+            state, ids, outputs = engine.give_out(handle.state, settings.batch_size)
+            return Handle.of(state), self._present(ids, outputs, False)
 
         def step(handle: Handle, action: Any, env_id: Any = None) -> tuple[Handle, Any]:
             return recv(send(handle, action, env_id))
 
-        return self._handle(), recv, send, step
+        return Handle(self._held), recv, send, step
 
-    def _handle(self) -> Handle:
+    def _held(self) -> HandleState:
         outputs = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), self._shapes)
         instances = jax.tree.map(jnp.copy, self._instances)  # the pool's are donated when it steps
         instances = engine.keys(instances, self._typed)
-        handle = Handle(
-            instances=instances, outputs=outputs, queue=jnp.zeros(len(self), jnp.int32), waiting=jnp.int32(0)
-        )
+        state = HandleState(instances=instances, outputs=outputs, queue=jnp.zeros(len(self), jnp.int32), waiting=0)
         for ids, found in self._stepped:
-            handle = engine.take_in(handle, instances, self._out(found), jnp.asarray(ids))
-        return handle
+            state = engine.take_in(state, instances, self._out(found), jnp.asarray(ids))
+        return state
 
     def _dispatch(self, ids: np.ndarray, action: Any, restart: bool) -> None:
         busy = self._busy[ids]

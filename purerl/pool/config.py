@@ -10,10 +10,12 @@ import numpy as np
 from purerl import registry
 from purerl.errors import InputError, unknown
 from purerl.pool import spaces
+from purerl.spaces import Dict, Space
 from purerl.types import Environment
 from purerl.wrappers import TimeLimit
 
 OUTPUTS = ("numpy", "jax")
+SOLVED = {"CartPole": 475.0, "MountainCar": -110.0, "MountainCarContinuous": 90.0, "Acrobot": -100.0}  # in Gymnasium
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,8 @@ class PoolConfig:
     num_threads: int = 0  # XLA has its own threads: taken so that a script runs, without effect
     thread_affinity_offset: int = -1  # likewise
     gym_reset_return_info: bool = True  # likewise
+    base_path: str = ""  # likewise
+    reward_threshold: float | None = None  # None: what Gymnasium's registry says of the environment
     render_mode: str | None = None  # "rgb_array" for `render`
     render_env_id: int = 0
     output: str = "numpy"  # "numpy": arrays of the caller's own; "jax": they stay on the device, for dlpack or jit
@@ -45,7 +49,8 @@ class PoolConfig:
         for name in given:
             if name not in known:
                 raise unknown("setting of a pool", name, known)
-        given = {"max_episode_steps": limit_of(env)} | {k: v for k, v in given.items() if v is not None}
+        known_to_gymnasium = {"max_episode_steps": limit_of(env), "reward_threshold": SOLVED.get(type(env).__name__)}
+        given = known_to_gymnasium | {k: v for k, v in given.items() if v is not None}
         if isinstance(given.get("seed"), Sequence | np.ndarray):
             given = given | {"seed": 0, "env_seed": tuple(int(s) for s in given["seed"])}
         config = PoolConfig(**given)
@@ -120,9 +125,9 @@ class PoolSpec:
         return namedtuple("Config", fields)(**fields)
 
     @property
-    def reward_threshold(self) -> None:
-        """None: ours have no such number."""
-        return None
+    def reward_threshold(self) -> float | None:
+        """The mean return from which Gymnasium counts the environment as solved; None where it does not say."""
+        return self.settings.reward_threshold
 
     @property
     def observation_space(self) -> Any:
@@ -163,9 +168,10 @@ class PoolSpec:
 
     @property
     def action_array_spec(self) -> dict[str, ArraySpec]:
-        """Dtype and shape of everything that `send` takes."""
-        ids = {"env_id": ArraySpec(np.int32, ()), "players.env_id": ArraySpec(np.int32, (-1,))}
-        return ids | _array_specs("action", self.env.action_space.struct)
+        """Dtype, shape with an axis of players, and bounds of everything that `send` takes."""
+        last = self.settings.num_envs - 1
+        ids = {"env_id": ArraySpec(np.int32, (), 0, last), "players.env_id": ArraySpec(np.int32, (-1,), 0, last)}
+        return ids | _action_specs("action", self.env.action_space)
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in dataclasses.asdict(self.settings).items())
@@ -179,3 +185,13 @@ def _array_specs(name: str, struct: Any) -> dict[str, ArraySpec]:
     for key, inner in struct.items():
         found |= _array_specs(f"{name}:{key}", inner)
     return found
+
+
+def _action_specs(name: str, space: Space) -> dict[str, ArraySpec]:
+    if isinstance(space, Dict):
+        found = {}
+        for key, inner in space.spaces.items():
+            found |= _action_specs(f"{name}:{key}", inner)
+        return found
+    low, high = spaces.bounds(space)
+    return {name: ArraySpec(space.struct.dtype, (-1, *space.struct.shape), low, high)}

@@ -1,11 +1,13 @@
 """The pool as pure functions: B environments that reset on the step after an ending, each from its own seed alone."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl.errors import InputError
 from purerl.loop.resets import Resets, take
 from purerl.prng import fast, is_key, typed
 from purerl.types import Array, Environment, Key, PyTree
@@ -112,31 +114,91 @@ def advance_some(
     return jax.tree.map(lambda x, new: x.at[index].set(new), instances, some), outputs
 
 
-class Handle(NamedTuple):
-    """A pool inside jit: scan it, vmap it, shard it."""
+class HandleState(NamedTuple):
+    """What a handle holds."""
 
     instances: Instances
     outputs: PoolStep  # the last ones of every environment
     queue: Array  # i32[N], the environments that have stepped and were not received, oldest first
-    waiting: Array  # i32[], how many these are
+    waiting: int  # how many these are
 
 
-def take_in(handle: Handle, instances: Instances, outputs: PoolStep, index: Array) -> Handle:
-    """Return the handle after the environments of `index`, i32[K], have stepped."""
-    place = handle.waiting + jnp.arange(index.shape[0], dtype=jnp.int32)
-    return Handle(
+@jax.tree_util.register_pytree_node_class
+class Handle:
+    """A pool inside jit, as a pytree: scan it, vmap it, shard it.
+
+    It is the pool as it is when the handle is first used, as scripts make a handle before they reset. How many
+    environments wait to be received is no array, so that receiving from an empty handle is refused also inside jit.
+    """
+
+    def __init__(self, take: Callable[[], HandleState]):
+        """Hold what `take` returns at the first use."""
+        self._take: Callable[[], HandleState] | None = take
+        self._state: HandleState | None = None
+
+    @staticmethod
+    def of(state: HandleState) -> "Handle":
+        """Return the handle that holds this."""
+        return Handle(lambda: state)
+
+    @property
+    def state(self) -> HandleState:
+        """What it holds, from now on if this is the first use."""
+        if self._state is None:
+            assert self._take is not None
+            self._state, self._take = self._take(), None
+        return self._state
+
+    @property
+    def waiting(self) -> int:
+        """How many environments have stepped and were not received."""
+        return self.state.waiting
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], int]:
+        """Return (its arrays, how many environments wait)."""
+        return self.state[:3], self.state.waiting
+
+    @classmethod
+    def tree_unflatten(cls, waiting: int, parts: tuple[Any, ...]) -> "Handle":
+        """Undo `tree_flatten`."""
+        instances, outputs, queue = parts
+        return cls.of(HandleState(instances=instances, outputs=outputs, queue=queue, waiting=waiting))
+
+
+def take_in(state: HandleState, instances: Instances, outputs: PoolStep, index: Array) -> HandleState:
+    """Return the handle's state after the environments of `index`, i32[K], have stepped.
+
+    Raises:
+      InputError: if more would wait than there are.
+    """
+    waiting, num_envs = state.waiting + index.shape[0], state.queue.shape[0]
+    if waiting > num_envs:
+        raise InputError(
+            f"{index.shape[0]} environments are sent to while {state.waiting} of {num_envs} wait to be received: "
+            "receive them first"
+        )
+    return HandleState(
         instances=instances,
-        outputs=jax.tree.map(lambda x, new: x.at[index].set(new), handle.outputs, outputs),
-        queue=handle.queue.at[place].set(index, mode="drop"),
-        waiting=handle.waiting + index.shape[0],
+        outputs=jax.tree.map(lambda x, new: x.at[index].set(new), state.outputs, outputs),
+        queue=state.queue.at[state.waiting : waiting].set(index),
+        waiting=waiting,
     )
 
 
-def give_out(handle: Handle, size: int) -> tuple[Handle, Array, PoolStep]:
-    """Return (handle, i32[size] the environments that stepped first, their outputs)."""
-    index = handle.queue[:size]
-    outputs = jax.tree.map(lambda x: x[index], handle.outputs)
-    return handle._replace(queue=jnp.roll(handle.queue, -size), waiting=handle.waiting - size), index, outputs
+def give_out(state: HandleState, size: int) -> tuple[HandleState, Array, PoolStep]:
+    """Return (the handle's state, i32[size] the environments that stepped first, their outputs).
+
+    Raises:
+      InputError: if fewer were sent to, where EnvPool would wait for ever.
+    """
+    if state.waiting < size:
+        raise InputError(
+            f"nothing to receive: {state.waiting} environments were sent to, recv waits for {size}; "
+            "call async_reset() before the handle is first used, or send"
+        )
+    index = state.queue[:size]
+    outputs = jax.tree.map(lambda x: x[index], state.outputs)
+    return state._replace(queue=jnp.roll(state.queue, -size), waiting=state.waiting - size), index, outputs
 
 
 class Packed(NamedTuple):

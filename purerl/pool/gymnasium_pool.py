@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -12,10 +13,11 @@ from purerl.pool.config import PoolSpec
 from purerl.pool.engine import PoolStep
 
 
-class GymnasiumPool(Pool, VectorEnv):
+class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIncompatibleMethodOverride]
     """`reset() -> (observation, info)`, `step(action) -> (observation, reward, terminated, truncated, info)`.
 
-    As with EnvPool, `observation_space` and `action_space` are those of one environment.
+    As with EnvPool, `observation_space` and `action_space` are those of one environment, and the pool is a
+    `gymnasium.Env` as well as a `VectorEnv`: a `gymnasium.Wrapper` takes it, too.
     """
 
     metadata = {"render_modes": ["rgb_array"], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012

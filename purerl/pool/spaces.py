@@ -54,6 +54,19 @@ def to_dm(space: Space, name: str) -> Any:
     raise InputError(f"{type(space).__name__} has no counterpart in dm_env")
 
 
+def bounds(space: Space) -> tuple[Any, Any]:
+    """Return the least and the greatest of a space's numbers: scalars where they are the same for all of them."""
+    if isinstance(space, Discrete):
+        return 0, space.n - 1
+    if isinstance(space, MultiDiscrete):
+        return 0, np.asarray(space.nvec) - 1
+    if isinstance(space, Box):
+        low, high = np.asarray(space.low), np.asarray(space.high)
+        one = low.size and (low == low.flat[0]).all() and (high == high.flat[0]).all()
+        return (low.flat[0].item(), high.flat[0].item()) if one else (low, high)
+    raise InputError(f"{type(space).__name__} has no bounds")
+
+
 def id_spec() -> Any:
     """Return dm_env's spec of an environment's number."""
     from dm_env import specs

@@ -192,6 +192,47 @@ def test_handle_with_partial_batches():
     assert result[4]["env_id"].tolist() == [1, 2] and result[1].tolist() == [7.0, 8.0]
 
 
+@pytest.mark.parametrize("inside_jit", [False, True])
+def test_a_handle_is_the_pool_as_it_is_at_its_first_use(inside_jit):
+    """Made before the reset, as EnvPool's scripts do; what it gives is what the pool itself gives."""
+    env, beside = (pool.make("CartPole-v1", num_envs=3, seed=5) for _ in range(2))
+    handle, recv, send, _ = env.xla()
+    env.async_reset()
+    beside.async_reset()
+    if inside_jit:
+        recv, send = jax.jit(recv), jax.jit(send)
+    handle, first = recv(handle)
+    np.testing.assert_array_equal(first[0], beside.recv()[0])
+    assert first[4]["env_id"].tolist() == [0, 1, 2]
+    action = np.array([1, 0, 1], np.int32)
+    _, found = recv(send(handle, action))
+    expected = beside.step(action)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-6, atol=1e-6)
+    assert found[4]["elapsed_step"].tolist() == expected[4]["elapsed_step"].tolist() == [1, 1, 1]
+
+
+def test_a_step_after_a_synchronous_reset_is_a_step():
+    env = pool.make("CartPole-v1", num_envs=2, seed=5)
+    handle, _, _, step = env.xla()
+    env.reset()
+    assert jax.jit(step)(handle, jnp.array([0, 1], jnp.int32))[1][4]["elapsed_step"].tolist() == [1, 1]
+
+
+def test_an_empty_or_full_handle_is_refused_inside_jit_too():
+    env = pool.make("CartPole-v1", num_envs=2)
+    handle, recv, send, _ = env.xla()
+    with pytest.raises(InputError, match="nothing to receive: 0 environments were sent to, recv waits for 2"):
+        jax.jit(recv)(handle)
+    action = jnp.zeros(2, jnp.int32)
+    with pytest.raises(InputError, match="2 environments are sent to while 2 of 2 wait"):
+        jax.jit(lambda handle: send(send(handle, action), action))(handle)
+
+
+def test_seed_warns_as_envpools_does():
+    with pytest.warns(UserWarning, match="no effect"):
+        pool.make("CartPole-v1").seed(1)
+
+
 def test_pictures():
     env = pool.make("CartPole-v1", num_envs=2, render_mode="rgb_array")
     env.reset()

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from purerl import pool
 from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
@@ -49,9 +50,22 @@ def test_limits():
 
 def test_a_spec_names_everything_that_is_sent_and_received():
     spec = PoolSpec("CartPole-v1", CartPole(), PoolConfig.of(CartPole(), {"num_envs": 2}))
-    assert spec.config.num_envs == 2 and spec.reward_threshold is None
+    assert spec.config.num_envs == 2 and spec.reward_threshold == 475.0
     state, action = spec.state_array_spec, spec.action_array_spec
     assert state["obs"].shape == [4] and state["reward"].dtype == np.float32
-    assert (action["action"].dtype, action["action"].shape) == (np.int32, [])
+    assert (action["action"].dtype, action["action"].shape) == (np.int32, [-1])
     assert spec.observation_space.shape == (4,) and spec.action_space.n == 2
     assert repr(spec).startswith("PoolSpec(CartPole-v1, num_envs=2, ")
+
+
+def test_what_envpools_scripts_read_of_a_spec():
+    spec = pool.make_spec("CartPole-v1", num_envs=4, base_path="/somewhere")
+    action, env_id = spec.action_array_spec["action"], spec.action_array_spec["env_id"]
+    assert (action.minimum, action.maximum, action.shape) == (0, 1, [-1]) and (env_id.minimum, env_id.maximum) == (0, 3)
+    torque = pool.make_spec("Pendulum-v1").action_array_spec["action"]
+    assert (torque.minimum, torque.maximum, torque.shape) == (-2.0, 2.0, [-1, 1])
+    assert spec.reward_threshold == spec.config.reward_threshold == 475.0 and spec.config.base_path == "/somewhere"
+    assert pool.make_spec("Pendulum-v1").reward_threshold is None
+    high = [4.8, np.inf, 24 * np.pi / 180, np.inf]
+    np.testing.assert_allclose(spec.observation_space.high, high, rtol=1e-6)
+    np.testing.assert_allclose(spec.observation_space.low, [-x for x in high], rtol=1e-6)

@@ -94,3 +94,21 @@ def test_stable_baselines3():
     model.learn(1024)
     lengths = [episode["l"] for episode in model.ep_info_buffer]
     assert len(lengths) > 10 and all(episode["r"] == episode["l"] for episode in model.ep_info_buffer)
+
+
+def test_it_is_an_environment_of_gymnasium_as_well_as_a_vector_of_them():
+    """Scripts for EnvPool wrap it by subclasses of `gymnasium.Wrapper`."""
+
+    class Returns(gymnasium.Wrapper):
+        def step(self, action):
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            return observation, 2.0 * reward, terminated, truncated, info
+
+    env = pool.make("CartPole-v1", num_envs=3)
+    assert isinstance(env, gymnasium.Env) and isinstance(env, gymnasium.vector.VectorEnv)
+    wrapped = Returns(env)
+    observation, _ = wrapped.reset()
+    assert observation.shape == (3, 4) and wrapped.step(np.zeros(3, int))[1].tolist() == [2.0] * 3
+    assert wrapped.has_wrapper_attr("num_envs") and wrapped.get_wrapper_attr("num_envs") == 3
+    wrapped.set_wrapper_attr("note", 7)
+    assert wrapped.get_wrapper_attr("note") == 7
