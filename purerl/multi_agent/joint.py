@@ -256,6 +256,14 @@ def _begin_agent(name: str, policy: GroupPolicy, key: Key) -> PyTree:
     if not any(path.startswith(".params") for path in given):
         raise InputError(f"policy '{name}' cannot begin with the given agent: it has no field params")
 
+    own = {of(path) for path, _ in jax.tree_util.tree_leaves_with_path(fresh)}
+    lost = sorted({path.split(".")[1] for path in given if path.startswith(KNOWN) and path not in own})
+    if lost:
+        raise InputError(
+            f"policy '{name}' would lose what it is to begin with: {', '.join(lost)}; give it the same algorithm and "
+            "the same settings of normalization"
+        )
+
     def choose(path: Any, leaf: Array) -> Array:
         known = given.get(of(path))
         fits = known is not None and known.shape == leaf.shape and known.dtype == leaf.dtype

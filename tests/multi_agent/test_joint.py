@@ -220,3 +220,16 @@ def test_a_given_agent_without_parameters_is_refused():
     policy = Policy(algorithm=ppo, config=SMALL, groups=("red",), agent={"weights": jnp.zeros(3)})
     with pytest.raises(InputError, match="policy 'red' cannot begin with the given agent: it has no field params"):
         make_trainer(multi_agent, CoinGame(), policies_for(CoinGame(), ppo, SMALL, red=policy)).init(jax.random.key(0))
+
+
+def test_a_policy_that_would_lose_its_statistics_is_refused():
+    """It acts on standardized observations; without their statistics it would act on others."""
+    shared = {"num_envs": 4, "rollout_length": 8, "learning_starts": 64, "batch_size": 16, "replay_capacity": 512}
+    with_statistics = DQNConfig(**shared, normalize_observation=True)
+    env = CoinGame()
+    init = lambda config, **by_group: make_trainer(multi_agent, env, policies_for(env, dqn, config, **by_group)).init
+    start = jax.jit(init(with_statistics))(jax.random.key(0)).agent["red"]
+    plain = DQNConfig(**shared)
+    red = Policy(algorithm=dqn, config=plain, groups=("red",), agent=start)
+    with pytest.raises(InputError, match="'red' would lose what it is to begin with: observation_statistics"):
+        init(plain, red=red)(jax.random.key(0))
