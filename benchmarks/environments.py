@@ -70,11 +70,10 @@ class Compiled(NamedTuple):
 
 def ours(env: Environment, num_envs: int, policy: str = "auto", generator: str = "fast") -> Callable[[int], Program]:
     """Return length -> program of a native environment."""
-    vector = vectorize(env, num_envs, policy)
-    sample = lambda key: jax.vmap(env.action_space.sample)(jax.random.split(key, num_envs))
+    vector = vectorize(env, num_envs, policy, prng=generator)
+    sample = vector.sample
 
     def run(length: int, key: Key) -> Any:
-        key = convert(key, generator)
         state, observation = vector.reset(key)
 
         # The next action is carried, as one from a network would be in memory: XLA would otherwise draw it anew for

@@ -126,6 +126,23 @@ def convert(key: jax.Array, name: str) -> jax.Array:
     return _from_bits(key, GENERATORS[name])
 
 
+def as_generator(key: jax.Array, name: str) -> jax.Array:
+    """Return `key` itself if it is one of the generator `name`; else as `convert`.
+
+    Args:
+      key: key[], or raw words u32[n] as of `jax.random.PRNGKey`.
+      name: "fast", "threefry" or "rbg".
+
+    Raises:
+      InputError: for another name.
+    """
+    if name not in GENERATORS:
+        raise unknown("generator", name, GENERATORS)
+    key = key if is_key(key) else jax.random.wrap_key_data(key)
+    wanted = jax.eval_shape(lambda: jax.random.key(0, impl=GENERATORS[name])).dtype
+    return key if key.dtype == wanted else convert(key, name)
+
+
 def fast(key: jax.Array) -> jax.Array:
     """Return a key of the fast generator that is determined by `key`, a scalar key of any generator."""
     return _from_bits(key, FAST)

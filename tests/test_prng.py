@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from purerl.errors import InputError
-from purerl.prng import FAST, GENERATORS, convert, fast
+from purerl.prng import FAST, GENERATORS, as_generator, convert, fast
 
 LOW = 1e-5  # a true generator falls below once in 100,000 tests; all seeds are fixed
 
@@ -244,3 +244,14 @@ def test_convert():
     assert (jax.random.key_data(fast(jax.random.key(0))) != jax.random.key_data(fast(jax.random.key(1)))).all()
     with pytest.raises(InputError, match="unknown generator 'treefry': did you mean 'threefry'"):
         convert(jax.random.key(0), "treefry")
+
+
+@pytest.mark.parametrize("name", list(GENERATORS))
+def test_a_key_of_the_generator_stays_and_others_are_converted(name):
+    own, other = convert(jax.random.key(3), name), jax.random.key(3, impl="unsafe_rbg")
+    same = lambda a, b: np.array_equal(jax.random.key_data(a), jax.random.key_data(b))
+    assert same(as_generator(own, name), own)
+    assert same(as_generator(other, name), convert(other, name))
+    assert same(jax.jit(lambda key: as_generator(key, name))(other), convert(other, name))
+    with pytest.raises(InputError, match="unknown generator"):
+        as_generator(own, "twister")

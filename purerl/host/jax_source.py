@@ -43,7 +43,9 @@ class JaxSource(HostSource):
 
     def _programs(self, num_envs: int) -> tuple[VectorEnvironment, Any, Any]:
         if num_envs not in self._vectors:
-            vector = vectorize(self.env, num_envs, self._config.reset_policy, self._config.pool_size)
+            vector = vectorize(
+                self.env, num_envs, self._config.reset_policy, self._config.pool_size, prng=self._config.prng
+            )
 
             def step(state: PyTree, action: PyTree, keys: Any, t: Any) -> Any:
                 return vector.step(keys[t, 1], state, action)

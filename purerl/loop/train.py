@@ -148,7 +148,7 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
         algorithm=algorithm(EnvironmentSpec(env.observation_space, env.action_space), config),
         environment=env,
         config=config,
-        vector=vectorize(env, config.num_envs, config.reset_policy, config.pool_size),
+        vector=vectorize(env, config.num_envs, config.reset_policy, config.pool_size, prng=config.prng),
     )
 
 

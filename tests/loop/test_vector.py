@@ -5,7 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from purerl.errors import InputError
 from purerl.loop.vector import vectorize, where
+from purerl.prng import GENERATORS, as_generator
 from purerl.spaces import Box, Discrete
 from purerl.types import Environment, TimeStep, number, pytree
 
@@ -124,3 +126,31 @@ def test_where_chooses_per_environment():
     a, b = {"x": jnp.ones((2, 3)), "y": jnp.ones(2)}, {"x": jnp.zeros((2, 3)), "y": jnp.zeros(2)}
     chosen = where(jnp.array([True, False]), a, b)
     assert chosen["x"].tolist() == [[1, 1, 1], [0, 0, 0]] and chosen["y"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
+@pytest.mark.parametrize("prng", ["fast", "threefry"])
+def test_environments_draw_from_the_generator_asked_for_whatever_key_is_given(make, prng):
+    seen = []
+
+    @pytree
+    class Telling(Counter):
+        def reset(self, key):
+            seen.append(jax.random.key_impl(key))
+            return super().reset(key)
+
+        def step(self, key, state, action):
+            seen.append(jax.random.key_impl(key))
+            return super().step(key, state, action)
+
+    vector, key = vectorize(Telling(), B, prng=prng), make(3)
+    state, first = vector.reset(key)
+    vector.step(key, state, vector.sample(key))
+    assert set(seen) == {jax.random.key_impl(jax.random.key(0, impl=GENERATORS[prng]))} and len(seen) >= 2
+    again = vector.reset(as_generator(key, prng))[1]  # a key of that generator is taken as it is
+    np.testing.assert_array_equal(first, again)
+
+
+def test_an_unknown_generator_is_refused():
+    with pytest.raises(InputError, match="unknown generator 'threefy'"):
+        vectorize(Counter(), B, prng="threefy")
