@@ -23,6 +23,7 @@ GROUPS = "\b\n" + "\n".join(f"{name:20} {entry.help}" for name, entry in groups.
 @click.option("--envs", metavar="ID,...", default="", help="For environments: which; default: all native ones.")
 @click.option("--runs", default=5, metavar="N", help="Timed runs of each program; default 5.")
 @click.option("--size", default=1.0, metavar="X", help="A factor on the steps of a run; below 1 to try it out.")
+@click.option("--minutes", default=30.0, metavar="X", help="For faults: of all its groups together; default 30.")
 @click.option("--devices", type=int, metavar="N", help="Devices that a CPU is divided into, for programs over devices.")
 @click.option("--missing", is_flag=True, help="Leave out what this machine's report has already.")
 @click.option("--out", type=PATH, default=Path("results"), metavar="DIR", help="The report's folder; default results/.")
@@ -33,6 +34,7 @@ def command(
     envs: str,
     runs: int,
     size: float,
+    minutes: float,
     devices: int | None,
     missing: bool,
     out: Path,
@@ -48,6 +50,7 @@ def command(
     python -m benchmarks training --against rejax,sb3,purejaxrl=../purejaxrl
     python -m benchmarks environments --against gymnax,envpool --envs CartPole-v1,Breakout-MinAtar
     python -m benchmarks pool scale.halving --missing
+    python -m benchmarks faults --minutes 30             # what goes wrong on purpose
     """
     from benchmarks import opponents
     from purerl.registry import ENVIRONMENTS
@@ -57,10 +60,12 @@ def command(
     for env_id in ids:
         if env_id not in ENVIRONMENTS:
             raise unknown("environment", env_id, ENVIRONMENTS)
-    if runs < 1 or not 0 < size <= 1:
-        raise InputError(f"--runs {runs} must be at least 1, --size {size} above 0 and at most 1")
+    if runs < 1 or not 0 < size <= 1 or not minutes > 0:
+        raise InputError(f"--runs {runs} must be at least 1, --size {size} above 0 and at most 1, --minutes above 0")
     trainers, hosts, gymnax = opponents.chosen(_names(against))
-    request = groups.Request(trainers=trainers, hosts=hosts, gymnax=gymnax, envs=ids, runs=runs, size=size)
+    request = groups.Request(
+        trainers=trainers, hosts=hosts, gymnax=gymnax, envs=ids, runs=runs, size=size, minutes=minutes
+    )
     from rich.console import Console
 
     from benchmarks import report, tables

@@ -18,6 +18,11 @@ class Request(NamedTuple):
     envs: Sequence[str]  # which environments, for the group of that name
     runs: int  # timed runs of each program
     size: float  # a factor on the steps of each run; below 1 the figures show only that it works
+    minutes: float = 30.0  # of all groups of faults together
+
+    def seconds(self, share: float) -> float:
+        """Return the seconds of a group of faults that has a share of the minutes."""
+        return 60.0 * self.minutes * share
 
 
 class Benchmark(NamedTuple):
@@ -61,6 +66,12 @@ BENCHMARKS = {
     "multi_agent.scale": Benchmark("multi_agent:scale", "training steps over agents x environments"),
     "multi_agent.learn": Benchmark("multi_agent:learn", "trained taggers and runners against random ones"),
     "optimizations": Benchmark("optimizations:measure", "each optimization taken away: speed and return"),
+    "faults.kills": Benchmark("faults.kills:measure", "kill -9 and signals at random moments, then resumed"),
+    "faults.damages": Benchmark("faults.damages:measure", "each file of each kind of folder damaged in six ways"),
+    "faults.disks": Benchmark("faults.disks:measure", "disks that are full, read-only, gone; descriptors, memory"),
+    "faults.surroundings": Benchmark("faults.surroundings:measure", "locales, users, terminals, paths, limits"),
+    "faults.environments": Benchmark("faults.environments:measure", "broken environments under each sampler"),
+    "faults.folders": Benchmark("faults.folders:measure", "crafted folders, from which nothing may run"),
 }
 DEFAULT = ("training", "offpolicy", "environments", "seeds", "compile", "memory", "gpu")
 

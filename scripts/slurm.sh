@@ -1,12 +1,14 @@
 #!/bin/bash
 # Train, sweep or evolve on several nodes: sbatch scripts/slurm.sh train ppo CartPole-v1 --seeds 64 --out runs/many
-# Every task is a process; JAX finds the others by SLURM's variables. Submitted again, it goes on where it stopped.
+# Every task is a process; JAX finds the others by SLURM's variables. Preempted, or when its time is up, the job is
+# queued again and goes on where it stopped; so it does if you submit it again.
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --gpus-per-task=1
 #SBATCH --time=04:00:00
-#SBATCH --signal=TERM@60
+#SBATCH --signal=B:USR1@120
 #SBATCH --requeue
+#SBATCH --open-mode=append
 set -euo pipefail
 
 command=${1:?say what to run: train, sweep or evolve}
@@ -14,8 +16,25 @@ shift
 out=$(printf '%s\n' "$@" | sed -n '/^--out$/{n;p;}')
 : "${out:?give --out DIR, a folder that all nodes see}"
 
+PURERL_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # without it a process may not join
+export PURERL_TOKEN
+
+late=
+stop() { # 120 seconds before the time is up
+  late=1
+  scancel --signal=TERM "$SLURM_JOB_ID" # the processes save and end
+}
+trap stop USR1
+
 if [[ -d "$out" ]]; then
-  srun --kill-on-bad-exit=1 purerl "$command" --distributed --plain --resume "$out"
+  srun --kill-on-bad-exit=1 purerl "$command" --distributed --plain --resume "$out" &
 else
-  srun --kill-on-bad-exit=1 purerl "$command" --distributed --plain "$@"
+  srun --kill-on-bad-exit=1 purerl "$command" --distributed --plain "$@" &
 fi
+step=$! code=
+while [[ -z $code ]]; do
+  wait "$step" && code=0 || code=$?
+  if kill -0 "$step" 2>/dev/null; then code=; fi # the trap ended the waiting, not the processes
+done
+if [[ -n $late && $code -ne 0 ]]; then scontrol requeue "$SLURM_JOB_ID"; fi
+exit "$code"

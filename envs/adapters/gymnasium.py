@@ -72,7 +72,8 @@ class GymnasiumSource(HostSource):
         if shares == 1:
             return _GymnasiumBatch(several(range(num_envs)).vector, num_envs, seed)
         # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
-        warnings.filterwarnings("ignore", r"(?s).*(Worker-\d|Raising the last exception)", UserWarning)
+        told = r"(?s).*(Worker-\d|Raising the last exception|Traceback \(most recent)"
+        warnings.filterwarnings("ignore", told, UserWarning)
         numbers = np.arange(num_envs).reshape(shares, -1)
         makers = [functools.partial(several, part, os.getpid()) for part in numbers.tolist()]
         return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed)

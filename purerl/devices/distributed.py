@@ -1,16 +1,17 @@
-"""Several processes, on one machine or many, as one run: joins JAX's runtime and watches the other processes.
+"""Several processes, on one machine or many, as one run: joins JAX's runtime, and what the processes tell one another.
 
 Every process runs the same program on its part of the devices. The first one alone makes decisions that depend on
 time, writes logs and shows progress; it sends its decisions to the others.
 """
 
 import contextlib
+import ipaddress
 import os
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
@@ -26,9 +27,10 @@ VARIABLES = {  # of the environment, read where no argument says otherwise
     "process_index": "PURERL_PROCESS_INDEX",
 }
 CLUSTERS = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID")  # JAX reads the rest
+BIND = "JAX_COORDINATOR_BIND_ADDRESS"  # JAX's: where the first process listens, if not at the coordinator's address
 LOST = 3  # the exit code of a process that lost another one
 _LOST_WORDS = ("Gloo", "NCCL", "heartbeat", "oordination", "arrier", "UNAVAILABLE", "DEADLINE_EXCEEDED")
-_HOST: dict[str, str] = {}  # the coordinator's, where it was given
+_HOST: dict[str, str] = {}  # of the coordinator, as the others know it, and where the first process listens
 _ENDING = threading.Lock()
 _TEXT = 4096  # bytes of a text that is sent to the others
 
@@ -64,12 +66,14 @@ def initialize(
             raise InputError(
                 "--distributed needs --coordinator HOST:PORT --num-processes N --process-index I, or SLURM"
             )
-        arguments: dict[str, Any] = {}
-    else:
-        arguments = _checked(str(given["coordinator"]), given["num_processes"], given["process_index"])
-        _HOST["coordinator"] = str(given["coordinator"]).rpartition(":")[0]
-        if arguments["process_id"]:
-            _wait_for(arguments["coordinator_address"], start_seconds)
+        given = _found_by_jax(start_seconds)
+    arguments = _checked(str(given["coordinator"]), given["num_processes"], given["process_index"])
+    if arguments["process_id"]:
+        _wait_for(arguments["coordinator_address"], start_seconds)
+    elif BIND not in os.environ:
+        arguments["coordinator_bind_address"] = _bind_address(arguments["coordinator_address"])
+    _HOST["coordinator"] = host_of(arguments["coordinator_address"])
+    _HOST["bind"] = host_of(arguments.get("coordinator_bind_address") or os.environ.get(BIND, ""))
     try:
         jax.distributed.initialize(
             **arguments,
@@ -94,9 +98,61 @@ def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[s
     return {"coordinator_address": coordinator, "num_processes": count, "process_id": index}
 
 
+def _found_by_jax(seconds: int) -> dict[str, Any]:
+    """Return the coordinator and the process's place that JAX finds in a cluster's variables."""
+    from jax._src.clusters import ClusterEnv  # JAX has no public name for it
+
+    try:
+        found = ClusterEnv.auto_detect_unset_distributed_params(None, None, None, None, None, seconds)
+    except Exception as error:  # the cluster's variables may be anything
+        raise InputError(f"the cluster's variables cannot be read: {type(error).__name__}: {error}") from None
+    if None in found[:3]:
+        raise InputError("the cluster's variables name no coordinator: give --coordinator, --num-processes and so on")
+    return dict(zip(("coordinator", "num_processes", "process_index"), found[:3], strict=True))
+
+
+def host_of(address: str) -> str:
+    """Return the host of HOST:PORT, without the brackets of an IPv6 address."""
+    return address.rpartition(":")[0].removeprefix("[").removesuffix("]")
+
+
+def _bind_address(coordinator: str) -> str:
+    """Return HOST:PORT where the first process listens: the coordinator's own address, not all of the machine's.
+
+    Where the machine knows its own name as a loopback address, as Debian writes it into /etc/hosts, others could not
+    reach it there, so all are used.
+    """
+    host, port = host_of(coordinator), coordinator.rpartition(":")[2]
+    try:
+        listen(host, int(port)).close()
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0]
+    except OSError as error:
+        raise InputError(
+            f"cannot listen at the coordinator's address {coordinator} ({error.strerror or error}); it must be this "
+            f"machine's, with a free port, or {BIND} names another one"
+        ) from None
+    literal = ipaddress.ip_address(str(found).partition("%")[0])
+    named = host != "localhost" and not _is_literal(host)
+    return f"[::]:{port}" if literal.is_loopback and named else coordinator
+
+
+def _is_literal(host: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(host))
+    except ValueError:
+        return False
+
+
+def listen(host: str, port: int = 0) -> socket.socket:
+    """Return a socket that listens at a host's address, or at all of this machine's where the host is "" or "::"."""
+    everywhere = host in ("", "::", "0.0.0.0")
+    found = socket.getaddrinfo(None if everywhere else host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    return socket.create_server(found[0][4][:2], family=found[0][0])
+
+
 def _wait_for(coordinator: str, seconds: float) -> None:
     """Wait until somebody listens there: JAX itself would end the process without a word that helps."""
-    host, _, port = coordinator.rpartition(":")
+    host, port = host_of(coordinator), coordinator.rpartition(":")[2]
     last = time.monotonic() + seconds
     while True:
         try:
@@ -164,66 +220,9 @@ def _gathered(values: np.ndarray) -> np.ndarray:
     return np.asarray(process_allgather(values)).reshape(-1, values.size)
 
 
-class Watch:
-    """Ends this process when another one dies: all hold a connection to the first, which a death closes at once.
-
-    Where a network is cut instead, JAX ends the process after `lost_seconds`.
-    """
-
-    def __init__(self, when_lost: Callable[[str], None]):
-        """Connect, all processes together; `when_lost` gets the reason, in another thread."""
-        self._when_lost, self._over = when_lost, False
-        self._links: list[socket.socket] = []
-        if not jax.distributed.is_initialized():
-            return
-        server = socket.create_server(("", 0)) if is_first() else None
-        address = first_does(lambda: f"{socket.gethostname()}:{server.getsockname()[1]}" if server else "")
-        host, _, port = address.rpartition(":")
-        if server is not None:
-            server.settimeout(START_SECONDS)
-            self._links = [server.accept()[0] for _ in range(jax.process_count() - 1)]
-            server.close()
-        else:
-            self._links = [socket.create_connection((_HOST.get("coordinator", host), int(port)), START_SECONDS)]
-        for link in self._links:
-            link.settimeout(None)
-            threading.Thread(target=self._wait, args=(link,), daemon=True).start()
-
-    def _wait(self, link: socket.socket) -> None:
-        try:
-            word = link.recv(1)
-        except OSError:
-            word = b""
-        if not word and not self._over:
-            self._when_lost("its connection was closed")
-
-    def drop(self) -> None:
-        """Let the others find out that this process fails, now: at its end it would wait for them."""
-        self._over = True
-        for link in self._links:
-            with contextlib.suppress(OSError):
-                link.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        """Let the others know that this process ends normally."""
-        self._over = True
-        for link in self._links:
-            with contextlib.suppress(OSError):
-                link.sendall(b".")
-
-
-@contextlib.contextmanager
-def watched(when_lost: Callable[[str], None]) -> Iterator[None]:
-    """Call `when_lost` with the reason if another process is lost meanwhile, however that is noticed."""
-    watch = Watch(when_lost)
-    try:
-        yield
-    except BaseException as error:
-        if isinstance(error, RuntimeError | ValueError | TimeoutError) and is_loss(error):
-            when_lost((str(error) or type(error).__name__).strip().splitlines()[0][:160])
-        watch.drop()
-        raise
-    watch.close()
+def hosts() -> tuple[str, str]:
+    """Return (the host at which others reach the first process, the one at which it listens)."""
+    return _HOST.get("coordinator", socket.gethostname()), _HOST.get("bind", "")
 
 
 def is_loss(error: Exception) -> bool:
@@ -233,6 +232,14 @@ def is_loss(error: Exception) -> bool:
         and jax.distributed.is_initialized()
         and any(word in str(error) for word in _LOST_WORDS)
     )
+
+
+def leave(code: int) -> NoReturn:
+    """End this process, which cannot go on, without JAX's wait for the others at its end."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def give_up(why: str, resume: str | None) -> NoReturn:
@@ -250,5 +257,4 @@ def give_up(why: str, resume: str | None) -> NoReturn:
         sep="\n",
         file=sys.stderr,
     )
-    sys.stderr.flush()
-    os._exit(LOST)
+    leave(LOST)

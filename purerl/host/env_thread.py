@@ -1,15 +1,18 @@
 """A thread that steps environments, so that the main one can wait with a time limit."""
 
 import contextlib
+import functools
 import json
+import os
 import queue
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NoReturn
 
+import jax
 import numpy as np
 
 from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostStep
@@ -64,6 +67,8 @@ class Worker:
         self._resets: list[int] = []  # the numbers of steps before each reset of all environments
         self.steps, self._longest = 0, 0.0  # seconds of a `call`
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl host {about['environment']}")
+        self._thread.steps_environments = True  # type: ignore[attr-defined]
+        _catch_exit()
         self._thread.start()
 
     def reset(self, key: Any) -> Any:
@@ -123,10 +128,13 @@ class Worker:
 
     def _failure(self, what: str, error: BaseException | None, limit: float) -> EnvironmentFailure:
         happened, message = "hangs", f"no answer within {round(limit, 1):g} s"
-        if isinstance(error, ChildProcessError):
+        if isinstance(error, ChildProcessError | Exited):
             happened, message = "ended", str(error)
         elif error is not None:
-            happened, message = "raised", " ".join(f"{type(error).__name__}: {error}".split())
+            said = (
+                str(error).strip().splitlines()[-1:] if isinstance(error, jax.errors.JaxRuntimeError) else [str(error)]
+            )
+            happened, message = "raised", " ".join(f"{type(error).__name__}: {''.join(said)}".split())
         where = getattr(error, "env_id", None)
         which = (
             f"environment {where} of {self._about['environment']}" if where is not None else self._about["environment"]
@@ -152,6 +160,23 @@ class Worker:
         with _new(path.with_suffix(".json")) as file:
             file.write((json.dumps(record, indent=2, default=str) + "\n").encode())
         return path
+
+
+class Exited(BaseException):
+    """An environment called os._exit in this process, which would have ended it without a word."""
+
+
+@functools.cache
+def _catch_exit() -> None:
+    """Let os._exit raise `Exited` in the threads of environments; elsewhere, and in forked processes, it is as ever."""
+    leave, pid = os._exit, os.getpid()
+
+    def exit_or_raise(status: int) -> NoReturn:
+        if getattr(threading.current_thread(), "steps_environments", False) and os.getpid() == pid:
+            raise Exited(f"it called os._exit, its exit code {status}")
+        leave(status)
+
+    os._exit = exit_or_raise
 
 
 def _new(path: Path) -> IO[bytes]:

@@ -1,6 +1,9 @@
 """The folders of long jobs: made, compared with the job that resumes there, and locked."""
 
 import contextlib
+import os
+import secrets
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,16 +36,16 @@ def enter_folder(
         if resume and out is not None and out.exists():
             check_same(out / kind.file, text, kind.noun)
             return f"+{out}"
-        folder = new_folder(out, *words)
-        write_whole(folder / kind.file, text)
-        return f"-{folder}"
+        return f"-{new_folder(out, *words, file=kind.file, text=text)}"
 
     found = distributed.first_does(enter)
     return Path(found[1:]), found[0] == "+"
 
 
-def new_folder(out: Path | None, *words: str) -> Path:
+def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
     """Make a folder, `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1` if none is named, and return it.
+
+    It appears with a file of this text in it, so that there is no folder that neither begins nor resumes.
 
     Raises:
       InputError: if it exists or cannot be written.
@@ -51,14 +54,29 @@ def new_folder(out: Path | None, *words: str) -> Path:
     while True:
         folder = out or Path("runs") / f"{name}-{n}"
         try:
-            folder.mkdir(parents=True)
-            return folder
-        except FileExistsError:
-            if out is not None:
-                raise InputError(f"{out} exists; name another --out, or go on there with --resume {out}") from None
-            n += 1
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            if not os.path.lexists(folder):
+                _appear(folder, file, text)
+                return folder
         except OSError as error:
-            raise InputError(f"cannot write {folder}: {error.strerror}") from None
+            if not os.path.lexists(folder):  # else another process was faster
+                raise InputError(f"cannot write {folder}: {error.strerror}") from None
+        if out is not None and not out.is_dir():
+            raise InputError(f"{out} exists and is no folder; name another --out")
+        if out is not None:
+            raise InputError(f"{out} exists; name another --out, or go on there with --resume {out}")
+        n += 1
+
+
+def _appear(folder: Path, file: str, text: str) -> None:
+    made = folder.with_name(f".{secrets.token_hex(8)}.part")
+    made.mkdir()
+    try:
+        write_whole(made / file, text)
+        made.rename(folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
 
 
 def check_same(file: Path, text: str, noun: str) -> None:

@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from purerl.devices import distributed
+import jax
+
+from purerl.devices import distributed, watch
 from purerl.errors import printable
 from purerl.host_environment import EnvironmentFailure
 from purerl.reporting.display import Silent, duration, open_display
@@ -168,8 +170,8 @@ class LongJob(abc.ABC):
         """Do the job to its end, or until a signal.
 
         Returns:
-          The exit code: 128 and the signal's number if it was interrupted; 1 if an environment failed, or the disk did
-          not take the last checkpoint or the results.
+          The exit code: 128 and the signal's number if it was interrupted; 1 if an environment or the computation
+          failed, or the disk did not take the last checkpoint or the results.
         """
         line = self.already_finished()
         if line:
@@ -182,7 +184,7 @@ class LongJob(abc.ABC):
         for line in self.notices:
             self.display.line(line)
         try:
-            with self.stop, distributed.watched(self._lost):
+            with self.stop, watch.watched(self._lost, self.display.line):
                 self.prepare()
                 self._advance()
                 self.close_logs()
@@ -192,15 +194,14 @@ class LongJob(abc.ABC):
             if self._resume is not None:
                 print(printable(f"interrupted; the last checkpoint is kept, go on with:\n  {self._resume}"))
             raise KeyboardInterrupt(int(self.stop.signal or signal.SIGINT)) from None
-        except EnvironmentFailure as error:
-            self.display.close()
-            self.display.line(f"{error}\nthe last checkpoint is kept, go on with:\n  {self._resume}")
-            return 1
-        except (checkpoint.SaveError, OSError) as error:
+        except (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError) as error:
             if isinstance(error, BrokenPipeError):
                 raise
             self.display.close()
-            self.display.line(f"{_cause(error)}\nthe last checkpoint is kept, go on with:\n  {self._resume}")
+            kept = "" if self.folder is None else f"\nthe last checkpoint is kept, go on with:\n  {self._resume}"
+            self.display.line(f"{_cause(error)}{kept}")
+            if distributed.several():
+                distributed.leave(1)
             return 1
         finally:
             self.display.close()
@@ -278,7 +279,11 @@ class LongJob(abc.ABC):
 
 
 def _cause(error: Exception) -> str:
-    """Return in one line why a file could not be written."""
+    """Return in one line why a job cannot go on."""
     if isinstance(error, OSError):
         return f"cannot write {error.filename or 'a file'}: {error.strerror or error}"
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+        raised = any(line.startswith("Traceback") or ", line " in line for line in lines)  # what a callback raised
+        return f"the computation failed: {lines[-1 if raised else 0][:400]}"
     return str(error)

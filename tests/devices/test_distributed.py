@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.devices import distributed
+from purerl.devices import distributed, watch
 from purerl.errors import InputError
 from purerl.evolution.inner_loop import Plug, Task
 from purerl.functional.drifts import KLPenalty
@@ -67,9 +68,9 @@ def launch(command):
     return subprocess.Popen([sys.executable, *command], env=environment(), **pipes)
 
 
-def start(count, *arguments):
+def start(count, *arguments, port=None):
     """Start `count` processes of `purerl train`; one alone is not told of any others."""
-    port, processes = free_port(), []
+    port, processes = port or free_port(), []
     for index in range(count):
         others = f"--distributed --coordinator localhost:{port} --num-processes {count} --process-index {index}".split()
         processes.append(launch(["-m", "purerl", "train", *arguments, *(others if count > 1 else [])]))
@@ -115,13 +116,29 @@ def test_processes_are_one_run(alone, tmp_path, count):
     assert checkpoint.steps(folder / "checkpoints")[-1] == 20
 
 
+def training(count, folder, *more):
+    """Return processes that train for long, once there is a checkpoint, and the coordinator's port."""
+    port = free_port()
+    words = [*FLAGS, "--total-timesteps", str(STEPS * 5000), "--out", str(folder), *more]
+    processes, deadline = start(count, *words, port=port), time.monotonic() + 300
+    while not checkpoint.steps(folder / "checkpoints") and time.monotonic() < deadline:
+        assert all(process.poll() is None for process in processes), finish(processes, 10)
+        time.sleep(0.2)
+    return processes, port
+
+
+def listening(port):
+    """Return the addresses at which this machine listens on a port, in hexadecimal."""
+    lines = "".join(path.read_text() for path in Path("/proc/net").glob("tcp*")).splitlines()
+    rows = [line.split() for line in lines]
+    return [row[1].split(":")[0] for row in rows if row[3] == "0A" and row[1].endswith(f":{port:04X}")]
+
+
 def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
     """Killed in the middle: the other one says so within the time limit; one process alone goes on to the same end."""
     folder = tmp_path / "lost"
-    processes = start(2, *FLAGS, "--total-timesteps", str(STEPS * 5000), "--out", str(folder))
-    deadline = time.monotonic() + 150
-    while not checkpoint.steps(folder / "checkpoints") and time.monotonic() < deadline:
-        time.sleep(0.2)
+    processes, port = training(2, folder)
+    assert listening(port) and not any(set(address) == {"0"} for address in listening(port)), "to all interfaces"
     processes[1].send_signal(signal.SIGKILL)
     killed = time.monotonic()
     code, _, err = finish(processes[:1], distributed.LOST_SECONDS + 30)[0]
@@ -137,6 +154,55 @@ def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
     code, out, err = finish(start(1, "--resume", str(folder), "--devices", "2", "--plain"))[0]
     assert code == 0, err
     assert "done: final return" in out
+
+
+@pytest.mark.slow
+def test_two_of_four_are_killed_at_once(tmp_path):
+    folder = tmp_path / "lost"
+    processes, _ = training(4, folder)
+    for process in processes[1:3]:
+        process.send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    results = finish([processes[0], processes[3]], distributed.LOST_SECONDS + 30)
+    assert time.monotonic() - killed < 10
+    assert [code for code, _, _ in results] == [distributed.LOST] * 2, results
+    assert all("Traceback" not in err and "go on by starting all" in err for _, _, err in results), results
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("index", [0, 1])
+def test_sigterm_of_one_process_saves_and_stops_all(tmp_path, index):
+    folder = tmp_path / "stopped"
+    processes, _ = training(2, folder)
+    processes[index].send_signal(signal.SIGTERM)
+    results = finish(processes, 60)
+    assert [code for code, _, _ in results] == [128 + signal.SIGTERM] * 2, results
+    assert "stopped at update" in results[0][1] and "Traceback" not in str(results)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("harm", ["removed", "replaced"])
+def test_a_folder_that_is_removed_midway_is_told_in_a_line(tmp_path, harm):
+    folder = tmp_path / "gone"
+    processes, _ = training(2, folder)
+    folder.rename(tmp_path / "elsewhere")
+    if harm == "replaced":
+        folder.write_text("a file")
+    results = finish(processes, distributed.LOST_SECONDS + 60)
+    assert results[0][0] == 1 and results[1][0] in (1, distributed.LOST), results
+    assert "cannot write" in results[0][1] and "Traceback" not in str(results), results
+
+
+def test_different_tokens_are_told_by_all(tmp_path, monkeypatch):
+    port, processes = free_port(), []
+    for index, token in enumerate(("one", "two")):
+        monkeypatch.setenv(watch.TOKEN, token)
+        others = f"--distributed --coordinator localhost:{port} --num-processes 2 --process-index {index}".split()
+        words = [*FLAGS, "--total-timesteps", str(STEPS), "--out", str(tmp_path / "run"), *others]
+        processes.append(launch(["-m", "purerl", "train", *words]))
+    for code, out, err in finish(processes):
+        assert code == 2 and "the processes have different values of PURERL_TOKEN" in err, (out, err)
+        assert "Traceback" not in out + err
 
 
 @pytest.mark.slow
@@ -186,6 +252,30 @@ def test_places_that_cannot_be(given, message, monkeypatch):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(InputError, match=message):
         distributed.initialize(*given)
+
+
+@pytest.mark.parametrize(
+    ("host", "listens"),
+    [("127.0.0.1", "127.0.0.1:{}"), ("localhost", "localhost:{}"), ("[::1]", "[::1]:{}"), ("a-node", "[::]:{}")],
+)
+def test_the_first_process_listens_at_the_address_given(host, listens, monkeypatch):
+    """Debian gives a machine's own name an address of 127/8: no other machine would reach it there."""
+    real = socket.getaddrinfo
+    known = lambda name, *args, **named: real("127.0.1.1" if name == "a-node" else name, *args, **named)
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+    port = free_port()
+    assert distributed._bind_address(f"{host}:{port}") == listens.format(port)
+
+
+def test_an_address_of_another_machine_or_a_port_in_use():
+    with pytest.raises(
+        InputError, match=r"cannot listen at the coordinator's address 192\.0\.2\.1:8476 \(.*BIND_ADDRESS"
+    ):
+        distributed._bind_address("192.0.2.1:8476")
+    with distributed.listen("127.0.0.1") as server:
+        port = server.getsockname()[1]
+        with pytest.raises(InputError, match="Address already in use"):
+            distributed._bind_address(f"127.0.0.1:{port}")
 
 
 def test_one_process_agrees_with_itself():

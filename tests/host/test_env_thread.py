@@ -1,5 +1,8 @@
 """The thread that steps environments, and how long it works."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
@@ -46,3 +49,21 @@ def test_whatever_ends_a_step_is_told_at_once(error, told):
     with pytest.raises(EnvironmentFailure, match=rf"^test \(seed 0\) {told}"):
         worker.call(lambda: raises(error), "a step", 1)
     worker.close()
+
+
+FORKS = """
+import os
+from purerl.host.env_thread import Busy, HostEnvironment, Worker
+worker = Worker(HostEnvironment(), {"environment": "test"}, 30.0, None, Busy())
+child = worker.call(lambda: os.fork() or os._exit(8), "a step", 1)
+os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_an_environment_that_ends_the_process_is_told_and_elsewhere_nothing_changes():
+    worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 30.0, None, Busy())
+    with pytest.raises(EnvironmentFailure, match=r"ended in a step: it called os\._exit, its exit code 9$"):
+        worker.call(lambda: os._exit(9), "a step", 1)
+    worker.close()
+    forked = subprocess.run([sys.executable, "-c", FORKS], check=False, timeout=60)
+    assert forked.returncode == 8, "a forked process ends as ever"

@@ -7,13 +7,46 @@ from purerl.run import folders
 from purerl.settings.toml import RUN, SWEEP
 
 
+def new(out, *words):
+    return folders.new_folder(out, *words, file="config.toml", text="a = 1\n")
+
+
 def test_folders_are_numbered(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = [str(folders.new_folder(None, "ppo", "gymnax/Thing:1")) for _ in range(3)]
+    names = [str(new(None, "ppo", "gymnax/Thing:1")) for _ in range(3)]
     assert names == [f"runs/ppo-gymnax-Thing-1-{n}" for n in (1, 2, 3)]
-    assert folders.new_folder(tmp_path / "mine" / "run", "ppo").is_dir()
+    assert (new(tmp_path / "mine" / "run", "ppo") / "config.toml").read_text() == "a = 1\n"
     with pytest.raises(InputError, match=r"mine.run exists; name another --out, or go on there with --resume"):
-        folders.new_folder(tmp_path / "mine" / "run", "ppo")
+        new(tmp_path / "mine" / "run", "ppo")
+
+
+def test_a_folder_appears_with_its_settings_or_not_at_all(tmp_path, monkeypatch):
+    """Killed in between, a folder without settings could neither be begun nor resumed."""
+
+    def killed(path, text):
+        assert not (tmp_path / "run").exists()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(folders, "write_whole", killed)
+        new(tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+    assert new(tmp_path / "run").is_dir() and len(list(tmp_path.iterdir())) == 1
+
+
+def test_places_where_no_folder_can_be(tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    for name in ("file", "link"):
+        with pytest.raises(InputError, match=rf"{name} exists and is no folder; name another --out$"):
+            new(tmp_path / name)
+    for name in ("file/run", "x" * 300, "file/a/b"):
+        with pytest.raises(InputError, match="cannot write"):
+            new(tmp_path / name)
+    (tmp_path / "runs").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="cannot write runs"):
+        new(None, "ppo")
 
 
 def test_a_folder_has_one_writer(tmp_path):

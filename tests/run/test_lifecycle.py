@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 
+import jax
 import pytest
 
 from purerl.commands import cli
@@ -183,6 +184,21 @@ def test_a_last_save_that_fails_ends_with_code_1(tmp_path, capsys, monkeypatch):
     assert out.endswith(
         f"disk full\nthe last checkpoint is kept, go on with:\n  purerl train --resume {tmp_path}/job\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("INTERNAL: CpuCallback error calling callback: Traceback (most recent call last):\n  File x, line 1\nOSError: a\n", "OSError: a"),
+        ("RESOURCE_EXHAUSTED: Out of memory\nmore", "RESOURCE_EXHAUSTED: Out of memory"),
+    ],
+)  # fmt: skip
+def test_a_computation_that_fails_is_told_in_a_line(said, told, tmp_path, capsys):
+    def fail(job):
+        raise jax.errors.JaxRuntimeError(said)
+
+    assert job_in(tmp_path, fail).complete() == 1
+    assert f"\nthe computation failed: {told}\nthe last checkpoint is kept" in capsys.readouterr().out
 
 
 def test_results_that_cannot_be_written_are_told(tmp_path, capsys, monkeypatch):

@@ -115,3 +115,16 @@ def test_a_process_that_dies_is_told_with_its_exit_code(monkeypatch):
     env.close()
     first.join(5.0)
     assert not first.is_alive() and not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("fault", ["raises in step", "raises in reset", "sys.exit in step"])
+def test_what_a_process_raises_is_told_once_and_without_its_traceback(fault, monkeypatch, recwarn):
+    monkeypatch.setattr(adapter, "_cores", lambda: 2)
+    source = purerl.make("gymnasium/benchmarks.faults.broken:Broken-v0", fault=fault)
+    env = source.open(2, seed=0, parallel=True)
+    env.reset(None)
+    with pytest.raises((KeyError, ValueError, ChildProcessError)):
+        for _ in range(40):
+            env.step(np.zeros(2, int), None, 0)
+    env.abandon()
+    assert not [str(warning.message) for warning in recwarn if "Traceback" in str(warning.message)]

@@ -1,0 +1,174 @@
+"""Runs commands of purerl in processes that are forked from one that has imported everything."""
+
+import atexit
+import contextlib
+import multiprocessing
+import os
+import resource
+import shlex
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+PRELOAD = [
+    *(f"purerl.commands.{name}" for name in ("train", "sweep", "evolve", "evaluate", "plot", "compare")),
+    *("purerl.run.run", "purerl.sweeps.sweep", "purerl.evolution.evolve", "purerl.reporting.plot"),
+    *("orbax.checkpoint", "matplotlib.pyplot", "benchmarks.faults.runner"),
+]
+HUNG = "hung"  # the code of a process that did not end in its time
+TIMEOUT = 120.0  # seconds that a command may take
+
+
+class Done(NamedTuple):
+    """A command that has ended."""
+
+    code: int | str  # negative: the signal that ended it; `HUNG`
+    text: str  # stdout and stderr
+    seconds: float
+    command: str  # to type
+    bytes: int = 0  # the most memory that the process had, if it came to its end
+
+    @property
+    def traceback(self) -> bool:
+        """Whether a user would see one."""
+        return any(word in self.text for word in ("Traceback (most recent", "Fatal Python error", "*** SIG"))
+
+    @property
+    def last_line(self) -> str:
+        """What it said last."""
+        lines = [line for line in self.text.strip().splitlines() if line.strip()]
+        return lines[-1][:200] if lines else "nothing was printed"
+
+
+class Running:
+    """A command at work."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        env: Mapping[str, str | None] | None = None,
+        cwd: Path | None = None,
+        limits: Mapping[str, int] | None = None,
+        strike: int = 0,
+        within: str = "",
+    ):
+        """Start it.
+
+        Args:
+          words: after `purerl`.
+          env: variables to set, or, where None, to take away.
+          cwd: the current folder.
+          limits: of the operating system, such as {"RLIMIT_NOFILE": 24}.
+          strike: after so many file operations within a folder, the process ends itself by SIGKILL; 0: never.
+          within: that folder.
+        """
+        handle, self._screen = tempfile.mkstemp(prefix="screen-")
+        os.close(handle)
+        about = (list(words), dict(env or {}), cwd, self._screen, dict(limits or {}), strike, within)
+        self._process: Any = _context().Process(target=_command, args=about)
+        self._process.start()
+        self._began = time.monotonic()
+        extras = [f"{name}={value}" for name, value in (env or {}).items()]
+        extras += [f"{name}={value}" for name, value in (limits or {}).items()]
+        self.command = shlex.join([*extras, "purerl", *map(str, words)])
+
+    def signal(self, number: int) -> None:
+        """Send a signal, unless it has ended."""
+        if self._process.exitcode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
+
+    def alive(self) -> bool:
+        """Return whether it is still at work."""
+        return self._process.is_alive()
+
+    def so_far(self) -> str:
+        """Return what it printed."""
+        return Path(self._screen).read_text(errors="replace")
+
+    def wait(self, seconds: float = TIMEOUT) -> Done:
+        """Wait for its end; what is left of its processes is ended, too."""
+        self._process.join(seconds)
+        code = HUNG if self._process.exitcode is None else self._process.exitcode
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.join(10)
+        text, memory = self.so_far(), Path(f"{self._screen}.bytes")
+        most = int(memory.read_text() or 0) if memory.exists() else 0
+        for path in (Path(self._screen), memory):
+            path.unlink(missing_ok=True)
+        return Done(code=code, text=text, seconds=time.monotonic() - self._began, command=self.command, bytes=most)
+
+
+def run(*words: str, seconds: float = TIMEOUT, **how: Any) -> Done:
+    """Run a command to its end; `how` as for `Running`."""
+    return Running(words, **how).wait(seconds)
+
+
+def _context() -> Any:
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    return context
+
+
+def _command(
+    words: list[str],
+    env: dict[str, str | None],
+    cwd: Path | None,
+    screen: str,
+    limits: dict[str, int],
+    strike: int,
+    within: str,
+) -> None:
+    os.setsid()
+    output = os.open(screen, os.O_WRONLY | os.O_APPEND)
+    for number in (1, 2):
+        os.dup2(output, number)
+    for name, value in env.items():
+        os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+    if cwd is not None:
+        os.chdir(cwd)
+    for name, value in limits.items():
+        resource.setrlimit(getattr(resource, name), (value, value))
+    if strike:
+        sys.addaudithook(_striker(strike, within))
+    from purerl.commands import cli
+
+    sys.argv = ["purerl", *words]
+    code: Any = 0
+    try:
+        cli.main()
+    except SystemExit as error:
+        code = error.code
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        code = 1
+    atexit._run_exitfuncs()  # as at the end of a process that was not forked
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    with contextlib.suppress(OSError):
+        Path(f"{screen}.bytes").write_text(str(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+    os._exit(code if isinstance(code, int) else 1)
+
+
+CHANGES = ("open", "os.rename", "os.mkdir", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree", "os.link")
+
+
+def _striker(count: int, within: str) -> Callable[[str, tuple], None]:
+    """Return a hook that ends the process at the `count`th operation on a file of a folder."""
+    seen = 0
+
+    def hook(event: str, args: tuple) -> None:
+        nonlocal seen
+        if event in CHANGES and any(isinstance(arg, str | Path) and within in str(arg) for arg in args[:2]):
+            seen += 1
+            if seen == count:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    return hook
