@@ -65,16 +65,16 @@ def cases(references: References, seed: int | None = None) -> Iterator[Case]:
         yield Case(name, "a chain of strikes", partial(_chain, name, references, chance))
 
 
-def _chain(name: str, references: References, chance: random.Random, work: Path) -> Verdict:
+def _chain(name: str, references: References, chance: random.Random, work: Path, strikes: int = STRIKES) -> Verdict:
     text, processes = PROGRAMS[name]
     words, folder = text.split(), work / "job"
     reference, whole = references(name, words + (["--devices", str(processes)] if processes > 1 else []))
     struck: list[str] = []
     command = ""
-    for turn in range(STRIKES + 1):
+    for turn in range(strikes + 1):
         begun = folder.exists()
         now = [words[0], "--resume", str(folder), "--plain", "--no-cache"] if begun else [*words, "--out", str(folder)]
-        strike = chance.choice(("kill", "kill", "operation", "TERM", "INT", "HUP")) if turn < STRIKES else ""
+        strike = chance.choice(("kill", "kill", "operation", "TERM", "INT", "HUP")) if turn < strikes else ""
         count = int(2 ** chance.uniform(0, 8)) if strike == "operation" else 0
         jobs = _start(now, processes, count, work)
         command = f"{'; '.join([*struck, strike])}: {jobs[0].command}"

@@ -257,8 +257,8 @@ class EvolutionJob(LongJob):
         if self.folder is not None and self.first:
             self.display.stage("drawing the report")
             found = self.evolved()
-            summary.write(self.folder / "summary.json", self._summary(found.columns))
             write_report(self.plan, found.columns, found.frames, self.folder / "report")
+            summary.write(self.folder / "summary.json", self._summary(found.columns))  # the last: it says complete
         self.display.close()
         means = self._columns()["mean"]
         first, last = float(means[0]), float(means[-1])

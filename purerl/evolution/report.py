@@ -12,7 +12,7 @@ from purerl.evolution.generations import Generation
 from purerl.evolution.plan import EvolvePlan
 from purerl.functional.objectives import Objective
 from purerl.reporting.display import duration, number
-from purerl.reporting.files import own_folder, write_whole
+from purerl.reporting.files import own_folder, remove_parts, write_whole
 from purerl.types import PyTree
 
 COLUMNS = ("generation", "env_steps", "wall_seconds", "sigma", "mean", "best", "spread", "failed")
@@ -107,7 +107,7 @@ def write_report(
       frames: (generation, center of the search), the last one what was found.
       folder: where to; made where there is none.
     """
-    own_folder(folder)
+    remove_parts(own_folder(folder))
     tasks = ", ".join(task.name for task in plan.tasks)
     fitness = f"return ({plan.options.fitness})"
     plots.draw_fitness(columns, folder / "fitness.png", f"{fitness}, {tasks}")

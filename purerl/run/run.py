@@ -335,8 +335,8 @@ class Run(LongJob):
             columns = read(self.folder / "metrics.csv")
             result = summary.summarize(self.plan.settings, columns, self.plan.num_updates)
             result |= {"status": "failed" if self._all_failed() else "finished", "failed": failed}
-            summary.write(self.folder / "summary.json", result | self._timing())
             plot_run(self.folder)
+            summary.write(self.folder / "summary.json", result | self._timing())  # the last: it says complete
             self.display.close()
             self.display.line(f"done: {summary.line(self.folder)}")
             for line in rated:

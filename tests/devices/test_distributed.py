@@ -175,7 +175,7 @@ def test_sigterm_of_one_process_saves_and_stops_all(tmp_path, index):
     folder = tmp_path / "stopped"
     processes, _ = training(2, folder)
     processes[index].send_signal(signal.SIGTERM)
-    results = finish(processes, 60)
+    results = finish(processes, 150)
     assert [code for code, _, _ in results] == [128 + signal.SIGTERM] * 2, results
     assert "stopped at update" in results[0][1] and "Traceback" not in str(results)
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from PIL import Image
 from purerl import evolve
 from purerl.commands.cli import cli
 from purerl.errors import InputError
+from purerl.evolution import evolve as evolve_module
 from purerl.evolution.evolve import EvolutionJob, load
 from purerl.evolution.plan import make_plan
 from purerl.run import checkpoint
@@ -90,6 +92,26 @@ def test_killed_and_resumed_gives_the_same_bits(whole, tmp_path):
     columns = [np.genfromtxt(run / "generations.csv", delimiter=",", names=True) for run in (folder, whole[0])]
     for name in ("generation", "mean", "best", "sigma"):
         np.testing.assert_array_equal(columns[0][name], columns[1][name])
+
+
+def test_an_evolution_that_ends_while_it_draws_is_not_complete(whole, tmp_path, monkeypatch):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    shutil.rmtree(folder / "report")
+    (folder / "summary.json").unlink()
+
+    def fail(*_):
+        (folder / "report").mkdir()
+        (folder / "report" / ".fitness.png.0123456789abcdef.part").touch()
+        raise OSError(28, "disk full", "index.html")
+
+    resume = ["evolve", "--resume", str(folder), "--plain"]
+    monkeypatch.setattr(evolve_module, "write_report", fail)
+    assert CliRunner().invoke(cli, resume).exit_code == 1
+    monkeypatch.undo()
+    assert CliRunner().invoke(cli, resume).exit_code == 0
+    names = lambda top: {path.name for path in (top / "report").iterdir()}
+    assert names(folder) == names(whole[0])
 
 
 def test_one_compilation_serves_all_generations(caplog):

@@ -189,7 +189,7 @@ def test_a_last_save_that_fails_ends_with_code_1(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("INTERNAL: CpuCallback error calling callback: Traceback (most recent call last):\n  File x, line 1\nOSError: a\n", "OSError: a"),
+        ("INTERNAL: a callback: Traceback (most recent call last):\n  File x, line 1\nOSError: a\n", "OSError: a"),
         ("RESOURCE_EXHAUSTED: Out of memory\nmore", "RESOURCE_EXHAUSTED: Out of memory"),
     ],
 )  # fmt: skip

@@ -13,6 +13,7 @@ from purerl import evaluate, make_trainer
 from purerl.algos.ppo import ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
+from purerl.reporting import plot
 from purerl.run import checkpoint, run, trained_run
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
@@ -267,6 +268,22 @@ def test_damaged_results_are_told_and_written_again(finished, tmp_path, capsys):
     assert len(rows(folder)) == 13 and untimed(folder)["final_return"] == untimed(finished)["final_return"]
     assert run.resume(folder, plain=True) == 0
     assert "is complete" in capsys.readouterr().out
+
+
+def test_a_run_that_ends_while_it_draws_is_not_complete(finished, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "a"
+    shutil.copytree(finished, folder)
+    for name in ("summary.json", "curve.png"):
+        (folder / name).unlink()
+
+    def fail(*_):
+        raise OSError(28, "disk full", "curve.png")
+
+    monkeypatch.setattr(plot, "draw", fail)
+    assert run.resume(folder, plain=True) == 1
+    monkeypatch.undo()
+    assert run.resume(folder, plain=True) == 0
+    assert (folder / "curve.png").exists() and "is complete" not in capsys.readouterr().out
 
 
 def test_results_are_not_written_through_links(finished, tmp_path):

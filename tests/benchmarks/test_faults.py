@@ -1,0 +1,128 @@
+"""The campaign of faults: its counts and comparisons, and one try of each kind with real processes."""
+
+import random
+import shutil
+from functools import partial
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from benchmarks.__main__ import command
+from benchmarks.faults import damages, folders, kills, runner, surroundings, tally
+from benchmarks.faults.tally import Case, NotHere, Verdict
+
+
+@pytest.fixture(scope="module")
+def references(tmp_path_factory):
+    return tally.References(tmp_path_factory.mktemp("references"), timed=False)
+
+
+@pytest.fixture(scope="module")
+def whole(references):
+    """The folder of an undisturbed run."""
+    return references("train", kills.PROGRAMS["train"][0].split())[0]
+
+
+def test_killed_at_a_file_operation_and_resumed(references, whole, tmp_path):
+    """The 25th change of a file is in the middle of the checkpoints."""
+    chance = random.Random(0)
+    chance.choice, chance.uniform = lambda options: "operation", lambda low, high: np.log2(25.5)
+    verdict = kills._chain("train", references, chance, tmp_path, strikes=1)
+    assert verdict == Verdict(tries=1), verdict
+
+
+def test_a_damaged_run_is_told(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "job")
+    newest = max((tmp_path / "job" / "checkpoints").glob("[0-9]*"))
+    damages.flipped(next((newest / "state").rglob("d/*")), random.Random(1))
+    (tmp_path / "job" / "summary.json").unlink()
+    done = runner.run("train", "--resume", str(tmp_path / "job"), "--plain", "--no-cache")
+    assert not tally.ended(done).failed and damages._told(done.text, "checkpoints/x"), done.text
+    assert done.code == 2 and 0 < done.bytes < 2**32
+
+
+def test_nothing_of_a_crafted_folder_runs(references, whole, tmp_path):
+    craft = folders.CRAFTS["an environment of a module"]
+    verdict = folders._run(craft, folders.READERS["explain"], references, tmp_path)
+    assert not verdict.failed, verdict
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("group", ["kills", "damages", "disks", "surroundings", "environments", "folders"])
+def test_a_few_minutes_of_each_group(group, tmp_path):
+    words = [f"faults.{group}", "--minutes", "8", "--out", str(tmp_path)]
+    shown = CliRunner().invoke(command, words, catch_exceptions=False)
+    assert shown.exit_code == 0 and "failures" not in shown.output, shown.output
+
+
+def test_counts(tmp_path):
+    verdicts = [Verdict(), Verdict(tries=3), Verdict(lost="all"), Verdict(other="hung"), Verdict(traceback=True)]
+    cases = [Case("a", str(i), partial(lambda verdict, work: verdict, verdict)) for i, verdict in enumerate(verdicts)]
+
+    def missing(work):
+        raise NotHere("no disk")
+
+    table, failures, missed = tally.campaign("x", [*cases, Case("b", "c", missing)], 60.0)
+    assert table.rows == [["a", 7, 4, 1, 1, 1], ["all", 7, 4, 1, 1, 1]]
+    assert [row[2] for row in failures.rows] == ["all", "hung", "a traceback"] and missed.rows == [
+        ["b", "c", "no disk"]
+    ]
+    assert tally.campaign("x", cases, -1.0)[0].rows == [["all", 0, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("metrics.csv", "metrics.csv differs"),
+        ("summary.json", "summary.json differs"),
+        ("config.toml", "config.toml differs"),
+        ("new.txt", "files differ: new.txt"),
+        ("checkpoints", "checkpoint 000000032 instead of 000000040"),
+    ],
+)
+def test_differences(whole, tmp_path, file, told):
+    folder = tmp_path / "job"
+    shutil.copytree(whole, folder)
+    assert tally.differences(whole, folder) == ""
+    path = folder / file
+    if file == "checkpoints":
+        shutil.rmtree(path / "000000040"), shutil.rmtree(path / "000000036")
+    else:
+        text = path.read_text() if path.exists() else ""
+        path.write_text(text.replace("-", "").replace("32", "33"))
+    assert tally.differences(whole, folder) == told
+
+
+def test_a_checkpoint_of_other_arrays_differs(whole, tmp_path):
+    folder = tmp_path / "job"
+    shutil.copytree(whole, folder)
+    shutil.rmtree(folder / "checkpoints" / "000000040")
+    (folder / "checkpoints" / "000000036").rename(folder / "checkpoints" / "000000040")
+    assert tally.differences(whole, folder).startswith("checkpoint 000000040: ")
+
+
+def test_times_are_no_difference(whole, tmp_path):
+    folder = tmp_path / "job"
+    shutil.copytree(whole, folder)
+    lines = [line.split(",") for line in (folder / "metrics.csv").read_text().splitlines()]
+    timed = lines[0].index("wall_seconds")
+    for line in lines[1:]:
+        line[timed] = "7.5"
+    (folder / "metrics.csv").write_text("\n".join(",".join(line) for line in lines) + "\n")
+    assert tally.differences(whole, folder) == ""
+
+
+def test_damages(tmp_path):
+    for damage in damages.DAMAGES:
+        path = tmp_path / damage.__name__
+        path.write_bytes(b"0123456789" * 10)
+        damage(path, random.Random(0))
+        assert not path.is_file() or path.stat().st_size != 100 or path.read_bytes() != b"0123456789" * 10
+
+
+def test_what_counts_as_told():
+    assert damages._told("config.toml is damaged", "config.toml")
+    assert not damages._told("see runs/a: summary.json, metrics.csv", "metrics.csv")
+    assert surroundings.PLACES["stdout full"].codes == (0, 1, 2)
