@@ -66,7 +66,7 @@ def _goes_on(references: References, folder: Path, done: runner.Done) -> Verdict
 
 def _limited(references: References, limits: dict[str, int], work: Path) -> Verdict:
     folder = work / "job"
-    done = runner.run(*_words(), "--out", str(folder), limits=limits, env={"JAX_COMPILATION_CACHE_DIR": None})
+    done = runner.run(*_words(), "--out", str(folder), limits=limits)
     return _goes_on(references, folder, done)
 
 
@@ -181,10 +181,14 @@ def _no_cache(work: Path) -> None:
 
 
 def _damaged_cache(work: Path) -> None:
-    shutil.copytree(os.environ["JAX_COMPILATION_CACHE_DIR"], work / "cache")
+    runner.run(*_cacheable(), "--out", str(work / "first"), env={"JAX_COMPILATION_CACHE_DIR": str(work / "cache")})
     for i, path in enumerate(sorted(path for path in (work / "cache").iterdir() if path.is_file())):
         data = path.read_bytes()
         path.write_bytes((data[: len(data) // 2], bytes(len(data)), b"", data[::-1])[i % 4])
+
+
+def _cacheable() -> list[str]:
+    return [word for word in _words() if word != "--no-cache"]
 
 
 CACHES = {"a file in its place": _no_cache, "every file of it damaged": _damaged_cache}
@@ -192,9 +196,8 @@ CACHES = {"a file in its place": _no_cache, "every file of it damaged": _damaged
 
 def _cached(references: References, prepare: Callable[[Path], None], work: Path) -> Verdict:
     prepare(work)
-    words = [word for word in _words() if word != "--no-cache"]
     env = {"JAX_COMPILATION_CACHE_DIR": str(work / "cache")}
-    done = runner.run(*words, "--out", str(work / "job"), env=env)
+    done = runner.run(*_cacheable(), "--out", str(work / "job"), env=env)
     reference, _ = references(PROGRAM, _words())
     lost = differences(reference, work / "job") if done.code == 0 else f"it does not train: {done.last_line}"
     return ended(done)._replace(lost=lost, command=f"{done.command}\n{done.text[-800:]}")

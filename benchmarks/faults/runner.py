@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import multiprocessing
 import os
 import resource
@@ -113,7 +114,15 @@ def run(*words: str, seconds: float = TIMEOUT, **how: Any) -> Done:
 def _context() -> Any:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOAD)
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", _compiled().name)
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     return context
+
+
+@functools.cache
+def _compiled() -> tempfile.TemporaryDirectory:
+    """Return the folder of programs that all commands share, and that ends with this process."""
+    return tempfile.TemporaryDirectory(prefix="faults-compiled-", ignore_cleanup_errors=True)
 
 
 def _command(

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import os
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -30,6 +31,7 @@ class Log:
         *,
         others: Sequence[str] = (),
         rows: int = 0,
+        checksum: int = 0,
         tell: Callable[[str], None] = print,
     ):
         """Open it.
@@ -43,16 +45,19 @@ class Log:
           counter: the column that `upto` limits.
           others: the other columns, where they are known before the first row.
           rows: how many rows up to `upto` there must be.
+          checksum: of the file's bytes up to them; 0 where it is not known.
           tell: takes lines about what is lost.
 
         Raises:
           InputError: if there is a link at `path`.
         """
         self.columns: list[str] = []
-        self._first, self.rows = first, 0
+        self._first, self.rows, self.checksum = first, 0, 0
         if upto is not None:
             known = [*first, *sorted(others)] if others else []
-            self.columns, self.rows = _repair(path, upto, counter, known, rows, tell)
+            self.columns, self.rows, self.checksum = _repair(path, upto, counter, known, rows, tell)
+            if checksum not in (0, self.checksum) and self.rows == rows:
+                tell(f"{path} was changed after it was written: some values of its {rows} rows are others; they stay")
         self._file: IO[bytes] = append(path)
         self._path, self._tell, self._late = path, tell, b""  # what the disk did not take yet
 
@@ -66,8 +71,9 @@ class Log:
             self.columns = [*self._first, *sorted(name for name in rows[0] if name not in self._first)]
             lines = [",".join(self.columns)]
         lines += [",".join(_text(row.get(name, "")) for name in self.columns) for row in rows]
-        waiting = bool(self._late)
-        self._late += ("\n".join(lines) + "\n").encode()
+        waiting, added = bool(self._late), ("\n".join(lines) + "\n").encode()
+        self._late += added
+        self.checksum = zlib.crc32(added, self.checksum)
         self.rows += len(rows)
         try:
             self._flush()
@@ -108,8 +114,8 @@ class _Found(NamedTuple):
 
 def _repair(
     path: Path, upto: int, counter: str, known: list[str], expected: int, tell: Callable[[str], None]
-) -> tuple[list[str], int]:
-    """Drop the rows that count beyond `upto`, and what is damaged; return (the columns, the number of rows left)."""
+) -> tuple[list[str], int, int]:
+    """Drop the rows beyond `upto`, and what is damaged; return (the columns, the number of rows left, a checksum)."""
     found = _Found(columns=[], rows=[], damaged=0)
     if path.is_dir() and not path.is_symlink():
         _set_aside(path)
@@ -127,11 +133,10 @@ def _repair(
         tell(
             f"{path} has lost {lost} of {max(expected, len(kept))} rows up to {counter} {upto}: {why}; the others stay"
         )
-    if found.columns:
-        text = "".join(",".join(row) + "\n" for row in [found.columns, *kept])
-        if not path.exists() or path.read_bytes() != text.encode():
-            write_whole(path, text)
-    return found.columns, len(kept)
+    text = "".join(",".join(row) + "\n" for row in [found.columns, *kept] if row)
+    if found.columns and (not path.exists() or path.read_bytes() != text.encode()):
+        write_whole(path, text)
+    return found.columns, len(kept), zlib.crc32(text.encode())
 
 
 def _set_aside(path: Path) -> None:

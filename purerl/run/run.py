@@ -116,7 +116,7 @@ class Run(LongJob):
         self.update = 0
         self.progress: Any = None  # Progress, once there is one
         self.program: Any = None  # likewise
-        self.metadata |= {"train_seconds": 0.0, "trained": 0, "rows": 0}
+        self.metadata |= {"train_seconds": 0.0, "trained": 0, "rows": 0, "table": 0}
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
         self.sinks: list[Any] = []  # they write rows of metrics
         self.log: Log | None = None  # one of them
@@ -227,8 +227,9 @@ class Run(LongJob):
         interval = self.plan.shapes.interval
         episodes = jax.eval_shape(EpisodeStatistics.summary, interval.statistics)
         others = {*episodes, *interval.algorithm} - set(FIRST_COLUMNS)
-        rows, tell = int(self.metadata["rows"]), self.display.line
-        self.log = Log(self.folder / "metrics.csv", self.update, others=sorted(others), rows=rows, tell=tell)
+        found = {"rows": int(self.metadata["rows"]), "checksum": int(self.metadata["table"])}
+        path, tell = self.folder / "metrics.csv", self.display.line
+        self.log = Log(path, self.update, others=sorted(others), **found, tell=tell)
         self.sinks.append(self.log)
         if self.options.tensorboard:
             from purerl.reporting.tensorboard import Events
@@ -307,6 +308,7 @@ class Run(LongJob):
             return
         self.metadata["wall_seconds"] = self.wall_seconds()
         self.metadata["rows"] = self.log.rows if self.log is not None else 0
+        self.metadata["table"] = self.log.checksum if self.log is not None else 0
         progress = self.progress
         if self.failed:
             saved = checkpoint.steps(self.checkpoints)

@@ -1,5 +1,7 @@
 """metrics.csv: what was written is read again."""
 
+import zlib
+
 import numpy as np
 import pytest
 
@@ -83,6 +85,21 @@ def test_a_damaged_file_keeps_what_can_be_read_and_tells_the_rest(damage, lost, 
     assert aside.exists() == ("damaged lines are in metrics.csv.damaged" in line)
     if aside.exists():
         assert aside.read_bytes().splitlines() == b"\n".join(lines).splitlines()
+
+
+def test_values_that_were_changed_are_told(written):
+    """A digit for a digit: the checksum is that of the bytes which a checkpoint knows, by zlib."""
+    data = written.read_bytes()
+    upto = b"".join(line for line in data.splitlines(keepends=True) if line[2:4] not in (b"5,", b"6,"))
+    written.write_bytes(data.replace(b"0.500", b"0.600", 1))
+    told = []
+    metrics_csv.Log(written, 4, others=["loss"], rows=8, checksum=zlib.crc32(upto), tell=told.append).close()
+    assert len(told) == 1 and "was changed after it was written" in told[0]
+    written.write_bytes(data)
+    file = metrics_csv.Log(written, 4, others=["loss"], rows=8, checksum=zlib.crc32(upto), tell=pytest.fail)
+    file.write([{"seed": 0, "update": 7, "env_steps": 70, "wall_seconds": 1.0, "loss": np.float32(7)}])
+    file.close()
+    assert file.checksum == zlib.crc32(written.read_bytes())
 
 
 def test_a_whole_file_says_nothing(written):
