@@ -87,7 +87,7 @@ class BrokenOnHost(gymnasium.Env):
 
     def __init__(self, fault: str = "none"):
         """Make it, unless that is what is broken."""
-        self.observation_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
+        self.observation_space = gymnasium.spaces.Box(low=-1.0, high=1.0, shape=(2,), dtype=np.float32)
         self.action_space = gymnasium.spaces.Discrete(2)
         self._fault, self._time, self._episodes = fault, 0, 0
         if fault == "raises when made":

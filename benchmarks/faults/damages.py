@@ -118,9 +118,13 @@ def cases(stopped: dict[str, _Stopped], seed: int | None = None) -> Iterator[Cas
     found = [(kind, file, damage) for kind, job in stopped.items() for file in job.files() for damage in DAMAGES]
     for kind, file, damage in chance.sample(found, len(found)):
         attempt = partial(_attempt, stopped[kind], file, damage, chance)
-        yield Case(kind, f"{file} {damage.__name__}", attempt)
+        yield Case(kind=kind, name=f"{file} {damage.__name__}", attempt=attempt)
     for file, damage in chance.sample([(f, d) for k, f, d in found if k == "run"], len(found) // 4):
-        yield Case("run, read", f"{file} {damage.__name__}", partial(_read, stopped["run"], file, damage, chance))
+        yield Case(
+            kind="run, read",
+            name=f"{file} {damage.__name__}",
+            attempt=partial(_read, stopped["run"], file, damage, chance),
+        )
 
 
 Damage = Callable[[Path, random.Random], None]

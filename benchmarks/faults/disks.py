@@ -30,17 +30,23 @@ def measure(request: Request) -> list[Table]:
 def cases(references: References) -> Iterator[Case]:
     """Yield each fault once."""
     for size in (512, 1024, 2048, 4096, 8192, 16384):
-        yield Case("limit on the size of files", f"{size} bytes", partial(_limited, references, {"RLIMIT_FSIZE": size}))
+        yield Case(
+            kind="limit on the size of files",
+            name=f"{size} bytes",
+            attempt=partial(_limited, references, {"RLIMIT_FSIZE": size}),
+        )
     for count in (16, 20, 24, 32, 48):
-        yield Case("few descriptors", f"{count}", partial(_limited, references, {"RLIMIT_NOFILE": count}))
+        yield Case(
+            kind="few descriptors", name=f"{count}", attempt=partial(_limited, references, {"RLIMIT_NOFILE": count})
+        )
     for size in (8, 64, 128, 256):
-        yield Case("full disk", f"{size} KB", partial(_full, references, size))
+        yield Case(kind="full disk", name=f"{size} KB", attempt=partial(_full, references, size))
     for name, harm in MIDWAY.items():
-        yield Case("midway", name, partial(_midway, references, harm))
+        yield Case(kind="midway", name=name, attempt=partial(_midway, references, harm))
     for name, words in MEMORY.items():
-        yield Case("memory", name, partial(_memory, words))
+        yield Case(kind="memory", name=name, attempt=partial(_memory, words))
     for name, prepare in CACHES.items():
-        yield Case("cache of programs", name, partial(_cached, references, prepare))
+        yield Case(kind="cache of programs", name=name, attempt=partial(_cached, references, prepare))
 
 
 def _words() -> list[str]:

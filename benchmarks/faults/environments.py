@@ -36,7 +36,7 @@ def cases(seed: int | None = None) -> Iterator[Case]:
             if kind.startswith("host")
             else "benchmarks.faults.broken:Broken"
         )
-        yield Case(kind, fault, partial(_attempt, name, fault, sampler))
+        yield Case(kind=kind, name=fault, attempt=partial(_attempt, name, fault, sampler))
 
 
 def _attempt(name: str, fault: str, sampler: str, work: Path) -> Verdict:

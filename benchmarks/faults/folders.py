@@ -52,10 +52,12 @@ def cases(references: References, seed: int | None = None) -> Iterator[Case]:
     found: list[Case] = []
     for name, craft in CRAFTS.items():
         for reader in READERS:
-            found.append(Case(name, reader, partial(_run, craft, READERS[reader], references)))
+            found.append(Case(kind=name, name=reader, attempt=partial(_run, craft, READERS[reader], references)))
     for name, (craft, kind) in SEARCHES.items():
         for words in _searchers(kind):
-            found.append(Case(name, words.split(" {")[0], partial(_search, craft, kind, words, references)))
+            found.append(
+                Case(kind=name, name=words.split(" {")[0], attempt=partial(_search, craft, kind, words, references))
+            )
     yield from random.Random(seed).sample(found, len(found))
 
 

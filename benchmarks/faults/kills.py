@@ -62,7 +62,7 @@ def cases(references: References, seed: int | None = None) -> Iterator[Case]:
     """Yield chains of strikes, without end."""
     chance = random.Random(seed)
     for name in itertools.cycle(TURNS):
-        yield Case(name, "a chain of strikes", partial(_chain, name, references, chance))
+        yield Case(kind=name, name="a chain of strikes", attempt=partial(_chain, name, references, chance))
 
 
 def _chain(name: str, references: References, chance: random.Random, work: Path, strikes: int = STRIKES) -> Verdict:

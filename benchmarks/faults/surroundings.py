@@ -48,7 +48,9 @@ HOMELESS: dict[str, str | None] = {"HOME": None, "XDG_CACHE_HOME": None, "JAX_CO
 PLACES = {
     "the C locale": Place(env={"LC_ALL": "C", "LANG": "C"}),
     "an ascii terminal": Place(env=ASCII, plain=False, terminal=True),
-    "an ascii terminal and letters in the path": Place(env=ASCII | {"PYTHONIOENCODING": "ascii"}, out="Läufe-日本"),
+    "an ascii terminal and letters in the path": Place(
+        env=ASCII | {"PYTHONIOENCODING": "ascii"}, out="Läufe-日本", codes=(0, 2)
+    ),
     "a latin-1 terminal and letters in the path": Place(env={"PYTHONIOENCODING": "latin-1"}, out="Läufe-日本"),
     "an unknown locale": Place(env={"LC_ALL": "xx_YY.UTF-9"}),
     "a dumb terminal": Place(env={"TERM": "dumb"}, plain=False, terminal=True),
@@ -103,7 +105,7 @@ def measure(request: Request) -> list[Table]:
 def cases() -> Iterator[Case]:
     """Yield each surrounding once."""
     for name, place in PLACES.items():
-        yield Case("surroundings", name, partial(_attempt, place))
+        yield Case(kind="surroundings", name=name, attempt=partial(_attempt, place))
 
 
 def _attempt(place: Place, work: Path) -> Verdict:

@@ -8,6 +8,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import distributed, memory
+from purerl.devices.background import in_background
 from purerl.devices.sharding import sharding
 from purerl.evolution.generations import Evolution, EvolutionState, Generation
 from purerl.evolution.plan import EvolvePlan
@@ -35,7 +36,7 @@ def compile_generation(plan: EvolvePlan) -> Any:
     while True:
         evolution = plan.evolution(chunk, plan.mesh)
         state = jax.eval_shape(evolution.init, jax.random.key(0))
-        compiled = jitted(evolution, plan.mesh).lower(state, np.uint32(0)).compile()
+        compiled = in_background(jitted(evolution, plan.mesh).lower(state, np.uint32(0)).compile)
         fits = plan.options.chunk or chunk == 1 or memory.needed(compiled) <= memory.free()
         if distributed.agree(bool(fits)).all():
             return compiled

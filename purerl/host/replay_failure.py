@@ -11,6 +11,8 @@ from purerl.host_environment import HostSource
 
 EVALUATION = "evaluation"  # the group whose environments play the task itself
 
+NEEDED = {"from_step", "steps", "environment", "parameters"}
+
 
 def play_again(notes: Path | str, trust: bool = False) -> None:
     """Replay the actions that led to a failure, in this thread: the environment raises the same exception again.
@@ -28,7 +30,12 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     path = Path(notes).with_suffix(".json")
     if not path.exists():
         raise InputError(f"{path} is not there; a failure of a run's environments is in its folder as failure-0.json")
-    record = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot read {path}: {error}") from None
+    if not isinstance(record, dict) or not record.keys() >= NEEDED:
+        raise InputError(f"{path} is damaged: it lacks one of {', '.join(sorted(NEEDED))}")
     if record["from_step"]:
         raise InputError(f"{path}: only the last {record['steps'] - record['from_step']:,} steps were kept")
     if registry.module_of(record["environment"]) and not trust:

@@ -10,6 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import sharding
+from purerl.devices.background import in_background
 from purerl.loop.metrics import finite
 from purerl.loop.train import Trainer, TrainState, advance
 from purerl.types import Array, Config, Environment, PyTree
@@ -112,7 +113,7 @@ def compile_in_place(function: Callable[..., Any], state: PyTree, *arguments: An
     jitted = jax.jit(
         function, donate_argnums=0, out_shardings=(where, everywhere), compiler_options=backend.compiler_options()
     )
-    return jitted.lower(state, *arguments).compile()
+    return in_background(jitted.lower(state, *arguments).compile)
 
 
 def _init(trainer: Trainer, seed: Array) -> TrainState:

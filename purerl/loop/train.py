@@ -218,8 +218,13 @@ def whole_updates(config: Config) -> int:
     """Return the updates of a config's `total_timesteps`, rounded down.
 
     Raises:
-      InputError: if that is less than one rollout.
+      InputError: if that is less than one rollout, or a rollout has more steps than an i32 counts.
     """
+    if config.steps_per_update >= 2**31:
+        raise InputError(
+            f"num_envs {config.num_envs} x rollout_length is {config.steps_per_update:,} steps for each update; at "
+            f"most {2**31 - 1:,}"
+        )
     num_updates = int(config.total_timesteps) // config.steps_per_update
     if num_updates < 1:
         raise InputError(

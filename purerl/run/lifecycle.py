@@ -5,6 +5,7 @@ how a job was cut into chunks: a job that was killed and resumed gives the same 
 """
 
 import abc
+import contextlib
 import os
 import signal
 import threading
@@ -188,7 +189,7 @@ class LongJob(abc.ABC):
                 self.prepare()
                 self._advance()
                 self.close_logs()
-                return self._stopped() if self.stop.signal else self.finish()
+                return self._stopped() if self._agreed_to_stop() else self.finish()
         except KeyboardInterrupt:
             self.display.close()
             if self._resume is not None:
@@ -238,15 +239,21 @@ class LongJob(abc.ABC):
         saved_at, self.saved_time = self.position, time.monotonic()
         while not self.done():
             votes = distributed.agree(*self.votes(), self.stop.signal)
-            self.stop.signal = int(votes[:, -1].max())
+            stopping = votes[:, -1].max()  # a signal that arrives from here on counts in the next round, for all alike
             save, *arguments = votes[0, :-1].tolist()  # the clock of the first process decides
             if save and self.position > saved_at:
                 saved_at = self._try_to_save(saved_at)
-            if self.stop.signal:
+            if stopping:
                 break
             self.advance(*arguments)
         if self.position > saved_at:
             self._save()
+
+    def _agreed_to_stop(self) -> bool:
+        """Return whether a signal reached any of the processes; all count it as theirs."""
+        found = int(distributed.agree(self.stop.signal).max())
+        self.stop.signal = found or self.stop.signal
+        return bool(found)
 
     def _try_to_save(self, saved_at: int) -> int:
         """Save, and return the position that is saved; a disk that does not take it is told and tried again later."""
@@ -262,9 +269,22 @@ class LongJob(abc.ABC):
 
     def _save(self) -> int:
         if self.folder is not None:
+            gone = distributed.first_does(self._gone)  # libraries below would make the folder again
+            if gone:
+                raise checkpoint.SaveError(gone)
             self.save()
         self.saved_time = time.monotonic()
         return self.position
+
+    def _gone(self) -> str:
+        """Return a line if the folder is not the one in which the job began; "" if it is."""
+        assert self.folder is not None
+        file = self.folder / self.kind.file
+        with contextlib.suppress(OSError):
+            found = file.stat()
+            if self._lock is None or os.path.samestat(found, os.fstat(self._lock.fileno())):
+                return ""
+        return f"cannot write {self.folder}: it was moved or removed"
 
     def _stopped(self) -> int:
         self.display.close()

@@ -66,6 +66,7 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         mesh = mesh or selection.choose(options.devices, options.mesh, options.seeds, config.num_envs)
     env = environment_of(run)
     factory, config = algorithm_of(run, env)
+    num_updates = whole_updates(config)
     source = source_of(env, run.environment, options, config)
     make_training = make_rebuilding_trainer if options.rebuild_observations else make_trainer
     trainer: Trainer
@@ -79,7 +80,6 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         host = None
         make_training(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
         trainer = make_trainer(factory, env, config)
-    num_updates = whole_updates(config)
     if options.seed + options.seeds > 2**32:
         raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
     if options.tensorboard:

@@ -46,7 +46,7 @@ def read(path: Path) -> dict[str, Any]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from None
     written = table.get("format", FORMAT)
     if written != FORMAT:
@@ -147,7 +147,7 @@ def flat(text: str) -> dict[str, Any]:
 
     try:
         return dict(entries(tomllib.loads(text), ""))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"these settings are no TOML: {error}") from None
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from purerl.devices import distributed
 from purerl.reporting.display import duration, number
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
@@ -231,7 +230,11 @@ class Sweep(LongJob):
         """Train to the next point of the curves."""
         if self.search.compiles():
             self.display.stage("compiling")
-        self._save_now = self.search.advance()
+        self.stop.at_once = self.search.compiles()  # all that was trained before is saved
+        try:
+            self._save_now = self.search.advance()
+        finally:
+            self.stop.at_once = False
         if time.perf_counter() - self._shown > SHOW_SECONDS or self.done():
             self._show()
 
@@ -278,7 +281,7 @@ class Sweep(LongJob):
         search = Chunks(best_alone(self.plan, self.result().best))
         while search.share() < 1:
             search.advance()
-            if distributed.agree(self.stop.signal).max():
+            if self._agreed_to_stop():
                 return None
         return search.curves.final_return()[0]
 

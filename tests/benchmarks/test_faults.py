@@ -59,12 +59,15 @@ def test_a_few_minutes_of_each_group(group, tmp_path):
 
 def test_counts(tmp_path):
     verdicts = [Verdict(), Verdict(tries=3), Verdict(lost="all"), Verdict(other="hung"), Verdict(traceback=True)]
-    cases = [Case("a", str(i), partial(lambda verdict, work: verdict, verdict)) for i, verdict in enumerate(verdicts)]
+    cases = [
+        Case(kind="a", name=str(i), attempt=partial(lambda verdict, work: verdict, verdict))
+        for i, verdict in enumerate(verdicts)
+    ]
 
     def missing(work):
         raise NotHere("no disk")
 
-    table, failures, missed = tally.campaign("x", [*cases, Case("b", "c", missing)], 60.0)
+    table, failures, missed = tally.campaign("x", [*cases, Case(kind="b", name="c", attempt=missing)], 60.0)
     assert table.rows == [["a", 7, 4, 1, 1, 1], ["all", 7, 4, 1, 1, 1]]
     assert [row[2] for row in failures.rows] == ["all", "hung", "a traceback"] and missed.rows == [
         ["b", "c", "no disk"]

@@ -79,6 +79,10 @@ def test_nothing_to_play(tmp_path):
     with pytest.raises(InputError, match=r"failure-0.json is not there"):
         play_again(tmp_path / "failure-0.npz")
     notes = tmp_path / "failure-0.json"
+    for damaged in ("", "[]", "{", '{"steps": 1}', "[" * 100_000):
+        notes.write_text(damaged)
+        with pytest.raises(InputError, match=r"cannot read .*failure-0|failure-0.json is damaged"):
+            play_again(notes)
     notes.write_text('{"environment": "gymnasium/CartPole-v1", "parameters": {}, "from_step": 7, "steps": 100007}')
     with pytest.raises(InputError, match="only the last 100,000 steps were kept"):
         play_again(notes)

@@ -8,9 +8,11 @@ import threading
 import time
 
 import jax
+import numpy as np
 import pytest
 
 from purerl.commands import cli
+from purerl.devices import distributed
 from purerl.run import checkpoint
 from purerl.run.folders import enter_folder, lock
 from purerl.run.lifecycle import LongJob, Stop
@@ -172,6 +174,29 @@ def test_a_save_that_fails_is_told_and_tried_again(error, tmp_path, capsys, monk
     assert job.events == ["compiled", "saved 6", "closed", "finished"]
     out = capsys.readouterr().out
     assert out.count("cannot write") == 1 and "disk full; the last checkpoint is kept, the next one is tried" in out
+
+
+def test_a_folder_that_is_moved_away_is_told_and_not_made_again(tmp_path, capsys):
+    job = job_in(tmp_path, lambda job: (tmp_path / "job").rename(tmp_path / "moved") if job.count == 2 else None)
+    assert job.complete() == 1 and job.events == ["compiled"]
+    out = capsys.readouterr().out
+    assert out.count(f"cannot write {tmp_path}/job: it was moved or removed") == 2 and not (tmp_path / "job").exists()
+
+
+def test_a_signal_of_another_process_stops_this_one_and_one_in_between_waits(tmp_path, monkeypatch):
+    """What a process acts on is what all have agreed on: the others would wait for it for ever."""
+    job = job_in(tmp_path, lambda job: None)
+    agreed = []
+
+    def agree(*numbers):
+        agreed.append(numbers[-1])
+        if len(agreed) == 2:  # after this round's votes, before they are used
+            job.stop.signal = signal.SIGTERM
+        return np.array([numbers])
+
+    monkeypatch.setattr(distributed, "agree", agree)
+    assert job.complete() == 128 + signal.SIGTERM
+    assert job.events == ["compiled", "saved 4", "closed"] and agreed == [0, 0, signal.SIGTERM, signal.SIGTERM]
 
 
 def test_a_last_save_that_fails_ends_with_code_1(tmp_path, capsys, monkeypatch):

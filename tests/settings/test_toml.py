@@ -29,6 +29,7 @@ def test_written_and_read(tmp_path):
     ("text", "message"),
     [
         ("a = ", "is not a TOML file"),
+        ("a = " + "[" * 100_000, "is not a TOML file: maximum recursion"),
         ("format = 99", "has format 99, written by purerl another version"),
         ("over = 1", "is not complete: it has no format"),
         (f"format = {toml.FORMAT}", "is not complete: it has no over and no search"),

@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import os
 import shutil
 import signal
 import subprocess
@@ -26,7 +27,7 @@ from purerl.settings import runs
 from purerl.settings.options import RunOptions
 from purerl.settings.ranges import Choices
 from purerl.settings.runs import settings
-from purerl.sweeps import halving, population
+from purerl.sweeps import chunks, halving, population
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves
 from purerl.sweeps.sweep import make_search, resume, start
@@ -69,6 +70,24 @@ def swept(tmp_path_factory):
     result = sweep(out=folder)
     jax.monitoring.unregister_event_duration_listener(listen)
     return result, compiled
+
+
+@pytest.mark.parametrize(
+    ("method", "module", "settings"),
+    [("random", chunks, {}), ("halving", halving, {"rungs": 2}), ("pbt", population, {"generations": 4})],
+)
+def test_a_signal_while_a_sweep_compiles_ends_it_at_once(method, module, settings, tmp_path, monkeypatch, capsys):
+    """All that was trained before is saved, and the compiler may take minutes."""
+
+    def compile_for_long(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(60)
+
+    monkeypatch.setattr(module, "compile_in_place", compile_for_long)
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        sweep(NUMBERS, 4, method=method, out=tmp_path / "sweep", **settings)
+    assert time.monotonic() - began < 30 and "interrupted; the last checkpoint is kept" in capsys.readouterr().out
 
 
 def test_two_compilations_for_two_shapes(swept):

@@ -1,0 +1,31 @@
+"""Work of a compiler in a thread, while the main one waits where signals reach it."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+POLL = 0.01  # seconds
+
+
+def in_background(function: Callable[[], T]) -> T:
+    """Return what a function returns that may be long in C++, where Python's handlers of signals do not run.
+
+    A handler that raises ends the wait; the thread runs on.
+    """
+    found: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            found["result"] = function()
+        except BaseException as error:
+            found["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True, name="purerl compiler")
+    thread.start()
+    while thread.is_alive():
+        time.sleep(POLL)
+    if "error" in found:
+        raise found["error"]
+    return found["result"]
