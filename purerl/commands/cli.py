@@ -4,6 +4,7 @@ import contextlib
 import contextvars
 import importlib
 import io
+import logging
 import os
 import signal
 import sys
@@ -46,6 +47,8 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
+    for logger in ("jax._src.callback", "jax._src.debugging"):  # what a callback raises is told in a line
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
     run = partial((command or cli).main, args=args, prog_name=name, standalone_mode=False)
     try:
         code = contextvars.copy_context().run(run)  # whom this command trusts, the next one may not

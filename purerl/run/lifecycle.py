@@ -7,6 +7,7 @@ how a job was cut into chunks: a job that was killed and resumed gives the same 
 import abc
 import contextlib
 import os
+import re
 import signal
 import threading
 import time
@@ -304,6 +305,8 @@ def _cause(error: Exception) -> str:
         return f"cannot write {error.filename or 'a file'}: {error.strerror or error}"
     if isinstance(error, jax.errors.JaxRuntimeError):
         lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-        raised = any(line.startswith("Traceback") or ", line " in line for line in lines)  # what a callback raised
-        return f"the computation failed: {lines[-1 if raised else 0][:400]}"
+        places = re.findall(r'File "(.+)", line (\d+)', str(error))
+        if places:  # what a callback raised
+            return f"the computation failed: {lines[-1][:400]} ({':'.join(places[-1])})"
+        return f"the computation failed: {lines[0][:400]}"
     return str(error)
