@@ -111,10 +111,10 @@ def accept(
                 found[index] = link
                 changed.notify()
                 return
-            link.close()
             if host not in refused:
                 refused.add(host)
                 say(f"refused a connection from {host}: it does not know the token of this run")
+            link.close()
 
     server.settimeout(0.2)
     while len(found) < count:

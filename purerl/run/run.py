@@ -227,9 +227,9 @@ class Run(LongJob):
         interval = self.plan.shapes.interval
         episodes = jax.eval_shape(EpisodeStatistics.summary, interval.statistics)
         others = {*episodes, *interval.algorithm} - set(FIRST_COLUMNS)
-        found = {"rows": int(self.metadata["rows"]), "checksum": int(self.metadata["table"])}
         path, tell = self.folder / "metrics.csv", self.display.line
-        self.log = Log(path, self.update, others=sorted(others), **found, tell=tell)
+        rows, checksum = int(self.metadata["rows"]), int(self.metadata["table"])
+        self.log = Log(path, self.update, others=sorted(others), rows=rows, checksum=checksum, tell=tell)
         self.sinks.append(self.log)
         if self.options.tensorboard:
             from purerl.reporting.tensorboard import Events

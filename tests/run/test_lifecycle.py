@@ -214,7 +214,7 @@ def test_a_last_save_that_fails_ends_with_code_1(tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ('INTERNAL: Traceback (most recent call last):\n  File "x.py", line 1, in f\nOSError: a', "OSError: a (x.py:1)"),
+        ('Traceback (most recent call last):\n  File "x.py", line 1, in f\nOSError: a', "OSError: a (x.py:1)"),
         ("RESOURCE_EXHAUSTED: Out of memory\nmore", "RESOURCE_EXHAUSTED: Out of memory"),
     ],
 )  # fmt: skip
