@@ -4,18 +4,21 @@ Collect a short rollout from many environments, then take one policy-gradient st
 Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form; RMSProp as there.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
-from purerl.algo_parts.optimizers import apply_gradients, rmsprop
-from purerl.algo_parts.schedules import learning_rate
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
+from purerl.algo_parts.optimizers import Optimizer, apply_gradients, optimizer_of, rmsprop_by_plan
+from purerl.algo_parts.schedules import scheduled
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
 from purerl.functional.returns import gae
-from purerl.networks.actor_critic import actor_critic
+from purerl.networks.actor_critic import NetworkFactory, actor_critic
+from purerl.networks.modules import Module
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 from purerl.xla.accumulation import rollout_gradient
 
@@ -31,31 +34,45 @@ class A2CConfig(PolicyConfig):
 
 
 def a2c(
-    spec: EnvironmentSpec, config: A2CConfig, *, loss: Loss | None = None, network: NetworkFactory = actor_critic
+    spec: EnvironmentSpec,
+    config: A2CConfig,
+    *,
+    loss: Loss | None = None,
+    optimizer: Optimizer = rmsprop_by_plan,
+    network: NetworkFactory | Module = actor_critic,
 ) -> Algorithm:
     """Return A2C for an environment with discrete, multi-discrete, continuous or dict actions.
 
     The loss is the mean over the rollout of -log pi(a|s) A + value_coefficient (V(s) - R)^2 / 2 - entropy bonus,
     or of the `loss` per sample if one is given.
 
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      loss: per sample, in place of the above.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; RMSProp
+        if none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+        (observation space, action head, config) -> the policy and the value function.
+
     Raises:
       InputError: if a setting is out of range or the action space has no distribution.
     """
     validate(config, "a2c")
-    optimizer = lambda num_updates: rmsprop(learning_rate(config, num_updates), config.max_grad_norm)
-    net, init, act = policy_functions(spec, config, optimizer(jnp.int32(0)), network)
-    weights = {"value_coefficient": config.value_coefficient, "entropy_coefficient": config.entropy_coefficient}
-    sample_loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
+    descent = optimizer_of(config, 1, optimizer)
+    net, init, act = policy_functions(spec, config, descent(jnp.int32(0)), network)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = normalize_rollout(agent, rollout, config)
-        gradient, metrics, (value, target) = rollout_gradient(total_loss, agent.params, rollout)
+        gradient, metrics, (value, target) = rollout_gradient(
+            partial(total_loss, scheduled(config, agent.num_updates)), agent.params, rollout
+        )
         metrics = metrics | {"explained_variance": masked.explained_variance(value, target, rollout.mask)}
-        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
         num_updates = increment(agent.num_updates)
         return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
 
-    def total_loss(params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple[Array, Array]]]:
+    def total_loss(now: A2CConfig, params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple]]:
         policy, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
         old_value, next_value = jax.lax.stop_gradient((value, net.value(params, carry, rollout.next_observation)))
         advantage = gae(
@@ -72,7 +89,9 @@ def a2c(
             target=target,
         )
         samples, mask = jax.tree.map(jnp.ravel, (samples, rollout.mask))
-        total, metrics = mean_loss(sample_loss, samples, {"config": config}, mask)
+        weights = {"value_coefficient": now.value_coefficient, "entropy_coefficient": now.entropy_coefficient}
+        sample_loss = ActorCriticLoss(objective=PolicyGradient(), **weights) if loss is None else loss
+        total, metrics = mean_loss(sample_loss, samples, {"config": now}, mask)
         return total, (metrics, (old_value, target))
 
     return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)

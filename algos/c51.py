@@ -6,7 +6,9 @@ Source: Bellemare, Dabney and Munos (2017), arXiv:1707.06887. A time limit does 
 """
 
 from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.q_learning import QConfig, atoms, categorical_agent, network_for
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
@@ -25,7 +27,8 @@ def c51(
     spec: EnvironmentSpec,
     config: C51Config,
     *,
-    network: QNetwork | None = None,
+    optimizer: Optimizer = adam_by_plan,
+    network: QNetwork | Module | None = None,
     replay: Replay | None = None,
     exploration: Exploration | None = None,
 ) -> Algorithm:
@@ -36,7 +39,10 @@ def c51(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      network: logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
+        whole `QNetwork`, logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
       replay: of transitions; as the config says if none is given.
       exploration: epsilon-greedy as the config says if none is given.
 
@@ -45,4 +51,4 @@ def c51(
     """
     logits = network_for(spec, config, "c51", network, config.num_atoms)
     support = atoms("c51", config.num_atoms, config.v_min, config.v_max)
-    return categorical_agent(spec, config, logits, support, replay, exploration)
+    return categorical_agent(spec, config, logits, support, replay, exploration, optimizer)

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration, greedy
 from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, new_statistics, periodic_update
-from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import QConfig, exploration_of, network_for, noisy_apply, replay_of
-from purerl.algo_parts.schedules import environment_steps, learning_rate
+from purerl.algo_parts.schedules import Schedule, environment_steps, schedule
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action, huber
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
 from purerl.replay.uniform import Replay, Transitions
@@ -34,7 +35,7 @@ class DQNConfig(QConfig):
     )
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
     learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
-    anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
+    learning_rate_schedule: Schedule = schedule("constant")
     max_grad_norm: float | None = number(
         default=None, doc="global norm that gradients are clipped to; none: unclipped", above=0
     )
@@ -86,7 +87,8 @@ def dqn(
     spec: EnvironmentSpec,
     config: DQNConfig,
     *,
-    network: QNetwork | None = None,
+    optimizer: Optimizer = adam_by_plan,
+    network: QNetwork | Module | None = None,
     replay: Replay | None = None,
     exploration: Exploration | None = None,
 ) -> Algorithm:
@@ -99,7 +101,10 @@ def dqn(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      network: Q values f32[..., num_actions]; one that fits the observations if none is given.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
+        whole `QNetwork`, Q values f32[..., num_actions]; one that fits the observations if none is given.
       replay: of transitions; as the config says if none is given.
       exploration: epsilon-greedy as the config says if none is given.
 
@@ -109,11 +114,11 @@ def dqn(
     net = network_for(spec, config, "dqn", network)
     buffer = replay or replay_of(spec, config)
     explore_by = exploration or exploration_of(config)
-    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
+    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
 
     def init(key: Key) -> OffPolicyAgent:
         params = net.init(key)
-        opt_state = optimizer(jnp.int32(0)).init(params)
+        opt_state = descent(jnp.int32(0)).init(params)
         return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
@@ -131,7 +136,7 @@ def dqn(
         (mean, (error, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
             agent.params, agent.target_params, batch, key
         )
-        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
         )

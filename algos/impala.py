@@ -5,18 +5,21 @@ V-trace corrects for the difference.
 Source: Espeholt et al. (2018), arXiv:1802.01561.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
-from purerl.algo_parts.on_policy import NetworkFactory, PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
-from purerl.algo_parts.optimizers import rmsprop
-from purerl.algo_parts.schedules import learning_rate
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
+from purerl.algo_parts.optimizers import Optimizer, optimizer_of, rmsprop_by_plan
+from purerl.algo_parts.schedules import scheduled
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.vtrace import vtrace
-from purerl.networks.actor_critic import actor_critic
+from purerl.networks.actor_critic import NetworkFactory, actor_critic
+from purerl.networks.modules import Module
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 
@@ -39,25 +42,39 @@ class IMPALAConfig(PolicyConfig):
         return self.steps_per_update // self.num_minibatches
 
 
-def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFactory = actor_critic) -> Algorithm:
+def impala(
+    spec: EnvironmentSpec,
+    config: IMPALAConfig,
+    *,
+    optimizer: Optimizer = rmsprop_by_plan,
+    network: NetworkFactory | Module = actor_critic,
+) -> Algorithm:
     """Return IMPALA for an environment with discrete, multi-discrete, continuous or dict actions.
 
     Minibatches are whole sequences, one per environment.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; RMSProp
+        if none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+        (observation space, action head, config) -> the policy and the value function.
 
     Raises:
       InputError: if the settings contradict one another or the action space has no distribution.
     """
     validate(config, "impala")
     check_minibatches(config, True, "impala")
-    optimizer = lambda num_updates: rmsprop(learning_rate(config, num_updates), config.max_grad_norm)
-    net, init, act = policy_functions(spec, config, optimizer(jnp.int32(0)), network)
+    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+    net, init, act = policy_functions(spec, config, descent(jnp.int32(0)), network)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         agent, rollout = normalize_rollout(agent, rollout, config)
         batch, carry = rollout._replace(carry=()), rollout.carry
         params, opt_state, metrics = minibatch_epochs(
-            loss,
-            optimizer(agent.num_updates),
+            partial(loss, scheduled(config, agent.num_updates)),
+            descent(agent.num_updates),
             agent.params,
             agent.opt_state,
             batch,
@@ -69,7 +86,7 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
         num_updates = increment(agent.num_updates)
         return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
 
-    def loss(params: PyTree, rollout: Rollout, carry: PyTree) -> tuple[Array, Metrics]:
+    def loss(now: IMPALAConfig, params: PyTree, rollout: Rollout, carry: PyTree) -> tuple[Array, Metrics]:
         policy, value, after = net.unroll(params, carry, rollout.observation, rollout.done)
         next_value = net.value(params, after, rollout.next_observation)
         log_prob = policy.log_prob(rollout.extras["raw_action"])
@@ -97,6 +114,6 @@ def impala(spec: EnvironmentSpec, config: IMPALAConfig, *, network: NetworkFacto
             "mean_rho": masked.mean(jnp.minimum(jnp.exp(log_ratio), config.rho_clip), rollout.mask),
             "explained_variance": masked.explained_variance(sg_value, target, rollout.mask),
         }
-        return policy_loss + config.value_coefficient * value_loss - config.entropy_coefficient * entropy, metrics
+        return policy_loss + now.value_coefficient * value_loss - now.entropy_coefficient * entropy, metrics
 
     return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)

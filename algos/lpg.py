@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.optimizers import adam, apply_gradients
-from purerl.algo_parts.schedules import environment_steps, learning_rate
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.algo_parts.schedules import Schedule, environment_steps, schedule, scheduled
 from purerl.algo_parts.update_rules import LPG, RuleInputs
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
 from purerl.networks.encoder import NetworkConfig, encoder
+from purerl.networks.modules import Module
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_layer
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -31,9 +32,10 @@ class LPGConfig(NetworkConfig):
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=20, doc="steps of each environment per update", at_least=1)
     learning_rate: float = number(default=1e-3, doc="Adam's step size", above=0)
-    anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
+    learning_rate_schedule: Schedule = schedule("constant")
     prediction_coefficient: float = number(default=0.5, doc="weight of KL(y, y_hat)", at_least=0)
     entropy_coefficient: float = number(default=0.05, doc="weight of the entropy bonus", at_least=0)
+    entropy_coefficient_schedule: Schedule = schedule()
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
 
 
@@ -46,7 +48,14 @@ class LPGAgent(NamedTuple):
     num_updates: Array  # i32[]
 
 
-def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algorithm:
+def lpg(
+    spec: EnvironmentSpec,
+    config: LPGConfig,
+    *,
+    rule: Any = None,
+    optimizer: Optimizer = adam_by_plan,
+    network: Module | None = None,
+) -> Algorithm:
     """Return an agent that follows a rule; its network is not recurrent.
 
     The step is along grad sum_t log pi(a_t|s_t) pi_hat_t - prediction_coefficient KL(y(s_t), y_hat_t) + entropy bonus.
@@ -56,16 +65,19 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
       config: the settings.
       rule: with parameters, `initial_carry` and `__call__` as `purerl.algo_parts.update_rules.LPG`; one with random
         weights, which teaches nothing, if none is given.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX.
 
     Raises:
       InputError: if a setting is out of range or the action space has no distribution.
     """
     validate(config, "lpg")
     rule = LPG.create(jax.random.key(0)) if rule is None else rule
-    head, base = action_head(spec.action_space), encoder(spec.observation_space, config)
+    head, base = action_head(spec.action_space), encoder(spec.observation_space, config, network)
     layer = partial(dense, initializer=config.initializer)
     policy_head, prediction_head = layer(head.num_outputs, 0.01), layer(rule.categories, 0.01)
-    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
+    descent = optimizer_of(config, 1, optimizer)
 
     def init(key: Key) -> LPGAgent:
         keys, features = jax.random.split(key, 3), jnp.zeros(base.size)
@@ -77,7 +89,7 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
         }
         return LPGAgent(
             params=params,
-            opt_state=optimizer(jnp.int32(0)).init(params),
+            opt_state=descent(jnp.int32(0)).init(params),
             rule_state=rule.initial_carry(),
             num_updates=jnp.int32(0),
         )
@@ -115,12 +127,13 @@ def lpg(spec: EnvironmentSpec, config: LPGConfig, *, rule: Any = None) -> Algori
         prediction_loss = masked.mean(divergence, rollout.mask)
         entropy = masked.mean(entropy, rollout.mask)
         metrics = {"policy_loss": policy_loss, "prediction_loss": prediction_loss, "entropy": entropy}
-        total = policy_loss + config.prediction_coefficient * prediction_loss - config.entropy_coefficient * entropy
+        entropy_weight = scheduled(config, agent.num_updates).entropy_coefficient
+        total = policy_loss + config.prediction_coefficient * prediction_loss - entropy_weight * entropy
         return total, (rule_state, metrics)
 
     def update(agent: LPGAgent, key: Key, rollout: Rollout) -> tuple[LPGAgent, Metrics]:
         gradient, (rule_state, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent, rollout)
-        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
         num_updates = increment(agent.num_updates)
         return LPGAgent(params=params, opt_state=opt_state, rule_state=rule_state, num_updates=num_updates), metrics
 

@@ -5,6 +5,7 @@ Source: Schulman et al. (2017), arXiv:1707.06347; the details follow Huang et al
 of PPO", except that time limits bootstrap from the true successor.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,13 +13,13 @@ import jax.numpy as jnp
 
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import (
-    NetworkFactory,
     PolicyAgent,
     PolicyConfig,
     new_agent,
     normalize_rollout,
 )
-from purerl.algo_parts.optimizers import OptimizerFactory, adam_by_plan, gradient_plan
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
+from purerl.algo_parts.schedules import Schedule, schedule, scheduled
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
@@ -27,7 +28,8 @@ from purerl.functional.distributions import action_head
 from purerl.functional.normalize import denormalized_values, normalized, normalized_values
 from purerl.functional.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
 from purerl.functional.returns import gae
-from purerl.networks.actor_critic import actor_critic
+from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
+from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, RNNS, TORSOS
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
@@ -46,13 +48,15 @@ class PPOConfig(PolicyConfig):
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
     clip_epsilon: float = number(default=0.2, doc="how far the probability ratio may move", above=0)
+    clip_epsilon_schedule: Schedule = schedule()
     value_clip: float | None = number(default=0.2, doc="how far a value may move per update; none: unclipped", above=0)
     normalize_advantage: bool = static(default=True, doc="standardize advantages in each minibatch")
     target_kl: float | None = number(default=None, doc="KL divergence that stops an update's remaining steps", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
+    entropy_coefficient_schedule: Schedule = schedule()
     learning_rate: float = number(default=2.5e-4, doc="the optimizer's step size", above=0)
-    anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
+    learning_rate_schedule: Schedule = schedule("linear")
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
     network: str = static(default="auto", doc="torso", choices=TORSOS)
     hidden_sizes: tuple[int, ...] = static(default=(64, 64), doc="units of the hidden layers", at_least=1)
@@ -122,8 +126,8 @@ def ppo(
     *,
     objective: Objective | None = None,
     loss: Loss | None = None,
-    optimizer: OptimizerFactory = adam_by_plan,
-    network: NetworkFactory = actor_critic,
+    optimizer: Optimizer = adam_by_plan,
+    network: NetworkFactory | Module = actor_critic,
 ) -> Algorithm:
     """Return PPO for an environment with discrete, multi-discrete, continuous or dict actions.
 
@@ -137,8 +141,10 @@ def ppo(
       config: the settings.
       objective: the policy loss per sample, in place of the clipped one.
       loss: the whole loss per sample, in place of the above. Of a large minibatch it is given some samples at a time.
-      optimizer: `GradientPlan` -> optax transformation; Adam behind a clip of the norm if none is given.
-      network: (observation space, action head, config) -> the policy and the value function.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+        (observation space, action head, config) -> the policy and the value function.
 
     Raises:
       InputError: if the settings contradict one another or the action space has no distribution.
@@ -149,19 +155,9 @@ def ppo(
     check_minibatches(config, recurrent, "ppo")
     if objective is not None and loss is not None:
         raise InputError("ppo: objective and loss are both given; the loss already holds the policy's part")
-    sample_loss = loss
-    if sample_loss is None:
-        sample_loss = ActorCriticLoss(
-            objective=Clip(epsilon=config.clip_epsilon) if objective is None else objective,
-            value_coefficient=config.value_coefficient,
-            entropy_coefficient=config.entropy_coefficient,
-            value_clip=config.value_clip,
-            value_huber_delta=config.value_huber_delta if isinstance(config, MAPPOConfig) else None,
-        )
     head = action_head(spec.action_space, config.squash_actions)
-    net = network(spec.observation_space, head, config)
-    num_steps = config.num_epochs * config.num_minibatches
-    descent = lambda num_updates: optimizer(gradient_plan(config, num_steps, num_updates))
+    net = network_of(network)(spec.observation_space, head, config)
+    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
@@ -180,7 +176,7 @@ def ppo(
         batch = with_advantages(agent, rollout)
         agent, learned = with_normalized_values(agent, batch)
         params, opt_state, metrics = minibatch_epochs(
-            total_loss,
+            partial(total_loss, scheduled(config, agent.num_updates)),
             descent(agent.num_updates),
             agent.params,
             agent.opt_state,
@@ -238,7 +234,7 @@ def ppo(
         assert config.target_kl is not None
         return metrics["approx_kl"] <= config.target_kl
 
-    def total_loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
+    def total_loss(now: PPOConfig, params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
         policy, value, _ = net.unroll(params, carry, batch.observation, batch.done)
         log_prob = policy.log_prob(batch.raw_action)
         assert batch.target is not None
@@ -252,10 +248,21 @@ def ppo(
             target=batch.target,
         )
         samples, mask = jax.tree.map(jnp.ravel, (samples, batch.mask))
-        mean, metrics = mean_loss(sample_loss, samples, {"config": config}, mask)
+        mean, metrics = mean_loss(sample_loss(now), samples, {"config": now}, mask)
         ratio = jnp.exp(samples.log_ratio)
-        clipped = jnp.abs(ratio - 1.0) > config.clip_epsilon
+        clipped = jnp.abs(ratio - 1.0) > now.clip_epsilon
         diagnostics = {"approx_kl": ratio - 1.0 - samples.log_ratio, "clip_fraction": clipped.astype(jnp.float32)}
         return mean, metrics | masked.means(diagnostics, mask)
+
+    def sample_loss(now: PPOConfig) -> Loss:
+        if loss is not None:
+            return loss
+        return ActorCriticLoss(
+            objective=Clip(epsilon=now.clip_epsilon) if objective is None else objective,
+            value_coefficient=now.value_coefficient,
+            entropy_coefficient=now.entropy_coefficient,
+            value_clip=now.value_clip,
+            value_huber_delta=now.value_huber_delta if isinstance(now, MAPPOConfig) else None,
+        )
 
     return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)

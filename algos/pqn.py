@@ -15,9 +15,9 @@ import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration, epsilon_greedy, greedy
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
-from purerl.algo_parts.optimizers import radam
+from purerl.algo_parts.optimizers import Optimizer, optimizer_of, radam_by_plan
 from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.schedules import environment_steps, learning_rate
+from purerl.algo_parts.schedules import Schedule, environment_steps, schedule
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
@@ -25,6 +25,7 @@ from purerl.functional.counters import increment
 from purerl.functional.q_targets import at_action
 from purerl.functional.returns import lambda_returns
 from purerl.networks.encoder import NetworkConfig, recurrent_encoder
+from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS, RNNS, apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -42,7 +43,7 @@ class PQNConfig(NetworkConfig):
     rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
     learning_rate: float = number(default=2.5e-4, doc="rectified Adam's step size", above=0)
-    anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
+    learning_rate_schedule: Schedule = schedule("linear")
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=16, doc="gradient steps per pass", at_least=1)
     q_lambda: float = number(default=0.65, doc="mixing of Q(lambda)", at_least=0, at_most=1)
@@ -77,7 +78,14 @@ class QBatch(NamedTuple):
     mask: Array | None  # bool, which samples count; None: all
 
 
-def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | None = None) -> Algorithm:
+def pqn(
+    spec: EnvironmentSpec,
+    config: PQNConfig,
+    *,
+    optimizer: Optimizer = radam_by_plan,
+    network: Module | None = None,
+    exploration: Exploration | None = None,
+) -> Algorithm:
     r"""Return PQN; with `config.rnn` its Q function is recurrent and minibatches are whole sequences.
 
         loss = (Q(s_t, a_t) - G_t)^2 / 2,  G the Q(lambda) return
@@ -85,6 +93,10 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
     Args:
       spec: the environment's spaces; actions are discrete.
       config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation;
+        rectified Adam if none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; one that
+        fits the observations if none is given.
       exploration: epsilon-greedy as the config says if none is given.
 
     Raises:
@@ -93,15 +105,15 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
     validate(config, "pqn")
     recurrent, size = config.rnn != "none", num_actions(spec, "pqn")
     check_minibatches(config, recurrent, "pqn")
-    base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size)
+    base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size, network)
     head = dense(size, 1.0, initializer=config.initializer)
-    optimizer = lambda num_updates: radam(learning_rate(config, num_updates), config.max_grad_norm)
+    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
     explore_by = exploration or epsilon_greedy(config)
 
     def init(key: Key) -> PQNAgent:
         key_body, key_head = jax.random.split(key)
         params = {"body": base.init(key_body), "head": init_module(head, key_head, jnp.zeros(base.size))}
-        opt_state = optimizer(jnp.int32(0)).init(params)
+        opt_state = descent(jnp.int32(0)).init(params)
         return PQNAgent(params=params, opt_state=opt_state, num_updates=jnp.int32(0))
 
     def q_values(params: PyTree, features: Array, observation: PyTree) -> Array:
@@ -124,7 +136,7 @@ def pqn(spec: EnvironmentSpec, config: PQNConfig, *, exploration: Exploration | 
         )
         params, opt_state, metrics = minibatch_epochs(
             loss,
-            optimizer(agent.num_updates),
+            descent(agent.num_updates),
             agent.params,
             agent.opt_state,
             batch,

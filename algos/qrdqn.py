@@ -7,8 +7,10 @@ Source: Dabney et al. (2018), arXiv:1710.10044. A time limit does not end the ta
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.q_learning import QConfig, network_for, q_agent, value_pair
 from purerl.functional.distributional import quantile_huber
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
@@ -26,7 +28,8 @@ def qrdqn(
     spec: EnvironmentSpec,
     config: QRDQNConfig,
     *,
-    network: QNetwork | None = None,
+    optimizer: Optimizer = adam_by_plan,
+    network: QNetwork | Module | None = None,
     replay: Replay | None = None,
     exploration: Exploration | None = None,
 ) -> Algorithm:
@@ -39,7 +42,10 @@ def qrdqn(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      network: quantiles f32[..., num_actions, num_quantiles]; one that fits the observations if none is given.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
+        whole `QNetwork`, quantiles f32[..., num_actions, num_quantiles]; one that fits if none is given.
       replay: of transitions; as the config says if none is given.
       exploration: epsilon-greedy as the config says if none is given.
 
@@ -56,4 +62,4 @@ def qrdqn(
         metrics = {"q_value": jnp.mean(quantiles), "td_error": jnp.mean(error)}
         return quantile_huber(quantiles, targets, config.kappa), error, metrics
 
-    return q_agent(spec, config, q, q_values, loss, replay, exploration)
+    return q_agent(spec, config, q, q_values, loss, replay, exploration, optimizer)

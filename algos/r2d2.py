@@ -7,6 +7,7 @@ Source: Kapturowski et al. (2019), "Recurrent experience replay in distributed r
 and rewards are seen by the network where the environment's observation holds them.
 """
 
+from functools import partial
 from typing import ClassVar
 
 import jax
@@ -20,15 +21,16 @@ from purerl.algo_parts.off_policy import (
     new_agent,
     periodic_update,
 )
-from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.schedules import environment_steps, learning_rate
+from purerl.algo_parts.schedules import environment_steps
 from purerl.algo_parts.sequence_learning import after_burn_in, check_sequences, sequence_values, successors_held
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask
 from purerl.functional.q_targets import Windows, at_action, at_last, last_of_episode, rescale, retrace, unscale, windows
 from purerl.functional.returns import lambda_returns
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import recurrent_q_network
 from purerl.networks.torsos import RNNS
 from purerl.replay.sequences import Sequences, SequenceSizes, sequences
@@ -78,7 +80,14 @@ class R2D2Config(OffPolicyConfig):
         return self.batch_size * self.sequence_length
 
 
-def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = None) -> Algorithm:
+def r2d2(
+    spec: EnvironmentSpec,
+    config: R2D2Config,
+    *,
+    optimizer: Optimizer | None = None,
+    network: Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
     r"""Return R2D2 for an environment with discrete actions.
 
         loss = w sum_t (Q(s_t, a_t) - y_t)^2 / 2,  y_t = h(R_t + discount^m h^-1(Q'(s_{t+m}, argmax_b Q(s_{t+m}, b))))
@@ -91,13 +100,18 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
     Args:
       spec: the environment's spaces.
       config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the recurrent layer, of flax linen, or of
+        NNX.
       replay: of sequences; a prioritized one if none is given.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
     """
     validate(config, "r2d2")
-    q = recurrent_q_network(spec.observation_space, num_actions(spec, "r2d2"), config, config.rnn, config.rnn_size)
+    size = num_actions(spec, "r2d2")
+    q = recurrent_q_network(spec.observation_space, size, config, config.rnn, config.rnn_size, network=network)
     sizes = SequenceSizes(
         capacity=config.replay_capacity,
         num_envs=config.num_envs,
@@ -114,12 +128,12 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
         exponent=config.priority_exponent,
         correction=config.importance_sampling_beta,
     )
-    rate = lambda num_updates: learning_rate(config, num_updates)
-    optimizer = lambda num_updates: adam(rate(num_updates), config.max_grad_norm, config.adam_epsilon)
+    adam = partial(adam_by_plan, eps=config.adam_epsilon)
+    descent = optimizer_of(config, config.num_gradient_steps, adam if optimizer is None else optimizer)
 
     def initialize(key: Key) -> OffPolicyAgent:
         params = q.init(key)
-        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), buffer)
+        return new_agent(params, params, descent(jnp.int32(0)).init(params), buffer)
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         values, carry = q.step(agent.params, carry, observation)
@@ -138,7 +152,7 @@ def r2d2(spec: EnvironmentSpec, config: R2D2Config, *, replay: Replay | None = N
 
     def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         gradient, (priority, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
-        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval
         )

@@ -5,7 +5,9 @@ Source: Hessel et al. (2018), arXiv:1710.02298. A time limit does not end the ta
 """
 
 from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.q_learning import QConfig, atoms, categorical_agent, network_for
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
@@ -32,7 +34,8 @@ def rainbow(
     spec: EnvironmentSpec,
     config: RainbowConfig,
     *,
-    network: QNetwork | None = None,
+    optimizer: Optimizer = adam_by_plan,
+    network: QNetwork | Module | None = None,
     replay: Replay | None = None,
     exploration: Exploration | None = None,
 ) -> Algorithm:
@@ -45,7 +48,10 @@ def rainbow(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      network: logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
+        whole `QNetwork`, logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
       replay: of transitions; as the config says if none is given.
       exploration: by the network's own noise if none is given, or epsilon-greedily if it has none.
 
@@ -54,4 +60,4 @@ def rainbow(
     """
     logits = network_for(spec, config, "rainbow", network, config.num_atoms)
     support = atoms("rainbow", config.num_atoms, config.v_min, config.v_max)
-    return categorical_agent(spec, config, logits, support, replay, exploration)
+    return categorical_agent(spec, config, logits, support, replay, exploration, optimizer)

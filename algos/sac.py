@@ -7,6 +7,7 @@ Source: Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905; discrete:
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -21,8 +22,8 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import adam, apply_gradients
-from purerl.algo_parts.schedules import learning_rate, updates_of
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.algo_parts.schedules import Schedule, schedule, updates_of
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
 from purerl.functional.distributions import Categorical, Normal, SquashedNormal
@@ -30,6 +31,7 @@ from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action
 from purerl.networks.critics import critics
 from purerl.networks.encoder import encoder
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import q_network
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS, apply, dense
 from purerl.networks.torsos import init as init_module
@@ -51,7 +53,7 @@ class SACConfig(ActorCriticReplayConfig):
     initial_temperature: float = number(default=1.0, doc="weight of the entropy at first", above=0)
     target_entropy: float | None = number(default=None, doc="nats; none: minus the number of actions, or .9 log n")
     learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
-    anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
+    learning_rate_schedule: Schedule = schedule("constant")
     tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
@@ -93,7 +95,14 @@ class SoftActorCritic(NamedTuple):
     target_entropy: float
 
 
-def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = None) -> Algorithm:
+def sac(
+    spec: EnvironmentSpec,
+    config: SACConfig,
+    *,
+    optimizer: Optimizer = partial(adam_by_plan, eps=1e-8),
+    network: Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
     r"""Return SAC.
 
         critics: (Q_i(s, a) - [scale r + discount E(min_j Q'_j(s', a') - temperature log pi(a'|s'))])^2 / 2
@@ -106,20 +115,24 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     Args:
       spec: the environment's spaces: discrete actions, or a Box with finite bounds.
       config: the settings.
+      optimizer: of all parts together: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
+        a critic of continuous actions has its own, with `hidden_sizes` on its features and the action.
       replay: a uniform one if none is given.
 
     Raises:
       InputError: if a setting is out of range or the actions fit neither form.
     """
     validate(config, "sac")
-    net = _discrete(spec, config) if isinstance(spec.action_space, Discrete) else _continuous(spec, config)
+    net = (_discrete if isinstance(spec.action_space, Discrete) else _continuous)(spec, config, network)
     target_entropy = net.target_entropy if config.target_entropy is None else config.target_entropy
     buffer = replay or uniform_replay(spec, config, between=config.n_step > 1)
-    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), eps=1e-8)
+    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
 
     def init(key: Key) -> OffPolicyAgent:
         params = net.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
-        opt_state = optimizer(jnp.int32(0)).init(params)
+        opt_state = descent(jnp.int32(0)).init(params)
         return new_agent(params, params["critics"], opt_state, buffer, new_statistics(spec, config))
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
@@ -139,7 +152,7 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         # One Adam for all parts: it scales each number alone, and each loss reaches only its part of the parameters.
         gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
-        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = move_towards(agent.target_params, params["critics"], config.tau)
         return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
 
@@ -176,12 +189,12 @@ def sac(spec: EnvironmentSpec, config: SACConfig, *, replay: Replay | None = Non
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
 
 
-def _continuous(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
+def _continuous(spec: EnvironmentSpec, config: SACConfig, network: Module | None) -> SoftActorCritic:
     """Return a policy of tanh-squashed normals, and critics of actions in [-1, 1]."""
     box = unit_box(spec.action_space, "sac")
     seen = without_global_state(spec.observation_space)
-    base, head = encoder(seen, config), dense(2 * box.size, 0.01, initializer=config.initializer)
-    both = critics(spec.observation_space, box.size, config, 2)
+    base, head = encoder(seen, config, network), dense(2 * box.size, 0.01, initializer=config.initializer)
+    both = critics(spec.observation_space, box.size, config, 2, network)
 
     def init(key: Key) -> PyTree:
         keys = jax.random.split(key, 3)
@@ -216,25 +229,25 @@ def _continuous(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
     )
 
 
-def _discrete(spec: EnvironmentSpec, config: SACConfig) -> SoftActorCritic:
+def _discrete(spec: EnvironmentSpec, config: SACConfig, network: Module | None) -> SoftActorCritic:
     """Return a categorical policy, and critics with a value per action, over which expectations are exact."""
     assert isinstance(spec.action_space, Discrete)
     size = spec.action_space.n
-    network = q_network(spec.observation_space, size, config)
+    q_of_all = q_network(spec.observation_space, size, config, network=network)
 
     def init(key: Key) -> PyTree:
         keys = jax.random.split(key, 3)
-        return {"actor": network.init(keys[0]), "critics": (network.init(keys[1]), network.init(keys[2]))}
+        return {"actor": q_of_all.init(keys[0]), "critics": (q_of_all.init(keys[1]), q_of_all.init(keys[2]))}
 
     def policy(params: PyTree, observation: PyTree) -> Categorical:
-        return Categorical(mask_illegal(network.apply(params, observation, None), action_mask(observation)))
+        return Categorical(mask_illegal(q_of_all.apply(params, observation, None), action_mask(observation)))
 
     def act(params: PyTree, key: Key, observation: PyTree, explore: bool) -> Array:
         pi = policy(params["actor"], observation)
         return pi.sample(seed=key) if explore else pi.mode()
 
     def values(critic_params: PyTree, observation: PyTree) -> Array:
-        return jnp.stack([network.apply(part, observation, None) for part in critic_params])
+        return jnp.stack([q_of_all.apply(part, observation, None) for part in critic_params])
 
     def soft_value(params: PyTree, critic_params: PyTree, key: Key, observation: PyTree, temperature: Array):
         pi = policy(params, observation)

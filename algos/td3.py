@@ -5,6 +5,8 @@ critics of which the smaller counts, noise on the target's action, and a policy 
 Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv:1509.02971.
 """
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 
@@ -17,13 +19,14 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import adam, apply_gradients
-from purerl.algo_parts.schedules import learning_rate, updates_of
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.algo_parts.schedules import updates_of
 from purerl.fields import validate
 from purerl.functional.action_masks import without_global_state
 from purerl.functional.normalize import normalized
 from purerl.networks.critics import critics
 from purerl.networks.encoder import encoder
+from purerl.networks.modules import Module
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.replay.uniform import Replay, Transitions
@@ -53,7 +56,17 @@ class DDPGConfig(TD3Config):
     target_noise: float = number(default=0.0, doc="standard deviation on the target's action", at_least=0)
 
 
-def td3(spec: EnvironmentSpec, config: TD3Config, *, replay: Replay | None = None) -> Algorithm:
+_ADAM = partial(adam_by_plan, eps=1e-8)
+
+
+def td3(
+    spec: EnvironmentSpec,
+    config: TD3Config,
+    *,
+    optimizer: Optimizer = _ADAM,
+    network: Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
     r"""Return TD3.
 
         critics: (Q_i(s, a) - [scale r + discount min_j Q'_j(s', clip(mu'(s') + clip(noise)))])^2 / 2
@@ -64,17 +77,28 @@ def td3(spec: EnvironmentSpec, config: TD3Config, *, replay: Replay | None = Non
     Args:
       spec: the environment's spaces: actions are a Box with finite bounds.
       config: the settings.
+      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
+        given.
+      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
+        a critic has its own, with `hidden_sizes` on its features and the action.
       replay: a uniform one if none is given.
 
     Raises:
       InputError: if a setting is out of range or the actions are not such a box.
     """
-    return _deterministic(spec, config, replay, "td3")
+    return _deterministic(spec, config, optimizer, network, replay, what="td3")
 
 
-def ddpg(spec: EnvironmentSpec, config: DDPGConfig, *, replay: Replay | None = None) -> Algorithm:
+def ddpg(
+    spec: EnvironmentSpec,
+    config: DDPGConfig,
+    *,
+    optimizer: Optimizer = _ADAM,
+    network: Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
     """Return DDPG: TD3 with one critic, no noise on the target, and a policy that learns at every step."""
-    return _deterministic(spec, config, replay, "ddpg")
+    return _deterministic(spec, config, optimizer, network, replay, what="ddpg")
 
 
 def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | float) -> Array:
@@ -83,20 +107,28 @@ def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | 
     return jnp.clip(action + clipped, -1.0, 1.0)
 
 
-def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | None, what: str) -> Algorithm:
+def _deterministic(
+    spec: EnvironmentSpec,
+    config: TD3Config,
+    optimizer: Optimizer,
+    network: Module | None,
+    replay: Replay | None,
+    *,
+    what: str,
+) -> Algorithm:
     validate(config, what)
     box = unit_box(spec.action_space, what)
     seen = without_global_state(spec.observation_space)
-    base, head = encoder(seen, config), dense(box.size, 0.01, initializer=config.initializer)
-    q = critics(spec.observation_space, box.size, config, config.num_critics)
+    base, head = encoder(seen, config, network), dense(box.size, 0.01, initializer=config.initializer)
+    q = critics(spec.observation_space, box.size, config, config.num_critics, network)
     buffer = replay or uniform_replay(spec, config)
-    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), eps=1e-8)  # of either part
+    descent = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
 
     def init(key: Key) -> OffPolicyAgent:
         keys = jax.random.split(key, 3)
         actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
         params = {"actor": actor, "critics": q.init(keys[2])}
-        opt_state = {part: optimizer(jnp.int32(0)).init(params[part]) for part in params}
+        opt_state = {part: descent(jnp.int32(0)).init(params[part]) for part in params}
         return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def policy(params: PyTree, observation: PyTree) -> Array:
@@ -117,15 +149,15 @@ def _deterministic(spec: EnvironmentSpec, config: TD3Config, replay: Replay | No
         return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        descent, params, opt_state = optimizer(agent.num_updates), agent.params, agent.opt_state
+        step, params, opt_state = descent(agent.num_updates), agent.params, agent.opt_state
         (critic_term, td_error), gradient = jax.value_and_grad(critic_loss, has_aux=True)(
             params["critics"], agent.target_params, batch, key
         )
-        critics, critics_opt = apply_gradients(descent, gradient, opt_state["critics"], params["critics"])
+        critics, critics_opt = apply_gradients(step, gradient, opt_state["critics"], params["critics"])
 
         def improve(params: PyTree, target_params: PyTree, opt_state: PyTree) -> tuple[tuple, Array]:
             actor_term, gradient = jax.value_and_grad(actor_loss)(params["actor"], params["critics"], batch)
-            actor, actor_opt = apply_gradients(descent, gradient, opt_state["actor"], params["actor"])
+            actor, actor_opt = apply_gradients(step, gradient, opt_state["actor"], params["actor"])
             params = params | {"actor": actor}
             target_params = move_towards(target_params, params, config.tau)
             return (params, target_params, opt_state | {"actor": actor_opt}), actor_term

@@ -23,9 +23,9 @@ from purerl.algo_parts.off_policy import (
     periodic_update,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import adam, apply_gradients
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.schedules import environment_steps, learning_rate
+from purerl.algo_parts.schedules import environment_steps
 from purerl.algo_parts.sequence_learning import (
     after_burn_in,
     check_sequences,
@@ -38,6 +38,7 @@ from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.q_targets import at_action, at_last, windows
 from purerl.networks.mixer import Mixer, adding, mixing
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import q_network, recurrent_q_network
 from purerl.networks.torsos import INITIALIZERS, RNNS
 from purerl.replay.sequences import Sequences, SequenceSizes, sequences
@@ -84,21 +85,36 @@ class QMIXConfig(VDNConfig):
     mixing_size: int = static(default=32, doc="units of the mixing network", at_least=1)
 
 
-def vdn(spec: EnvironmentSpec, config: VDNConfig) -> Algorithm:
+def vdn(
+    spec: EnvironmentSpec,
+    config: VDNConfig,
+    *,
+    optimizer: Optimizer = adam_by_plan,
+    network: Module | None = None,
+) -> Algorithm:
     r"""Return VDN: Q_team(s, a) = sum_i Q(o_i, a_i), over the agents that are in the game.
 
     Args:
       spec: a team's spaces; `multi_agent` gives them: actions `Stacked` over its agents, an observation of "agents",
         likewise, and, where the environment has them, "global_state" and "active", bool[n].
       config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation of an agent [N, ...]) -> features f32[N, n] below the head, of flax linen or NNX.
 
     Raises:
       InputError: if there is no team, or the actions are not discrete.
     """
-    return _team(spec, config, "vdn", adding())
+    return _team(spec, config, optimizer, network, adding(), what="vdn")
 
 
-def qmix(spec: EnvironmentSpec, config: QMIXConfig) -> Algorithm:
+def qmix(
+    spec: EnvironmentSpec,
+    config: QMIXConfig,
+    *,
+    optimizer: Optimizer = adam_by_plan,
+    network: Module | None = None,
+) -> Algorithm:
     r"""Return QMIX: Q_team = |W2(s)| elu(|W1(s)| (Q_1, .., Q_n) + b1(s)) + b2(s), s the global state.
 
     The value of an agent that left is 0 in it.
@@ -108,7 +124,8 @@ def qmix(spec: EnvironmentSpec, config: QMIXConfig) -> Algorithm:
     seen, actions = _team_spaces(spec, "qmix")
     if "global_state" not in seen:
         raise InputError("qmix: mixes by the environment's global state, and this one offers none; vdn needs none")
-    return _team(spec, config, "qmix", mixing(seen["global_state"], actions.n, config.mixing_size, config.initializer))
+    mixer = mixing(seen["global_state"], actions.n, config.mixing_size, config.initializer)
+    return _team(spec, config, optimizer, network, mixer, what="qmix")
 
 
 def _team_spaces(spec: EnvironmentSpec, what: str) -> tuple[Mapping[str, Any], Stacked]:
@@ -140,19 +157,27 @@ class TeamNetwork(NamedTuple):
     replay: Replay
 
 
-def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> Algorithm:
+def _team(
+    spec: EnvironmentSpec,
+    config: VDNConfig,
+    optimizer: Optimizer,
+    torso: Module | None,
+    mixer: Mixer,
+    *,
+    what: str,
+) -> Algorithm:
     validate(config, what)
     seen, actions = _team_spaces(spec, what)
     size = num_actions(EnvironmentSpec(seen["agents"].space, actions.space), what)
     make = _feedforward if config.rnn == "none" else _recurrent
-    network = make(spec, config, what, seen["agents"], size)
+    network = make(spec, config, what, seen["agents"], size, torso)
     explore_by = epsilon_greedy(config)
-    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
+    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
 
     def init(key: Key) -> OffPolicyAgent:
         key_network, key_mixer = jax.random.split(key)
         params = {"network": network.init(key_network), "mixer": mixer.init(key_mixer)}
-        return new_agent(params, params, optimizer(jnp.int32(0)).init(params), network.replay)
+        return new_agent(params, params, descent(jnp.int32(0)).init(params), network.replay)
 
     def team_value(params: PyTree, values: Array, observation: PyTree) -> Array:
         """Return the team's value f32[M] from those of its agents f32[M, n]."""
@@ -177,7 +202,7 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
         (mean, (error, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
             agent.params, agent.target_params, batch
         )
-        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
         )
@@ -196,11 +221,13 @@ def _team(spec: EnvironmentSpec, config: VDNConfig, what: str, mixer: Mixer) -> 
     return Algorithm(init=init, initial_carry=network.initial_carry, act=act, update=update)
 
 
-def _feedforward(spec: EnvironmentSpec, config: VDNConfig, what: str, agents: Stacked, size: int) -> TeamNetwork:
+def _feedforward(
+    spec: EnvironmentSpec, config: VDNConfig, what: str, agents: Stacked, size: int, torso: Module | None
+) -> TeamNetwork:
     """Return Q(o_i, .) of what an agent sees now, learned from single transitions."""
     if config.burn_in or config.sequence_length:
         raise InputError(f"{what}: burn_in and sequence_length are settings of a recurrent network: choose rnn, too")
-    network = q_network(agents.space, size, config, dueling=config.dueling)
+    network = q_network(agents.space, size, config, dueling=config.dueling, network=torso)
 
     def step(params: PyTree, carry: PyTree, seen: PyTree) -> tuple[Array, PyTree]:
         return mask_illegal(network.apply(params, seen, None), action_mask(seen)), carry
@@ -223,10 +250,12 @@ def _feedforward(spec: EnvironmentSpec, config: VDNConfig, what: str, agents: St
     return TeamNetwork(init=network.init, initial_carry=no_carry, step=step, learn=learn, replay=replay)
 
 
-def _recurrent(spec: EnvironmentSpec, config: VDNConfig, what: str, agents: Stacked, size: int) -> TeamNetwork:
+def _recurrent(
+    spec: EnvironmentSpec, config: VDNConfig, what: str, agents: Stacked, size: int, torso: Module | None
+) -> TeamNetwork:
     """Return Q of what an agent has seen so far, learned from sequences that are drawn uniformly."""
     n = agents.n
-    network = recurrent_q_network(agents.space, size, config, config.rnn, config.rnn_size, config.dueling)
+    network = recurrent_q_network(agents.space, size, config, config.rnn, config.rnn_size, config.dueling, torso)
     apart = lambda tree: jax.tree.map(lambda x: x.reshape(-1, n, *x.shape[1:]), tree)
     flat = lambda tree, axis: jax.tree.map(lambda x: x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :]), tree)
     initial_carry = lambda num_envs: apart(network.initial_carry(num_envs * n))

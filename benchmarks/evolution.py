@@ -31,7 +31,7 @@ from purerl.loop.train import make_train
 # Measured over 8 seeds of 16k steps: no drift 47 +- 34 (mean return of a lifetime), PPO's clip 154 +- 42.
 HANDICAP = PPOConfig(
     learning_rate=0.03,
-    anneal_learning_rate=False,
+    learning_rate_schedule="constant",
     entropy_coefficient=0.0,
     num_envs=16,
     rollout_length=32,

@@ -5,6 +5,7 @@ over devices. Every public name is loaded when it is first used, so `import pure
 """
 
 import importlib
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -94,7 +95,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'purerl' has no attribute '{name}'")
+        raise AttributeError(f"module 'purerl' has no attribute '{name}'{_hint(name)}")
     home = _HOME_OF[name]
     if home in ("purerl", "purerl.devices", "purerl.xla"):
         value = importlib.import_module(f"{home}.{name}")
@@ -102,6 +103,26 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
+
+
+def _hint(name: str) -> str:
+    """Return where a name is that is not here, or which one was meant."""
+    import difflib
+
+    from purerl.registry import ALGORITHMS, ENVIRONMENTS
+
+    folded = name.casefold().removesuffix("config")
+    if folded in ALGORITHMS:
+        module, _, factory = ALGORITHMS[folded].factory.partition(":")
+        wanted = ALGORITHMS[folded].config.partition(":")[2] if folded != name else factory
+        return f": write from {module} import {wanted}"
+    home = next((path for path in ENVIRONMENTS.values() if path.partition(":")[2] == name), None)
+    if home is not None:
+        return f": write from {home.partition(':')[0]} import {name}, or purerl.make"
+    if importlib.util.find_spec(f"purerl.{name}") is not None:
+        return f": write import purerl.{name}"
+    near = difflib.get_close_matches(name, __all__, n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""
 
 
 def __dir__() -> list[str]:

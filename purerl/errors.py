@@ -1,7 +1,11 @@
 """Bad input, told in one line."""
 
+import dataclasses
 import difflib
-from collections.abc import Iterable
+import types
+import typing
+from collections.abc import Callable, Iterable
+from typing import Any
 
 
 class InputError(ValueError):
@@ -36,8 +40,88 @@ def unknown(kind: str, name: str, allowed: Iterable[str], limit: int = 12) -> In
       An `InputError` that names the nearest match, if there is one, and the names allowed.
     """
     names = sorted(allowed)
-    folded = {candidate.casefold(): candidate for candidate in names}
-    near = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.5)
-    hint = f"did you mean '{folded[near[0]]}'? " if near else ""
+    near = nearest(name, names)
+    hint = f"did you mean '{near}'? " if near else ""
     listed = ", ".join(names[:limit]) + (f", ... ({len(names)} in all)" if len(names) > limit else "")
     return InputError(f"unknown {kind} '{name}': {hint}allowed: {listed}")
+
+
+def hints(cls: type) -> dict[str, Any]:
+    """Return the type of each field of a dataclass."""
+    resolved = typing.get_type_hints(cls)
+    return {field.name: resolved[field.name] for field in dataclasses.fields(cls)}
+
+
+def describe(hint: Any) -> str:
+    """Return a field's type in words, for messages and help pages."""
+    if isinstance(hint, types.UnionType):
+        return " or ".join(describe(part) for part in typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        return f"list of {describe(typing.get_args(hint)[0])}s"
+    if typing.get_origin(hint) is Callable:
+        return "function"
+    names = {bool: "true or false", int: "integer", float: "number", str: "text", type(None): "none"}
+    return names.get(hint, "value")
+
+
+def told(value: Any) -> str:
+    """Return a wrong value in words: itself where it is short, else its kind."""
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return (
+        repr(value) if plain or (isinstance(value, dict | list | tuple) and not value) else f"a {type(value).__name__}"
+    )
+
+
+ELSEWHERE = {  # what a setting is called in other frameworks: -> ours
+    "lr": "learning_rate",
+    "gamma": "discount",
+    "gae": "gae_lambda",
+    "buffer_size": "replay_capacity",
+    "memory_size": "replay_capacity",
+    "n_envs": "num_envs",
+    "envs": "num_envs",
+    "n_steps": "rollout_length",
+    "num_steps": "rollout_length",
+    "n_epochs": "num_epochs",
+    "epochs": "num_epochs",
+    "update_epochs": "num_epochs",
+    "minibatches": "num_minibatches",
+    "steps": "total_timesteps",
+    "timesteps": "total_timesteps",
+    "max_steps": "total_timesteps",
+    "clip": "clip_epsilon",
+    "clip_coef": "clip_epsilon",
+    "clip_range": "clip_epsilon",
+    "ent_coef": "entropy_coefficient",
+    "entropy": "entropy_coefficient",
+    "vf_coef": "value_coefficient",
+    "anneal_lr": "learning_rate_schedule",
+    "anneal_learning_rate": "learning_rate_schedule",
+    "lr_schedule": "learning_rate_schedule",
+    "polyak": "tau",
+    "target_network_frequency": "target_update_interval",
+    "target_update_freq": "target_update_interval",
+    "units": "hidden_sizes",
+    "layers": "hidden_sizes",
+    "hidden_size": "hidden_sizes",
+    "num_seeds": "seeds",
+    "n_seeds": "seeds",
+    "output": "out",
+    "output_dir": "out",
+    "logdir": "out",
+    "device": "devices",
+}
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the name that was probably meant, by other frameworks' words or by its letters; None where none is."""
+    known = {_plain(candidate): candidate for candidate in names}
+    meant = ELSEWHERE.get(_plain(name))
+    if meant in known:
+        return known[meant]
+    near = difflib.get_close_matches(_plain(name), known, n=1, cutoff=0.5)
+    return known[near[0]] if near else None
+
+
+def _plain(name: str) -> str:
+    return name.casefold().lstrip("-").replace("-", "_")

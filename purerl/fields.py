@@ -1,12 +1,18 @@
 """Fields of frozen dataclasses that are pytrees: numbers are leaves, shapes are static."""
 
 import dataclasses
+import functools
+import math
+import types
+import typing
+from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 import jax
+import numpy as np
 from jax.core import Tracer
 
-from purerl.errors import InputError
+from purerl.errors import InputError, describe, hints, unknown
 
 T = TypeVar("T")
 
@@ -38,6 +44,7 @@ def static(
     at_least: float | None = None,
     at_most: float | None = None,
     choices: tuple[Any, ...] | None = None,
+    or_function: bool = False,
 ) -> Any:
     """Declare a field that is part of a program's shape: hashable, never traced; another value is another program.
 
@@ -46,12 +53,14 @@ def static(
       doc: one line, shown by the command line.
       at_least, at_most: bounds of a static number, or of each number in a tuple.
       choices: the values allowed, if they can be listed.
+      or_function: a function will do, too.
     """
     metadata = {
         "doc": doc,
         "static": True,
         "bounds": {"at_least": at_least, "at_most": at_most, "above": None, "below": None},
         "choices": choices,
+        "or_function": or_function,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -62,7 +71,48 @@ def pytree(cls: type[T]) -> type[T]:
 
     Fields declared by `static` are part of the tree's structure; all others are leaves (or subtrees).
     """
-    return jax.tree_util.register_dataclass(dataclasses.dataclass(frozen=True, kw_only=True)(cls))
+    own = "__init__" in vars(cls)
+    made = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    if not own:
+        _tell_wrong_arguments(made)
+    return jax.tree_util.register_dataclass(made)
+
+
+def _tell_wrong_arguments(cls: type) -> None:
+    """Let the constructor of a dataclass take lists for tuples, and tell wrong names in a line."""
+    fields = {field.name: field for field in dataclasses.fields(cls)}
+    shapes = frozenset(name for name, field in fields.items() if is_static(field))
+    positional = [name for name, field in fields.items() if not field.kw_only]
+    construct = cls.__init__
+
+    @functools.wraps(construct)
+    def init(self: Any, *args: Any, **values: Any) -> None:
+        if list in map(type, values.values()):
+            values = {n: _as_tuple(value) if n in shapes else value for n, value in values.items()}
+        try:
+            construct(self, *args, **values)
+        except TypeError:
+            wrong = [name for name in values if name not in fields]
+            missing = [n for n, f in fields.items() if _is_required(f) and n not in values][len(args) :]
+            if wrong:
+                raise unknown(f"field of {cls.__name__}", wrong[0], fields) from None
+            if len(args) > len(positional):
+                raise InputError(
+                    f"{cls.__name__} takes its fields by name, such as {cls.__name__}({next(iter(fields), '')}=...)"
+                ) from None
+            if missing:
+                raise InputError(f"{cls.__name__} needs {' and '.join(missing)}") from None
+            raise
+
+    cls.__init__ = init
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
+
+
+def _is_required(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def is_static(field: dataclasses.Field) -> bool:
@@ -82,14 +132,20 @@ def validate(tree: Any, what: str) -> None:
     Raises:
       InputError: naming the field, its value and what is allowed.
     """
+    wanted = _hints_if_known(type(tree))
     for field in dataclasses.fields(tree):
-        value = getattr(tree, field.name)
+        value, hint = getattr(tree, field.name), wanted.get(field.name, Any)
+        or_function = field.metadata.get("or_function", False)
+        if not isinstance(value, Tracer) and not fits(value, hint, is_static(field)):
+            raise InputError(f"{what}: {field.name} is {value!r}; it must be: {describe(hint)}")
         choices = field.metadata.get("choices")
-        if choices is not None and value not in choices:
-            allowed = ", ".join(str(choice) for choice in choices)
+        if choices is not None and value not in choices and not (or_function and callable(value)):
+            allowed = ", ".join(str(choice) for choice in choices) + (" or a function" if or_function else "")
             raise InputError(f"{what}: {field.name} is {value!r}; allowed: {allowed}")
         bounds = field.metadata.get("bounds")
         if bounds is None or not any(limit is not None for limit in bounds.values()):
+            if isinstance(value, float) and value != value:
+                raise InputError(f"{what}: {field.name} is nan; it must be a number")
             continue
         for entry in value if isinstance(value, tuple) else (value,):
             _check_bounds(entry, bounds, f"{what}: {field.name}")
@@ -103,7 +159,7 @@ def _check_bounds(value: Any, bounds: dict[str, float | None], what: str) -> Non
     x = float(value)
     low, high, above, below = (bounds[name] for name in ("at_least", "at_most", "above", "below"))
     wrong = (
-        x != x
+        not math.isfinite(x)
         or (low is not None and x < low)
         or (high is not None and x > high)
         or (above is not None and x <= above)
@@ -112,4 +168,39 @@ def _check_bounds(value: Any, bounds: dict[str, float | None], what: str) -> Non
     if wrong:
         words = {"at_least": "at least", "at_most": "at most", "above": "above", "below": "below"}
         allowed = " and ".join(f"{words[name]} {limit:g}" for name, limit in bounds.items() if limit is not None)
-        raise InputError(f"{what} is {value}; it must be {allowed}")
+        raise InputError(f"{what} is {value}; it must be {allowed or 'finite'}")
+
+
+@functools.cache
+def _hints_if_known(cls: type) -> dict[str, Any]:
+    try:
+        return hints(cls)
+    except Exception:  # a name in a user's annotation that nobody finds
+        return {}
+
+
+def fits(value: Any, hint: Any, exact: bool = True) -> bool:
+    """Return whether a value is of a field's type, as far as that is one of numbers, texts, lists and none.
+
+    Args:
+      value: concrete.
+      hint: the field's type.
+      exact: 4.0 is no integer, and an array no number.
+    """
+    if isinstance(hint, types.UnionType):
+        return any(fits(value, part, exact) for part in typing.get_args(hint))
+    if typing.get_origin(hint) is tuple:
+        inner = typing.get_args(hint)[0]
+        return isinstance(value, tuple) and all(fits(entry, inner, exact) for entry in value)
+    if typing.get_origin(hint) is Callable:
+        return callable(value)
+    if hint not in (bool, int, float, str, type(None)):
+        return True
+    if not exact and hasattr(value, "dtype"):
+        return hint in (bool, int, float)
+    if hint in (bool, str, type(None)):
+        return isinstance(value, np.bool_ if hint is bool and hasattr(value, "dtype") else hint)
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return number and (
+        hint is float or isinstance(value, int | np.integer) or (not exact and float(value).is_integer())
+    )

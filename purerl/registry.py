@@ -4,12 +4,14 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
+import pathlib
+import re
 import sys
 import typing
 from functools import partial
 from typing import Any, NamedTuple
 
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, told, unknown
 
 ENVIRONMENTS: dict[str, str] = {  # id -> "module:Class"
     "CartPole-v1": "purerl.envs.classic.cartpole:CartPole",
@@ -321,6 +323,35 @@ OBJECTIVES: dict[str, ObjectiveEntry] = {
 }
 
 
+FAMILIAR = {  # environments that people know by name alone, as the suites that have them write them
+    "brax/*": "ant fetch grasp halfcheetah hopper humanoid humanoidstandup pusher swimmer ur5e walker2d",
+    "gymnasium/*-v3": "BipedalWalker BipedalWalkerHardcore CarRacing LunarLander LunarLanderContinuous Taxi",
+    "gymnasium/*-v1": "Blackjack CliffWalking",
+    "gymnasium/*-v5": "InvertedPendulum InvertedDoublePendulum",
+    "envpool/*-v5": "Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk Bowling "
+    "Boxing Breakout Centipede ChopperCommand CrazyClimber Defender DemonAttack DoubleDunk Enduro FishingDerby Freeway "
+    "Frostbite Gopher Gravitar Hero IceHockey Jamesbond Kangaroo Krull KungFuMaster MontezumaRevenge MsPacman "
+    "NameThisGame Phoenix Pitfall Pong PrivateEye Qbert Riverraid RoadRunner Robotank Seaquest Skiing Solaris "
+    "SpaceInvaders StarGunner Surround Tennis TimePilot Tutankham UpNDown Venture VideoPinball WizardOfWor YarsRevenge "
+    "Zaxxon",
+    "craftax/*-Symbolic-v1": "Craftax Craftax-Classic",
+    "pgx/*": "chess connect_four go_9x9 go_19x19 hex othello shogi tic_tac_toe",
+}
+
+
+def unknown_environment(name: str) -> InputError:
+    """Return the error for an environment that does not exist: it says where a familiar name, or a file of it, is."""
+    plain = lambda text: re.sub(r"(NoFrameskip)?(-v\d+)?$", "", text).replace("-", "").replace("_", "").casefold()
+    for pattern, known in FAMILIAR.items():
+        meant = next((other for other in known.split() if plain(other) == plain(name)), None)
+        if meant is not None:
+            return InputError(f"unknown environment '{name}': did you mean '{pattern.replace('*', meant)}'?")
+    module = name.removesuffix(".py").removeprefix("./").replace("/", ".")
+    if module and pathlib.Path(f"{module.replace('.', '/')}.py").is_file():
+        return InputError(f"unknown environment '{name}': one of your own is module:Class, such as {module}:MyClass")
+    return unknown("environment", name, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
+
+
 def load(path: str) -> Any:
     """Return the object at "module:name".
 
@@ -330,6 +361,11 @@ def load(path: str) -> Any:
     module_name, _, name = path.partition(":")
     if not name:
         raise InputError(f"'{path}' does not name an object: write module:name")
+    if module_name.endswith(".py") or "/" in module_name:
+        module = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
+        raise InputError(f"'{path}' names a file: write {module}:{name}")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise InputError(f"'{path}' does not name an object: write module:name")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -337,7 +373,8 @@ def load(path: str) -> Any:
             raise
         raise InputError(f"there is no module '{module_name}'") from None
     if not hasattr(module, name):
-        raise unknown(f"name in {module_name}", name, [n for n in vars(module) if not n.startswith("_")])
+        own = [n for n, x in vars(module).items() if getattr(x, "__module__", None) == module_name and n[0] != "_"]
+        raise unknown(f"name in {module_name}", name, own)
     return getattr(module, name)
 
 
@@ -357,17 +394,25 @@ def make(env_id: str, **parameters: Any) -> Any:
       InputError: for an unknown id or parameter (naming the nearest), a suite that is not installed, or a
         "module:name" that is no class of environments.
     """
+    if not isinstance(env_id, str):
+        what = f"the class {env_id.__name__}" if isinstance(env_id, type) else f"a {type(env_id).__name__}"
+        raise InputError(f"make takes the id of an environment, such as make('CartPole-v1'); this is {what}")
     suite, slash, name = env_id.partition("/")
-    if slash:
+    if slash and (suite in SUITES or not is_own(env_id)):
         return _make_from_suite(suite, name, parameters)
     if env_id not in ENVIRONMENTS and ":" not in env_id:
-        raise unknown("environment", env_id, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
+        raise unknown_environment(env_id)
     cls = environment_class(env_id)
     allowed = getattr(cls, "__dataclass_fields__", {})
     for parameter in parameters:
         if parameter not in allowed:
             raise unknown(f"parameter of {env_id}", parameter, allowed)
-    return cls(**parameters)
+    made = cls(**parameters)
+    if allowed:
+        from purerl.fields import validate
+
+        validate(made, env_id)
+    return made
 
 
 def environment_class(env_id: str) -> type:
@@ -379,6 +424,8 @@ def environment_class(env_id: str) -> type:
     from purerl.host_environment import HostSource
     from purerl.types import Environment
 
+    if env_id not in ENVIRONMENTS and ":" not in env_id:
+        raise unknown_environment(env_id)
     found = load(ENVIRONMENTS.get(env_id, env_id))
     if not (isinstance(found, type) and issubclass(found, Environment | HostSource)):
         raise InputError(f"{env_id} is no environment: it must be a subclass of purerl.Environment")
@@ -395,6 +442,29 @@ def module_of(name: str) -> str:
     suite, _, rest = name.partition("/")
     path = rest if suite in SUITES else name
     return path.partition(":")[0] if ":" in path else ""
+
+
+def check_environment(env: Any) -> None:
+    """Raise an `InputError` unless something is an environment, in JAX or on the host."""
+    from purerl.host_environment import HostSource
+    from purerl.types import Environment
+
+    if isinstance(env, Environment | HostSource):
+        return
+    if isinstance(env, type):
+        raise InputError(f"environment is the class {env.__name__}; give one made of it, such as {env.__name__}()")
+    if isinstance(env, str):
+        raise InputError(f"environment is the text '{env}'; make it first: purerl.make('{env}')")
+    package = type(env).__module__.partition(".")[0]
+    suite = next((suite for suite, entry in SUITES.items() if package in (suite, entry.package)), None)
+    suite = "gymnasium" if package == "gym" else suite
+    if suite is not None:
+        raise InputError(
+            f"environment is a {type(env).__name__} of {package}; make it by its adapter: purerl.make('{suite}/NAME')"
+        )
+    methods = all(callable(getattr(type(env), name, None)) for name in ("reset", "step"))
+    if not methods or not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
+        raise InputError(f"environment is {told(env)}; it must be from purerl.make, or a purerl.Environment of yours")
 
 
 def names(suite: str | None = None) -> list[str]:

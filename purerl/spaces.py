@@ -36,6 +36,12 @@ class Space:
         """Return an element-shaped tree of zeros."""
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.struct)
 
+    def __str__(self) -> str:
+        """Return the kind and the shapes, such as Box float32[3], in one line."""
+        leaf = lambda x: f"{x.dtype}[{','.join(map(str, x.shape))}]"
+        shown = leaf(self.struct) if isinstance(self.struct, jax.ShapeDtypeStruct) else jax.tree.map(leaf, self.struct)
+        return f"{type(self).__name__} {shown}"
+
 
 def _fits(value: Any, struct: jax.ShapeDtypeStruct) -> bool:
     return hasattr(value, "dtype") and value.shape == struct.shape and value.dtype == struct.dtype
@@ -46,6 +52,10 @@ class Discrete(Space):
     """The integers 0 .. n-1, int32[]."""
 
     n: int = static(at_least=1)
+
+    def __str__(self) -> str:
+        """Return Discrete(n)."""
+        return f"Discrete({self.n})"
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Draw int32[] uniformly from 0 .. n-1."""

@@ -3,12 +3,17 @@
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import numpy as np
+
 from purerl import registry
+from purerl.errors import InputError
 from purerl.host.trainer import make_host_trainer
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop import train
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.metrics import TrainMetrics
+from purerl.loop.pieces import check_count, check_key
 from purerl.loop.train import Trainer, TrainState
 from purerl.settings.runs import settings
 from purerl.types import AlgorithmFactory, Environment, Key, PyTree
@@ -90,5 +95,31 @@ def evaluate(
       num_episodes: how many.
       max_steps: where an episode that does not end is cut off.
       explore: act as in training instead of greedily; not on the host.
+
+    Raises:
+      InputError: if one of them is of another kind, or the agent is of several seeds.
     """
+    if not callable(getattr(trainer, "evaluate", None)) or not hasattr(trainer, "algorithm"):
+        raise InputError(
+            f"trainer is a {type(trainer).__name__}; it must be from purerl.make_trainer, or the trainer of a run"
+        )
+    check_key(key, "the episodes draw theirs from it")
+    num_episodes, max_steps = check_count(num_episodes, "num_episodes"), check_count(max_steps, "max_steps")
+    _check_agent(trainer, agent, key)
     return trainer.evaluate(agent, key, num_episodes, max_steps, explore)
+
+
+def _check_agent(trainer: Trainer, agent: PyTree, key: Key) -> None:
+    """Hold an agent to the shapes of the trainer's."""
+    wanted, given = (jax.tree.flatten(tree) for tree in (jax.eval_shape(trainer.algorithm.init, key), agent))
+    if wanted[1] != given[1]:
+        raise InputError(f"agent is a {type(agent).__name__}; it must be `state.agent` of the trainer's `TrainState`")
+    shapes = [(x.shape, np.shape(y)) for x, y in zip(wanted[0], given[0], strict=True)]
+    if all(y[1:] == x and y[:1] == shapes[0][1][:1] for x, y in shapes) and len(shapes[0][1]) > len(shapes[0][0]):
+        raise InputError(
+            f"agent has a leading axis of {shapes[0][1][0]}: take one of them, jax.tree.map(lambda x: x[0], agent), or "
+            "vmap evaluate over them"
+        )
+    wrong = next(((x, y) for x, y in shapes if x != y), None)
+    if wrong is not None:
+        raise InputError(f"agent holds an array of shape {wrong[1]} where this trainer's agents have {wrong[0]}")

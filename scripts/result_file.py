@@ -15,11 +15,10 @@ import jax
 import numpy as np
 
 from purerl import registry
-from purerl.errors import InputError
+from purerl.errors import InputError, hints
 from purerl.reporting import summary
 from purerl.settings import runs
 from purerl.settings.runs import Settings
-from purerl.settings.values import hints
 
 FOLDER = Path(__file__).parents[1] / "results"
 COLUMNS = ("seed", "env_steps", "episodes", "episode_return", "evaluation_return")

@@ -30,7 +30,7 @@ def test_numbers_are_leaves_and_shapes_are_not():
 def test_frozen_and_by_name_only():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().rate = 1.0  # type: ignore[misc]
-    with pytest.raises(TypeError):
+    with pytest.raises(InputError, match=r"Settings takes its fields by name, such as Settings\(rate="):
         Settings(0.1)  # type: ignore[misc]
 
 
@@ -63,8 +63,12 @@ def test_allowed(good):
         ({"rate": 0.0}, "settings: rate is 0.0; it must be at most 1 and above 0"),
         ({"rate": 1.5}, "settings: rate is 1.5; it must be at most 1 and above 0"),
         ({"rate": float("nan")}, "settings: rate is nan; it must be at most 1 and above 0"),
-        ({"rate": "fast"}, "settings: rate is 'fast'; it must be a number"),
-        ({"rate": True}, "settings: rate is True; it must be a number"),
+        ({"rate": "fast"}, "settings: rate is 'fast'; it must be: number"),
+        ({"rate": True}, "settings: rate is True; it must be: number"),
+        ({"rate": float("inf")}, "settings: rate is inf; it must be at most 1 and above 0"),
+        ({"free": float("nan")}, "settings: free is nan; it must be a number"),
+        ({"sizes": 64}, "settings: sizes is 64; it must be: list of integers"),
+        ({"sizes": (64.0,)}, "settings: sizes is (64.0,); it must be: list of integers"),
         ({"rate": jnp.float32(2)}, "settings: rate is 2.0; it must be at most 1 and above 0"),
         ({"share": -0.1}, "settings: share is -0.1; it must be at least 0 and below 1"),
         ({"share": 1}, "settings: share is 1; it must be at least 0 and below 1"),
@@ -84,3 +88,27 @@ def test_traced_values_are_not_looked_at():
         return rate
 
     assert jax.jit(f)(7.0) == 7.0
+
+
+def test_lists_are_taken_for_tuples_where_a_field_is_a_shape():
+    assert Settings(sizes=[64, 32]).sizes == (64, 32)
+    assert Settings(rate=[1.0]).rate == [1.0], "a leaf may be any tree"
+
+
+@pytree
+class Needs:
+    n: int = static(at_least=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Settings(rte=1), "unknown field of Settings 'rte': did you mean 'rate'? allowed: "),
+        (lambda: dataclasses.replace(Settings(), size=1), "unknown field of Settings 'size': did you mean 'sizes'?"),
+        (lambda: Needs(), "Needs needs n"),
+    ],
+)
+def test_wrong_arguments_are_told_in_a_line(call, message):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)

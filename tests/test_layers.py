@@ -18,7 +18,7 @@ CONTRACTS = {
     "spaces": {"fields"},
     "types": {"errors", "fields", "spaces"},
     "prng": {"errors"},
-    "registry": {"errors", "host_environment", "types"},
+    "registry": {"errors", "fields", "host_environment", "types"},
     "stats": {"types"},
     "agent_groups": {"errors", "spaces", "types"},
     "host_environment": {"errors", "spaces"},
@@ -34,20 +34,26 @@ ROOMS = {
     "algos": {"algo_parts", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
     "envs": {"errors", "fields", "host_environment", "spaces", "types", "xla"},
     "wrappers": {"agent_groups", "errors", "fields", "spaces", "types", "xla"},
-    "loop": {"agent_groups", "devices", "errors", "host_environment", "prng", "types", "wrappers", "xla"},
+    "loop": {
+        *("agent_groups", "devices", "errors", "fields", "host_environment", "prng", "registry", "types", "wrappers"),
+        "xla",
+    },
     "recompute": {
         *("agent_groups", "devices", "errors", "host_environment", "loop", "multi_agent", "networks", "types"),
         *("wrappers", "xla"),
     },
     "host": {"agent_groups", "errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
-    "training": {"host", "host_environment", "loop", "registry", "settings", "types"},
+    "training": {"errors", "host", "host_environment", "loop", "registry", "settings", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
-    "testing": {"agent_groups", "errors", "fields", "loop", "multi_agent", "prng", "spaces", "types", "xla"},
+    "testing": {
+        *("agent_groups", "errors", "fields", "loop", "multi_agent", "prng", "registry", "spaces", "types"),
+        "xla",
+    },
     "settings": {"errors", "fields", "registry"},
-    "reporting": {"agent_groups", "devices", "errors", "prng", "settings", "stats", "types"},
+    "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
         *("agent_groups", "devices", "errors", "fields", "host", "host_environment", "loop", "multi_agent"),
-        *("prng", "recompute", "registry", "replay", "reporting", "settings", "testing", "types", "xla"),
+        *("prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing", "types", "xla"),
     },
     "profiling": {"devices", "errors", "loop", "prng", "recompute", "run", "settings", "types"},
     "sweeps": {
@@ -59,11 +65,11 @@ ROOMS = {
         *("settings", "stats", "types", "xla"),
     },
     "commands": {
-        *("agent_groups", "devices", "errors", "evolution", "profiling", "registry", "reporting", "run", "settings"),
-        *("sweeps", "testing"),
+        *("agent_groups", "devices", "errors", "evolution", "profiling", "registry", "reporting", "run"),
+        *("settings", "sweeps", "testing"),
     },
 }
-ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": set()}
+ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"registry"}}
 
 HEAVY = {
     "ale_py",

@@ -9,7 +9,7 @@ from protocol import compiled_seeds, last_tenth, renamed, serve
 
 NAMES = (  # purerl's = theirs
     "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=NUM_EPOCHS num_minibatches=NUM_MINIBATCHES "
-    "learning_rate=LR anneal_learning_rate=LR_LINEAR_DECAY discount=GAMMA q_lambda=LAMBDA "
+    "learning_rate=LR discount=GAMMA q_lambda=LAMBDA "
     "max_grad_norm=MAX_GRAD_NORM epsilon_start=EPS_START epsilon_end=EPS_FINISH exploration_fraction=EPS_DECAY"
 )
 
@@ -34,6 +34,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
             "HIDDEN_SIZE": sizes[0],
             "NUM_LAYERS": len(sizes),
             "NORM_TYPE": "layer_norm" if task["settings"]["layer_norm"] else "none",
+            "LR_LINEAR_DECAY": task["settings"]["learning_rate_schedule"] == "linear",
             "WANDB_MODE": "disabled",
         }
     )

@@ -14,7 +14,7 @@ from protocol import compiled_seeds, last_tenth, renamed, serve
 NAMES = (  # purerl's = theirs
     "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=UPDATE_EPOCHS num_minibatches=NUM_MINIBATCHES "
     "learning_rate=LR discount=GAMMA gae_lambda=GAE_LAMBDA clip_epsilon=CLIP_EPS entropy_coefficient=ENT_COEF "
-    "value_coefficient=VF_COEF max_grad_norm=MAX_GRAD_NORM activation=ACTIVATION anneal_learning_rate=ANNEAL_LR "
+    "value_coefficient=VF_COEF max_grad_norm=MAX_GRAD_NORM activation=ACTIVATION "
     "replay_capacity=BUFFER_SIZE batch_size=BUFFER_BATCH_SIZE learning_starts=LEARNING_STARTS "
     "epsilon_start=EPSILON_START epsilon_end=EPSILON_FINISH tau=TAU"
 )
@@ -50,6 +50,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     checkout = Path(task["checkout"])
     sys.path[:0] = [str(checkout / "purejaxrl"), str(checkout)]
     settings = renamed(task["settings"], NAMES)
+    settings["ANNEAL_LR"] = task["settings"]["learning_rate_schedule"] == "linear"
     settings |= {"ENV_NAME": task["environment"], "TOTAL_TIMESTEPS": task["steps"], "DEBUG": False}
     if task["algorithm"] == "dqn":
         import wrappers  # pyright: ignore[reportMissingImports]

@@ -34,7 +34,7 @@ def arguments(task: dict[str, Any]) -> dict[str, Any]:
     }
     if algorithm == "ppo":
         theirs["batch_size"] = ours["num_envs"] * ours["rollout_length"] // ours["num_minibatches"]
-        if ours["anneal_learning_rate"]:
+        if ours["learning_rate_schedule"] == "linear":
             rate = ours["learning_rate"]
             theirs["learning_rate"] = lambda left: rate * left
     else:

@@ -47,7 +47,7 @@ class Acrobot(Environment):
     max_velocity_2: float = number(default=9 * jnp.pi, doc="radians per second")
     target_height: float = number(default=1.0, doc="metres above the first joint")
     time_step: float = number(default=0.2, doc="seconds between two actions")
-    time_limit: int = number(default=500, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=500, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[AcrobotState, Array]:
         """Draw all four coordinates uniformly from -0.1 .. 0.1."""

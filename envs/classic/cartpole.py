@@ -39,7 +39,7 @@ class CartPole(Environment):
     time_step: float = number(default=0.02, doc="seconds between two actions")
     angle_limit: float = number(default=12 * 2 * jnp.pi / 360, doc="radians at which the pole has tipped")
     position_limit: float = number(default=2.4, doc="metres at which the track ends")
-    time_limit: int = number(default=500, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=500, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[CartPoleState, Array]:
         """Draw all four coordinates uniformly from -0.05 .. 0.05."""

@@ -30,7 +30,7 @@ class Car(Environment):
     max_speed: float = number(default=0.07, doc="largest change of position per step")
     goal_position: float = number(default=0.5, doc="position from which on the goal is reached")
     goal_velocity: float = number(default=0.0, doc="velocity needed at the goal")
-    time_limit: int = number(default=200, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=200, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[MountainCarState, Array]:
         """Draw the position uniformly from -0.6 .. -0.4; the car stands still."""

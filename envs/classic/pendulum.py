@@ -36,7 +36,7 @@ class Pendulum(Environment):
     max_torque: float = number(default=2.0, doc="newton metres")
     max_velocity: float = number(default=8.0, doc="radians per second")
     time_step: float = number(default=0.05, doc="seconds between two actions")
-    time_limit: int = number(default=200, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=200, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[PendulumState, Array]:
         """Draw the angle uniformly from -pi .. pi and the angular velocity from -1 .. 1."""

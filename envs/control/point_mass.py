@@ -40,7 +40,7 @@ class PointMass(Environment):
     time_step: float = number(default=0.1, doc="seconds between two actions", above=0)
     velocity_cost: float = number(default=0.1, doc="cost of a square metre per square second", at_least=0)
     action_cost: float = number(default=0.01, doc="cost of a full force along one axis", at_least=0)
-    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[PointMassState, Array]:
         """Draw the position uniformly from -1 .. 1 along each axis; the mass is at rest."""

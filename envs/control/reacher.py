@@ -49,7 +49,7 @@ class Reacher(Environment):
     action_cost: float = number(default=0.05, doc="cost of a full torque on one joint", at_least=0)
     target_range: float = number(default=0.6, doc="metres: half the side of the square of the targets", at_least=0)
     time_step: float = number(default=0.05, doc="seconds between two actions", above=0)
-    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[ReacherState, Array]:
         """Draw the target uniformly from its square and both angles from -pi .. pi; the arm is at rest."""

@@ -38,7 +38,7 @@ class FrozenLake(Environment):
     success_rate: float = number(
         default=1 / 3, doc="probability of the chosen direction; else one of those beside it", at_least=0, at_most=1
     )
-    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def __post_init__(self) -> None:
         """Check the map."""

@@ -80,7 +80,7 @@ class GridWorld(Environment):
     starts: Any = map_field(ROOM, "starts", "bool[H, W], cells to start in, each as likely")
     step_reward: float = number(default=0.0, doc="reward of every step")
     slip: float = number(default=0.0, doc="probability of another direction than chosen", at_least=0, at_most=1)
-    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     @classmethod
     def from_text(cls, text: str, **fields: Any) -> "GridWorld":

@@ -37,7 +37,7 @@ class TMaze(Environment):
     corridor_length: int = number(default=10, doc="steps from the start to the junction", at_least=1)
     goal_reward: float = number(default=4.0, doc="reward of the right turn")
     mistake_reward: float = number(default=-0.1, doc="reward of the wrong turn and of walking into a wall")
-    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[TMazeState, Array]:
         """Draw the side of the goal; the walker is at the start."""

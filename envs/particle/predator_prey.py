@@ -29,7 +29,7 @@ class PredatorPrey(Environment):
     num_prey: int = static(default=1, doc="prey", at_least=1)
     num_obstacles: int = static(default=2, doc="obstacles", at_least=1)
     touch_reward: float = number(default=10.0, doc="what a touch pays every predator and costs the prey")
-    time_limit: int = number(default=25, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=25, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[ParticleState, dict[str, Array]]:
         """Put everyone anywhere, obstacles not at the border."""

@@ -63,7 +63,7 @@ class TagContinuous(Environment):
     num_taggers: int = static(default=1, doc="taggers", at_least=1)
     num_runners: int = static(default=10, doc="runners", at_least=1)
     side: float = number(default=10.0, doc="length of the square's side", above=0)
-    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
     max_speed: float = number(default=1.0, doc="highest speed, per step", above=0)
     max_acceleration: float = number(default=1.0, doc="largest change of the acceleration, per step", at_least=0)
     max_turn: float = number(default=math.pi / 2, doc="largest turn, radians", at_least=0)

@@ -49,7 +49,7 @@ class TagGridWorld(Environment):
         doc="taggers in the middle, or drawn at each reset; the runner in a corner",
         choices=("fixed", "drawn"),
     )
-    time_limit: int = number(default=100, doc="steps after which an episode is truncated")
+    time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[TagGridState, dict[str, Array]]:
         """Put the runner at (0, 0) and the taggers in the middle, or uniformly into the cells 1 .. size-1."""

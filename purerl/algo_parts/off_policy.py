@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.schedules import updates_of
+from purerl.algo_parts.schedules import Schedule, schedule, updates_of
 from purerl.errors import InputError
 from purerl.functional.counters import increment
 from purerl.functional.normalize import RunningStatistics, normalized
@@ -25,7 +25,7 @@ class OffPolicyConfig(NetworkConfig):
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
     activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
     learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
-    anneal_learning_rate: bool = static(default=False, doc="lower it linearly to 0 over total_timesteps")
+    learning_rate_schedule: Schedule = schedule("constant")
     batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
     replay_capacity: int = static(default=10_000, doc="steps held, all environments together", at_least=1)

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.functional.distributions import ActionHead, action_head
+from purerl.algo_parts.schedules import Schedule, schedule
+from purerl.functional.distributions import action_head
 from purerl.functional.normalize import ReturnScale, RunningStatistics, normalized
-from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, actor_critic
-from purerl.spaces import Space
+from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, NetworkFactory, actor_critic, network_of
+from purerl.networks.modules import Module
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
 
 
@@ -19,9 +20,10 @@ class PolicyConfig(ActorCriticConfig):
     """Settings of a policy-gradient algorithm."""
 
     learning_rate: float = number(default=2.5e-4, doc="the optimizer's step size", above=0)
-    anneal_learning_rate: bool = static(default=True, doc="lower it linearly to 0 over total_timesteps")
+    learning_rate_schedule: Schedule = schedule("linear")
     gae_lambda: float = number(default=0.95, doc="mixing of generalized advantage estimation", at_least=0, at_most=1)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
+    entropy_coefficient_schedule: Schedule = schedule()
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
     normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
@@ -40,9 +42,6 @@ class PolicyAgent(NamedTuple):
     value_statistics: RunningStatistics | None  # of the value's targets; the critic predicts in their units
 
 
-NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
-
-
 class PolicyFunctions(NamedTuple):
     """The network of such an agent, and two of the functions of its `Algorithm`."""
 
@@ -55,7 +54,7 @@ def policy_functions(
     spec: EnvironmentSpec,
     config: PolicyConfig,
     optimizer: optax.GradientTransformation,
-    network: NetworkFactory = actor_critic,
+    network: NetworkFactory | Module = actor_critic,
 ) -> PolicyFunctions:
     """Return the functions for an environment's spaces; PPO's file has the same in plain sight.
 
@@ -63,7 +62,7 @@ def policy_functions(
       InputError: if there is no distribution for the action space.
     """
     head = action_head(spec.action_space, config.squash_actions)
-    net = network(spec.observation_space, head, config)
+    net = network_of(network)(spec.observation_space, head, config)
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)

@@ -1,13 +1,15 @@
 """Optimizers: optax's, on one flat vector, behind a clip of the gradient's global norm."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import optax
 
-from purerl.algo_parts.schedules import learning_rate
+from purerl.algo_parts.schedules import scheduled
 from purerl.devices.sharding import whole
+from purerl.errors import InputError
 from purerl.types import Array, PyTree
 from purerl.xla import switches
 
@@ -19,70 +21,90 @@ class GradientPlan(NamedTuple):
     """
 
     learning_rate: Array | float  # in this update
-    max_grad_norm: Array | float
+    max_grad_norm: Array | float | None  # None: unclipped
     num_steps: Array | float  # gradient steps of the whole run
     steps_per_update: int  # gradient steps between two rollouts
 
 
 OptimizerFactory = Callable[[GradientPlan], optax.GradientTransformation]
+Optimizer = Callable[..., optax.GradientTransformation]  # an `OptimizerFactory`, or one of optax's such as optax.lion
 
 
-def gradient_plan(config: Any, steps_per_update: int, num_updates: Array) -> GradientPlan:
-    """Return the plan of the update that follows i32[] updates.
+def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> Callable[[Array], Any]:
+    """Return the optimizer of every update: i32[] updates so far -> optax transformation.
 
     Args:
-      config: has learning_rate, anneal_learning_rate, max_grad_norm and a run's length.
+      config: has learning_rate and its schedule, a run's length and, where gradients are clipped, max_grad_norm.
       steps_per_update: gradient steps in an update.
-      num_updates: of the agent.
+      optimizer: (plan) -> transformation; or one with an argument `learning_rate`, such as optax.lion or
+        partial(optax.adamw, weight_decay=1e-4), which then stands behind the clip of the gradient's norm.
+
+    Raises:
+      InputError: if it is neither.
     """
-    return GradientPlan(
-        learning_rate=learning_rate(config, num_updates),
-        max_grad_norm=config.max_grad_norm,
-        num_steps=config.total_timesteps / config.steps_per_update * steps_per_update,
-        steps_per_update=steps_per_update,
-    )
+    factory = _by_plan(optimizer)
+
+    def of_update(num_updates: Array) -> optax.GradientTransformation:
+        plan = GradientPlan(
+            learning_rate=scheduled(config, num_updates).learning_rate,
+            max_grad_norm=getattr(config, "max_grad_norm", None),
+            num_steps=config.total_timesteps / float(config.steps_per_update) * steps_per_update,
+            steps_per_update=steps_per_update,
+        )
+        made = factory(plan)
+        if not isinstance(made, optax.GradientTransformation):
+            raise InputError(f"optimizer returned a {type(made).__name__}; it must return an optax transformation")
+        return made
+
+    return of_update
 
 
-def adam(
-    learning_rate: optax.ScalarOrSchedule, max_grad_norm: Array | float | None = None, eps: float = 1e-5
+def _by_plan(optimizer: Optimizer) -> OptimizerFactory:
+    if isinstance(optimizer, optax.GradientTransformation):
+        raise InputError(
+            "optimizer is an optax transformation with a learning rate of its own; give the function that makes it, "
+            "such as optax.lion, and the config's learning_rate and schedule drive it"
+        )
+    if not callable(optimizer):
+        raise InputError(f"optimizer is {optimizer!r}; it must be a function such as optax.lion, or of a GradientPlan")
+    try:
+        names = inspect.signature(optimizer).parameters
+    except ValueError:  # of some built-in functions
+        names = {}
+    if "learning_rate" not in names:
+        return optimizer
+    return lambda plan: clipped(optimizer(learning_rate=plan.learning_rate), plan.max_grad_norm, flat=False)
+
+
+def adam_by_plan(plan: GradientPlan, eps: float = 1e-5) -> optax.GradientTransformation:
+    """Return Adam for a plan, behind a clip of the norm; `eps` is added to the root of the second moment."""
+    return clipped(optax.adam(plan.learning_rate, eps=eps), plan.max_grad_norm)
+
+
+def rmsprop_by_plan(plan: GradientPlan, eps: float = 1e-5) -> optax.GradientTransformation:
+    """Return RMSProp with decay .99 for a plan, behind a clip of the gradient's global norm."""
+    return clipped(optax.rmsprop(plan.learning_rate, decay=0.99, eps=eps), plan.max_grad_norm)
+
+
+def radam_by_plan(plan: GradientPlan) -> optax.GradientTransformation:
+    """Return rectified Adam for a plan, behind a clip of the gradient's global norm."""
+    return clipped(optax.radam(plan.learning_rate), plan.max_grad_norm)
+
+
+def clipped(
+    inner: optax.GradientTransformation, max_grad_norm: Array | float | None, flat: bool = True
 ) -> optax.GradientTransformation:
-    """Return Adam behind a clip of the gradient's global norm.
+    """Return `inner` behind a clip of the global norm.
 
     Args:
-      learning_rate: the step size, or a schedule of it over gradient steps; both may be traced.
+      inner: the optimizer.
       max_grad_norm: the global norm that gradients are clipped to; None for no clip.
-      eps: added to the root of the second moment.
-    """
-    return clipped(optax.adam(learning_rate, eps=eps), max_grad_norm)
-
-
-def adam_by_plan(plan: GradientPlan) -> optax.GradientTransformation:
-    """Return Adam for a plan."""
-    return adam(plan.learning_rate, plan.max_grad_norm)
-
-
-def rmsprop(
-    learning_rate: optax.ScalarOrSchedule, max_grad_norm: Array | float | None = None, eps: float = 1e-5
-) -> optax.GradientTransformation:
-    """Return RMSProp with decay .99 behind a clip of the gradient's global norm; arguments as for `adam`."""
-    return clipped(optax.rmsprop(learning_rate, decay=0.99, eps=eps), max_grad_norm)
-
-
-def radam(
-    learning_rate: optax.ScalarOrSchedule, max_grad_norm: Array | float | None = None
-) -> optax.GradientTransformation:
-    """Return rectified Adam behind a clip of the gradient's global norm; arguments as for `adam`."""
-    return clipped(optax.radam(learning_rate), max_grad_norm)
-
-
-def clipped(inner: optax.GradientTransformation, max_grad_norm: Array | float | None) -> optax.GradientTransformation:
-    """Return `inner` behind a clip of the global norm, on one flat vector.
-
-    A network of many small arrays then costs as much as one array.
+      flat: on one flat vector: a network of many small arrays then costs as much as one array. For optimizers that
+        treat each number alone.
     """
     if max_grad_norm is not None:
         inner = optax.chain(optax.clip_by_global_norm(max_grad_norm), inner)  # type: ignore[arg-type]
-    return optax.flatten(inner) if switches.is_on("flat_optimizer") else inner
+    return optax.flatten(inner) if flat and switches.is_on("flat_optimizer") else inner
 
 
 def apply_gradients(

@@ -19,14 +19,15 @@ from purerl.algo_parts.off_policy import (
     periodic_update,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import adam, apply_gradients
-from purerl.algo_parts.schedules import environment_steps, learning_rate
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.algo_parts.schedules import environment_steps
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.distributional import categorical_divergence, expectation, project
 from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action
+from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork, q_network
 from purerl.networks.torsos import INITIALIZERS
 from purerl.replay.prioritized import prioritized
@@ -106,6 +107,7 @@ def q_agent(
     loss: Loss,
     replay: Replay | None = None,
     exploration: Exploration | None = None,
+    optimizer: Optimizer = adam_by_plan,
 ) -> Algorithm:
     """Return the algorithm of a loss: DQN's, whose file shows it in plain sight, for any outputs of the network.
 
@@ -117,17 +119,18 @@ def q_agent(
       loss: per transition, from parameters, target parameters, transitions and a key.
       replay: of transitions; as the config says if none is given.
       exploration: of the actions in training; as the config says if none is given.
+      optimizer: as for `dqn`.
 
     Raises:
       InputError: if the sizes of the replay do not fit one another or the memory there is.
     """
     buffer = replay or replay_of(spec, config)
     explore_by = exploration or exploration_of(config)
-    optimizer = lambda num_updates: adam(learning_rate(config, num_updates), config.max_grad_norm)
+    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
 
     def init(key: Key) -> OffPolicyAgent:
         params = network.init(key)
-        opt_state = optimizer(jnp.int32(0)).init(params)
+        opt_state = descent(jnp.int32(0)).init(params)
         return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def act(
@@ -146,7 +149,7 @@ def q_agent(
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         gradient_of = jax.value_and_grad(mean_loss, has_aux=True)
         (mean, (td_error, metrics)), gradient = gradient_of(agent.params, agent.target_params, batch, key)
-        params, opt_state = apply_gradients(optimizer(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = periodic_update(
             agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
         )
@@ -178,11 +181,12 @@ def categorical_agent(
     support: Array,
     replay: Replay | None = None,
     exploration: Exploration | None = None,
+    optimizer: Optimizer = adam_by_plan,
 ) -> Algorithm:
     """Return the algorithm whose Q is the mean of a distribution on atoms: C51 and Rainbow.
 
     Args:
-      spec, config, replay, exploration: as for `q_agent`.
+      spec, config, replay, exploration, optimizer: as for `q_agent`.
       network: logits f32[..., num_actions, num_atoms].
       support: the atoms, f32[num_atoms].
     """
@@ -196,7 +200,7 @@ def categorical_agent(
         metrics = {"q_value": jnp.mean(expectation(taken, support)), "td_error": jnp.mean(divergence)}
         return cross_entropy, jax.lax.stop_gradient(divergence), metrics
 
-    return q_agent(spec, config, network, q_values, loss, replay, exploration)
+    return q_agent(spec, config, network, q_values, loss, replay, exploration, optimizer)
 
 
 def atoms(what: str, num_atoms: int, v_min: Array | float, v_max: Array | float) -> Array:
@@ -212,16 +216,20 @@ def atoms(what: str, num_atoms: int, v_min: Array | float, v_max: Array | float)
 
 
 def network_for(
-    spec: EnvironmentSpec, config: QConfig, what: str, network: QNetwork | None, num_atoms: int | None = None
+    spec: EnvironmentSpec, config: QConfig, what: str, network: QNetwork | Module | None, num_atoms: int | None = None
 ) -> QNetwork:
-    """Return `network` if it is given, else the one that the config describes, with `num_atoms` numbers per action.
+    """Return `network` if it is one, else the one that the config describes, with `num_atoms` numbers per action.
+
+    A module stands below its head.
 
     Raises:
       InputError: if the actions are not discrete, or the settings contradict one another.
     """
     validate(config, what)
     size = num_actions(spec, what)
-    return network or q_network(spec.observation_space, size, config, num_atoms, config.dueling, config.noisy)
+    if isinstance(network, QNetwork):
+        return network
+    return q_network(spec.observation_space, size, config, num_atoms, config.dueling, config.noisy, network)
 
 
 def num_actions(spec: EnvironmentSpec, what: str) -> int:

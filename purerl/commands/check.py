@@ -2,7 +2,7 @@
 
 import click
 
-from purerl.commands.options import say, take_modules
+from purerl.commands.options import say, take_modules, tell
 from purerl.errors import InputError
 from purerl.registry import ALGORITHMS
 
@@ -39,4 +39,6 @@ def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
     from purerl.run.plan import make_environment
     from purerl.testing import check_environment
 
-    say(check_environment(make_environment(name, {}), num_steps=steps, name=name, measure=True))
+    env = make_environment(name, {})
+    tell(f"checking {name}: {steps} steps of random play in several forms, each compiled; about a minute ...")
+    say(check_environment(env, num_steps=steps, name=name, measure=True))

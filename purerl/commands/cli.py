@@ -6,16 +6,19 @@ import importlib
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import NoReturn
 
 import click
 
 from purerl import __version__
-from purerl.errors import InputError, printable, unknown
+from purerl.errors import InputError, nearest, printable, unknown
+from purerl.registry import SUITES
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = (
@@ -29,6 +32,7 @@ COMMANDS = (
     "check",
     "plot",
     "compare",
+    "report",
     "explain",
 )  # in the order of the help page
 HOST_THREADS = (
@@ -50,12 +54,20 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     for logger in ("jax._src.callback", "jax._src.debugging"):  # what a callback raises is told in a line
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     run = partial((command or cli).main, args=args, prog_name=name, standalone_mode=False)
+    words = sys.argv[1:] if args is None else args
+    sign = threading.Timer(SILENCE, click.echo, (_loading(words),), {"err": True})
+    sign.daemon = True
+    if args is None:
+        sign.start()
     try:
         code = contextvars.copy_context().run(run)  # whom this command trusts, the next one may not
     except InputError as error:
         code = _complain(str(error))
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message())
+        code = 0
     except click.ClickException as error:
-        code = _complain(error.format_message())
+        code = _complain(_told(error, words))
     except (KeyboardInterrupt, click.Abort) as error:
         click.echo("interrupted", err=True)
         _end(128 + _signal_of(error))  # now, although a compiler's thread may still be busy
@@ -65,10 +77,37 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
         if error.strerror is None:
             raise
         code = _complain(f"cannot read or write {error.filename or 'the output'}: {error.strerror}")
+    finally:
+        sign.cancel()
     code = code if isinstance(code, int) else 0
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         _end(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     sys.exit(code)
+
+
+def _loading(words: Sequence[str]) -> str:
+    """Return the line that a command shows where its imports take long."""
+    suite = next((suite for word in words for suite in SUITES if word.startswith(f"{suite}/")), None)
+    return f"purerl: loading JAX{f' and {suite}' if suite else ''} ..."
+
+
+def _told(error: click.ClickException, words: Sequence[str]) -> str:
+    """Return what click found wrong, with the option that was probably meant, or the values that it takes."""
+    message, context = error.format_message(), getattr(error, "ctx", None)
+    options = {} if context is None else {name: p for p in context.command.get_params(context) for name in p.opts}
+    if isinstance(error, click.NoSuchOption):
+        name = error.option_name
+        told = f"No such option '{name}'."
+        if context is not None and context.command.name in ("train", "sweep", "evolve") and "--resume" in words:
+            return f"{told} --resume continues with the settings in the folder: give no others beside it"
+        if name.startswith("--no-") and f"--{name.removeprefix('--no-')}" in options:
+            return f"{told} Write --{name.removeprefix('--no-')} false"
+        near = nearest(name, [option for option in options if option.startswith("--")])
+        return f"{told} Did you mean '{near}'?" if near else f"{told} --help lists them"
+    if isinstance(error, click.BadOptionUsage) and error.option_name in options:
+        found = re.search(r"\[([^\]]*)\]$", getattr(options[error.option_name], "help", None) or "")
+        return f"{message.rstrip('.')}: {found.group(1)}" if found else message
+    return message
 
 
 def _signal_of(error: BaseException) -> int:
@@ -87,6 +126,9 @@ def _end(code: int) -> NoReturn:
 def _complain(message: str) -> int:
     click.echo(f"purerl: error: {printable(' '.join(message.split()))}", err=True)
     return 2
+
+
+SILENCE = 0.5  # seconds, after which a command that still imports says so
 
 
 class Commands(click.Group):

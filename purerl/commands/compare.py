@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH
+from purerl.commands.options import PATH, PICTURES, check_file
 from purerl.errors import InputError, printable
 
 
@@ -19,6 +19,12 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
     """
     if len(run_dirs) < 2:
         raise InputError("compare needs two runs or more: purerl compare RUN_DIR RUN_DIR")
+    if len({folder.resolve() for folder in run_dirs}) < len(run_dirs):
+        raise InputError("compare needs different runs; one is named twice")
+    for folder in run_dirs:
+        if not folder.is_dir():
+            raise InputError(f"there is no run in {folder}: no such folder")
+    check_file(out, *PICTURES)
     from rich.console import Console
     from rich.table import Table
 

@@ -9,6 +9,7 @@ from purerl.commands.options import (
     NO_CACHE,
     PATH,
     TRUST,
+    check_file,
     flags_of,
     given_values,
     launch,
@@ -27,6 +28,7 @@ from purerl.settings.options import LaunchOptions
 @TRUST
 def command(run_dir: Path, episodes: int, gif: Path | None, trust: tuple[str, ...], **flags: Any) -> None:
     """Play episodes with the agents of a run's newest checkpoint, without exploration."""
+    check_file(gif, ".gif")
     take_modules(trust)
     launch(take_launch(given_values(flags)))
     import numpy as np

@@ -9,6 +9,7 @@ from purerl.commands.options import (
     PATH,
     TRUST,
     AlgorithmCommand,
+    check_out,
     flags_of,
     launch,
     names_of,
@@ -73,6 +74,7 @@ def command(
     parameters, given = typed(flags)
     take_modules(trust, objective, *names_of(tasks))
     where = take_launch(given)
+    check_out(out)
     if resume_folder is not None:
         devices = resume_options(EvolveOptions, given, ("devices",), objective, tasks, out, parameters)
         launch(where)

@@ -5,7 +5,17 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, TRUST, AlgorithmCommand, flags_of, group_settings, say, take_modules, typed
+from purerl.commands.options import (
+    PATH,
+    TRUST,
+    AlgorithmCommand,
+    flags_of,
+    group_settings,
+    say,
+    take_modules,
+    tell,
+    typed,
+)
 from purerl.settings.options import RunOptions
 
 
@@ -45,4 +55,4 @@ def command(
     run = settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
     from purerl.profiling import explain
 
-    say("\n".join(explain.lines(run, explain.explain(run))))
+    say("\n".join(explain.lines(run, explain.explain(run, tell))))

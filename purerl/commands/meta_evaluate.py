@@ -17,6 +17,7 @@ from purerl.commands.options import (
     take_launch,
     take_modules,
     take_options,
+    tell,
 )
 from purerl.settings.options import LaunchOptions, MetaOptions
 
@@ -44,6 +45,7 @@ def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **fl
     from purerl.evolution.evolve import load
 
     runs = [load(folder) for folder in run_dirs]
+    tell(f"compiling, then training {options.seeds} agents per task and method: as long as so many trainings take ...")
     found = meta_evaluate.meta_evaluate(runs, held_out, **vars(options))
     say(found.text())
     say(meta_evaluate.save(found, run_dirs[0]))

@@ -2,17 +2,18 @@
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from purerl.errors import InputError, printable, unknown
+from purerl.errors import InputError, describe, hints, printable, unknown
 from purerl.registry import ALGORITHMS, module_of
 from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
-from purerl.settings.values import coerce, describe, from_text, hints, to_text
+from purerl.settings.values import coerce, from_text, to_text
 
 
 class TextPath(click.Path):
@@ -29,6 +30,7 @@ class TextPath(click.Path):
 
 
 PATH = TextPath(path_type=Path)
+PICTURES = (".png", ".pdf", ".svg", ".jpg")  # endings of pictures of curves
 NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one process
 TRUST = click.option(
     "--trust", multiple=True, metavar="MODULE", help="Import this module where a file or folder names it."
@@ -38,6 +40,39 @@ TRUST = click.option(
 def say(text: object) -> None:
     """Print a result."""
     click.echo(printable(text))
+
+
+def tell(text: object) -> None:
+    """Print what a command does while it takes long, on stderr."""
+    click.echo(printable(text), err=True)
+
+
+def check_out(folder: Path | None) -> None:
+    """Raise an `InputError` where a folder to make is there already, or cannot be made: before anything takes long."""
+    if folder is None:
+        return
+    if folder.exists() or folder.is_symlink():
+        raise InputError(f"{folder} exists; name another --out, or go on there with --resume {folder}")
+    _check_writable(folder)
+
+
+def check_file(path: Path | None, *endings: str) -> None:
+    """Raise an `InputError` where a file to write has another ending, or cannot be written."""
+    if path is None:
+        return
+    if path.suffix.casefold() not in endings:
+        raise InputError(f"{path} must end in {' or '.join(endings)}")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a file")
+    if not path.parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    _check_writable(path)
+
+
+def _check_writable(path: Path) -> None:
+    there = next(parent for parent in path.absolute().parents if parent.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK) or str(there).startswith("/proc"):
+        raise InputError(f"cannot write {path}: {there} takes no new files")
 
 
 def take_options(cls: type, flags: dict[str, Any]) -> Any:
@@ -79,8 +114,16 @@ def take_modules(trust: Iterable[str], *names: str | None) -> None:
 
 
 def names_of(text: str | None) -> list[str]:
-    """Return the names of a list separated by commas; none without one."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    """Return the names of a list separated by commas; none without one.
+
+    Raises:
+      InputError: if one stands there twice.
+    """
+    names = [name.strip() for name in (text or "").split(",") if name.strip()]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"{text} names {twice} twice")
+    return names
 
 
 def split_parameters(args: list[str]) -> tuple[dict[str, str], list[str]]:
@@ -146,7 +189,7 @@ def find_algorithm(args: list[str]) -> str | None:
     """Return the algorithm that the arguments name, before they are parsed: its fields are options."""
     if args and not args[0].startswith("-"):
         if args[0] not in ALGORITHMS and not _is_path(args[0]):
-            raise unknown("algorithm", args[0], ALGORITHMS)
+            raise _unknown_algorithm(*args[:2])
         take_modules((), args[0])
         return args[0]
     named = next((arg for arg in args if arg in ALGORITHMS or _is_path(arg)), None)
@@ -172,6 +215,13 @@ def _values(args: list[str], flag: str) -> list[str]:
     """Return the values of a flag, before the arguments are parsed."""
     after = [value for word, value in itertools.pairwise(args) if word == flag]
     return after + [arg.partition("=")[2] for arg in args if arg.startswith(f"{flag}=")]
+
+
+def _unknown_algorithm(name: str, other: str = "") -> InputError:
+    """Return the error for a first argument that is no algorithm; the second may be the one that is meant."""
+    if other in ALGORITHMS:
+        return InputError(f"unknown algorithm '{name}': the algorithm comes first: {other} {name}")
+    return unknown("algorithm", name, ALGORITHMS)
 
 
 def config_options(algorithm: str | None) -> list[click.Option]:
@@ -228,7 +278,11 @@ class AlgorithmCommand(click.Command):
         """Take --env.NAME VALUE and find the algorithm, then parse as usual."""
         ctx.meta["parameters"], args = split_parameters(args)
         ctx.meta["algorithm"] = self.find_algorithm(args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # its options say what is near
+            raise
 
     def find_algorithm(self, args: list[str]) -> str | None:
         """Return the algorithm that the arguments name."""

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH, TRUST, say, take_modules
+from purerl.commands.options import PATH, TRUST, check_file, say, take_modules
 from purerl.errors import InputError
+from purerl.settings import toml
 
 
 @click.command(name="play")
-@click.argument("environment", metavar="ENVIRONMENT")
+@click.argument("environment", metavar="ENVIRONMENT|RUN_DIR")
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
 @click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
 @click.option("--terminal", is_flag=True, help="Show the episode as text.")
@@ -36,24 +37,35 @@ def command(
     fps: float,
     trust: tuple[str, ...],
 ) -> None:
-    """Play one episode of ENVIRONMENT and show it.
+    """Play one episode of ENVIRONMENT, or of a run's with its agent, and show it.
 
     \b
     purerl play CartPole-v1 --terminal
-    purerl play Breakout-MinAtar --policy runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
+    purerl play runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
+    purerl play CartPole-v1 --policy my_module:balance --gif cartpole.gif
     A scripted policy is a function (key, observation) -> action. With a run's folder, the environment that it was
     trained on has its parameters.
     """
     if gif is None and not terminal:
         raise InputError("play needs --gif FILE or --terminal")
-    take_modules(trust, environment, policy)
+    check_file(gif, ".gif")
+    named: str | None = environment  # None: what the run was trained on
+    if (Path(environment) / toml.RUN.file).is_file():
+        if policy != "random":
+            raise InputError(f"{environment} is a run; name its environment to play there with another policy")
+        policy, named = environment, None
+    elif Path(environment).is_dir():
+        raise InputError(f"there is no run in {environment}: it has no {toml.RUN.file}")
+    elif environment.startswith("runs/"):
+        raise InputError(f"there is no run in {environment}: no such folder")
+    take_modules(trust, named, policy)
     import jax
 
     from purerl import agent_groups
     from purerl.reporting import render
     from purerl.run import trained_run
 
-    env, acting = trained_run.find_policy(policy, environment)
+    env, acting = trained_run.find_policy(policy, named)
     episode = render.play(env, acting, jax.random.key(seed), max_steps)
     if terminal:
         render.show_text(render.frames_text(env, episode), fps if sys.stdout.isatty() else None)

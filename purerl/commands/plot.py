@@ -4,22 +4,35 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH, say
+from purerl.commands.options import PATH, PICTURES, check_file, say
 from purerl.errors import InputError
 
 
 @click.command(name="plot")
 @click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
+@click.option("--metric", default="episode_return", metavar="NAME", help="A column of metrics.csv; default the return.")
+@click.option("--smooth", type=click.IntRange(1), default=1, metavar="N", help="Mean over the last N rows; default 1.")
+@click.option(
+    "--x", type=click.Choice(["steps", "wall"]), default="steps", help="Over environment steps, or wall-clock time."
+)
 @click.option(
     "--out", type=PATH, metavar="FILE", help="The picture; default RUN_DIR/curve.png, or curves.png for several."
 )
-def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
-    """Draw the learning curves of one or several runs."""
-    from purerl.reporting import plot as plots
+def command(run_dirs: tuple[Path, ...], metric: str, smooth: int, x: str, out: Path | None) -> None:
+    """Draw the learning curves of one or several runs; each task has axes of its own.
 
+    \b
+    purerl plot runs/ppo-CartPole-v1-1 --metric entropy --smooth 10
+    """
     for folder in run_dirs:
         if not folder.is_dir():
             raise InputError(f"there is no run in {folder}: no such folder")
+    check_file(out, *PICTURES)
+    from purerl.reporting import plot as plots
+
+    view = plots.View(metric=metric, x=x, smooth=smooth)
     single = len(run_dirs) == 1
-    path = plots.plot_run(run_dirs[0], out) if single else plots.plot_runs(run_dirs, out or Path("curves.png"))
+    path = (
+        plots.plot_run(run_dirs[0], out, view) if single else plots.plot_runs(run_dirs, out or Path("curves.png"), view)
+    )
     say(path)

@@ -9,6 +9,7 @@ from purerl.commands.options import (
     PATH,
     TRUST,
     AlgorithmCommand,
+    check_out,
     flags_of,
     launch,
     resume_options,
@@ -64,6 +65,7 @@ def command(
     parameters, given = typed(flags)
     take_modules(trust, algorithm, environment)
     where = take_launch(given)
+    check_out(out)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, over, parameters)
         devices = resume_options(SweptRunOptions, given, ("devices",), *also)

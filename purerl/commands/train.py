@@ -9,6 +9,7 @@ from purerl.commands.options import (
     PATH,
     TRUST,
     AlgorithmCommand,
+    check_out,
     flags_of,
     group_settings,
     launch,
@@ -68,6 +69,7 @@ def command(
     parameters, given = typed(flags)
     take_modules(trust, algorithm, environment)
     where = take_launch(given)
+    check_out(out)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, parameters, assignments)
         devices = resume_options(RunOptions, given, ("devices", "mesh"), *also)

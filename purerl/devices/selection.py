@@ -33,7 +33,10 @@ def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: in
         wanted = take(devices, num_seeds)
     found = make_mesh(wanted, axes or split(wanted, num_seeds))
     if num_envs % found.shape["data"]:
-        raise InputError(f"num_envs {num_envs} is not a multiple of the mesh axis data={found.shape['data']}")
+        split_by = (
+            f"the mesh axis data={found.shape['data']}" if axes else f"the {found.shape['data']} devices of a seed"
+        )
+        raise InputError(f"num_envs {num_envs} is not a multiple of {split_by}")
     if found.shape["trial"] > 1:
         raise InputError("the mesh axis trial is for sweeps; a run has seed and data")
     return found

@@ -17,7 +17,7 @@ from jax.sharding import Mesh
 from purerl import registry
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, hints, unknown
 from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import SNES, Evosax, OpenES
@@ -26,7 +26,6 @@ from purerl.settings import toml, trust
 from purerl.settings.options import EvolveOptions, checked, make_options
 from purerl.settings.ranges import Range, bind, parse
 from purerl.settings.runs import environment_class, settings
-from purerl.settings.values import hints
 from purerl.types import Key, PyTree
 
 LIFETIME = 16_384  # environment steps, unless configured otherwise

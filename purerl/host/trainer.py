@@ -22,6 +22,7 @@ from purerl.host.xla_rollout import XlaRollout
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
+from purerl.loop.pieces import check_key, check_pieces
 from purerl.loop.train import TrainState
 from purerl.loop.vector import VectorState
 from purerl.prng import convert, fast
@@ -85,6 +86,7 @@ class HostTrainer:
         """Start a run."""
         if isinstance(key, Tracer):
             raise not_inside_jit(self._source, "jit or vmap")
+        check_key(key, "a run has one")
         key_agent, key_env, key_run = jax.random.split(convert(key, self._config.prng), 3)
         self._open(key_env)
         keys = [key_env] if len(self._groups) == 1 else list(jax.random.split(key_env, len(self._groups)))
@@ -288,6 +290,8 @@ def make_host_trainer(
     Raises:
       InputError: for an unknown mode, a number of environments that the groups cannot share, or groups of agents.
     """
+    if not isinstance(algorithm, Algorithm):
+        check_pieces(algorithm, source, config)
     settings = settings or HostSettings()
     if settings.mode not in MODES:
         raise unknown("sampler", settings.mode, MODES)

@@ -13,12 +13,15 @@ from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
 from purerl.loop.metrics import MetricsSum, TrainMetrics
+from purerl.loop.pieces import check_count, check_key, check_pieces
 from purerl.loop.resets import Resets
 from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
 from purerl.prng import convert, update_keys
 from purerl.types import Algorithm, AlgorithmFactory, Array, Config, Environment, EnvironmentSpec, Key, PyTree, Rollout
 from purerl.xla import packing
 from purerl.xla.trees import where
+
+LONGEST = 1e15  # environment steps of a run
 
 
 class TrainState(NamedTuple):
@@ -98,6 +101,7 @@ class CompiledTrainer:
 
     def init(self, key: Key) -> TrainState:
         """Start a run."""
+        check_key(key, "jax.vmap trains one agent for each of several")
         key_agent, key_env, key_run = jax.random.split(convert(key, self.config.prng), 3)
         vector_state, observation = self.vector.reset(key_env)
         return TrainState(
@@ -143,7 +147,11 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
       algorithm: (spec, config) -> Algorithm, such as `ppo`.
       env: one environment; its fields may be traced.
       config: the algorithm's settings; its numbers may be traced.
+
+    Raises:
+      InputError: if one of them is of another kind, or a setting is out of range.
     """
+    check_pieces(algorithm, env, config)
     return CompiledTrainer(
         algorithm=algorithm(EnvironmentSpec(env.observation_space, env.action_space), config),
         environment=env,
@@ -198,8 +206,10 @@ def make_train(
     num_points: int | None = None,
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
     """Return a whole run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`."""
+    check_pieces(algorithm, env, config)
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
+    total_timesteps = check_count(total_timesteps, "total_timesteps")
     config = dataclasses.replace(config, total_timesteps=total_timesteps)
     num_updates = whole_updates(config)
     trainer = make_trainer(algorithm, env, config)
@@ -218,8 +228,11 @@ def whole_updates(config: Config) -> int:
     """Return the updates of a config's `total_timesteps`, rounded down.
 
     Raises:
-      InputError: if that is less than one rollout, or a rollout has more steps than an i32 counts.
+      InputError: if that is less than one rollout, more than a run can have, or a rollout has more steps than an i32
+        counts.
     """
+    if config.total_timesteps > LONGEST:
+        raise InputError(f"total_timesteps is {config.total_timesteps:.3g}; it must be at most {LONGEST:g}")
     if config.steps_per_update >= 2**31:
         raise InputError(
             f"num_envs {config.num_envs} x rollout_length is {config.steps_per_update:,} steps for each update; at "
@@ -240,6 +253,7 @@ def curve_points(num_updates: int, num_points: int) -> np.ndarray:
     Raises:
       InputError: if there are fewer updates than points.
     """
+    num_points = check_count(num_points, "num_points", 0)
     if not 1 <= num_points <= num_updates:
         raise InputError(f"num_points is {num_points}; it must be at least 1 and at most the {num_updates} updates")
     return np.arange(1, num_points + 1) * num_updates // num_points

@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl import registry
 from purerl.agent_groups import group_rewards, mean_reward
 from purerl.errors import unknown
 from purerl.loop import resets
 from purerl.loop.metrics import EpisodeStatistics
+from purerl.loop.pieces import check_count
 from purerl.loop.resets import Resets
 from purerl.prng import GENERATORS, as_generator
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
@@ -151,8 +153,10 @@ def vectorize(
         four times slower for a light environment) or "rbg".
 
     Raises:
-      InputError: for an unknown policy or generator.
+      InputError: for an unknown policy or generator, or something that is no environment.
     """
+    registry.check_environment(env)
+    num_envs, pool_size = check_count(num_envs, "num_envs"), check_count(pool_size, "pool_size")
     if reset_policy not in resets.POLICIES:
         raise unknown("reset policy", reset_policy, resets.POLICIES)
     if prng not in GENERATORS:

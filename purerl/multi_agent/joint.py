@@ -152,7 +152,12 @@ def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Any, **b
       env: an environment of several agents.
       algorithm, config: of every group that is not named; what policies share comes from here.
       **by_group: policies of groups, by the group's name.
+
+    Raises:
+      InputError: if the environment has no groups of agents.
     """
+    if not agent_groups.sizes(env):
+        raise InputError(f"{type(env).__name__} has no groups of agents: train {algorithm.__name__} on it as it is")
     taken = {group for policy in by_group.values() for group in policy.groups}
     rest = [name for name in sorted(env.action_space.spaces) if name not in taken]
     policies = by_group | {name: Policy(algorithm=algorithm, config=config, groups=(name,)) for name in rest}

@@ -11,8 +11,9 @@ from purerl.errors import InputError
 from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
 from purerl.functional.distributions import ActionHead
 from purerl.networks.encoder import NetworkConfig, recurrent_encoder
+from purerl.networks.modules import Module, is_module, own_torso
 from purerl.networks.torsos import RNNS, apply, dense, init
-from purerl.spaces import Space
+from purerl.spaces import Discrete, Space
 from purerl.types import Array, Key, PyTree, pytree, static
 
 
@@ -40,6 +41,22 @@ class ActorCriticConfig(NetworkConfig):
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
 
 
+NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
+
+
+def network_of(network: NetworkFactory | Module) -> NetworkFactory:
+    """Return a factory as it is, and of a module the one whose networks have it below their heads.
+
+    Raises:
+      InputError: if it is neither.
+    """
+    if is_module(network):
+        return partial(actor_critic, network=network)
+    if not callable(network) or isinstance(network, type):
+        own_torso(Discrete(n=1), network)  # raises
+    return network  # type: ignore[return-value]
+
+
 class Memories(NamedTuple):
     """The carry of two recurrent layers."""
 
@@ -47,13 +64,17 @@ class Memories(NamedTuple):
     critic: PyTree
 
 
-def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> ActorCritic:
+def actor_critic(
+    space: Space, head: ActionHead, config: ActorCriticConfig, network: Module | None = None
+) -> ActorCritic:
     """Return the policy and the value function for an observation space and an action head.
 
     Each has its own encoder, so that acting does not pay for the critic; with `share_body` or a recurrent layer they
     share one. Where the observation holds a global state, the critic has its own encoder and sees that state; the
     policy does not. With a recurrent layer each then has its own, and the carry is `Memories`, both of which `policy`
     advances.
+
+    A `network` stands for the torso of each encoder, except for that of a critic which sees the global state.
 
     Raises:
       InputError: if a critic that sees the global state is to share its encoder.
@@ -62,7 +83,7 @@ def actor_critic(space: Space, head: ActionHead, config: ActorCriticConfig) -> A
     if central and config.share_body:
         raise InputError("share_body goes without centralized_critic: that critic sees what the policy does not")
     shared = (config.rnn != "none" or config.share_body) and not central
-    base = recurrent_encoder(without_global_state(space), config, config.rnn, config.rnn_size)
+    base = recurrent_encoder(without_global_state(space), config, config.rnn, config.rnn_size, network)
     critic_base = recurrent_encoder(space, config, config.rnn, config.rnn_size) if central else base
     two = central and config.rnn != "none"
     of_actor, of_critic = (lambda carry: carry.actor if two else carry), (lambda carry: carry.critic if two else carry)

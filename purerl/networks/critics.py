@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from purerl.functional.action_masks import without_mask
-from purerl.networks.encoder import NetworkConfig, encoder
-from purerl.networks.torsos import apply, dense, init
+from purerl.functional.action_masks import without_global_state, without_mask
+from purerl.networks.encoder import NetworkConfig, encoder, encoder_of
+from purerl.networks.modules import Module, own_torso
+from purerl.networks.torsos import MLP, apply, dense, init
 from purerl.spaces import Box, Dict, Space
 from purerl.types import Array, Key, PyTree
 
@@ -21,10 +23,28 @@ class Critics(NamedTuple):
     # (params, observation[..., *], action in [-1, 1] f32[..., n]) -> f32[num, ...]
 
 
-def critics(space: Space, action_size: int, config: NetworkConfig, num: int) -> Critics:
-    """Return critics for an observation space; observation and action enter the network side by side."""
+class _BesideAction(nn.Module):
+    """A module's features of the observation, and the action beside them, through dense layers."""
+
+    torso: nn.Module
+    layers: nn.Module
+
+    def __call__(self, joint: PyTree) -> Array:
+        features = self.torso(joint["observation"])
+        return self.layers(jnp.concatenate([joint["action"], features.astype(jnp.float32)], axis=-1))
+
+
+def critics(space: Space, action_size: int, config: NetworkConfig, num: int, network: Module | None = None) -> Critics:
+    """Return critics for an observation space; observation and action enter the network side by side.
+
+    Of a `network` the features enter in the observation's place, unless the critics see a global state.
+    """
     joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
     base, head = encoder(joint, config), dense(1, 1.0, initializer=config.initializer)
+    if network is not None and without_global_state(space) is space:
+        layers = MLP(config.hidden_sizes, config.activation, config.layer_norm, initializer=config.initializer)
+        beside = _BesideAction(own_torso(space, network)[0], layers)
+        base = encoder_of(joint, beside, config.hidden_sizes[-1])
 
     def initialize(key: Key) -> PyTree:
         def one(key: Key) -> PyTree:

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from purerl.errors import InputError
 from purerl.functional.action_masks import split_mask, without_mask
-from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, RNNS, TORSOS, Torso, apply, init
+from purerl.networks.modules import Module, own_torso
+from purerl.networks.torsos import ACTIVATIONS, CNNS, INITIALIZERS, RNNS, TORSOS, Torso, apply, init
 from purerl.spaces import Space
 from purerl.types import Array, Config, Key, PyTree, pytree, static
 
@@ -39,9 +42,18 @@ class Encoder(NamedTuple):
     size: int
 
 
-def make_torso(space: Space, config: NetworkConfig, hidden_sizes: tuple[int, ...]) -> Torso:
-    """Return the torso that a config describes, for an observation space without its mask of legal actions."""
-    return Torso(
+def make_torso(
+    space: Space, config: NetworkConfig, hidden_sizes: tuple[int, ...], network: Module | None = None
+) -> tuple[nn.Module, int]:
+    """Return (the torso that a config describes, or a user's `network`, the number of its features).
+
+    It is for an observation space without its mask of legal actions.
+    """
+    if network is not None:
+        return own_torso(space, network)
+    if config.network in CNNS and not any(len(leaf.shape) == 3 for leaf in jax.tree.leaves(space.struct)):
+        raise InputError(f"network {config.network} is for images, and these observations have none: auto or mlp")
+    torso = Torso(
         space=without_mask(space),
         kind=config.network,
         hidden_sizes=hidden_sizes,
@@ -50,25 +62,41 @@ def make_torso(space: Space, config: NetworkConfig, hidden_sizes: tuple[int, ...
         dtype=jnp.dtype(config.precision),
         initializer=config.initializer,
     )
+    return torso, hidden_sizes[-1]
 
 
-def encoder(space: Space, config: NetworkConfig) -> Encoder:
-    """Return the encoder for an observation space, without a recurrent layer."""
-    torso, example = make_torso(space, config, config.hidden_sizes), _example(space)
+def encoder(space: Space, config: NetworkConfig, network: Module | None = None) -> Encoder:
+    """Return the encoder for an observation space, without a recurrent layer; `network` stands for the torso."""
+    return encoder_of(space, *make_torso(space, config, config.hidden_sizes, network))
+
+
+def encoder_of(space: Space, torso: nn.Module, size: int) -> Encoder:
+    """Return the encoder that a torso is, from an observation space to `size` features."""
+    example = _example(space)
     return Encoder(
         init=lambda key: init(torso, key, example()),
         initial_carry=lambda num_envs: (),
         step=lambda params, carry, observation: (_features(torso, params, observation), ()),
         unroll=lambda params, carry, observation, done: (_features(torso, params, observation), ()),
-        size=config.hidden_sizes[-1],
+        size=size,
     )
 
 
-def recurrent_encoder(space: Space, config: NetworkConfig, rnn: str, rnn_size: int) -> Encoder:
-    """Return the encoder for an observation space; `rnn` is "none", "gru" or "lstm", of `rnn_size` units."""
+def recurrent_encoder(
+    space: Space, config: NetworkConfig, rnn: str, rnn_size: int, network: Module | None = None
+) -> Encoder:
+    """Return the encoder for an observation space.
+
+    Args:
+      space: of observations.
+      config: the settings of the torso.
+      rnn: "none", "gru" or "lstm".
+      rnn_size: its units.
+      network: a module that stands for the torso, below the recurrent layer.
+    """
     if rnn == "none":
-        return encoder(space, config)
-    torso, example = make_torso(space, config, config.hidden_sizes), _example(space)
+        return encoder(space, config, network)
+    (torso, size), example = make_torso(space, config, config.hidden_sizes, network), _example(space)
     cell: Any = RNNS[rnn](rnn_size)
 
     def initial_carry(num_envs: int) -> PyTree:
@@ -79,7 +107,7 @@ def recurrent_encoder(space: Space, config: NetworkConfig, rnn: str, rnn_size: i
         carry = jax.tree.map(lambda x: x[0], initial_carry(1))
         return {
             "torso": init(torso, key_torso, example()),
-            "rnn": init(cell, key_cell, carry, jnp.zeros(torso.hidden_sizes[-1])),
+            "rnn": init(cell, key_cell, carry, jnp.zeros(size)),
         }
 
     def step(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
@@ -104,5 +132,5 @@ def _example(space: Space) -> Callable[[], PyTree]:
     return lambda: split_mask(space.zeros())[0]  # made where it is traced: nothing is compiled for it
 
 
-def _features(torso: Torso, params: PyTree, observation: PyTree) -> Array:
+def _features(torso: nn.Module, params: PyTree, observation: PyTree) -> Array:
     return apply(torso, params, split_mask(observation)[0]).astype(jnp.float32)

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from purerl.functional.action_masks import action_mask, mask_illegal, split_mask, without_global_state
 from purerl.networks.encoder import NetworkConfig, make_torso, recurrent_encoder
+from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS, apply, dense, init
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
@@ -113,14 +114,16 @@ def q_network(
     num_atoms: int | None = None,
     dueling: bool = False,
     noisy: bool = False,
+    network: Module | None = None,
 ) -> QNetwork:
     """Return a Q network for an observation space; it sees neither a mask of legal actions nor a global state.
 
-    The last of `config.hidden_sizes` belongs to the head where that is dueling or noisy, to the torso otherwise.
+    The last of `config.hidden_sizes` belongs to the head where that is dueling or noisy, to the torso otherwise. A
+    `network` stands for the torso.
     """
     in_head = dueling or noisy
     sizes = config.hidden_sizes
-    torso = make_torso(without_global_state(space), config, sizes[:-1] if in_head else sizes)
+    torso, _ = make_torso(without_global_state(space), config, sizes[:-1] if in_head else sizes, network)
     head = QHead(
         num_actions=num_actions,
         num_atoms=num_atoms,
@@ -131,15 +134,15 @@ def q_network(
         dtype=jnp.dtype(config.precision),
         initializer=config.initializer,
     )
-    network = _TorsoAndHead(torso, head)
+    whole = _TorsoAndHead(torso, head)
 
     def apply(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:
         rngs = {} if noise is None else {"noise": noise}
-        q = network.apply({"params": params}, split_mask(without_global_state(observation))[0], rngs=rngs)
+        q = whole.apply({"params": params}, split_mask(without_global_state(observation))[0], rngs=rngs)
         assert isinstance(q, jax.Array)
         return q
 
-    return QNetwork(lambda key: network.init(key, split_mask(without_global_state(space.zeros()))[0])["params"], apply)
+    return QNetwork(lambda key: whole.init(key, split_mask(without_global_state(space.zeros()))[0])["params"], apply)
 
 
 class RecurrentQNetwork(NamedTuple):
@@ -155,10 +158,16 @@ class RecurrentQNetwork(NamedTuple):
 
 
 def recurrent_q_network(
-    space: Space, num_actions: int, config: NetworkConfig, rnn: str, rnn_size: int, dueling: bool = True
+    space: Space,
+    num_actions: int,
+    config: NetworkConfig,
+    rnn: str,
+    rnn_size: int,
+    dueling: bool = True,
+    network: Module | None = None,
 ) -> RecurrentQNetwork:
-    """Return the Q function for an observation space: a torso, a recurrent layer and a head."""
-    base = recurrent_encoder(space, config, rnn, rnn_size)
+    """Return the Q function for an observation space: a torso or `network`, a recurrent layer, a head."""
+    base = recurrent_encoder(space, config, rnn, rnn_size, network)
     head = QHead(
         num_actions, hidden_size=rnn_size if dueling else None, dueling=dueling, initializer=config.initializer
     )

@@ -62,8 +62,12 @@ class Trial(NamedTuple):
     seconds: float  # per update
 
 
-def explain(run: Settings) -> Explanation:
+def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> Explanation:
     """Try a run for a moment.
+
+    Args:
+      run: the settings.
+      tell: takes a line about what takes long.
 
     Raises:
       InputError: if the run is not possible.
@@ -74,6 +78,7 @@ def explain(run: Settings) -> Explanation:
         factory, env = from_states(factory, env)
     trainer = make_trainer(factory, env, config)
     config = _short_wait(config)
+    tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")
     trial = _try(factory, env, config, run.options.seeds)
     steps = config.steps_per_update * run.options.seeds
     one = jax.eval_shape(trainer.init, jax.random.key(0))

@@ -19,7 +19,7 @@ from purerl.loop.observing import rebuilder
 from purerl.loop.train import CompiledTrainer, make_trainer
 from purerl.multi_agent.joint import MultiAgentConfig, Policy
 from purerl.multi_agent.self_play import SelfPlayConfig
-from purerl.networks.actor_critic import actor_critic
+from purerl.networks.actor_critic import actor_critic, network_of
 from purerl.recompute.references import Look, looking_up, refer, view
 from purerl.types import (
     Algorithm,
@@ -148,5 +148,5 @@ def _with_looking_networks(factory: AlgorithmFactory, spec: EnvironmentSpec, con
 def _looking(factory: Callable[..., Algorithm], look: Look, groups: tuple[str, ...]) -> AlgorithmFactory:
     given: Any = factory.keywords if isinstance(factory, partial) else {}
     network = given.get("network", actor_critic)
-    wrapped = lambda *args: looking_up(network(*args), lambda references: look(references, groups))
+    wrapped = lambda *args: looking_up(network_of(network)(*args), lambda references: look(references, groups))
     return partial(factory, network=wrapped)

@@ -202,10 +202,17 @@ def read(path: Path, needed: Sequence[str] = NEEDED) -> dict[str, np.ndarray]:
     return {name: table[:, i] for i, name in enumerate(rows[0])}
 
 
-def by_seed(columns: dict[str, np.ndarray], name: str) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-    """Return one column as curves: seed -> (env_steps, values), without NaN."""
+def metrics(columns: dict[str, np.ndarray]) -> list[str]:
+    """Return the names of what the algorithm and the environment gave, in the order of the file."""
+    return [name for name in columns if name not in FIRST_COLUMNS]
+
+
+def by_seed(
+    columns: dict[str, np.ndarray], name: str, x: str = "env_steps"
+) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+    """Return one column as curves: seed -> (the column x, values), without NaN."""
     curves = {}
     for seed in sorted(set(columns["seed"].astype(int).tolist())):
         known = (columns["seed"] == seed) & ~np.isnan(columns[name])
-        curves[seed] = columns["env_steps"][known], columns[name][known]
+        curves[seed] = columns[x][known], columns[name][known]
     return curves

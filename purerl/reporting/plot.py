@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from purerl.errors import InputError, printable
+from purerl.errors import InputError, printable, unknown
 from purerl.reporting import metrics_csv
 from purerl.reporting.files import write_whole
 from purerl.settings import toml
@@ -53,34 +53,76 @@ def _robust(known: np.ndarray, size: int) -> np.ndarray:
     return np.array(jax.jit(jax.vmap(at_point))(filled))[:, : known.shape[1]]
 
 
-def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = "") -> None:
-    """Draw one run: training returns as a line with a band over seeds, evaluations as dots.
+class View(NamedTuple):
+    """What is drawn of a run."""
+
+    metric: str = "episode_return"  # a column of metrics.csv
+    x: str = "steps"  # or "wall", time
+    smooth: int = 1  # rows that a point is the mean of
+
+    @property
+    def column(self) -> str:
+        """The column that x is."""
+        return "wall_seconds" if self.x == "wall" else "env_steps"
+
+
+RETURNS = View()
+
+
+def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = "", view: View = RETURNS) -> None:
+    """Draw one run: training as a line with a band over seeds, of returns the evaluations as dots.
 
     Args:
       axes: of matplotlib.
       columns: from `metrics_csv.read`.
       color: of the run.
       label: its name in the legend; without one the legend says what line and dots are.
+      view: which column, over what, how smooth.
+
+    Raises:
+      InputError: if there is no such column.
     """
-    training = metrics_csv.by_seed(columns, "episode_return")
-    grid = np.linspace(0, columns["env_steps"].max(), GRID)
+    if view.metric not in columns or view.column not in columns:
+        raise unknown("metric", view.metric, ["episode_return", "episode_length", *metrics_csv.metrics(columns)])
+    training = {
+        seed: (x, smoothed(y, view.smooth))
+        for seed, (x, y) in metrics_csv.by_seed(columns, view.metric, view.column).items()
+    }
+    grid = np.linspace(0, columns[view.column].max(), GRID)
     values = on_grid(training, grid)
     seeds = values.shape[0]
     if seeds:
         center, low, high, how = center_and_interval(values)
         how = f" ({how} of {seeds} seeds)" if seeds > 1 else ""
-        axes.plot(grid, center, color=color, linewidth=1.8, label=(label or "training episodes") + how)
+        axes.plot(
+            grid,
+            center,
+            color=color,
+            linewidth=1.8,
+            label=(label or ("training episodes" if view.metric == RETURNS.metric else view.metric)) + how,
+        )
         if seeds > 1:
             axes.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)
         if 1 < seeds <= 20:
             for x, y in training.values():
                 axes.plot(x, y, color=color, linewidth=0.5, alpha=0.25)
-    evaluated = [pair for pair in metrics_csv.by_seed(columns, "evaluation_return").values() if len(pair[0])]
-    if evaluated:
+    points_of = metrics_csv.by_seed(columns, "evaluation_return", view.column)
+    evaluated = [pair for pair in points_of.values() if len(pair[0])]
+    if evaluated and view.metric == RETURNS.metric:
         points = sorted(set(np.concatenate([x for x, _ in evaluated]).tolist()))
         means = [np.mean(np.concatenate([y[x == point] for x, y in evaluated])) for point in points]
         dots = {"marker": "o", "markersize": 4.5, "markeredgecolor": "white", "linestyle": "none"}
         axes.plot(points, means, color=color, label=None if label else "evaluation, greedy (mean)", **dots)
+
+
+def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
+    """Return the mean of each value and those before it, `rows` at most: f64[n]."""
+    if rows <= 1 or not len(values):
+        return values
+    sums = np.cumsum(np.concatenate([[0.0], values]))
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - rows, 0)
+    return (sums[ends] - sums[starts]) / (ends - starts)
 
 
 def draw(
@@ -89,7 +131,7 @@ def draw(
     path: Path,
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
-    """Write the picture of one or several runs.
+    """Write the picture of one or several runs on one task.
 
     Args:
       runs: (name, columns) each.
@@ -101,17 +143,27 @@ def draw(
       InputError: if it cannot be written.
     """
     figure = new_figure(8, 4.8)
-    axes = figure.add_subplot()
+    panel(figure.add_subplot(), runs, title, levels=levels)
+    save(figure, path)
+
+
+def panel(
+    axes: Any,
+    runs: Sequence[tuple[str, dict[str, np.ndarray]]],
+    title: str,
+    view: View = RETURNS,
+    levels: Mapping[str, float] = MappingProxyType({}),
+) -> None:
+    """Draw one or several runs on one task; arguments as for `draw` and `curve`."""
     for i, (name, columns) in enumerate(runs):
-        curve(axes, columns, f"C{i % 10}", literal(name) if len(runs) > 1 else "")
-    if len(runs) > 1:
+        curve(axes, columns, f"C{i % 10}", literal(name) if len(runs) > 1 else "", view)
+    if len(runs) > 1 and view.metric == RETURNS.metric:
         axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
     for name, level in levels.items():
         axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
     axes.set_title(literal(title))
-    label_curves(axes)
+    label_curves(axes, view)
     axes.legend(frameon=False, loc="best")
-    save(figure, path)
 
 
 def literal(text: str) -> str:
@@ -135,12 +187,12 @@ def tidy(axes: Any) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def label_curves(axes: Any) -> None:
+def label_curves(axes: Any, view: View = RETURNS) -> None:
     """Name the axes of learning curves."""
     from matplotlib.ticker import EngFormatter
 
-    axes.set_xlabel("environment steps of each seed")
-    axes.set_ylabel("episode return (sum of rewards)")
+    axes.set_xlabel("seconds" if view.x == "wall" else "environment steps of each seed")
+    axes.set_ylabel("episode return (sum of rewards)" if view.metric == RETURNS.metric else literal(view.metric))
     axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     axes.set_xlim(left=0)
     tidy(axes)
@@ -159,16 +211,32 @@ def save(figure: Any, path: Path) -> None:
         raise InputError(f"cannot write {path}: {error}") from None
 
 
-def plot_run(folder: Path, path: Path | None = None) -> Path:
+def plot_run(folder: Path, path: Path | None = None, view: View = RETURNS) -> Path:
     """Write a run's curve.png; return where it is."""
-    path = path or folder / "curve.png"
-    table = toml.read(folder / "config.toml")
-    title = f"{str(table.get('algorithm', '')).upper()} on {table.get('environment', folder.name)}"
-    draw([(folder.name, metrics_csv.read(folder / "metrics.csv"))], title, path)
+    path = path or folder / ("curve.png" if view.metric == RETURNS.metric else f"{_stem(view.metric)}.png")
+    _plot([folder], path, view)
     return path
 
 
-def plot_runs(folders: Sequence[Path], path: Path) -> Path:
-    """Write one picture of several runs; return where it is."""
-    draw([(folder.name, metrics_csv.read(folder / "metrics.csv")) for folder in folders], "Learning curves", path)
+def plot_runs(folders: Sequence[Path], path: Path, view: View = RETURNS) -> Path:
+    """Write one picture of several runs, with axes of their own for each task; return where it is."""
+    _plot(folders, path, view)
     return path
+
+
+def _plot(folders: Sequence[Path], path: Path, view: View) -> None:
+    tasks: dict[str, list[tuple[str, str, dict[str, np.ndarray]]]] = {}
+    for folder in folders:
+        table = toml.read(folder / toml.RUN.file)
+        read = (str(table.get("algorithm", "")).upper(), folder.name, metrics_csv.read(folder / "metrics.csv"))
+        tasks.setdefault(str(table.get("environment", folder.name)), []).append(read)
+    figure = new_figure(8, 4.8 * len(tasks))
+    for i, (task, runs) in enumerate(tasks.items()):
+        algorithms = {algorithm for algorithm, _, _ in runs}
+        who = algorithms.pop() if len(algorithms) == 1 else "Learning curves"
+        panel(figure.add_subplot(len(tasks), 1, i + 1), [run[1:] for run in runs], f"{who} on {task}", view)
+    save(figure, path)
+
+
+def _stem(metric: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in metric)

@@ -11,6 +11,7 @@ import numpy as np
 
 from purerl import agent_groups
 from purerl.errors import InputError
+from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.reporting.files import write_whole
 from purerl.types import Algorithm, Array, Environment, Key, PyTree
@@ -70,7 +71,23 @@ def play(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000) 
       policy: see `random_policy` and `agent_policy`.
       key: draws the start and whatever is random.
       max_steps: the most steps kept.
+
+    Raises:
+      InputError: if the environment does not run in JAX, or the policy is none.
     """
+    if isinstance(env, HostSource):
+        raise InputError(f"{env.id} runs on the host; only environments in JAX are played and drawn")
+    if not isinstance(env, Environment) and not callable(getattr(env, "reset", None)):
+        raise InputError(
+            f"env is a {type(env).__name__}; it must be an environment, such as purerl.make('CartPole-v1')"
+        )
+    if not isinstance(policy, PlayPolicy):
+        raise InputError(
+            f"policy is a {type(policy).__name__}; it must be from random_policy, scripted_policy or agent_policy of "
+            "purerl.reporting.render"
+        )
+    if not max_steps >= 1:
+        raise InputError(f"max_steps is {max_steps}; it must be at least 1")
 
     def step(loop_carry: tuple, key: Key) -> tuple[tuple, tuple]:
         state, observation, carry, over = loop_carry

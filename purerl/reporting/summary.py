@@ -121,15 +121,20 @@ def line(folder: Path) -> str:
     """
     found = read(folder / "summary.json")
     try:
-        final = found["final_return"]
-        if final["mean"] is None:
-            return "no seed finished"
-        spread = final["iqm_interval_95"]
-        interval = f", IQM {final['iqm']:.5g} (95% interval {spread[0]:.5g} .. {spread[1]:.5g})" if spread else ""
-        speed = f"{found['env_steps_per_second']:,.0f} steps/s"
-        return f"final return {final['mean']:.5g}{interval}{failures(final)}, {speed}"
+        return text(found)
     except (LookupError, TypeError, ValueError):
         raise damaged(folder / "summary.json") from None
+
+
+def text(found: dict[str, Any]) -> str:
+    """Return in one line what `summarize` found, and the speed."""
+    final = found["final_return"]
+    if final["mean"] is None:
+        return "no seed finished"
+    spread = final["iqm_interval_95"]
+    interval = f", IQM {final['iqm']:.5g} (95% interval {spread[0]:.5g} .. {spread[1]:.5g})" if spread else ""
+    speed = f"{found['env_steps_per_second']:,.0f} steps/s"
+    return f"final return {final['mean']:.5g}{interval}{failures(final)}, {speed}"
 
 
 def failures(result: dict[str, Any]) -> str:

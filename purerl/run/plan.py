@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from purerl import registry
 from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError
+from purerl.errors import InputError, hints
 from purerl.fields import is_static
 from purerl.host import make_host_trainer
 from purerl.host_environment import HostSource
@@ -29,7 +29,6 @@ from purerl.run.program import Functions, Progress
 from purerl.settings import toml
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, dump, settings
-from purerl.settings.values import hints
 from purerl.testing.trees import line_of
 from purerl.types import Environment
 

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from purerl import agent_groups, registry
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, hints, unknown
 from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for
 from purerl.multi_agent.self_play import SELF, self_play, self_play_config
 from purerl.settings.runs import Settings
-from purerl.settings.values import coerce, hints
+from purerl.settings.values import coerce
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Algorithm, Environment, EnvironmentSpec
 
 WORDS = ("algorithm", "policy", "frozen", "start")
@@ -66,6 +68,7 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
         if group not in names:
             raise unknown(f"group of {run.environment}", group, names)
     if not names:
+        _check_actions(run, env)
         return factory, run.config
     owners = {group: _owner(group, run.groups.get(group, {}), names) for group in names}
     policies = {}
@@ -77,6 +80,32 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
         groups = tuple(group for group in names if owners[group] == name)
         policies[name] = _policy(run, name, run.groups.get(name, {}), groups, load)
     return multi_agent, policies_for(env, factory, run.config, **policies)
+
+
+def _check_actions(run: Settings, env: Environment) -> None:
+    """Hold a single agent's actions to those that the algorithm takes; say which algorithms take them."""
+    entry, kind = registry.ALGORITHMS.get(run.algorithm), _kind_of(env.action_space)
+    if entry is None or kind is None or entry.teams or kind in entry.actions:
+        return
+    fitting = [name for name, other in sorted(registry.ALGORITHMS.items()) if kind in other.actions and not other.teams]
+    raise InputError(
+        f"{run.algorithm} needs {' or '.join(entry.actions)} actions, and those of {run.environment} are {kind}, "
+        f"{env.action_space}; {', '.join(fitting)} take them"
+    )
+
+
+def _kind_of(space: Space) -> str | None:
+    """Return the word that the table of algorithms has for a space of actions; None where it has none."""
+    match space:
+        case Discrete():
+            return "discrete"
+        case MultiDiscrete():
+            return "multi-discrete"
+        case Box() if len(space.shape) == 1 and np.issubdtype(np.dtype(space.dtype), np.floating):
+            return "continuous"
+        case Dict():
+            return "dict"
+    return None
 
 
 def _owner(group: str, settings: Mapping[str, Any], names: Mapping[str, int]) -> str:

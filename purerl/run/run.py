@@ -122,6 +122,7 @@ class Run(LongJob):
         self.log: Log | None = None  # one of them
         self.evaluation = np.full(self.options.seeds, np.nan)  # the last ones known
         self.returns = np.full(self.options.seeds, np.nan)
+        self._cut_off = (0, 0)  # episodes of the last evaluation that did not end, of how many
         self._chunk = 1  # updates
         self._compiled = not planned.parts.on_host  # a loop on the host compiles in its first update
         self._imports = threading.Thread(target=_import_for_the_end, daemon=True)
@@ -277,8 +278,10 @@ class Run(LongJob):
         else:
             return False
         agent = self.progress.state.agent
-        results = [self.program.evaluate(agent, self.update, part).episode_return for part in range(parts)]
-        returns = np.concatenate(results, axis=1)[:, :episodes]
+        results = [self.program.evaluate(agent, self.update, part) for part in range(parts)]
+        returns = np.concatenate([result.episode_return for result in results], axis=1)[:, :episodes]
+        finished = np.concatenate([result.finished for result in results], axis=1)[:, :episodes]
+        self._cut_off = (int((~finished).sum()), finished.size)
         self.evaluation = returns.mean(axis=1, dtype=np.float64).astype(np.float32)
         return True
 
@@ -324,7 +327,7 @@ class Run(LongJob):
         checkpoint.save(self.checkpoints, self.update, progress, metadata, self.options.keep_checkpoints)
 
     def finish(self) -> int:
-        """Write summary.json and curve.png, and show the result; return 1 if every seed failed."""
+        """Write summary.json, curve.png and report.html, and show the result; return 1 if every seed failed."""
         if not self.first:
             return int(self._all_failed())
         rated = self._rate_selves() if self.options.self_play else []
@@ -332,18 +335,30 @@ class Run(LongJob):
         failed = {str(self.options.seed + i): self._failure(i) for i in self.failed}
         rows = self.log is not None and self.log.rows > 0
         if rows:
+            from purerl.reporting import report
             from purerl.reporting.plot import plot_run
 
             columns = read(self.folder / "metrics.csv")
             result = summary.summarize(self.plan.settings, columns, self.plan.num_updates)
             result |= {"status": "failed" if self._all_failed() else "finished", "failed": failed}
             plot_run(self.folder)
-            summary.write(self.folder / "summary.json", result | self._timing())  # the last: it says complete
+            result |= self._timing()
+            report.write_report(self.folder, result)
+            summary.write(self.folder / "summary.json", result)  # the last: it says complete
             self.display.close()
             self.display.line(f"done: {summary.line(self.folder)}")
+            if not columns["episodes"].sum():
+                self.display.line("no episode ended in training: its rows have no returns")
+            if self._cut_off[0]:
+                cut, of = self._cut_off
+                self.display.line(f"{cut} of {of} episodes of the last evaluation did not end and were cut off")
             for line in rated:
                 self.display.line(line)
-        what = "summary.json, metrics.csv, curve.png, checkpoints/" if rows else "checkpoints/; there are no rows"
+        what = (
+            "report.html, summary.json, metrics.csv, curve.png, checkpoints/"
+            if rows
+            else "checkpoints/; there are no rows"
+        )
         self.display.line(f"see {self.folder}/: {what}")
         if not self._all_failed():
             return 0

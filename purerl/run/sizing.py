@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -18,18 +19,18 @@ from purerl.xla import backend
 
 
 def check(planned: Plan) -> None:
-    """Hold the observations of a rollout to the free memory.
+    """Hold the observations of a rollout, and the agents, to the free memory.
 
     Raises:
       InputError: if they do not fit, with what avoids it.
     """
     config, options, there = planned.settings.config, planned.settings.options, memory.free()
+    devices = 1 if backend.name() == "cpu" else planned.parts.mesh.devices.size
     seen = planned.shapes.state.observation
     if not jax.tree.leaves(seen):  # on the host
         batch = (options.seeds, config.num_envs)
         one = planned.env.observation_space.struct
         seen = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype), one)
-    devices = 1 if backend.name() == "cpu" else planned.parts.mesh.devices.size
     each = memory.nbytes(seen) // (config.num_envs * jax.tree.leaves(seen)[0].shape[0])
     taken = 2 * memory.nbytes(seen) * config.rollout_length  # what was acted on, and what followed
     if taken > there * devices:
@@ -39,6 +40,18 @@ def check(planned: Plan) -> None:
             f"environments x {config.rollout_length} steps{seeds}; {there * devices / 1e9:,.1f} GB are free. "
             f"--num-envs auto takes as many environments as fit{_smaller(planned, each)}"
         )
+    agent = memory.nbytes(_without_replay(planned.shapes.state.agent))
+    if 2 * agent > there * devices:  # and their gradients, or new ones beside them
+        seeds = f" of {options.seeds} seeds" if options.seeds > 1 else ""
+        raise InputError(
+            f"parameters and optimizer{seeds} take {agent / 1e9:,.1f} GB, and an update twice as much; "
+            f"{there / 1e9:,.1f} GB are free: smaller hidden_sizes take less"
+        )
+
+
+def _without_replay(agent: Any) -> Any:
+    """Return the shapes of an agent without those of its replay, which is held to the memory where it is made."""
+    return agent._replace(replay=()) if hasattr(agent, "replay") and hasattr(agent, "_replace") else agent
 
 
 def _smaller(planned: Plan, each: int) -> str:

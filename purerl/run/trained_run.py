@@ -30,6 +30,8 @@ class TrainedRun(NamedTuple):
 
     def agent(self, index: int = 0) -> PyTree:
         """Return the agent of one seed, for `evaluate(trainer, agent, key)`."""
+        if not -len(self.failed) <= index < len(self.failed):
+            raise InputError(f"there is no agent {index}: the run has {len(self.failed)} seeds, counted from 0")
         return jax.tree.map(lambda x: x[index], self.state.agent)
 
 
@@ -47,6 +49,8 @@ def load_run(
       InputError: if there is no run or no checkpoint, it is damaged, it names a module that is not trusted, or it needs
         objects that are not handed.
     """
+    if not isinstance(folder, str | Path):
+        raise InputError(f"load_run takes the folder of a run; this is {folder!r}")
     with trusting(trust):
         handed = Handed(algorithm=algorithm, environment=environment, config=config)
         plan, progress = saved_run(Path(folder), handed)
@@ -66,12 +70,12 @@ def play(run: TrainedRun, episodes: int) -> Evaluation:
     return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
 
 
-def find_policy(name: str, environment: str) -> tuple[Any, render.PlayPolicy]:
+def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPolicy]:
     """Return (an environment, a policy for it).
 
     Args:
       name: "random", a run's folder (the agent of its first seed that did not fail), or "module:function".
-      environment: its id. What a run was trained on has that run's parameters.
+      environment: its id. What a run was trained on has that run's parameters. None: what the run was trained on.
 
     Raises:
       InputError: if there is none of either name, or they do not fit one another.
@@ -79,11 +83,11 @@ def find_policy(name: str, environment: str) -> tuple[Any, render.PlayPolicy]:
     if name == "random" or not Path(name).is_dir():
         if name != "random" and ":" not in name:
             raise InputError(f"there is no policy '{name}'; allowed: random, a run's folder, module:function")
-        env = make_environment(environment, {})
+        env = make_environment(str(environment), {})
         return env, render.random_policy(env) if name == "random" else render.scripted_policy(registry.load(name))
     run = load_run(name)
-    same = environment == run.settings.environment
-    env = run.plan.env if same else make_environment(environment, {})
+    other = environment not in (None, run.settings.environment)
+    env = make_environment(str(environment), {}) if other else run.plan.env
     spaces = [(of.observation_space.struct, of.action_space.struct) for of in (run.plan.env, env)]
     if spaces[0] != spaces[1]:
         raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")

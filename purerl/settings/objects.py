@@ -62,6 +62,7 @@ def environment_of(given: Any) -> tuple[str, Any, bool]:
     """Return (id, the object, None for an id, whether the id and its fields suffice) of an environment."""
     if isinstance(given, str):
         return given, None, True
+    registry.check_environment(given)
     path = registry.path_of(type(given))
     name = {where: name for name, where in registry.ENVIRONMENTS.items()}.get(path)
     known = name is not None or (_importable(type(given), path) and not path.startswith("purerl."))

@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from purerl.errors import InputError, unknown
-from purerl.settings.values import coerce, hints
+from purerl.errors import InputError, hints, unknown
+from purerl.settings.values import coerce
 
 DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
 FITNESS = ("auc", "final", "wins")  # of an evolution's candidates

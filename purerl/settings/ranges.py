@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, hints, unknown
 from purerl.fields import is_static, validate
-from purerl.settings.values import coerce, from_text, hints, to_text
+from purerl.settings.values import coerce, from_text, to_text
 
 FORMS = "LOW:HIGH, LOW:HIGH:log, or a list such as 4,8,16"
 
@@ -28,6 +28,18 @@ class Range:
     high: float
     log: bool = False  # spread evenly over orders of magnitude
     whole: bool = False  # integers only
+
+    def __post_init__(self) -> None:
+        """Raise an `InputError` for ends that are no range."""
+        low, high = self.low, self.high
+        if not (_is_number(low) and _is_number(high)):
+            raise InputError(f"a range from {low!r} to {high!r} is none: its ends must be numbers")
+        if not low < high or not (math.isfinite(low) and math.isfinite(high)):
+            raise InputError(f"the range {low!r}:{high!r} is empty; it must be LOW:HIGH with LOW below HIGH")
+        if self.log and low <= 0:
+            raise InputError(f"the range {low!r}:{high!r}:log must be above 0")
+        if self.whole and (low != int(low) or high != int(high)):
+            raise InputError(f"the range {low!r}:{high!r} is of integers; its ends must be integers")
 
     def at(self, position: np.ndarray) -> np.ndarray:
         """Return f64[...], the values at positions in 0 .. 1."""
@@ -113,7 +125,10 @@ def parse(text: str) -> tuple[str, Dimension]:
     wrong = (len(ends) > 2 and not log) or not (_is_number(low) and _is_number(high))
     if wrong:
         raise InputError(f"--over {text}: it must be NAME={FORMS}")
-    return name, Range(low=low, high=high, log=log)
+    try:
+        return name, Range(low=low, high=high, log=log)
+    except InputError as error:
+        raise InputError(f"--over {name}: {error}") from None
 
 
 def bind(over: Mapping[str, Any], config: Any, env: Any) -> dict[str, Dimension]:
@@ -167,12 +182,8 @@ def _bind_range(name: str, wanted: Range, hint: Any, static: bool) -> Range:
         )
     low, high = wanted.low, wanted.high
     allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    if not (_is_number(low) and _is_number(high)) or not (set(allowed) & {int, float, Any}):
+    if not set(allowed) & {int, float, Any}:
         raise InputError(f"{name} takes no range from {low!r} to {high!r}: list its values")
-    if not low < high or not (math.isfinite(low) and math.isfinite(high)):
-        raise InputError(f"{name}: the range {low!r}:{high!r} is empty; it must be LOW:HIGH with LOW below HIGH")
-    if wanted.log and low <= 0:
-        raise InputError(f"{name}: the range {low!r}:{high!r}:log must be above 0")
     whole = wanted.whole or (int in allowed and float not in allowed)
     if whole and (low != int(low) or high != int(high)):
         raise InputError(f"{name} is an integer; its range {low!r}:{high!r} must be of integers")

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from purerl import registry
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, hints, unknown
 from purerl.registry import ENVIRONMENTS
 from purerl.settings import objects, toml, trust
 from purerl.settings.options import RunOptions, checked
-from purerl.settings.values import coerce, hints
+from purerl.settings.values import coerce
 
 ABOUT_FILES = ("algorithm", "environment", "env", "groups", "format", "version", "from_python", "search", "over")
 
@@ -74,13 +74,13 @@ def settings(
     Raises:
       InputError: for names and values that cannot be.
     """
+    if config_file and config_file.is_dir():  # of a run
+        config_file /= toml.RUN.file
     table = toml.read(config_file) if config_file else {}
     source = str(config_file)
     for name, given in (("algorithm", algorithm), ("environment", environment)):
         if given is None and table.get(name) is None:
-            raise InputError(
-                f"no {name} given: purerl train ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1"
-            )
+            raise InputError(f"no {name} given: write ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1")
     chosen = trust.checked(str(table["algorithm"]), source) if algorithm is None else algorithm
     task = trust.checked(str(table["environment"]), source) if environment is None else environment
     for group in table.get("groups", {}).values():
@@ -108,6 +108,9 @@ def settings(
     if env is not None and env_values:
         env, env_values = dataclasses.replace(env, **env_values), {}
     config = config_class(**config_values) if config is None else dataclasses.replace(config, **config_values)
+    from purerl.fields import validate
+
+    validate(config, algorithm)
     enough = {"algorithm": named, "environment": known, "config": objects.is_writable(config)}
     return Settings(
         algorithm=algorithm,
@@ -124,7 +127,7 @@ def settings(
 
 def _known_environment(environment: str) -> None:
     if "/" not in environment and ":" not in environment and environment not in ENVIRONMENTS:
-        raise unknown("environment", environment, [*ENVIRONMENTS, *(f"{suite}/..." for suite in registry.SUITES)])
+        raise registry.unknown_environment(environment)
 
 
 def _sort_in(

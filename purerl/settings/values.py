@@ -1,28 +1,11 @@
 """Values of settings: texts and TOML values as the types of a dataclass's fields, and back to text."""
 
-import dataclasses
 import math
 import types
 import typing
 from typing import Any
 
-from purerl.errors import InputError
-
-
-def hints(cls: type) -> dict[str, Any]:
-    """Return the type of each field of a dataclass."""
-    resolved = typing.get_type_hints(cls)
-    return {field.name: resolved[field.name] for field in dataclasses.fields(cls)}
-
-
-def describe(hint: Any) -> str:
-    """Return a field's type in words, for messages and help pages."""
-    if isinstance(hint, types.UnionType):
-        return " or ".join(describe(part) for part in typing.get_args(hint))
-    if typing.get_origin(hint) is tuple:
-        return f"list of {describe(typing.get_args(hint)[0])}s"
-    names = {bool: "true or false", int: "integer", float: "number", str: "text", type(None): "none"}
-    return names.get(hint, "value")
+from purerl.errors import InputError, describe
 
 
 def from_text(text: str) -> Any:
@@ -61,6 +44,8 @@ def coerce(value: Any, hint: Any, what: str) -> Any:
     if hint is Any:
         return value
     parts = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if value is None and hint is str:
+        return "none"  # as text it is one of the choices, or told with them
     if value is None or (value == "none" and type(None) in parts):
         if type(None) in parts:
             return None

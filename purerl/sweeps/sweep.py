@@ -136,6 +136,7 @@ class SweepSnapshot(NamedTuple):
     share: float
     seconds_left: float
     trials_done: int
+    trials_training: int
     num_trials: int
     best_return: float
     best: dict[str, Any]
@@ -147,17 +148,22 @@ class SweepSnapshot(NamedTuple):
         """The best return so far."""
         return self.best_return
 
+    def trials_text(self) -> str:
+        """Return how many trials have ended, and how many are being trained side by side."""
+        training = f", {self.trials_training} in training" if self.trials_training else ""
+        return f"{self.trials_done} of {self.num_trials} trials ended{training}"
+
     def line(self) -> str:
         """Return all of it in one line."""
         return (
-            f"{self.trials_done} of {self.num_trials} trials  best return {number(self.best_return)}  "
+            f"{self.trials_text()}  best return {number(self.best_return)}  "
             f"({values_text(self.best)})  {self.steps_per_second:,.0f} steps/s"
         )
 
     def rows(self, curve: str) -> list[tuple[str, str]]:
         """Return the rows of the panel."""
         return [
-            ("trials", f"{self.trials_done} of {self.num_trials}"),
+            ("trials", self.trials_text()),
             ("speed", f"{self.steps_per_second:,.0f} steps/s, {duration(self.wall_seconds)} so far"),
             ("best return", number(self.best_return)),
             ("", curve),
@@ -265,6 +271,7 @@ class Sweep(LongJob):
                 share=share,
                 seconds_left=(1 - share) / max(share - self._share_before, 1e-9) * trained,
                 trials_done=int((curves.trained == curves.env_steps.shape[1]).sum()),
+                trials_training=int(((curves.trained > 0) & (curves.trained < curves.env_steps.shape[1])).sum()),
                 num_trials=len(self.plan.trials),
                 best_return=result.best_return,
                 best=result.best,

@@ -1,8 +1,9 @@
 """The conformance suite of algorithms."""
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.fields import is_static
+from purerl.loop.pieces import check_algorithm_kind, check_config, config_class_of
 from purerl.loop.train import make_trainer
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
@@ -38,12 +40,13 @@ def _step(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree) -
 
 def check_algorithm(
     algorithm: AlgorithmFactory,
-    config: Any,
+    config: Any = None,
     key: Key | None = None,
     *,
     actions: Sequence[str] = ("discrete",),
     name: str | None = None,
     contract: bool = True,
+    masks: bool = False,
     meetings: bool = False,
     learn: bool = True,
     num_seeds: int = 3,
@@ -52,11 +55,14 @@ def check_algorithm(
 
     Args:
       algorithm: (spec, config) -> Algorithm.
-      config: its settings; small ones, as every probe is trained for `config.total_timesteps`.
+      config: its settings; small ones, as every probe is trained for `config.total_timesteps`. The defaults of the
+        class that its annotation names if none is given.
       key: for everything random; a fixed one if none is given.
       actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous", "dict".
       name: what messages call it; the function's name if none is given.
       contract: hold it to the contract.
+      masks: hold it to masks of legal actions, too: it then has to take an observation that is a dict with an
+        "action_mask".
       meetings: hold it to what must hold where features meet, too, as `purerl.testing.meetings` says: it then has to
         look at `Rollout.mask`.
       learn: train on the probes of `purerl.testing.probes`, for each kind of actions.
@@ -66,38 +72,57 @@ def check_algorithm(
       The checks it passed.
 
     Raises:
-      InputError: for the first thing that is wrong, naming the function, field or probe.
+      InputError: for the first thing that is wrong, naming the function, field or probe, and what passed before it.
     """
+    check_algorithm_kind(algorithm)
     name = name or str(getattr(algorithm, "__name__", "algorithm"))
     key = jax.random.key(0) if key is None else key
-    checks, solo = _check_contract(algorithm, config, key, actions, name) if contract else ([], None)
-    if meetings:
-        env = EXAMPLE.environment(actions[0])
-        checks += check_meetings(algorithm, config, env, _init(algorithm, config, env, key), name)
-    for kind in actions if learn else ():
-        checks += check_learning(algorithm, config, key, kind, name, num_seeds, solo if kind == actions[0] else None)
+    wanted = config_class_of(algorithm)
+    config = wanted() if config is None and wanted is not None else config
+    check_config(algorithm, config)
+    checks, solo = [], None
+    with _telling(name, checks):
+        if contract:
+            solo = _check_contract(algorithm, config, key, actions, name, checks)
+        if masks and "discrete" in actions:
+            checks.append(_check_mask(algorithm, config, key, name))
+        if meetings:
+            env = EXAMPLE.environment(actions[0])
+            checks += check_meetings(algorithm, config, env, _init(algorithm, config, env, key), name)
+        for kind in actions if learn else ():
+            of_kind = solo if kind == actions[0] else None
+            checks += check_learning(algorithm, config, key, kind, name, num_seeds, of_kind)
     return Report(subject=name, checks=tuple(checks), figures={})
 
 
+@contextlib.contextmanager
+def _telling(name: str, checks: list[Check]) -> Iterator[None]:
+    """Tell what fails in one line, and which checks passed before it."""
+    try:
+        yield
+    except Exception as error:
+        told, source = str(error), None
+        if not isinstance(error, InputError):
+            first = (told.strip() or "without a word").splitlines()[0]
+            told, source = f"{name}: {type(error).__name__}: {first}{line_of(error)}", error
+        passed = ", ".join(check.name for check in checks)
+        raise InputError(f"{told}; passed before: {passed or 'nothing'}") from source
+
+
 def _check_contract(
-    algorithm: AlgorithmFactory, config: Any, key: Key, actions: Sequence[str], name: str
-) -> tuple[list[Check], PyTree]:
-    """Return (checks, the agent after three updates as NumPy arrays)."""
+    algorithm: AlgorithmFactory, config: Any, key: Key, actions: Sequence[str], name: str, checks: list[Check]
+) -> PyTree:
+    """Add to the checks that passed; return the agent after three updates as NumPy arrays."""
     env = EXAMPLE.environment(actions[0])
-    checks = _check_structures(algorithm, config, env, key, name)
+    checks += _check_structures(algorithm, config, env, key, name)
     _check_trace(algorithm, config, env, key, name)
+    checks.append(Check("traces with the config's and the environment's numbers traced"))
     states = _run(algorithm, config, env, key, name)
-    checks += [
-        Check("traces with the config's and the environment's numbers traced"),
-        Check("state holds arrays only"),
-        Check("metrics are float32 scalars, parameters stay finite"),
-        _check_resume(algorithm, config, env, key, states, name),
-        _check_settings(algorithm, config, env, states, name),
-        *_check_eager(algorithm, config, env, states, name),
-    ]
-    if "discrete" in actions:
-        checks.append(_check_mask(algorithm, config, key, name))
-    return checks, host(states[3].agent)
+    checks += [Check("state holds arrays only"), Check("metrics are float32 scalars, parameters stay finite")]
+    checks.append(_check_resume(algorithm, config, env, key, states, name))
+    checks.append(_check_settings(algorithm, config, env, states, name))
+    checks += _check_eager(algorithm, config, env, states, name)
+    return host(states[3].agent)
 
 
 def _check_trace(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> None:

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl import agent_groups
+from purerl import agent_groups, registry
 from purerl.errors import InputError
 from purerl.loop.observing import follows_from_state, rebuilder
 from purerl.prng import fast
@@ -52,6 +52,7 @@ def check_environment(
     Raises:
       InputError: for the first thing that is wrong, naming the method or the field.
     """
+    registry.check_environment(env)
     name = type(env).__name__ if name is None else name
     key = fast(jax.random.key(0) if key is None else key)
     checks = check_contract(env, name, key)

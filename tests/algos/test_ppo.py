@@ -20,7 +20,7 @@ CONFIG = PPOConfig(
     num_epochs=1,
     num_minibatches=1,
     learning_rate=0.1,
-    anneal_learning_rate=False,
+    learning_rate_schedule="constant",
     discount=0.9,
     gae_lambda=0.8,
     clip_epsilon=0.1,
@@ -162,7 +162,7 @@ def test_kl_stop(once):
 
 def test_learning_rate_falls_to_zero():
     """With a horizon of one update the second update may not change anything."""
-    algo = ppo(SPEC, dataclasses.replace(CONFIG, anneal_learning_rate=True, total_timesteps=T * B), network=table)
+    algo = ppo(SPEC, dataclasses.replace(CONFIG, learning_rate_schedule="linear", total_timesteps=T * B), network=table)
     update = jax.jit(algo.update)
     first, _ = update(algo.init(jax.random.key(0)), jax.random.key(1), make_rollout())
     second, _ = update(first, jax.random.key(1), make_rollout())

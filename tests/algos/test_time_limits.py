@@ -72,7 +72,7 @@ def settings(name):
     factory, config = small(name)
     names = {field.name for field in dataclasses.fields(config)}
     wanted = {"discount": DISCOUNT, "hidden_sizes": (8,), "learning_rate": 0.02, "total_timesteps": 12_000}
-    wanted |= {"anneal_learning_rate": False, "entropy_coefficient": 0.0, "value_clip": None}
+    wanted |= {"learning_rate_schedule": "constant", "entropy_coefficient": 0.0, "value_clip": None}
     wanted |= {"v_min": 0.0, "v_max": 3.0, "num_atoms": 31, "num_quantiles": 5, "rnn_size": 8}
     wanted |= {"initial_temperature": 1e-6, "target_entropy": -50.0, "tau": 0.1}
     if name in ("qmix", "vdn"):  # their target follows a tenth of the way every twenty steps

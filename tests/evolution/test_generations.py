@@ -67,7 +67,9 @@ LEARNED = jax.tree.map(lambda x: x + 0.3, LPO.at_ppo(jax.random.key(1), 4))
 MEMBERS = (Clip(), Drifting(drift=DPO()), Drifting(drift=LEARNED), Drifting(drift=ClipDrift()))
 
 
-BOLD = dataclasses.replace(CONFIG, learning_rate=0.1, anneal_learning_rate=False, num_epochs=4)  # the ratio moves
+BOLD = dataclasses.replace(
+    CONFIG, learning_rate=0.1, learning_rate_schedule="constant", num_epochs=4
+)  # the ratio moves
 
 
 def trained(index):

@@ -81,7 +81,7 @@ def test_a_rollout_without_the_masked_steps_gives_the_same_gradient():
     """A2C on two environments alone, and on four of which two do not count."""
     mask = np.ones((LENGTH, NUM_ENVS), bool)
     mask[:, 2:] = False
-    config = A2CConfig(**SIZES, anneal_learning_rate=False, normalize_observation=True)
+    config = A2CConfig(**SIZES, learning_rate_schedule="constant", normalize_observation=True)
     algo = a2c(SPEC, config)
     agent = algo.init(jax.random.key(0))
     whole = rollout_of(algo, agent, 1, mask)

@@ -167,7 +167,7 @@ def moved(before, after):
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 def test_a_policy_that_starts_from_a_trained_one_learns_on(algorithm):
     """Its schedules, its optimizer and its replay begin anew: both players move, and explore as at first."""
-    shared = {"num_envs": 4, "rollout_length": 8, "total_timesteps": 320, "anneal_learning_rate": True}
+    shared = {"num_envs": 4, "rollout_length": 8, "total_timesteps": 320, "learning_rate_schedule": "linear"}
     if algorithm == "ppo":
         function, config = ppo, MAPPOConfig(**shared, num_minibatches=2, num_epochs=1, normalize_value=True)
     else:

@@ -89,3 +89,27 @@ def test_bad_input(tmp_path):
     (folder / "metrics.csv").write_text("seed,update\n")
     with pytest.raises(InputError, match="no rows"):
         plot.plot_run(folder)
+
+
+def test_a_metric_over_time_and_smoothed(tmp_path):
+    """The mean of each row and the two before it, over seconds; there are no dots of evaluations."""
+    folder = write_run(tmp_path / "run", seeds=1)
+    columns = metrics_csv.read(folder / "metrics.csv")
+    columns["wall_seconds"], columns["entropy"] = np.arange(20.0), np.arange(20.0) ** 2
+    axes = Axes()
+    plot.curve(axes, columns, "C0", view=plot.View(metric="entropy", x="wall", smooth=3))
+    (x, y, style), *dots = axes.lines
+    assert x[0] == 0 and x[-1] == 19 and style["label"] == "entropy" and not dots
+    expected = [np.mean(np.arange(20.0)[max(0, i - 2) : i + 1] ** 2) for i in range(20)]
+    np.testing.assert_allclose(np.interp(np.arange(20.0), x, y), expected, atol=0.5)
+    np.testing.assert_allclose(plot.smoothed(np.arange(20.0) ** 2, 3), expected)
+    with pytest.raises(InputError, match="unknown metric 'entropie': did you mean 'entropy'"):
+        plot.curve(axes, columns, "C0", view=plot.View(metric="entropie"))
+
+
+def test_tasks_have_axes_of_their_own(tmp_path):
+    folders = [write_run(tmp_path / name, seeds=1) for name in ("one", "two", "other")]
+    config = folders[2] / "config.toml"
+    config.write_text(config.read_text().replace("CartPole-v1", "Acrobot-v1"))
+    text = plot.plot_runs(folders, tmp_path / "all.svg").read_text()
+    assert text.count('id="axes_') == 2, "it was one"

@@ -9,11 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl import evaluate, make_trainer
+from purerl import evaluate, make_trainer, registry
+from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.ppo import ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
+from purerl.loop.evaluate import play_episodes
 from purerl.reporting import plot
+from purerl.reporting.plot import View, plot_run
 from purerl.run import checkpoint, run, trained_run
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
@@ -55,7 +58,7 @@ def finished(tmp_path_factory):
 
 def test_folder_is_complete(finished):
     names = {path.name for path in finished.iterdir()}
-    assert names == {"config.toml", "metrics.csv", "summary.json", "curve.png", "checkpoints"}
+    assert names == {"config.toml", "metrics.csv", "summary.json", "curve.png", "report.html", "checkpoints"}
     assert checkpoint.steps(finished / "checkpoints") == [UPDATES]
     assert (finished / "curve.png").read_bytes().startswith(b"\x89PNG")
 
@@ -90,13 +93,44 @@ def test_rows_are_those_of_the_updates(finished):
             returns, lengths, counts, losses = [], [], [], []
 
 
-def test_no_episode_no_return(tmp_path):
+def test_no_episode_no_return(tmp_path, capsys):
     endless = {"angle_limit": 1e9, "position_limit": 1e9}  # until the time limit, which is further away than the end
     assert start(tmp_path / "a", parameters=endless) == 0
+    assert "no episode ended in training" in capsys.readouterr().out
     for row in rows(tmp_path / "a"):
         assert (row["episodes"], row["episode_return"], row["episode_return_max"]) == ("0", "nan", "nan")
     assert untimed(tmp_path / "a")["final_return"]["per_seed"] == [500.0, 500.0]
     assert (tmp_path / "a" / "curve.png").exists()
+
+
+def test_episodes_of_evaluations_that_never_end_are_told(tmp_path, capsys, monkeypatch):
+    short = lambda *args: play_episodes(*args[:5], 20, *args[6:])
+    monkeypatch.setattr("purerl.loop.train.play_episodes", short)
+    endless = {"angle_limit": 1e9, "position_limit": 1e9}
+    assert start(tmp_path / "a", parameters=endless, total_timesteps=64, evaluations=0, seeds=1) == 0
+    assert "40 of 40 episodes of the last evaluation did not end and were cut off" in capsys.readouterr().out
+
+
+def counting(spec, config: A2CConfig):
+    """A2C that returns one more metric."""
+    algo = a2c(spec, config)
+
+    def update(agent, key, rollout):
+        agent, metrics = algo.update(agent, key, rollout)
+        return agent, metrics | {"my/number": agent.num_updates.astype(jnp.float32)}
+
+    return algo._replace(update=update)
+
+
+def test_a_metric_of_ones_own_reaches_the_rows_and_the_page(tmp_path, monkeypatch):
+    entry = registry.ALGORITHMS["a2c"]._replace(factory=f"{__name__}:counting")
+    monkeypatch.setitem(registry.ALGORITHMS, "counting", entry)
+    flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 32, "log_interval": 1}
+    assert run.start(settings("counting", "Catch", flags | {"evaluations": 0}), tmp_path / "a", plain=True) == 0
+    assert [float(row["my/number"]) for row in rows(tmp_path / "a")] == [1, 2, 3, 4]
+    assert plot_run(tmp_path / "a", view=View(metric="my/number")).name == "my-number.png"
+    pictures = (tmp_path / "a" / "report.html").read_text().count("data:image/png")
+    assert pictures == 2, "the curve, and the metrics"
 
 
 def test_evaluations_are_reproducible(finished):

@@ -80,7 +80,7 @@ CONTRACT = {
 def test_breaches_of_the_contract_are_named(fault):
     algorithm, message = CONTRACT[fault]
     with pytest.raises(InputError, match=message) as caught:
-        check_algorithm(algorithm, CONFIG, name="faulty", learn=False)
+        check_algorithm(algorithm, CONFIG, name="faulty", masks=True, learn=False)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("faulty")
 
@@ -98,7 +98,7 @@ def test_a_number_that_decides_the_program_is_named():
 
 
 def test_a_sound_algorithm_keeps_the_contract():
-    report = check_algorithm(linear_q, CONFIG, learn=False)
+    report = check_algorithm(linear_q, CONFIG, masks=True, learn=False)
     names = [check.name for check in report.checks]
     assert report.subject == "linear_q"
     assert {"resumed equals uninterrupted, to the bit", "illegal actions are never chosen"} <= set(names)

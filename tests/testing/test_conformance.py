@@ -32,14 +32,14 @@ def test_environment(name):
 @pytest.mark.parametrize("name", [name for name in registry.ALGORITHMS if name not in WHOLE])
 def test_contract(name):
     factory, config, actions = made(name)
-    check_algorithm(factory, config, name=name, actions=actions[:1], learn=False)
+    check_algorithm(factory, config, name=name, actions=actions[:1], masks=True, learn=False)
 
 
 @pytest.mark.parametrize("name", rows([name for name, row in registry.ALGORITHMS.items() if not row.teams], WHOLE))
 def test_algorithm(name):
     """Contract and learning, and that a run vmapped over the probes is the run alone."""
     factory, config, actions = made(name)
-    check_algorithm(factory, config, name=name, actions=actions[:1])
+    check_algorithm(factory, config, name=name, actions=actions[:1], masks=True)
 
 
 @pytest.mark.parametrize(

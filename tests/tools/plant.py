@@ -116,8 +116,8 @@ FAULTS = [
     ("purerl/algo_parts/optimizers.py", "    if max_grad_norm is not None:", "    if False:"),
     (
         "purerl/algo_parts/optimizers.py",
-        "optax.rmsprop(learning_rate, decay=0.99, eps=eps)",
-        "optax.rmsprop(learning_rate, decay=0.9, eps=eps)",
+        "optax.rmsprop(plan.learning_rate, decay=0.99, eps=eps)",
+        "optax.rmsprop(plan.learning_rate, decay=0.9, eps=eps)",
     ),
     ("purerl/algo_parts/schedules.py", "jnp.maximum(1.0 - share, 0.0)", "(1.0 - share)"),
     (

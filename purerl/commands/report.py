@@ -1,0 +1,35 @@
+"""`purerl report`: runs on one page."""
+
+from pathlib import Path
+
+import click
+
+from purerl.commands.options import PATH, check_file, say
+from purerl.errors import InputError
+
+
+@click.command(name="report")
+@click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
+@click.option(
+    "--out",
+    type=PATH,
+    metavar="FILE",
+    help="The page of several runs; default report.html. One run's is in its folder.",
+)
+def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
+    """Write a page that needs no other file: a run's curve, metrics, settings and video, or several runs compared.
+
+    \b
+    purerl report runs/ppo-CartPole-v1-1
+    purerl report runs/ppo-CartPole-v1-1 runs/dqn-CartPole-v1-1 --out both.html
+    """
+    for folder in run_dirs:
+        if not folder.is_dir():
+            raise InputError(f"there is no run in {folder}: no such folder")
+    if len(run_dirs) == 1 and out is not None:
+        raise InputError("--out is for the page of several runs; one run's is in its folder")
+    check_file(out, ".html")
+    from purerl.reporting import report
+
+    one = len(run_dirs) == 1
+    say(report.write_report(run_dirs[0]) if one else report.write_comparison(run_dirs, out or Path(report.FILE)))

@@ -1,0 +1,87 @@
+"""What a run is made of, held to its kinds: one line for each wrong one, before anything is traced."""
+
+import dataclasses
+import inspect
+from typing import Any
+
+from jax.core import Tracer
+
+from purerl import registry
+from purerl.errors import InputError, told
+from purerl.fields import validate
+from purerl.prng import is_key
+from purerl.types import Algorithm
+
+
+def check_pieces(algorithm: Any, env: Any, config: Any) -> None:
+    """Hold an algorithm, an environment and a config to what `make_trainer` takes.
+
+    Raises:
+      InputError: naming the first wrong one, and what would be right.
+    """
+    check_algorithm_kind(algorithm)
+    registry.check_environment(env)
+    check_config(algorithm, config)
+
+
+def check_algorithm_kind(algorithm: Any) -> None:
+    """Raise an `InputError` unless something can be (spec, config) -> Algorithm."""
+    given = None
+    if isinstance(algorithm, str):
+        given = f"the text '{algorithm}'; write: from purerl.algos.{algorithm} import {algorithm}"
+        given = given if algorithm.isidentifier() else f"the text '{algorithm}'"
+    elif isinstance(algorithm, Algorithm):
+        given = "an Algorithm, which is made for one environment; give the function that makes it"
+    elif isinstance(algorithm, type):
+        given = f"the class {algorithm.__name__}; give the function beside it, such as ppo of PPOConfig"
+    elif inspect.ismodule(algorithm):
+        given = f"the module {algorithm.__name__}; give the function in it"
+    elif not callable(algorithm):
+        given = told(algorithm)
+    if given is not None:
+        raise InputError(f"algorithm is {given}; it must be a function (spec, config) -> Algorithm, such as ppo")
+
+
+def check_config(algorithm: Any, config: Any) -> None:
+    """Raise an `InputError` unless a config is the algorithm's, and its concrete values within their bounds."""
+    wanted = config_class_of(algorithm)
+    such = f"a {wanted.__name__}, such as {wanted.__name__}()" if wanted else "the algorithm's config"
+    if isinstance(config, type):
+        raise InputError(f"config is the class {config.__name__}; give one made of it: {config.__name__}()")
+    if not dataclasses.is_dataclass(config) or not hasattr(config, "steps_per_update"):
+        raise InputError(f"config is {told(config)}; it must be {such}")
+    if wanted is not None and not isinstance(config, wanted):
+        name = getattr(getattr(algorithm, "func", algorithm), "__name__", "the algorithm")
+        raise InputError(f"config is a {type(config).__name__}; {name} needs {such}")
+    validate(config, type(config).__name__)
+
+
+def config_class_of(algorithm: Any) -> type | None:
+    """Return the class of configs that an algorithm's annotation names; None without one."""
+    try:
+        return registry.config_class(algorithm, "")
+    except InputError:
+        return None
+
+
+def check_key(key: Any, batched: str) -> None:
+    """Raise an `InputError` unless `key` is one key; of several, `batched` says what to do."""
+    if not is_key(key) and not (getattr(key, "dtype", None) == "uint32" and getattr(key, "ndim", 0) >= 1):
+        raise InputError(f"key is {told(key)}; it must be a key of JAX, such as jax.random.key(0)")
+    axes = key.ndim if is_key(key) else key.ndim - 1
+    if axes:
+        raise InputError(f"key has shape {key.shape}; it must be a single one: {batched}")
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """Return a whole number that is at least `least`, such as of 1e4.
+
+    Raises:
+      InputError: if it is none, naming it.
+    """
+    number = isinstance(value, int | float) or (hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0)
+    if isinstance(value, bool | Tracer) or not number or value != value or value != value // 1:
+        raise InputError(f"{name} is {told(value)}; it must be a whole number")
+    if value < least:
+        raise InputError(f"{name} is {value}; it must be at least {least}")
+    return int(value)

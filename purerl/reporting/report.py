@@ -1,0 +1,179 @@
+"""report.html: a run, or several, on one page that needs no other file."""
+
+import base64
+import contextlib
+import io
+import mimetypes
+import shlex
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from purerl.errors import InputError, printable
+from purerl.reporting import metrics_csv, plot, summary
+from purerl.reporting.files import write_whole
+from purerl.settings import toml
+from purerl.settings.values import to_text
+
+FILE = "report.html"
+VIDEOS = (".mp4", ".gif", ".webm")
+LARGEST = 20e6  # bytes of a video that is put into the page
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top; }
+th { font-weight: 600; } td, code { font-variant-numeric: tabular-nums; }
+img, video { max-width: 100%; } code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+pre { background: #f5f5f5; padding: .6rem; overflow-x: auto; }
+"""
+
+
+def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
+    """Write a run's report.html: result, curve, metrics, settings, versions, command, video; return where it is.
+
+    Args:
+      folder: of the run.
+      found: its summary; None: that of its summary.json.
+
+    Raises:
+      InputError: if there is no run, it has no rows yet, or a file of it is damaged.
+    """
+    table, columns = _read(folder)
+    found = _summary(folder) if found is None else found
+    title = f"{table.get('algorithm', '')} on {table.get('environment', '')}"
+    names = metrics_csv.metrics(columns)
+    parts = [
+        f"<h1>{_text(title)}</h1>",
+        _facts(_result(table, columns, found)),
+        "<h2>Learning curve</h2>",
+        _image(_drawn([(folder.name, columns)], title, [plot.RETURNS.metric]), "learning curve"),
+    ]
+    if names:
+        parts += ["<h2>Metrics</h2>", _image(_drawn([(folder.name, columns)], "", names), "metrics")]
+    parts += [_video(path) for path in sorted(folder.iterdir()) if path.suffix in VIDEOS and path.is_file()]
+    parts += ["<h2>Command</h2>", f"<pre>purerl train --config {_text(shlex.quote(str(folder / toml.RUN.file)))}</pre>"]
+    parts += ["<h2>Settings</h2>", _facts(_flat(table))]
+    if isinstance(versions := found.get("versions"), dict):
+        parts += ["<h2>Versions</h2>", _facts(versions)]
+    write_whole(folder / FILE, _page(title, parts))
+    return folder / FILE
+
+
+def write_comparison(folders: Sequence[Path], path: Path) -> Path:
+    """Write a page that compares runs, with axes and a table of results for each task; return where it is.
+
+    Raises:
+      InputError: as `write_report`.
+    """
+    tasks: dict[str, list[tuple[Path, dict[str, Any], dict[str, np.ndarray]]]] = {}
+    for folder in folders:
+        table, columns = _read(folder)
+        tasks.setdefault(str(table.get("environment", "")), []).append((folder, table, columns))
+    parts = [f"<h1>{len(folders)} runs</h1>"]
+    for task, runs in tasks.items():
+        parts.append(f"<h2>{_text(task)}</h2>")
+        curves = [(folder.name, columns) for folder, _, columns in runs]
+        parts.append(_image(_drawn(curves, task, [plot.RETURNS.metric]), "learning curves"))
+        results = {str(folder): _result(table, columns, _summary(folder)) for folder, table, columns in runs}
+        parts += [_grid(results), "<h3>Settings that differ</h3>"]
+        parts.append(_grid(_different({str(folder): _flat(table) for folder, table, _ in runs})))
+        shared = set.intersection(*(set(metrics_csv.metrics(columns)) for _, columns in curves))
+        if shared:
+            parts += ["<h3>Metrics of all</h3>", _image(_drawn(curves, "", sorted(shared)), "metrics")]
+    write_whole(path, _page(f"{len(folders)} runs", parts))
+    return path
+
+
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    if not folder.is_dir():
+        raise InputError(f"there is no run in {folder}: no such folder")
+    return toml.read(folder / toml.RUN.file), metrics_csv.read(folder / "metrics.csv")
+
+
+def _summary(folder: Path) -> dict[str, Any]:
+    """Return a run's summary.json; {} where it has not ended."""
+    return summary.read(folder / "summary.json") if (folder / "summary.json").is_file() else {}
+
+
+def _result(table: dict[str, Any], columns: dict[str, np.ndarray], found: dict[str, Any]) -> dict[str, Any]:
+    """Return a run's result by name."""
+    facts = {"algorithm": table.get("algorithm", ""), "seeds": len(set(columns["seed"].tolist()))}
+    facts |= {"environment steps of each seed": f"{columns['env_steps'].max():,.0f}"}
+    facts |= {"result": "it has not ended"}
+    with contextlib.suppress(LookupError, TypeError, ValueError):  # a damaged one
+        facts |= {"result": summary.text(found)} if found else {}
+    for name in ("status", "device", "wall_seconds", "compile_seconds"):
+        if name in found:
+            facts[name.replace("_", " ")] = found[name]
+    return facts
+
+
+def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return settings by their whole name, such as env.gravity."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return found
+
+
+def _different(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return of settings by run those that are not the same in all."""
+    names = list(dict.fromkeys(name for table in settings.values() for name in table))
+    differ = [name for name in names if len({repr(table.get(name)) for table in settings.values()}) > 1]
+    return {run: {name: table.get(name, "") for name in differ} for run, table in settings.items()}
+
+
+def _drawn(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, metrics: Sequence[str]) -> bytes:
+    """Return a PNG with a panel for each metric."""
+    across = min(len(metrics), 2)
+    down = -(-len(metrics) // across)
+    figure = plot.new_figure(8, 4.8 if len(metrics) == 1 else 3.0 * down)
+    for i, metric in enumerate(metrics):
+        plot.panel(figure.add_subplot(down, across, i + 1), runs, title or metric, plot.View(metric=metric))
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()
+
+
+def _image(data: bytes, alt: str) -> str:
+    return f'<img alt="{escape(alt)}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+
+
+def _video(path: Path) -> str:
+    if path.stat().st_size > LARGEST:
+        return f"<p>{_text(path.name)}: see the folder</p>"
+    kind = mimetypes.types_map.get(path.suffix, "application/octet-stream")
+    source = f'src="data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"'
+    shown = f"<img {source}>" if path.suffix == ".gif" else f"<video controls loop {source}></video>"
+    return f"<h2>{_text(path.name)}</h2>{shown}"
+
+
+def _facts(facts: dict[str, Any]) -> str:
+    rows = (f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in facts.items())
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _grid(rows: dict[str, dict[str, Any]]) -> str:
+    """Return a table: a row for each run, a column for each name."""
+    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    if not names:
+        return "<p>none</p>"
+    head = "".join(f"<th>{_text(name)}</th>" for name in ("run", *names))
+    cells = lambda run, row: "".join(f"<td>{_text(value)}</td>" for value in (run, *(row.get(n, "") for n in names)))
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{cells(run, row)}</tr>' for run, row in rows.items())}</table>"
+
+
+def _text(value: Any) -> str:
+    """Return a value of a file as text of a page: nothing in it is a tag, or steers a terminal."""
+    return escape(printable(to_text(tuple(value) if isinstance(value, list) else value)))
+
+
+def _page(title: str, parts: Sequence[str]) -> str:
+    policy = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"  # no scripts, no network
+    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+    return f"<!doctype html><html><head>{head}<title>{_text(title)}</title><style>{STYLE}</style></head><body>" + (
+        "\n".join([*parts, "</body></html>\n"])
+    )

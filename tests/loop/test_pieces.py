@@ -1,0 +1,247 @@
+"""Wrong calls from Python: each ends in one line that names what is wrong; none in an error of a library below."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import purerl
+from purerl import InputError, IntUniform, LogUniform, Uniform, evaluate, make, make_train, make_trainer, vectorize
+from purerl import algos as package
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.dqn import DQNConfig, dqn
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.algos.sac import SACConfig, sac
+from purerl.envs.classic.cartpole import CartPole
+from purerl.loop.pieces import check_count, config_class_of
+from purerl.loop.train import make_train as make_compiled_train
+from purerl.multi_agent.joint import multi_agent, policies_for
+from purerl.networks.actor_critic import actor_critic
+from purerl.reporting import render
+from purerl.spaces import Box, Discrete
+from purerl.types import Config, EnvironmentSpec, pytree, static
+from purerl.wrappers import FrameStack, TimeLimit
+
+ENV = make("CartPole-v1")
+SPEC = EnvironmentSpec(ENV.observation_space, ENV.action_space)
+PENDULUM = make("Pendulum-v1")
+CONFIG = PPOConfig(num_envs=2, rollout_length=4, num_minibatches=2, total_timesteps=32)
+KEY = jax.random.key(0)
+
+
+def foreign(module):
+    """Return an object of a class of another package's."""
+    return type("Task", (), {"__module__": module, "reset": lambda self: None, "step": lambda self: None})()
+
+
+@functools.cache
+def trainer():
+    return make_trainer(ppo, ENV, CONFIG)
+
+
+@functools.cache
+def agent():
+    return trainer().algorithm.init(KEY)
+
+
+def of_two():
+    return jax.tree.map(lambda x: jnp.stack([x, x]), agent())
+
+
+@pytree
+class Own(Config):
+    """A config of a user's."""
+
+    size: int = static(default=3, at_least=1)
+
+
+def own(spec, config: Own):
+    """An algorithm of a user's that is none."""
+    return config.size
+
+
+CALLS = {  # what is called -> the words that its line must hold
+    # algorithms
+    "algorithm: text": (lambda: make_compiled_train("ppo", ENV, CONFIG), "from purerl.algos.ppo import ppo"),
+    "algorithm: none": (lambda: make_train(None, ENV, CONFIG), "algorithm is None"),
+    "algorithm: number": (lambda: make_train(3, ENV, CONFIG), "algorithm is 3"),
+    "algorithm: config class": (lambda: make_train(PPOConfig, ENV, CONFIG), "algorithm is the class PPOConfig"),
+    "algorithm: config": (lambda: make_trainer(CONFIG, ENV, CONFIG), "algorithm is a PPOConfig"),
+    "algorithm: made": (lambda: make_trainer(ppo(SPEC, CONFIG), ENV, CONFIG), "an Algorithm, which is made for one"),
+    "algorithm: module": (lambda: make_trainer(package, ENV, CONFIG), "the module purerl.algos"),
+    "algorithm: swapped": (lambda: make_trainer(ENV, ppo, CONFIG), "algorithm is a CartPole"),
+    "algorithm: its actions": (lambda: make_trainer(dqn, PENDULUM, DQNConfig()), "needs discrete actions"),
+    "algorithm: its box": (
+        lambda: make_trainer(sac, make("MountainCar-v0").observation_space, SACConfig()),
+        "environment",
+    ),
+    # environments
+    "env: text": (lambda: make_compiled_train(ppo, "CartPole-v1", CONFIG), "purerl.make('CartPole-v1')"),
+    "env: none": (lambda: make_train(ppo, None, CONFIG), "environment is None"),
+    "env: class": (lambda: make_train(ppo, CartPole, CONFIG), "the class CartPole; give one made of it"),
+    "env: number": (lambda: make_trainer(ppo, 4, CONFIG), "environment is 4"),
+    "env: of gymnasium": (lambda: make_train(ppo, foreign("gymnasium.core"), CONFIG), "purerl.make('gymnasium/NAME')"),
+    "env: of gym": (lambda: make_train(ppo, foreign("gym.envs"), CONFIG), "purerl.make('gymnasium/NAME')"),
+    "env: of gymnax": (lambda: make_train(ppo, foreign("gymnax.environments"), CONFIG), "purerl.make('gymnax/NAME')"),
+    "env: of brax": (lambda: make_train(ppo, foreign("brax.envs.ant"), CONFIG), "purerl.make('brax/NAME')"),
+    "env: of envpool": (lambda: make_trainer(ppo, foreign("envpool.x"), CONFIG), "purerl.make('envpool/NAME')"),
+    "env: of pgx": (lambda: vectorize(foreign("pgx.core"), 4), "purerl.make('pgx/NAME')"),
+    "env: without spaces": (lambda: make_train(ppo, foreign("mine"), CONFIG), "must be from purerl.make"),
+    "env: vector": (lambda: make_train(ppo, vectorize(ENV, 2).env.reset, CONFIG), "environment is a"),
+    "env: a space": (lambda: make_trainer(ppo, Discrete(n=2), CONFIG), "environment is a Discrete"),
+    # configs
+    "config: none": (lambda: make_compiled_train(ppo, ENV, None), "config is None; it must be a PPOConfig"),
+    "config: dict": (lambda: make_train(ppo, ENV, {"learning_rate": 1e-3}), "config is a dict"),
+    "config: empty dict": (lambda: make_train(ppo, ENV, {}), "config is {}"),
+    "config: class": (lambda: make_train(ppo, ENV, PPOConfig), "config is the class PPOConfig"),
+    "config: text": (lambda: make_trainer(ppo, ENV, "fast"), "config is 'fast'"),
+    "config: foreign": (lambda: make_train(dqn, ENV, PPOConfig()), "config is a PPOConfig; dqn needs a DQNConfig"),
+    "config: foreign too": (lambda: make_train(ppo, ENV, DQNConfig()), "config is a DQNConfig; ppo needs a PPOConfig"),
+    "config: of a partial": (
+        lambda: make_trainer(functools.partial(ppo, network=actor_critic), ENV, A2CConfig()),
+        "ppo needs a PPOConfig",
+    ),
+    "config: of one's own": (lambda: make_trainer(own, ENV, CONFIG), "own needs a Own, such as Own()"),
+    "config: another dataclass": (lambda: make_trainer(ppo, ENV, ENV), "config is a CartPole"),
+    "num_envs 0": (lambda: make_train(ppo, ENV, PPOConfig(num_envs=0)), "num_envs is 0; it must be at least 1"),
+    "num_envs text": (lambda: make_train(ppo, ENV, PPOConfig(num_envs="4")), "num_envs is '4'; it must be: integer"),
+    "num_envs float": (lambda: make_train(ppo, ENV, PPOConfig(num_envs=4.0)), "num_envs is 4.0"),
+    "num_envs true": (lambda: make_train(ppo, ENV, PPOConfig(num_envs=True)), "num_envs is True"),
+    "num_minibatches 0": (lambda: make_train(ppo, ENV, PPOConfig(num_minibatches=0)), "num_minibatches is 0"),
+    "num_minibatches 3": (lambda: make_train(ppo, ENV, PPOConfig(num_minibatches=3)), "num_minibatches 3 does not"),
+    "hidden_sizes 64": (lambda: make_train(ppo, ENV, PPOConfig(hidden_sizes=64)), "it must be: list of integers"),
+    "hidden_sizes texts": (lambda: make_train(ppo, ENV, PPOConfig(hidden_sizes=["64"])), "list of integers"),
+    "hidden_sizes 0": (lambda: make_train(ppo, ENV, PPOConfig(hidden_sizes=[0])), "hidden_sizes is 0"),
+    "learning_rate text": (lambda: make_train(ppo, ENV, PPOConfig(learning_rate="1e-3")), "learning_rate is '1e-3'"),
+    "learning_rate none": (lambda: make_train(ppo, ENV, PPOConfig(learning_rate=None)), "learning_rate is None"),
+    "learning_rate nan": (lambda: make_train(ppo, ENV, PPOConfig(learning_rate=float("nan"))), "learning_rate is nan"),
+    "learning_rate inf": (lambda: make_train(ppo, ENV, PPOConfig(learning_rate=float("inf"))), "learning_rate is inf"),
+    "learning_rate -1": (lambda: make_train(ppo, ENV, PPOConfig(learning_rate=-1)), "learning_rate is -1"),
+    "schedule": (lambda: make_train(ppo, ENV, PPOConfig(learning_rate_schedule="exp")), "learning_rate_schedule is"),
+    "discount 2": (lambda: make_train(ppo, ENV, PPOConfig(discount=2)), "discount is 2"),
+    "activation": (lambda: make_train(ppo, ENV, PPOConfig(activation="sigmoid")), "activation is 'sigmoid'; allowed:"),
+    "rnn none": (lambda: make_train(ppo, ENV, PPOConfig(rnn=None)), "rnn is None; it must be: text"),
+    "layer_norm 1": (lambda: make_train(ppo, ENV, PPOConfig(layer_norm=1)), "layer_norm is 1; it must be: true"),
+    "num_atoms 1.5": (lambda: make_train(dqn, ENV, DQNConfig(batch_size=1.5)), "batch_size is 1.5"),
+    "field lr": (lambda: PPOConfig(lr=1), "unknown field of PPOConfig 'lr': did you mean"),
+    "field num_env": (lambda: PPOConfig(num_env=1), "did you mean 'num_envs'"),
+    "field by place": (lambda: PPOConfig(4), "PPOConfig takes its fields by name"),
+    "field replaced": (lambda: dataclasses.replace(CONFIG, gama=1), "unknown field of PPOConfig 'gama'"),
+    "env field": (lambda: CartPole(gravty=1), "did you mean 'gravity'"),
+    "space without n": (lambda: Discrete(), "Discrete needs n"),
+    "space by place": (lambda: Discrete(4), "Discrete takes its fields by name"),
+    "box without bounds": (lambda: Box(shape=(3,)), "Box needs low and high"),
+    # lengths
+    "steps text": (lambda: make_train(ppo, ENV, CONFIG, total_timesteps="5"), "total_timesteps is '5'"),
+    "steps 0": (lambda: make_train(ppo, ENV, CONFIG, 0), "total_timesteps is 0"),
+    "steps few": (lambda: make_train(ppo, ENV, CONFIG, 3), "total_timesteps 3 is less than one rollout"),
+    "steps 99.5": (lambda: make_train(ppo, ENV, CONFIG, 99.5), "total_timesteps is 99.5"),
+    "points many": (lambda: make_train(ppo, ENV, CONFIG, num_points=9), "num_points is 9"),
+    "points text": (lambda: make_train(ppo, ENV, CONFIG, num_points="9"), "num_points is '9'"),
+    "points 0": (lambda: make_train(ppo, ENV, CONFIG, num_points=0), "num_points is 0"),
+    # keys
+    "key 0": (lambda: make_train(ppo, ENV, CONFIG)(0), "key is 0; it must be a key of JAX"),
+    "key none": (lambda: make_train(ppo, ENV, CONFIG)(None), "key is None"),
+    "key array": (lambda: make_train(ppo, ENV, CONFIG)(np.zeros(3)), "key is a ndarray"),
+    "keys": (lambda: make_train(ppo, ENV, CONFIG)(jax.random.split(KEY, 4)), "jax.vmap trains one agent for each"),
+    "init 0": (lambda: trainer().init(0), "key is 0"),
+    # vectorize
+    "vectorize 0": (lambda: vectorize(ENV, 0), "num_envs is 0; it must be at least 1"),
+    "vectorize -1": (lambda: vectorize(ENV, -1), "num_envs is -1"),
+    "vectorize text": (lambda: vectorize("CartPole-v1", 2), "purerl.make('CartPole-v1')"),
+    "vectorize 2.5": (lambda: vectorize(ENV, 2.5), "num_envs is 2.5"),
+    "vectorize policy": (lambda: vectorize(ENV, 2, "never"), "unknown reset policy 'never'"),
+    "vectorize pool": (lambda: vectorize(ENV, 2, "pool", 0), "pool_size is 0"),
+    # make
+    "make none": (lambda: make(None), "make takes the id of an environment"),
+    "make env": (lambda: make(ENV), "this is a CartPole"),
+    "make class": (lambda: make(CartPole), "this is the class CartPole"),
+    "make unknown": (lambda: make("CartPole-v2"), "did you mean 'CartPole-v1'"),
+    "make parameter": (lambda: make("CartPole-v1", gravty=1), "did you mean 'gravity'"),
+    "make gravity text": (lambda: make("CartPole-v1", gravity="a"), "CartPole-v1: gravity is 'a'; it must be: number"),
+    "make gravity nan": (lambda: make("CartPole-v1", gravity=float("nan")), "gravity is nan"),
+    "make time_limit -1": (lambda: make("CartPole-v1", time_limit=-1), "time_limit is -1; it must be at least 1"),
+    "make time_limit 0": (lambda: make("Acrobot-v1", time_limit=0), "time_limit is 0"),
+    "make time_limit 2.5": (lambda: make("Pendulum-v1", time_limit=2.5), "time_limit is 2.5; it must be: integer"),
+    # ranges
+    "Uniform(1, 0)": (lambda: Uniform(1, 0), "the range 1:0 is empty"),
+    "Uniform(1, 1)": (lambda: Uniform(1, 1), "the range 1:1 is empty"),
+    "Uniform texts": (lambda: Uniform("a", 1), "its ends must be numbers"),
+    "Uniform nan": (lambda: Uniform(float("nan"), 1), "is empty"),
+    "LogUniform(0, 1)": (lambda: LogUniform(0, 1), "must be above 0"),
+    "IntUniform(0.5, 2)": (lambda: IntUniform(0.5, 2), "its ends must be integers"),
+    # trained agents
+    "evaluate text": (lambda: evaluate("runs/x", agent(), KEY), "trainer is a str"),
+    "evaluate key": (lambda: evaluate(trainer(), agent(), 0), "key is 0"),
+    "evaluate seeds": (lambda: evaluate(trainer(), of_two(), KEY), "agent has a leading axis of 2"),
+    "evaluate none": (lambda: evaluate(trainer(), None, KEY), "agent is a NoneType"),
+    "evaluate params": (lambda: evaluate(trainer(), agent().params, KEY), "agent is a dict"),
+    "evaluate 0": (lambda: evaluate(trainer(), agent(), KEY, 0), "num_episodes is 0"),
+    "load_run none": (lambda: purerl.load_run(None), "None"),
+    "load_run nowhere": (lambda: purerl.load_run("nowhere"), "no such folder"),
+    "play text": (lambda: purerl.play("CartPole-v1", None, KEY), "env is a str"),
+    "play none": (lambda: purerl.play(ENV, None, KEY), "policy is a NoneType"),
+    "play 0": (lambda: purerl.play(ENV, render.random_policy(ENV), KEY, 0), "max_steps is 0"),
+    # wrappers and groups
+    "wrapped twice": (lambda: TimeLimit(ENV, steps=3), "unknown field of TimeLimit 'steps'"),
+    "nothing wrapped": (lambda: FrameStack(), "FrameStack needs env"),
+    "groups of one": (lambda: make_trainer(multi_agent, ENV, CONFIG), "config is a PPOConfig; multi_agent needs"),
+    "no groups": (lambda: policies_for(ENV, ppo, CONFIG), "groups of agents"),
+    # networks and optimizers
+    "network": (lambda: make_trainer(functools.partial(ppo, network="nature"), ENV, CONFIG), "network is 'nature'"),
+    "optimizer": (
+        lambda: make_trainer(functools.partial(a2c, optimizer="adam"), ENV, A2CConfig()),
+        "optimizer is 'adam'",
+    ),
+    "optimizer made": (
+        lambda: make_trainer(functools.partial(dqn, optimizer=optax.adam(1e-3)), ENV, DQNConfig()),
+        "give the function that makes it",
+    ),
+    # the suite
+    "check_algorithm": (lambda: purerl.testing.check_algorithm("ppo"), "algorithm is the text 'ppo'"),
+    "check_environment": (lambda: purerl.testing.check_environment("CartPole-v1"), "purerl.make('CartPole-v1')"),
+    "check_environment class": (lambda: purerl.testing.check_environment(CartPole), "the class CartPole"),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_a_wrong_call_is_told_in_a_line(what):
+    call, words = CALLS[what]
+    with pytest.raises(InputError) as caught:
+        call()
+    message = str(caught.value)
+    assert words in message and "\n" not in message and len(message) < 400, message
+
+
+def test_there_are_many():
+    assert len(CALLS) >= 80
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ppo", "from purerl.algos.ppo import ppo"),
+        ("PPO", "from purerl.algos.ppo import PPOConfig"),
+        ("DQNConfig", "from purerl.algos.dqn import DQNConfig"),
+        ("CartPole", "from purerl.envs.classic.cartpole import CartPole"),
+        ("algos", "import purerl.algos"),
+        ("make_trian", "did you mean 'make_train'"),
+        ("nonsense_of_all_kinds", "has no attribute 'nonsense_of_all_kinds'"),
+    ],
+)
+def test_a_name_that_is_elsewhere_says_where(name, words):
+    vars(purerl).pop(name, None)  # a subpackage that was imported is an attribute
+    with pytest.raises(AttributeError, match=words):
+        getattr(purerl, name)
+
+
+def test_what_is_right_passes():
+    assert config_class_of(functools.partial(ppo, loss=None)) is PPOConfig
+    assert config_class_of(own) is Own and config_class_of(lambda spec, config: None) is None
+    assert check_count(1e4, "n") == 10_000 and check_count(np.int64(3), "n") == 3
+    make_trainer(ppo, ENV, dataclasses.replace(CONFIG, hidden_sizes=[4, 4], total_timesteps=1e4))
+    jax.eval_shape(jax.vmap(make_train(ppo, ENV, CONFIG)), jax.random.split(KEY, 2))

@@ -1,0 +1,74 @@
+"""The page of a run: whole, by itself, and safe with whatever the files hold."""
+
+import re
+import shutil
+from html.parser import HTMLParser
+
+import pytest
+
+from purerl.errors import InputError
+from purerl.reporting import report
+
+
+class Tags(HTMLParser):
+    """Notes the tags of a page and what they refer to."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.links, self.words = [], [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+
+def test_a_run_has_a_page_that_needs_no_other_file(run_folder):
+    page = Tags((run_folder / "report.html").read_text())
+    assert page.tags.count("img") == 2 and all(link.startswith("data:image/png;base64,") for link in page.links)
+    words = " ".join(page.words)
+    for expected in ("a2c on Catch", "purerl train --config", "learning_rate", "env.rows", "final return", "jaxlib"):
+        assert expected in words, expected
+
+
+def test_what_files_hold_is_text(run_folder, tmp_path):
+    folder = tmp_path / "<b>run"
+    shutil.copytree(run_folder, folder)
+    config = folder / "config.toml"
+    evil = "<script>alert(1)</script>\\u001b]0;x\\u0007"
+    config.write_text(re.sub('environment = ".*"', lambda _: f'environment = "{evil}"', config.read_text()))
+    metrics = folder / "metrics.csv"
+    metrics.write_text(metrics.read_text().replace("entropy", "<img src=x onerror=alert(1)>", 1))
+    (folder / "<i>.gif").write_bytes(b"GIF89a")
+    text = report.write_report(folder).read_text()
+    page = Tags(text)
+    assert "script" not in page.tags and "i" not in page.tags and "b" not in page.tags
+    assert all(link.startswith("data:") for link in page.links) and len(page.links) == 3
+    assert "\x1b" not in text and "script-src" not in text and "default-src 'none'" in text
+
+
+def test_several_runs_are_compared_by_task(run_folder, tmp_path):
+    other, elsewhere = tmp_path / "other", tmp_path / "elsewhere"
+    for folder, old, new in (
+        (other, "discount = 0.99", "discount = 0.5"),
+        (elsewhere, 'environment = "Catch"', 'environment = "Acrobot-v1"'),
+    ):
+        shutil.copytree(run_folder, folder)
+        config = folder / "config.toml"
+        assert old in config.read_text()
+        config.write_text(config.read_text().replace(old, new))
+    (other / "summary.json").unlink()
+    path = report.write_comparison([run_folder, other, elsewhere], tmp_path / "both.html")
+    page = Tags(path.read_text())
+    words = " ".join(page.words)
+    assert page.tags.count("img") == 4, "two tasks: never on one axis"
+    assert "Acrobot-v1" in words and "discount" in words and "it has not ended" in words
+
+
+def test_without_a_run_there_is_no_page(tmp_path):
+    for folder, words in ((tmp_path / "no", "no such folder"), (tmp_path, "cannot read")):
+        with pytest.raises(InputError, match=words):
+            report.write_report(folder)
