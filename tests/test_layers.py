@@ -46,8 +46,8 @@ ROOMS = {
     "training": {"errors", "host", "host_environment", "loop", "registry", "settings", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
     "testing": {
-        *("agent_groups", "errors", "fields", "loop", "multi_agent", "prng", "registry", "spaces", "types"),
-        "xla",
+        *("agent_groups", "errors", "fields", "host_environment", "loop", "multi_agent", "prng", "registry", "spaces"),
+        *("types", "xla"),
     },
     "settings": {"errors", "fields", "registry"},
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},

@@ -3,6 +3,7 @@
 import math
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 from purerl.errors import InputError, describe
@@ -54,7 +55,9 @@ def coerce(value: Any, hint: Any, what: str) -> Any:
         if typing.get_origin(part) is tuple:
             entries = value if isinstance(value, tuple | list) else (value,)
             return tuple(coerce(entry, typing.get_args(part)[0], what) for entry in entries)
-        if part is str and not isinstance(value, tuple | list):
+        if typing.get_origin(part) is Callable and callable(value):
+            return value
+        if part is str and not isinstance(value, tuple | list) and not callable(value):
             return str(value)
         if part is bool and isinstance(value, bool):
             return value

@@ -11,6 +11,7 @@ import numpy as np
 
 from purerl import agent_groups, registry
 from purerl.errors import InputError
+from purerl.host_environment import HostSource
 from purerl.loop.observing import follows_from_state, rebuilder
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
@@ -53,6 +54,8 @@ def check_environment(
       InputError: for the first thing that is wrong, naming the method or the field.
     """
     registry.check_environment(env)
+    if isinstance(env, HostSource):
+        raise InputError(f"{env.id} runs on the host; the contract is that of environments in JAX")
     name = type(env).__name__ if name is None else name
     key = fast(jax.random.key(0) if key is None else key)
     checks = check_contract(env, name, key)

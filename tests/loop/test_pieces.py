@@ -17,6 +17,7 @@ from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
 from purerl.envs.classic.cartpole import CartPole
+from purerl.host_environment import HostSource
 from purerl.loop.pieces import check_count, config_class_of
 from purerl.loop.train import make_train as make_compiled_train
 from purerl.multi_agent.joint import multi_agent, policies_for
@@ -36,6 +37,15 @@ KEY = jax.random.key(0)
 def foreign(module):
     """Return an object of a class of another package's."""
     return type("Task", (), {"__module__": module, "reset": lambda self: None, "step": lambda self: None})()
+
+
+class Hosted(HostSource):
+    """A source of host environments."""
+
+    id = "gymnasium/Some-v1"
+
+
+HOSTED = Hosted()
 
 
 @functools.cache
@@ -201,9 +211,24 @@ CALLS = {  # what is called -> the words that its line must hold
         lambda: make_trainer(functools.partial(dqn, optimizer=optax.adam(1e-3)), ENV, DQNConfig()),
         "give the function that makes it",
     ),
+    # the door of the command
+    "train: algorithm": (lambda: purerl.train("pppo", "CartPole-v1"), "unknown algorithm 'pppo': did you mean 'ppo'"),
+    "train: none": (lambda: purerl.train(None, "CartPole-v1"), "no algorithm"),
+    "train: environment": (lambda: purerl.train("ppo", "Ant"), "did you mean 'brax/ant'"),
+    "train: foreign": (lambda: purerl.train("ppo", foreign("gymnasium.core")), "purerl.make('gymnasium/NAME')"),
+    "train: number": (lambda: purerl.train("ppo", 3), "environment is 3"),
+    "train: class": (lambda: purerl.train("ppo", CartPole), "the class CartPole; give one made of it"),
+    "train: config": (lambda: purerl.train("ppo", "CartPole-v1", DQNConfig()), "it must be a PPOConfig"),
+    "train: setting": (lambda: purerl.train("ppo", "CartPole-v1", lr=1), "did you mean 'learning_rate'"),
+    "train: value": (lambda: purerl.train("ppo", "CartPole-v1", num_envs="many"), "num_envs is 'many'"),
+    "train: zero": (lambda: purerl.train("ppo", "CartPole-v1", num_minibatches=0), "num_minibatches is 0"),
+    "names: config": (lambda: make_train("ppo", "CartPole-v1", {}), "it must be a PPOConfig"),
     # the suite
     "check_algorithm": (lambda: purerl.testing.check_algorithm("ppo"), "algorithm is the text 'ppo'"),
     "check_environment": (lambda: purerl.testing.check_environment("CartPole-v1"), "purerl.make('CartPole-v1')"),
+    "check_environment host": (lambda: purerl.testing.check_environment(HOSTED), "gymnasium/Some-v1 runs on the host"),
+    "play host": (lambda: purerl.play(HOSTED, None, KEY), "gymnasium/Some-v1 runs on the host"),
+    "make_train host": (lambda: make_train(ppo, HOSTED, CONFIG), "gymnasium/Some-v1 runs on the host"),
     "check_environment class": (lambda: purerl.testing.check_environment(CartPole), "the class CartPole"),
 }
 

@@ -1,5 +1,7 @@
 """Values of settings: text to a typed value, and back to the same."""
 
+from collections.abc import Callable
+
 import pytest
 
 from purerl import InputError
@@ -77,3 +79,14 @@ def test_coerce_refuses_and_says_what_is_allowed(value, hint):
 @pytest.mark.parametrize("value", [3, -2.5, 1e-7, True, None, "relu", (64, 32), (1.5, True, None)])
 def test_to_text_is_the_way_back(value):
     assert from_text(to_text(value)) == value
+
+
+def test_a_function_stays_one_where_a_field_takes_functions():
+    hint = str | Callable[[float], float]
+    assert coerce(abs, hint, "x") is abs and coerce("linear", hint, "x") == "linear"
+    with pytest.raises(InputError, match="it must be: text"):
+        coerce(abs, str, "x")
+
+
+def test_none_is_the_text_where_a_field_is_one():
+    assert coerce(None, str, "rnn") == "none"
