@@ -23,7 +23,9 @@ from purerl.settings.options import RunOptions
 @click.command(name="explain", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
-@click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
+@click.option(
+    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
+)
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option(
     "--set",

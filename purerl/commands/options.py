@@ -200,7 +200,7 @@ def find_algorithm(args: list[str]) -> str | None:
         from purerl.settings import toml, trust
 
         take_modules(_values(args, "--trust"))
-        written = str(toml.read(Path(file)).get("algorithm", ""))
+        written = str(toml.read(toml.file_of(Path(file))).get("algorithm", ""))
         return written if written in ALGORITHMS else trust.checked(written, file) if _is_path(written) else None
     return None
 

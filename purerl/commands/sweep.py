@@ -37,7 +37,9 @@ from purerl.settings.options import LaunchOptions, SearchOptions, SweptRunOption
     metavar="NAME=VALUES",
     help="A field to search: learning_rate=1e-4:1e-2:log, num_envs=4,16, hidden_sizes=64,64/256 or env.gravity=8:12.",
 )
-@click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
+@click.option(
+    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
+)
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/sweep-ALGORITHM-ENVIRONMENT-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the sweep in this folder.")

@@ -29,7 +29,9 @@ from purerl.settings.options import LaunchOptions, RunOptions
 )
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
-@click.option("--config", "config_file", type=PATH, metavar="FILE.toml", help="Settings, such as a run's config.toml.")
+@click.option(
+    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
+)
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option(
     "--set",
@@ -61,7 +63,7 @@ def command(
     purerl train ppo CartPole-v1 --seeds 8 --total-timesteps 1e6 --learning-rate 1e-3 --env.gravity 12
     purerl train ppo TagContinuous --num-envs auto       # as many as the memory holds
     purerl train my_module:reinforce CartPole-v1         # your own (spec, config: MyConfig) -> Algorithm
-    purerl train --config runs/ppo-CartPole-v1-1/config.toml
+    purerl train --config runs/ppo-CartPole-v1-1         # its settings again
     purerl train --resume runs/ppo-CartPole-v1-1
     """
     from purerl.settings.runs import settings

@@ -74,8 +74,7 @@ def settings(
     Raises:
       InputError: for names and values that cannot be.
     """
-    if config_file and config_file.is_dir():  # of a run
-        config_file /= toml.RUN.file
+    config_file = toml.file_of(config_file) if config_file else None
     table = toml.read(config_file) if config_file else {}
     source = str(config_file)
     for name, given in (("algorithm", algorithm), ("environment", environment)):

@@ -36,6 +36,11 @@ SWEEP = JobKind(noun="sweep", command="sweep", file="sweep.toml")
 EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
 
 
+def file_of(path: Path) -> Path:
+    """Return a file of settings as it is, and of a run's folder the one in it."""
+    return path / RUN.file if path.is_dir() else path
+
+
 def read(path: Path) -> dict[str, Any]:
     """Return the table of a TOML file.
 

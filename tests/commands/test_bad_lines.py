@@ -201,6 +201,8 @@ MORE = [
     ((*TRAIN, "--config", "empty"), "cannot read empty/config.toml"),
     (("train", "--config", "odd.toml"), "unknown setting in odd.toml 'wings'"),
     (("train", "--config", "wrong.toml"), "unknown algorithm 'pppo'"),
+    (("train", "--config", "run", "--num-minibatches", "0"), "num_minibatches is 0"),
+    (("train", "--config", "empty"), "cannot read empty/config.toml"),
     (("train", "dqn", "CartPole-v1", "--config", "run"), "is for the algorithm ppo, not dqn"),
     (("train", "ppo", "Catch", "--config", "run"), "is for the environment CartPole-v1, not Catch"),
     ((*TRAIN, "--out", "run"), "run exists; name another --out"),
