@@ -6,6 +6,7 @@ Two suites' ids are among them; what needs their packages is elsewhere.
 import pytest
 
 from purerl.commands import cli
+from purerl.devices import memory
 from purerl.registry import ALGORITHMS
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
@@ -163,7 +164,11 @@ MORE = [
     (("train", "ppo", "CartPole-v1", "extra"), "unexpected extra argument"),
     ((*TRAIN, "--num-minibatches", "3"), "num_minibatches 3 does not divide"),
     ((*TRAIN, "--num-envs", "100000000000"), "num_envs x rollout_length = 12800000000000"),
-    ((*TRAIN, "--num-envs", "50000000", "--total-timesteps", "1e10"), "the observations of a rollout take"),
+    (
+        (*TRAIN, "--num-envs", "50000000", "--total-timesteps", "1e10"),
+        "num_envs x rollout_length = 6400000000; it must be",
+    ),
+    ((*TRAIN, "--num-envs", "10000000", "--total-timesteps", "1e10"), "the observations of a rollout take"),
     ((*TRAIN, "--hidden-sizes", "1000000,1000000"), "parameters and optimizer take"),
     ((*TRAIN, "--hidden-sizes", "64,wide"), "hidden_sizes is 'wide'"),
     ((*TRAIN, "--total-timesteps", "1e30"), "total_timesteps is"),
@@ -315,6 +320,7 @@ def place(tmp_path_factory):
 def test_a_bad_line_is_told_in_one(capsys, place, monkeypatch, words, message):
     monkeypatch.chdir(place)
     monkeypatch.setattr(LongJob, "complete", _accepted)
+    monkeypatch.setattr(memory, "free", lambda: 2.5e10)
     before = sorted(place.rglob("*"))
     code, err = told(capsys, *words)
     assert code == 2 and err.startswith("purerl: error: ") and err.count("\n") == 1, err

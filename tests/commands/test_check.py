@@ -19,7 +19,7 @@ def test_the_report_is_printed(monkeypatch):
 
     monkeypatch.setattr(purerl.testing, "check_environment", look)
     result = CliRunner().invoke(cli, ["check", "Catch", "--steps", "9"], catch_exceptions=False)
-    assert result.output.splitlines() == ["Catch: 1 checks passed", "  ok  shapes", "      steps per second: 12"]
+    assert result.stdout.splitlines() == ["Catch: 1 checks passed", "  ok  shapes", "      steps per second: 12"]
     assert asked == {"env": "Catch", "num_steps": 9, "name": "Catch", "measure": True}
 
 

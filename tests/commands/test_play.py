@@ -55,7 +55,7 @@ def test_a_run_is_played_with_its_own_parameters(tmp_path, capsys):
         (("CartPol-v1", "--terminal"), "CartPole-v1"),
         (("CartPole-v1", "--terminal", "--policy", "nope"), "random, a run's folder, module:function"),
         (("CartPole-v1", "--terminal", "--policy", "nope:f"), "no module 'nope'"),
-        (("CartPole-v1", "--gif", "/nonexistent/x.gif"), "/nonexistent/x.gif"),
+        (("CartPole-v1", "--gif", "/proc/nowhere/x.gif"), "/proc/nowhere/x.gif"),
     ],
 )
 def test_bad_input(words, part, capsys):
