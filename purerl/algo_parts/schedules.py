@@ -54,7 +54,8 @@ def scheduled(config: T, num_updates: Array) -> T:
         given, number = getattr(config, name), name.removesuffix("_schedule")
         factor = SCHEDULES[given] if isinstance(given, str) else given
         if factor is not None:
-            share = environment_steps(config, num_updates) / config.total_timesteps  # type: ignore[attr-defined]
+            total = jnp.asarray(config.total_timesteps, jnp.float32)  # type: ignore[attr-defined]
+            share = environment_steps(config, num_updates) / total
             values[number] = getattr(config, number) * factor(share)
     return dataclasses.replace(config, **values) if values else config  # type: ignore[type-var]
 

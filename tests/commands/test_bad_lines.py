@@ -166,7 +166,7 @@ MORE = [
     ((*TRAIN, "--num-envs", "100000000000"), "num_envs x rollout_length = 12800000000000"),
     (
         (*TRAIN, "--num-envs", "50000000", "--total-timesteps", "1e10"),
-        "num_envs x rollout_length = 6400000000; it must be",
+        "num_envs x rollout_length = 6400000000; it",
     ),
     ((*TRAIN, "--num-envs", "10000000", "--total-timesteps", "1e10"), "the observations of a rollout take"),
     ((*TRAIN, "--hidden-sizes", "1000000,1000000"), "parameters and optimizer take"),
