@@ -163,7 +163,8 @@ def panel(
         axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
     axes.set_title(literal(title))
     label_curves(axes, view)
-    axes.legend(frameon=False, loc="best")
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False, loc="best")
 
 
 def literal(text: str) -> str:
