@@ -44,7 +44,7 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
     table, columns = _read(folder)
     found = _summary(folder) if found is None else found
     title = f"{table.get('algorithm', '')} on {table.get('environment', '')}"
-    names = metrics_csv.metrics(columns)
+    names = _known(columns)
     parts = [
         f"<h1>{_text(title)}</h1>",
         _facts(_result(table, columns, found)),
@@ -80,7 +80,7 @@ def write_comparison(folders: Sequence[Path], path: Path) -> Path:
         results = {str(folder): _result(table, columns, _summary(folder)) for folder, table, columns in runs}
         parts += [_grid(results), "<h3>Settings that differ</h3>"]
         parts.append(_grid(_different({str(folder): _flat(table) for folder, table, _ in runs})))
-        shared = set.intersection(*(set(metrics_csv.metrics(columns)) for _, columns in curves))
+        shared = set.intersection(*(set(_known(columns)) for _, columns in curves))
         if shared:
             parts += ["<h3>Metrics of all</h3>", _image(_drawn(curves, "", sorted(shared)), "metrics")]
     write_whole(path, _page(f"{len(folders)} runs", parts))
@@ -111,6 +111,11 @@ def _result(table: dict[str, Any], columns: dict[str, np.ndarray], found: dict[s
     return facts
 
 
+def _known(columns: dict[str, np.ndarray]) -> list[str]:
+    """Return the metrics that have a value somewhere."""
+    return [name for name in metrics_csv.metrics(columns) if np.isfinite(columns[name]).any()]
+
+
 def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return settings by their whole name, such as env.gravity."""
     found: dict[str, Any] = {}
@@ -130,7 +135,7 @@ def _drawn(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, metric
     """Return a PNG with a panel for each metric."""
     across = min(len(metrics), 2)
     down = -(-len(metrics) // across)
-    figure = plot.new_figure(8, 4.8 if len(metrics) == 1 else 3.0 * down)
+    figure = plot.new_figure(8 if across == 1 else 11, 4.8 if len(metrics) == 1 else 3.4 * down)
     for i, metric in enumerate(metrics):
         plot.panel(figure.add_subplot(down, across, i + 1), runs, title or metric, plot.View(metric=metric))
     file = io.BytesIO()

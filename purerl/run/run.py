@@ -96,6 +96,7 @@ def old_run(folder: Path, display: str = "auto", handed: Handed = Handed(), **de
 def _check_memory(planned: Plan) -> str | None:
     """Hold what a run keeps to the free memory; return the size of its replay in one line."""
     sizing.check(planned)
+    sizing.check_agents(planned)
     run = planned.settings
     return sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
 

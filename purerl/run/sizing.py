@@ -19,7 +19,7 @@ from purerl.xla import backend
 
 
 def check(planned: Plan) -> None:
-    """Hold the observations of a rollout, and the agents, to the free memory.
+    """Hold the observations of a rollout to the free memory.
 
     Raises:
       InputError: if they do not fit, with what avoids it.
@@ -40,6 +40,16 @@ def check(planned: Plan) -> None:
             f"environments x {config.rollout_length} steps{seeds}; {there * devices / 1e9:,.1f} GB are free. "
             f"--num-envs auto takes as many environments as fit{_smaller(planned, each)}"
         )
+
+
+def check_agents(planned: Plan) -> None:
+    """Hold the parameters and the optimizer's state of all seeds to the free memory.
+
+    Raises:
+      InputError: if they do not fit.
+    """
+    options, there = planned.settings.options, memory.free()
+    devices = 1 if backend.name() == "cpu" else planned.parts.mesh.devices.size
     agent = memory.nbytes(_without_replay(planned.shapes.state.agent))
     if 2 * agent > there * devices:  # and their gradients, or new ones beside them
         seeds = f" of {options.seeds} seeds" if options.seeds > 1 else ""

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import pytest
 
 from purerl.devices import memory
@@ -36,6 +37,21 @@ def test_the_search_goes_down_again_and_stops_at_one_update(monkeypatch):
     monkeypatch.setattr(memory, "free", lambda: 1039)
     with pytest.raises(InputError, match="CartPole-v1 x 4 environments need"):
         sizing.largest(RUN)
+
+
+def test_agents_beyond_the_memory_are_refused(monkeypatch):
+    """The parameters and both moments of Adam, 4 bytes each, and as much again in an update."""
+    planned = make_plan(settings("dqn", "Catch", {"hidden_sizes": (8,), "num_envs": 2, "total_timesteps": 100}))
+    agent = planned.shapes.state.agent
+    count = sum(x.size for x in jax.tree.leaves(agent.params))
+    assert count == (50 * 8 + 8) + (8 * 3 + 3)
+    least = 2 * memory.nbytes(agent._replace(replay=()))
+    assert least >= 2 * 4 * count * (1 + 1 + 2), "the target's parameters, and Adam's two moments"
+    monkeypatch.setattr(memory, "free", lambda: least)
+    sizing.check_agents(planned)
+    monkeypatch.setattr(memory, "free", lambda: least - 1)
+    with pytest.raises(InputError, match=r"parameters and optimizer take .* GB, and an update twice as much"):
+        sizing.check_agents(planned)
 
 
 def test_observations_beyond_the_memory_are_refused_with_what_avoids_it(monkeypatch):
