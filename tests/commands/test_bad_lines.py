@@ -163,10 +163,10 @@ MORE = [
     (("train", "ppo", ":Thing"), "write module:name"),
     (("train", "ppo", "CartPole-v1", "extra"), "unexpected extra argument"),
     ((*TRAIN, "--num-minibatches", "3"), "num_minibatches 3 does not divide"),
-    ((*TRAIN, "--num-envs", "100000000000"), "num_envs x rollout_length = 12800000000000"),
+    ((*TRAIN, "--num-envs", "100000000000"), "num_envs 100000000000 x rollout_length is"),
     (
         (*TRAIN, "--num-envs", "50000000", "--total-timesteps", "1e10"),
-        "num_envs x rollout_length = 6400000000; it",
+        "num_envs 50000000 x rollout_length is 6,400,000,000 steps",
     ),
     ((*TRAIN, "--num-envs", "10000000", "--total-timesteps", "1e10"), "the observations of a rollout take"),
     ((*TRAIN, "--hidden-sizes", "1000000,1000000"), "parameters and optimizer take"),
