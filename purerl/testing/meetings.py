@@ -69,6 +69,58 @@ class Duo(Environment):
         return {"left": Stacked(space=space, n=2), "right": Stacked(space=space, n=1)}
 
 
+@pytree
+class InTurns(Environment):
+    """Two agents, `first` and `second`, that act in turn, each in a probe of its own; who begins is drawn.
+
+    An episode ends after five steps, by the time.
+    """
+
+    probe: Probe = number()
+
+    def reset(self, key: Key) -> tuple[PyTree, PyTree]:
+        """Start both."""
+        key_places, key_begins = jax.random.split(key)
+        places = jax.vmap(self.probe.reset)(jax.random.split(key_places, 2))[0]
+        state = places, jax.random.bernoulli(key_begins), jnp.int32(0)
+        return state, self._seen(*state[:2])
+
+    def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
+        """Step whose turn it is; a probe that ended begins anew."""
+        places, second, time = state
+        key_step, key_again = jax.random.split(key)
+        turn = second.astype(jnp.int32)
+        chosen = jax.tree.map(lambda x, y: jnp.where(second, y[0], x[0]), action["first"], action["second"])
+        after, step = self.probe.step(key_step, places[turn], chosen)
+        places = places.at[turn].set(jnp.where(step.done, self.probe.reset(key_again)[0], after))
+        reward = {
+            "first": jnp.where(second, 0.0, step.reward)[None],
+            "second": jnp.where(second, step.reward, 0.0)[None],
+        }
+        state = places, ~second, time + 1
+        return state, TimeStep.transition(self._seen(*state[:2]), reward, time_up=time + 1 >= 5)
+
+    def _seen(self, places: Array, second: Array) -> PyTree:
+        observation = self.probe.observation[places]
+        turn = {"first": ~second[None], "second": second[None]}
+        return {"first": observation[:1], "second": observation[1:], "turn": turn}
+
+    @property
+    def observation_space(self) -> Space:
+        """The probe's, per agent."""
+        flag = Box(low=0, high=1, shape=(1,), dtype=jnp.bool_)
+        turn = Dict(spaces={"first": flag, "second": flag})
+        return Dict(spaces=self._groups(self.probe.observation_space) | {"turn": turn})
+
+    @property
+    def action_space(self) -> Space:
+        """The probe's, per agent."""
+        return Dict(spaces=self._groups(self.probe.action_space))
+
+    def _groups(self, space: Space) -> dict[str, Space]:
+        return {name: Stacked(space=space, n=1) for name in ("first", "second")}
+
+
 def check_meetings(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree, name: str) -> list[Check]:
     """Hold an algorithm to what must hold where features meet.
 
@@ -84,6 +136,8 @@ def check_meetings(algorithm: AlgorithmFactory, config: Any, env: Probe, state: 
         _check_counters(algorithm, config, env, state, name),
         _check_failed_seed(algorithm, config, env, state, name),
         *_check_groups(algorithm, config, Duo(probe=env), name),
+        _check_every_step(algorithm, config, env, state, name),
+        *[_check_turns(algorithm, config, env, length, name) for length in (1, 3)],
     ]
 
 
@@ -138,6 +192,70 @@ def _check_failed_seed(algorithm: AlgorithmFactory, config: Any, env: Probe, sta
     return Check("a failed seed changes no other")
 
 
+def _check_every_step(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree, name: str) -> Check:
+    """The reward of every step of a rollout changes what is learned; what a replay draws is left to chance."""
+    if hasattr(state.agent, "replay"):
+        return Check("learns from every step", "not for a replay, which draws")
+    trainer = make_trainer(algorithm, env, config)
+
+    @jax.jit
+    def learned(state: PyTree) -> tuple[PyTree, PyTree]:
+        _, rollout = collect(trainer.algorithm, trainer.vector, state, jax.random.key(2), config.rollout_length)
+        update = lambda reward: trainer.algorithm.update(
+            state.agent, jax.random.key(3), rollout._replace(reward=reward)
+        )[0]
+        one_more = rollout.reward + jnp.eye(config.rollout_length)[:, :, None]
+        return update(rollout.reward), jax.vmap(update)(one_more)
+
+    plain, others = learned(state)
+    for t in range(config.rollout_length):
+        if difference(host(plain), host(jax.tree.map(lambda x, t=t: x[t], others))) is None:
+            raise InputError(f"{name}: nothing is learned from step {t} of a rollout of {config.rollout_length}")
+    return Check("learns from every step")
+
+
+def _check_turns(algorithm: AlgorithmFactory, config: Any, probe: Probe, length: int, name: str) -> Check:
+    """What an agent whose turn it is not would have done, and saw then, changes nothing."""
+    what, env = f"in turns, rollouts of {length}", InTurns(probe=probe)
+    try:
+        config = dataclasses.replace(config, rollout_length=length)
+        trainer = make_trainer(multi_agent, env, policies_for(env, algorithm, config))
+    except InputError as error:
+        return Check(what, f"refused: {error}")
+    state = jax.jit(trainer.init)(jax.random.key(0))
+
+    @jax.jit
+    def after(state: PyTree) -> tuple[PyTree, PyTree]:
+        state = jax.lax.fori_loop(0, UPDATES, lambda _, state: trainer.step(state)[0], state)
+        _, rollout = collect(trainer.algorithm, trainer.vector, state, jax.random.key(2), length)
+        other = rollout._replace(
+            observation=_garbled(rollout.observation, _waits(rollout)),
+            action=_garbled(rollout.action, _waits(rollout)),
+        )
+        update = lambda rollout: trainer.algorithm.update(state.agent, jax.random.key(3), rollout)[0]
+        return update(rollout), update(other)
+
+    found = difference(*map(host, after(state)))
+    if found is not None:
+        raise InputError(f"{name}: with rollouts of {length}, what an agent does off its turn changes agent{found}")
+    return Check(what)
+
+
+def _waits(rollout: Any) -> dict[str, Array]:
+    """Return bool[T, B, 1] by agent: whose turn it is not."""
+    return {name: ~turn for name, turn in rollout.observation["turn"].items()}
+
+
+def _garbled(tree: PyTree, where: dict[str, Array]) -> PyTree:
+    """Put other numbers into the arrays of groups, where bool[T, B, n]."""
+
+    def one(x: Array, here: Array) -> Array:
+        other = ~x if x.dtype == jnp.bool_ else (x + 1) % 2 if jnp.issubdtype(x.dtype, jnp.integer) else 0.5 - x
+        return jnp.where(here.reshape(here.shape + (1,) * (x.ndim - here.ndim)), other, x)
+
+    return tree | {name: jax.tree.map(lambda x, h=here: one(x, h), tree[name]) for name, here in where.items()}
+
+
 def _check_groups(algorithm: AlgorithmFactory, config: Any, env: Duo, name: str) -> list[Check]:
     """Train both groups, then garble what who left did, start from the trained agent, and freeze it."""
     joint = policies_for(env, algorithm, config)
@@ -176,20 +294,12 @@ def _check_leaving(trainer: Trainer, config: Any, state: PyTree, name: str) -> C
     @jax.jit
     def both(state: PyTree) -> tuple[PyTree, PyTree]:
         _, rollout = collect(trainer.algorithm, trainer.vector, state, jax.random.key(2), length)  # type: ignore[attr-defined]
-        gone = ~rollout.observation["active"]["left"]
-
-        def garble(tree: PyTree) -> PyTree:
-            def one(x: Array) -> Array:
-                other = ~x if x.dtype == jnp.bool_ else (x + 1) % 2 if jnp.issubdtype(x.dtype, jnp.integer) else 0.5 - x
-                return jnp.where(gone.reshape(gone.shape + (1,) * (x.ndim - gone.ndim)), other, x)
-
-            return tree | {"left": jax.tree.map(one, tree["left"])}
-
+        gone = {"left": ~rollout.observation["active"]["left"]}
         other = rollout._replace(
-            observation=garble(rollout.observation),
-            next_observation=garble(rollout.next_observation),
-            action=garble(rollout.action),
-            reward=garble(rollout.reward),
+            observation=_garbled(rollout.observation, gone),
+            next_observation=_garbled(rollout.next_observation, gone),
+            action=_garbled(rollout.action, gone),
+            reward=_garbled(rollout.reward, gone),
         )
         update = lambda rollout: trainer.algorithm.update(state.agent, jax.random.key(3), rollout)[0]
         return update(rollout), update(other)

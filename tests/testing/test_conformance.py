@@ -53,7 +53,7 @@ def test_learning(name):
 SINGLE = [name for name in registry.ALGORITHMS if name not in ("vdn", "qmix")]  # those have one agent per environment
 
 
-@pytest.mark.parametrize("name", rows(SINGLE, {"ppo", "dqn"}))
+@pytest.mark.parametrize("name", rows(SINGLE, {"dqn"}))
 def test_meetings(name):
     factory, config = small(name)
     actions = registry.ALGORITHMS[name].actions

@@ -35,9 +35,19 @@ def wrapping(update, agent, key, rollout):
     return after._replace(params=params, opt_state=opt_state, num_updates=count), metrics
 
 
+def forgetful(update, agent, key, rollout):
+    """The last step is not learned from."""
+    mask = jnp.ones(rollout.reward.shape, bool) if rollout.mask is None else rollout.mask
+    return update(agent, key, rollout._replace(mask=mask.at[-1].set(False), reward=rollout.reward.at[-1].set(0.0)))
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
-    [(blind, "what an agent does after it left changes agent"), (wrapping, "past 2.31 updates nothing is learned")],
+    [
+        (forgetful, "nothing is learned from step 3 of a rollout of 4"),
+        (blind, "what an agent does after it left changes agent"),
+        (wrapping, "past 2.31 updates nothing is learned"),
+    ],
 )
 def test_a_fault_is_found(change, message):
     with pytest.raises(InputError, match=message):
@@ -46,5 +56,13 @@ def test_a_fault_is_found(change, message):
 
 def test_a2c_has_none():
     report = str(check_algorithm(a2c, CONFIG, contract=False, meetings=True, learn=False))
-    for held in ("past 2^31 updates", "a failed seed", "after they left", "begin anew", "acts as it did"):
+    for held in (
+        "past 2^31 updates",
+        "a failed seed",
+        "after they left",
+        "begin anew",
+        "acts as it did",
+        "every step",
+        "in turns",
+    ):
         assert held in report
