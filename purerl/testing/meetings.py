@@ -199,17 +199,18 @@ def _check_every_step(algorithm: AlgorithmFactory, config: Any, env: Probe, stat
     trainer = make_trainer(algorithm, env, config)
 
     @jax.jit
-    def learned(state: PyTree) -> tuple[PyTree, PyTree]:
+    def learned(state: PyTree) -> PyTree:
         _, rollout = collect(trainer.algorithm, trainer.vector, state, jax.random.key(2), config.rollout_length)
         update = lambda reward: trainer.algorithm.update(
             state.agent, jax.random.key(3), rollout._replace(reward=reward)
         )[0]
-        one_more = rollout.reward + jnp.eye(config.rollout_length)[:, :, None]
-        return update(rollout.reward), jax.vmap(update)(one_more)
+        more = jnp.eye(config.rollout_length + 1)[:, :-1, None]  # one more at each step in turn, and nowhere
+        return jax.vmap(update)(rollout.reward + more)
 
-    plain, others = learned(state)
+    agents = host(learned(state))
+    of = lambda t: jax.tree.map(lambda x: x[t], agents)
     for t in range(config.rollout_length):
-        if difference(host(plain), host(jax.tree.map(lambda x, t=t: x[t], others))) is None:
+        if difference(of(t), of(-1)) is None:
             raise InputError(f"{name}: nothing is learned from step {t} of a rollout of {config.rollout_length}")
     return Check("learns from every step")
 

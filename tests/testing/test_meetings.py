@@ -6,7 +6,9 @@ import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.errors import InputError
-from purerl.testing import check_algorithm
+from purerl.loop.train import make_trainer
+from purerl.testing import check_algorithm, meetings
+from purerl.testing.learning import EXAMPLE
 
 CONFIG = A2CConfig(num_envs=4, rollout_length=4, hidden_sizes=(8,), discount=0.9, total_timesteps=1_024)
 
@@ -54,6 +56,15 @@ def test_a_fault_is_found(change, message):
         check_algorithm(faulty(change), CONFIG, name="faulty", contract=False, meetings=True, learn=False)
 
 
+def test_a_step_that_is_not_learned_from_is_found():
+    env = EXAMPLE.environment("discrete")
+    state = jax.jit(make_trainer(a2c, env, CONFIG).init)(jax.random.key(0))
+    with pytest.raises(InputError, match="nothing is learned from step 3 of a rollout of 4"):
+        meetings._check_every_step(faulty(forgetful), CONFIG, env, state, "faulty")
+    assert str(meetings._check_every_step(a2c, CONFIG, env, state, "a2c").name) == "learns from every step"
+
+
+@pytest.mark.slow
 def test_a2c_has_none():
     report = str(check_algorithm(a2c, CONFIG, contract=False, meetings=True, learn=False))
     for held in (
