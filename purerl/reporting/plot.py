@@ -1,5 +1,6 @@
 """Learning curves of runs."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -42,6 +43,13 @@ def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
 
 def _robust(known: np.ndarray, size: int) -> np.ndarray:
     """Return f64[3, points]: interquartile mean and interval of f64[seeds, points], compiled for `size` points."""
+    filled = np.resize(known.T, (size, len(known)))
+    return np.array(_at_points()(filled))[:, : known.shape[1]]
+
+
+@functools.cache
+def _at_points() -> Any:
+    """Return the program of the above, which all curves of one shape share."""
     import jax
 
     from purerl import stats
@@ -49,8 +57,7 @@ def _robust(known: np.ndarray, size: int) -> np.ndarray:
     def at_point(scores: jax.Array) -> tuple[jax.Array, ...]:
         return stats.iqm(scores), *stats.bootstrap_interval(jax.random.key(0), scores, resamples=400)
 
-    filled = np.resize(known.T, (size, len(known)))
-    return np.array(jax.jit(jax.vmap(at_point))(filled))[:, : known.shape[1]]
+    return jax.jit(jax.vmap(at_point))
 
 
 class View(NamedTuple):

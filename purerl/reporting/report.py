@@ -106,8 +106,10 @@ def _result(table: dict[str, Any], columns: dict[str, np.ndarray], found: dict[s
     with contextlib.suppress(LookupError, TypeError, ValueError):  # a damaged one
         facts |= {"result": summary.text(found)} if found else {}
     for name in ("status", "device", "wall_seconds", "compile_seconds"):
-        if name in found:
-            facts[name.replace("_", " ")] = found[name]
+        value = found.get(name)
+        if value is not None:
+            words = ", ".join(map(str, value.values())) if isinstance(value, dict) else value
+            facts[name.replace("_", " ")] = words
     return facts
 
 
