@@ -313,7 +313,7 @@ def test_a_run_that_ends_while_it_draws_is_not_complete(finished, tmp_path, monk
     def fail(*_):
         raise OSError(28, "disk full", "curve.png")
 
-    monkeypatch.setattr(plot, "draw", fail)
+    monkeypatch.setattr(plot, "save", fail)
     assert run.resume(folder, plain=True) == 1
     monkeypatch.undo()
     assert run.resume(folder, plain=True) == 0
