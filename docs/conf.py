@@ -1,0 +1,48 @@
+"""The site: `bash .ci/docs` builds it into build/docs/, with warnings as errors."""
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
+
+import purerl  # noqa: E402
+
+project = "purerl"
+author = "the purerl authors"
+copyright = "the purerl authors, Apache-2.0"
+version = release = purerl.__version__
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "myst_nb", "reference"]
+exclude_patterns = ["_ext", "_build", "own/README.md"]
+smartquotes = False
+default_role = "code"  # `name` in a docstring
+nitpicky = True
+nitpick_ignore_regex = [  # what annotations name: other projects' types, type variables, private names
+    (r"py:.*", r"(?!purerl).*"),
+    (r"py:class", r"purerl\.fields\.T"),
+    (r"py:class", r"purerl\.(settings|run|sweeps|evolution|recompute|host|pool|loop)\..*"),  # what no page shows
+]
+
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
+nb_execution_mode = "off"  # notebooks are kept with their outputs; tests execute them
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+napoleon_use_rtype = False
+napoleon_custom_sections = [("Source", "notes")]
+
+html_theme = "sphinx_book_theme"
+html_title = f"purerl {version}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_theme_options = {
+    "home_page_in_toc": True,
+    "show_navbar_depth": 1,
+}
+html_show_sourcelink = False
+html_last_updated_fmt = None
