@@ -1,0 +1,10 @@
+"""The script that draws the gallery."""
+
+from PIL import Image
+
+
+def test_a_picture_is_small_and_moves(script, tmp_path):
+    path = script.draw("Catch", tmp_path)
+    with Image.open(path) as picture:
+        assert picture.width <= script.WIDTH and picture.n_frames > 3
+    assert path.stat().st_size < 50_000
