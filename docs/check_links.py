@@ -1,4 +1,4 @@
-"""Check that every link and picture of built pages leads to a file and an anchor: `python docs/check_links.py FOLDER`."""
+"""Check that links and pictures of built pages lead to files and anchors: `python docs/check_links.py FOLDER`."""
 
 import sys
 from html.parser import HTMLParser

@@ -14,7 +14,7 @@ from purerl.commands.cli import cli
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = re.findall(r"^    (?:pip install -q uv && uv run )?(purerl .*)$", README, re.MULTILINE)
+COMMANDS = re.findall(r"^    (?:pip install -q uv && )?uv run (purerl .*)$", README, re.MULTILINE)
 
 
 def inline_names(text):
@@ -25,13 +25,24 @@ def inline_names(text):
     )
 
 
-def test_the_python_blocks_run_in_order(tmp_path, monkeypatch):
+def test_it_is_short_and_its_commands_run_in_a_clone():
+    assert len(README.splitlines()) <= 150
+    assert not re.search(r"^    (?:pip install -q uv && )?purerl ", README, re.MULTILINE), "write uv run purerl"
+    assert len(BLOCKS) >= 3 and len(COMMANDS) >= 5
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
+def test_a_python_block_runs_alone(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert len(BLOCKS) >= 4
-    names = {"__name__": "readme"}
-    for block in BLOCKS:
-        block = re.sub(r"total_timesteps=\d[\d_]*", "total_timesteps=11_000", block)
-        exec(compile(block, "README.md", "exec"), names)
+    block = re.sub(r"total_timesteps=\d[\d_]*", "total_timesteps=11_000", block)
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])
+def test_links_and_pictures_are_there(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", text) + re.findall(r'src="([^"]+)"', text)
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS)

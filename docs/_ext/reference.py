@@ -20,7 +20,9 @@ from purerl.fields import is_static
 
 def write_plainly(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Escape what reStructuredText would read as markup, outside of code, and list the fields of a record."""
-    blocks = re.split(r"(?<=\n\n)((?:    .*\n|\n(?=    ))+)", "\n".join([*lines, ""]))  # equations and tables are indented
+    blocks = re.split(
+        r"(?<=\n\n)((?:    .*\n|\n(?=    ))+)", "\n".join([*lines, ""])
+    )  # equations and tables are indented
     blocks[::2] = [_plain(block) for block in blocks[::2]]
     blocks[1::2] = [f"::\n\n{block}\n" for block in blocks[1::2]]
     lines[:] = "".join(blocks).split("\n")
@@ -34,7 +36,9 @@ def write_plainly(app: Any, what: str, name: str, thing: Any, options: Any, line
 def _plain(text: str) -> str:
     parts = re.split(r"(`[^`]*`)", text)
     parts[::2] = [re.sub(r"([*|`]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
-    parts[1::2] = [f"`{part}`" + "\\ " * after[:1].isalnum() for part, after in zip(parts[1::2], parts[2::2], strict=True)]
+    parts[1::2] = [
+        f"`{part}`" + "\\ " * after[:1].isalnum() for part, after in zip(parts[1::2], parts[2::2], strict=True)
+    ]
     return "".join(parts)
 
 
@@ -93,13 +97,15 @@ def home(name: str) -> str:
 
 
 def write_rooms(app: Any, page: str, source: list[str]) -> None:
-    """Put the reference of modules where a page says `[modules: purerl.functional.* purerl.types]`, help at `[commands]`."""
+    """Put help pages at `[commands]`, and the reference at `[modules: purerl.functional.* purerl.types]`."""
     if "\n[commands]\n" in source[0]:
         from purerl.commands.cli import COMMANDS
 
         pages = "".join(f"## {name}\n\n```{{command-help}} {name}\n```\n\n" for name in COMMANDS)
         source[0] = source[0].replace("\n[commands]\n", f"\n{pages}")
-    source[0] = re.sub(r"^\[modules: (.*)\]$", lambda found: _reference(found[1].split()), source[0], flags=re.MULTILINE)
+    source[0] = re.sub(
+        r"^\[modules: (.*)\]$", lambda found: _reference(found[1].split()), source[0], flags=re.MULTILINE
+    )
 
 
 def _reference(names: list[str]) -> str:
@@ -109,7 +115,9 @@ def _reference(names: list[str]) -> str:
         inside = sorted(part.name for part in pkgutil.iter_modules(package.__path__)) if name.endswith(".*") else []
         modules += [f"{package.__name__}.{part}" for part in inside] if inside else [name]
     parts = [f".. automodule:: {module}\n   :members:\n" for module in modules]
-    return "\n\n".join(f"## {module}\n\n```{{eval-rst}}\n{part}```" for module, part in zip(modules, parts, strict=True))
+    return "\n\n".join(
+        f"## {module}\n\n```{{eval-rst}}\n{part}```" for module, part in zip(modules, parts, strict=True)
+    )
 
 
 class PublicNames(SphinxDirective):
