@@ -20,7 +20,7 @@ default_role = "code"  # `name` in a docstring
 nitpicky = True
 nitpick_ignore_regex = [  # what annotations name: other projects' types, type variables, private names
     (r"py:.*", r"(?!purerl).*"),
-    (r"py:class", r"purerl\.fields\.T"),
+    (r"py:class", r"purerl\..*\.T"),
     (r"py:class", r"purerl\.(settings|run|sweeps|evolution|recompute|host|pool|loop)\..*"),  # what no page shows
 ]
 

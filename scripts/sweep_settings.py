@@ -1,4 +1,4 @@
-"""A sweep in one file: learning rates, a shape and gravity. `python scripts/sweep_settings.py --trials 32 --out my-sweep`.
+"""A sweep in one file: learning rates, a shape and gravity. `python scripts/sweep_settings.py --trials 32 --out sweep`.
 
 Numbers share one compiled program, each value of the shape `num_envs` is one more. With --out a sweep that was stopped
 goes on where it was when the script is called again.
