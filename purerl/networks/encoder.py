@@ -62,7 +62,7 @@ def make_torso(
         dtype=jnp.dtype(config.precision),
         initializer=config.initializer,
     )
-    return torso, hidden_sizes[-1]
+    return torso, hidden_sizes[-1] if hidden_sizes else 0  # 0: a head has the only layer, and asks for none
 
 
 def encoder(space: Space, config: NetworkConfig, network: Module | None = None) -> Encoder:
