@@ -83,7 +83,10 @@ HEAVY = {
     "gymnax",
     "jaxmarl",
     "jumanji",
+    "imageio",
+    "jax2onnx",
     "matplotlib",
+    "mlflow",
     "mujoco",
     "mujoco_playground",
     "orbax",
@@ -91,6 +94,7 @@ HEAVY = {
     "PIL",
     "scipy",
     "tensorboardX",
+    "wandb",
 }
 SIDE_OF = {  # files that are one package's side, imported where it is used
     "purerl.envs.adapters.gymnasium": {"gymnasium"},

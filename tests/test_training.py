@@ -8,7 +8,7 @@ import purerl
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.bsuite.catch import Catch
-from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.classic.acrobot import Acrobot
 from purerl.errors import InputError
 from purerl.host import HostTrainer
 from purerl.loop import train
@@ -41,10 +41,10 @@ def test_a_host_environment_is_looped_over():
 
 
 def test_names_stand_for_the_objects():
-    """`make_train("ppo", "CartPole-v1")` has the settings in configs/; the same program as of the objects."""
-    named = purerl.make_train("ppo", "CartPole-v1", total_timesteps=2048)
-    tuned = settings("ppo", "CartPole-v1", {})
-    handed = purerl.make_train(ppo, CartPole(), tuned.config, total_timesteps=2048)
+    """`make_train("ppo", "Acrobot-v1")` has the settings in configs/; the same program as of the objects."""
+    named = purerl.make_train("ppo", "Acrobot-v1", total_timesteps=4096)
+    tuned = settings("ppo", "Acrobot-v1", {})
+    handed = purerl.make_train(ppo, Acrobot(), tuned.config, total_timesteps=4096)
     assert tuned.config != PPOConfig()
     key = jax.random.key(0)
     assert str(jax.make_jaxpr(named)(key)) == str(jax.make_jaxpr(handed)(key))

@@ -50,6 +50,14 @@ class BraxEnvironment(Environment):
         )
         return common.Timed(after, time), step
 
+    def render_page(self, states: list[common.Timed]) -> str:
+        """Return an episode as a page of HTML with brax's viewer."""
+        from brax.io import html
+
+        env = _build(self.name, self.options)
+        system = env.sys.tree_replace({"opt.timestep": env.dt})
+        return html.render(system, [state.suite.pipeline_state for state in states])
+
     @property
     def observation_space(self) -> Space:
         """f32[n] without bounds, or a dict of such."""

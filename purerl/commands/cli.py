@@ -27,6 +27,7 @@ COMMANDS = (
     "evolve",
     "meta-evaluate",
     "evaluate",
+    "export",
     "play",
     "list",
     "check",

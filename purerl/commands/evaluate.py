@@ -9,6 +9,7 @@ from purerl.commands.options import (
     NO_CACHE,
     PATH,
     TRUST,
+    EnvironmentCommand,
     check_file,
     flags_of,
     given_values,
@@ -16,47 +17,89 @@ from purerl.commands.options import (
     say,
     take_launch,
     take_modules,
+    typed,
 )
+from purerl.errors import InputError
 from purerl.settings.options import LaunchOptions
+
+MOST = 64  # episodes of a grid
 
 
 @flags_of(LaunchOptions, only=NO_CACHE)
-@click.command(name="evaluate")
+@click.command(name="evaluate", cls=EnvironmentCommand)
 @click.argument("run_dir", type=PATH)
 @click.option("--episodes", type=click.IntRange(1), default=128, metavar="N", help="Episodes per seed; default 128.")
-@click.option("--gif", type=PATH, metavar="FILE", help="Also record an episode of the best seed's agent.")
+@click.option(
+    "--checkpoint",
+    default="latest",
+    metavar="WHICH",
+    help="latest, best or the update of a checkpoint; default latest.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Draw the starts; default the run's own.")
+@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
+@click.option("--video", type=PATH, metavar="FILE", help="Also record an episode: a .mp4, .webm or .gif.")
+@click.option("--gif", type=PATH, metavar="FILE", help="The same as a .gif.")
+@click.option("--grid", metavar="ROWSxCOLUMNS", help="Record so many episodes side by side, such as 3x3.")
+@click.option("--html", type=PATH, metavar="FILE", help="Record an episode of brax as a page with brax's own viewer.")
 @TRUST
-def command(run_dir: Path, episodes: int, gif: Path | None, trust: tuple[str, ...], **flags: Any) -> None:
-    """Play episodes with the agents of a run's newest checkpoint, without exploration."""
+def command(
+    run_dir: Path,
+    episodes: int,
+    checkpoint: str,
+    seed: int | None,
+    env_parameter: str | None,
+    video: Path | None,
+    gif: Path | None,
+    grid: str | None,
+    html: Path | None,
+    trust: tuple[str, ...],
+    **flags: Any,
+) -> None:
+    """Play episodes with the agents of a run, without exploration; also where they were not trained.
+
+    \b
+    purerl evaluate runs/ppo-CartPole-v1-1
+    purerl evaluate runs/ppo-CartPole-v1-1 --env.gravity 12 --seed 5 --grid 3x3 --video cartpole.mp4
+    """
+    parameters, given = typed(flags)
+    rows, columns = _grid(grid)
+    if grid is not None and video is None and gif is None:
+        raise InputError("--grid is of a recording: add --video FILE or --gif FILE")
     check_file(gif, ".gif")
+    check_file(html, ".html")
     take_modules(trust)
-    launch(take_launch(given_values(flags)))
+    launch(take_launch(given_values(given)))
     import numpy as np
 
-    from purerl.reporting import summary
+    from purerl.reporting import video as videos
     from purerl.run import trained_run
 
-    run = trained_run.load_run(run_dir)
-    played = trained_run.play(run, episodes)
-    say(f"{run.settings.algorithm} on {run.settings.environment}, update {int(run.state.num_updates):,}")
-    say(f"{'seed':>6} {'return':>10} {'std':>9} {'min':>9} {'max':>9} {'length':>8}")
-    for i, returns in enumerate(played.episode_return):
-        seed, length = run.settings.options.seed + i, played.episode_length[i].mean()
-        numbers = f"{returns.mean():10.5g} {returns.std():9.4g} {returns.min():9.5g} {returns.max():9.5g} {length:8.5g}"
-        say(f"{seed:6} {numbers}{'  failed in training' if run.failed[i] else ''}")
-    for name, returns in played.group_return.items():
-        say(f"{name}, per agent: {', '.join(f'{mean:.5g}' for mean in returns.mean(axis=1))}")
-    if len(played.episode_return) > 1:
-        means = np.where(run.failed, np.nan, played.episode_return.mean(axis=1))
-        over = summary.over_seeds(means.tolist(), float(played.episode_return.min()))
-        low, high = over["iqm_interval_95"] or (float("nan"), float("nan"))
-        numbers = "every seed failed in training"
-        if over["mean"] is not None:
-            numbers = f"mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
-            numbers += summary.failures(over)
-        say(f"over seeds: {numbers}")
-    if not played.finished.all():
-        say(f"{(~played.finished).sum()} of {played.finished.size} episodes did not end and were cut off")
-    if gif is not None:
-        trained_run.save_gif(run, played, gif)
-        say(gif)
+    for path in (video, gif):
+        if path is not None:
+            videos.check(path)
+    run = trained_run.load_run(run_dir, checkpoint=checkpoint)
+    plan = trained_run.plan_in(run, None, parameters)
+    if video is not None or gif is not None:
+        videos.drawable(plan.env, run.settings.environment)
+    if html is not None:
+        trained_run.viewable(plan.env, run.settings.environment)
+    played = trained_run.play(run, episodes, None, seed, parameters)
+    say("\n".join(trained_run.table(run, played)))
+    best = int(np.argmax(np.where(run.failed, -np.inf, played.episode_return.mean(axis=1))))
+    for path in (video, gif):
+        if path is not None:
+            trained_run.film(run, path, rows=rows, columns=columns, plan=plan, seed=seed, best=best)
+            say(path)
+    if html is not None:
+        trained_run.save_html(run, html, plan=plan, seed=seed, best=best)
+        say(html)
+
+
+def _grid(text: str | None) -> tuple[int, int]:
+    """Return (rows, columns) of `3x4`."""
+    if text is None:
+        return 1, 1
+    rows, x, columns = text.lower().partition("x")
+    if not (x and rows.isdecimal() and columns.isdecimal() and 0 < int(rows) * int(columns) <= MOST):
+        raise InputError(f"--grid {text}: write ROWSxCOLUMNS, such as 3x3, of at most {MOST} episodes")
+    return int(rows), int(columns)

@@ -192,16 +192,20 @@ def find_algorithm(args: list[str]) -> str | None:
             raise _unknown_algorithm(*args[:2])
         take_modules((), args[0])
         return args[0]
-    named = next((arg for arg in args if arg in ALGORITHMS or _is_path(arg)), None)
+    named = next((arg for arg in args if arg in ALGORITHMS), None) or next(filter(_is_path, args), None)
     if named is not None:
         take_modules((), named)
         return named
-    for file in _values(args, "--config"):  # which names one
-        from purerl.settings import toml, trust
+    from purerl.settings import toml, trust
 
+    folders = (Path(folder) / toml.RUN.file for folder in _values(args, "--resume"))
+    for file in (*map(Path, _values(args, "--config")), *(file for file in folders if file.is_file())):
         take_modules(_values(args, "--trust"))
-        written = str(toml.read(toml.file_of(Path(file))).get("algorithm", ""))
-        return written if written in ALGORITHMS else trust.checked(written, file) if _is_path(written) else None
+        table = toml.read(toml.file_of(file))  # which names one
+        written = str(table.get("algorithm", ""))
+        if written in ALGORITHMS:
+            return written
+        return trust.checked(written, file) if _is_path(written) and not table.get("from_python") else None
     return None
 
 
@@ -271,18 +275,26 @@ def flags_of(*classes: Any, only: Iterable[str] = ()) -> Callable[[click.Command
     return add
 
 
-class AlgorithmCommand(click.Command):
-    """A command with flags for the fields of the algorithm's config."""
+class EnvironmentCommand(click.Command):
+    """A command that takes parameters of the environment."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Take --env.NAME VALUE and find the algorithm, then parse as usual."""
+        """Take --env.NAME VALUE, then parse as usual."""
         ctx.meta["parameters"], args = split_parameters(args)
-        ctx.meta["algorithm"] = self.find_algorithm(args)
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # its options say what is near
             raise
+
+
+class AlgorithmCommand(EnvironmentCommand):
+    """A command with flags for the fields of the algorithm's config, too."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Find the algorithm, then parse as usual."""
+        ctx.meta["algorithm"] = self.find_algorithm(split_parameters(args)[1])
+        return super().parse_args(ctx, args)
 
     def find_algorithm(self, args: list[str]) -> str | None:
         """Return the algorithm that the arguments name."""

@@ -19,6 +19,7 @@ from purerl.commands.options import (
     typed,
 )
 from purerl.settings.options import LaunchOptions, RunOptions
+from purerl.settings.values import coerce
 
 
 @flags_of(RunOptions, LaunchOptions)
@@ -65,6 +66,8 @@ def command(
     purerl train my_module:reinforce CartPole-v1         # your own (spec, config: MyConfig) -> Algorithm
     purerl train --config runs/ppo-CartPole-v1-1         # its settings again
     purerl train --resume runs/ppo-CartPole-v1-1
+    purerl train --resume runs/ppo-CartPole-v1-1 --total-timesteps 2e6    # longer; schedules follow the new length
+    purerl train ppo CartPole-v1 --start runs/ppo-CartPole-v1-1 --env.gravity 12    # from its parameters
     """
     from purerl.settings.runs import settings
 
@@ -74,11 +77,14 @@ def command(
     check_out(out)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, parameters, assignments)
-        devices = resume_options(RunOptions, given, ("devices", "mesh"), *also)
+        longer = given.pop("total_timesteps", None)
+        options = resume_options(RunOptions, given, ("devices", "mesh", "stop_at_return"), *also)
+        if longer is not None:
+            options["total_timesteps"] = coerce(longer, int, "total_timesteps")
         launch(where)
         from purerl.run.run import resume
 
-        return resume(resume_folder, plain, **devices)
+        return resume(resume_folder, plain, **options)
     as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
     groups = group_settings(assignments)
     take_modules((), *(str(values.get("algorithm", "")) for values in groups.values()))

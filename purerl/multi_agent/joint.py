@@ -9,6 +9,7 @@ sample, whose observation is {"agents": [B, n, ...]}, with "active" and "global_
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -249,35 +250,70 @@ def _batch(policy: GroupPolicy, num_envs: int) -> int:
 
 
 def _begin_agent(name: str, policy: GroupPolicy, key: Key) -> PyTree:
-    """Return a policy's state at first: what it knows of the given agent; the rest as its algorithm begins.
-
-    A policy that learns on begins its optimizer, its counters and its replay anew; a frozen one keeps its counters.
-    """
+    """Return a policy's state at first: what it knows of the given agent; the rest as its algorithm begins."""
     fresh = policy.algorithm.init(key)
-    if policy.agent is None:
-        return fresh
+    return fresh if policy.agent is None else begin_with(fresh, policy.agent, f"policy '{name}'", policy.frozen)
+
+
+def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) -> PyTree:
+    """Return an agent that begins with the parameters and statistics of another one.
+
+    One that learns on begins its optimizer, its counters and its replay anew; a frozen one keeps its counters.
+
+    Args:
+      fresh: the agent as its algorithm begins.
+      given: the agent that was trained.
+      name: of the fresh one, for messages.
+      frozen: whether it only acts.
+
+    Raises:
+      InputError: if they do not fit.
+    """
     of = jax.tree_util.keystr
-    given = {of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(policy.agent)}
-    if not any(path.startswith(".params") for path in given):
-        raise InputError(f"policy '{name}' cannot begin with the given agent: it has no field params")
+    there = {of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(given)}
+    if not any(path.startswith(KNOWN[0]) for path in map(field_of, there)):
+        raise InputError(f"{name} cannot begin with the given agent: it has no field params")
 
     own = {of(path) for path, _ in jax.tree_util.tree_leaves_with_path(fresh)}
-    lost = sorted({path.split(".")[1] for path in given if path.startswith(KNOWN) and path not in own})
+    missing = [field_of(path) for path in there if path not in own]
+    lost = sorted({path.split(".")[1].split("[")[0] for path in missing if path.startswith(KNOWN)})
     if lost:
         raise InputError(
-            f"policy '{name}' would lose what it is to begin with: {', '.join(lost)}; give it the same algorithm and "
+            f"{name} would lose what it is to begin with: {', '.join(lost)}; give it the same algorithm and "
             "the same settings of normalization"
         )
 
     def choose(path: Any, leaf: Array) -> Array:
-        known = given.get(of(path))
+        known = there.get(of(path))
         fits = known is not None and known.shape == leaf.shape and known.dtype == leaf.dtype
-        if not fits and of(path).startswith(KNOWN):
-            raise InputError(f"policy '{name}' does not fit what it is to begin with: {of(path)}")
-        keeps = fits and (policy.frozen or of(path).startswith(KNOWN))
-        return jnp.asarray(known) if keeps else leaf
+        keeps = field_of(of(path)).startswith(KNOWN)
+        if not fits and keeps:
+            raise InputError(f"{name} does not fit what it is to begin with: {of(path)}")
+        return jnp.asarray(known) if fits and (frozen or keeps) else leaf
 
     return jax.tree_util.tree_map_with_path(choose, fresh)
+
+
+def field_of(path: str) -> str:
+    """Return the path of a leaf of an agent as that of a record's field: `.params[0]` of "['params'][0]", too."""
+    return "." + path[2:].replace("']", "", 1) if path.startswith("['") else path
+
+
+def started(algorithm: Callable[..., Algorithm], agent: PyTree, name: str) -> Callable[..., Algorithm]:
+    """Return an algorithm whose agents begin with the parameters and statistics of a trained one.
+
+    Args:
+      algorithm: (spec, config) -> Algorithm.
+      agent: that was trained.
+      name: of what begins, for messages.
+    """
+
+    @functools.wraps(algorithm)
+    def begin(spec: EnvironmentSpec, config: Any, **more: Any) -> Algorithm:
+        bound = algorithm(spec, config, **more)
+        return bound._replace(init=lambda key: begin_with(bound.init(key), agent, name))
+
+    return begin
 
 
 def _no_turn(policy: GroupPolicy, agent: PyTree, num_envs: int) -> OpenTurn:

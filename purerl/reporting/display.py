@@ -237,6 +237,13 @@ class Live:
         return Panel(Group(*parts), title=Text(self._title), title_align="left", border_style="cyan", width=width)
 
 
+class _Nowhere(StringIO):
+    """A file that keeps nothing."""
+
+    def write(self, text: str, /) -> int:
+        return len(text)
+
+
 class Notebook(Live):
     """A panel in a notebook's cell, redrawn in place."""
 
@@ -245,7 +252,7 @@ class Notebook(Live):
         from IPython.display import display
         from rich.console import Console
 
-        self._open(title, Console(highlight=False, markup=False, emoji=False, record=True, width=100, file=StringIO()))
+        self._open(title, Console(highlight=False, markup=False, emoji=False, record=True, width=100, file=_Nowhere()))
         self._shown = 0.0
         self._cell: Any = display(self._html(), display_id=True, raw=True)
 

@@ -88,26 +88,40 @@ def play(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000) 
         )
     if not max_steps >= 1:
         raise InputError(f"max_steps is {max_steps}; it must be at least 1")
+    return player(env, lambda _: policy, max_steps)((), key)
 
-    def step(loop_carry: tuple, key: Key) -> tuple[tuple, tuple]:
-        state, observation, carry, over = loop_carry
-        key_act, key_step = jax.random.split(key)
-        action, carry = policy.act(carry, key_act, observation)
-        state, timestep = env.step(key_step, state, action)
-        out = (state, action, timestep.reward, over)
-        return (state, timestep.observation, carry, over | timestep.terminated | timestep.truncated), out
 
-    def run(key: Key) -> tuple[PyTree, tuple, Array]:
+def player(
+    env: Environment, policy_of: Callable[[PyTree], PlayPolicy], max_steps: int = 1000
+) -> Callable[[PyTree, Key], Episode]:
+    """Return a function (agent, key) -> episode, compiled once for all agents; the rest as for `play`."""
+
+    def run(agent: PyTree, key: Key) -> tuple[PyTree, tuple, Array]:
+        policy = policy_of(agent)
+
+        def step(loop_carry: tuple, key: Key) -> tuple[tuple, tuple]:
+            state, observation, carry, over = loop_carry
+            key_act, key_step = jax.random.split(key)
+            action, carry = policy.act(carry, key_act, observation)
+            state, timestep = env.step(key_step, state, action)
+            out = (state, action, timestep.reward, over)
+            return (state, timestep.observation, carry, over | timestep.terminated | timestep.truncated), out
+
         keys = jax.random.split(key, max_steps + 1)
         state, observation = env.reset(keys[0])
         loop_carry, out = jax.lax.scan(step, (state, observation, policy.carry, jnp.zeros((), jnp.bool_)), keys[1:])
         return state, out, loop_carry[-1]
 
-    first, (state, action, reward, over), done = jax.tree.map(np.asarray, jax.jit(run)(fast(key)))
-    length = int((~over).sum())
-    state = jax.tree.map(lambda a, b: np.concatenate([a[None], b[:length]]), first, state)
-    action, reward = jax.tree.map(lambda x: x[:length], (action, reward))
-    return Episode(state=state, action=action, reward=reward, done=bool(done))
+    compiled = jax.jit(run)
+
+    def play_one(agent: PyTree, key: Key) -> Episode:
+        first, (state, action, reward, over), done = jax.tree.map(np.asarray, compiled(agent, fast(key)))
+        length = int((~over).sum())
+        state = jax.tree.map(lambda a, b: np.concatenate([a[None], b[:length]]), first, state)
+        action, reward = jax.tree.map(lambda x: x[:length], (action, reward))
+        return Episode(state=state, action=action, reward=reward, done=bool(done))
+
+    return play_one
 
 
 def length_of(episode: Episode) -> int:
@@ -121,12 +135,12 @@ def frames(env: Environment, episode: Episode) -> list[np.ndarray]:
     Raises:
       InputError: if the environment has no picture.
     """
-    return env.render_episode(_each(episode))
+    return env.render_episode(each(episode))
 
 
 def frames_text(env: Environment, episode: Episode) -> list[str]:
     """Write every state of an episode as text."""
-    return [env.render_text(state) for state in _each(episode)]
+    return [env.render_text(state) for state in each(episode)]
 
 
 def show_text(texts: Sequence[str], fps: float | None) -> None:
@@ -137,7 +151,8 @@ def show_text(texts: Sequence[str], fps: float | None) -> None:
             time.sleep(1 / fps)
 
 
-def _each(episode: Episode) -> list[PyTree]:
+def each(episode: Episode) -> list[PyTree]:
+    """Return the states of an episode one by one, the start first."""
     return [jax.tree.map(lambda x, t=t: x[t], episode.state) for t in range(length_of(episode) + 1)]
 
 

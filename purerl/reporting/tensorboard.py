@@ -1,19 +1,11 @@
 """TensorBoard events of a run: one series per seed."""
 
-import importlib.util
 import math
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from purerl.errors import InputError
 from purerl.reporting.files import own_folder
-
-
-def require() -> None:
-    """Raise an `InputError` where tensorboardX is not installed."""
-    if importlib.util.find_spec("tensorboardX") is None:
-        raise InputError("--tensorboard needs tensorboardX: pip install 'purerl[tensorboard]'")
 
 
 class Events:

@@ -10,6 +10,7 @@ import errno
 import functools
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -55,7 +56,7 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
     """
     from orbax.checkpoint import v1 as ocp
 
-    distributed.first_does(lambda: str(own_folder(folder)))
+    distributed.first_does(lambda: str(own_folder(own_folder(folder.parent) / folder.name)))
     arrays = _named_arrays(tree)
     path = folder.resolve() / f"{step:09d}"
     if jax.process_count() == 1:
@@ -96,9 +97,54 @@ def newest(folder: Path) -> int:
     return int(distributed.first_does(lambda: str(max(steps(folder), default=0))))
 
 
+BEST = "best"  # beside the numbered ones: the folder of the one with the highest evaluation
+
+
+def best_folder(folder: Path) -> Path:
+    """Return where the best checkpoint of a run is."""
+    return folder / BEST
+
+
+def find(folder: Path, which: str | int) -> tuple[Path, int]:
+    """Return (the folder that holds it, the step) of one of a run's checkpoints.
+
+    Args:
+      folder: of all checkpoints of a run.
+      which: "latest", "best" or a step.
+
+    Raises:
+      InputError: if there is none.
+    """
+    kept, best = steps(folder), steps(best_folder(folder))
+    if not kept and not best:
+        raise InputError(f"{folder.parent} has no checkpoint yet")
+    text = str(which)
+    if text == "best":
+        if not best:
+            raise InputError(f"{folder.parent} has no best checkpoint: --keep-best keeps it while the run trains")
+        return best_folder(folder), best[-1]
+    if text == "latest" and kept:
+        return folder, kept[-1]
+    if text.isdecimal() and int(text) in kept:
+        return folder, int(text)
+    if text.isdecimal() and int(text) in best:
+        return best_folder(folder), int(text)
+    there = ", ".join(["latest", *(["best"] if best else []), *map(str, kept)])
+    raise InputError(f"{folder.parent} has no checkpoint {text}; allowed: {there}")
+
+
+def best_return(folder: Path) -> float:
+    """Return the evaluation return of the best checkpoint, -inf where there is none."""
+    found = steps(best_folder(folder))
+    value = read_metadata(best_folder(folder), found[-1]).get("evaluation_return") if found else None
+    return float(value) if isinstance(value, int | float) else -math.inf
+
+
 def remove_unfinished(folder: Path) -> None:
     """Remove what a killed `save` left behind."""
-    for path in [] if folder.is_symlink() else folder.glob("*"):
+    inner = best_folder(folder)
+    found = [path for place in (folder, inner) if not place.is_symlink() for path in place.glob("*")]
+    for path in [] if folder.is_symlink() else found:
         if _UNFINISHED.fullmatch(path.name):
             path.unlink() if path.is_symlink() else shutil.rmtree(path, ignore_errors=True)
 

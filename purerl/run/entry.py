@@ -1,10 +1,11 @@
 """The door from Python to what `purerl train` does: a folder, the display, checkpoints, resuming."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from purerl.reporting.display import known
 from purerl.run import cache
+from purerl.run.callbacks import Callback
 from purerl.run.plan import Handed
 from purerl.run.run import Run, new_run, old_run
 from purerl.run.trained_run import TrainedRun, load_run
@@ -20,6 +21,7 @@ def train(
     seeds: int = 1,
     total_timesteps: float | None = None,
     out: str | Path | None = None,
+    callbacks: Sequence[Callback] = (),
     display: str = "auto",
     **values: Any,
 ) -> TrainedRun:
@@ -34,6 +36,8 @@ def train(
       seeds: agents trained side by side.
       total_timesteps: environment steps of each agent; as the config says if none is given.
       out: the folder to make; runs/ALGORITHM-ENVIRONMENT-N if none is named.
+      callbacks: functions (update, metrics, view), called at each logged row: see `purerl.run.callbacks.View`. They
+        change no bit of the result.
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
       **values: settings by the names that config.toml has, such as `num_envs=8`, `learning_rate=1e-3`,
         `evaluations=20`; `env={"gravity": 12.0}` and `groups={"taggers": {"frozen": "random"}}` are its tables.
@@ -49,11 +53,11 @@ def train(
     parameters, groups = values.pop("env", {}), values.pop("groups", {})
     if total_timesteps is not None:
         values["total_timesteps"] = total_timesteps
+    as_many_as_fit = values.get("num_envs") == "auto" and bool(values.pop("num_envs"))
     flags = {"seeds": seeds, **values}
-    known(display)
     run = settings(algorithm, environment, flags, parameters, groups=groups, config=config)
     cache.enable()
-    return _completed(new_run(run, None if out is None else Path(out), display))
+    return _completed(new_run(run, None if out is None else Path(out), display, as_many_as_fit, callbacks))
 
 
 def resume(
@@ -62,28 +66,30 @@ def resume(
     algorithm: Any = None,
     environment: Any = None,
     config: Any = None,
+    total_timesteps: float | None = None,
+    callbacks: Sequence[Callback] = (),
     display: str = "auto",
     trust: bool = False,
-    **devices: Any,
+    **options: Any,
 ) -> TrainedRun:
     """Go on with a run from its newest checkpoint, to the same bits as if it had never stopped.
 
     Args:
       folder: the run's, whichever door made it.
       algorithm, environment, config: what it was made of, where no file can hold it: the same objects again.
-      display: as for `train`.
+      total_timesteps: go on for longer than the run was to be; its schedules follow the new length from there on.
+      callbacks, display: as for `train`.
       trust: import the modules that its files name.
-      **devices: `devices` and `mesh` in place of its own.
+      **options: `devices`, `mesh` and `stop_at_return` in place of its own.
 
     Raises:
       InputError: if there is no run, or it needs objects that are not given here.
       RuntimeError, KeyboardInterrupt: as `train`.
     """
-    known(display)
     handed = Handed(algorithm=algorithm, environment=environment, config=config)
     with trusting(trust):
         cache.enable()
-        return _completed(old_run(Path(folder), display, handed, **devices))
+        return _completed(old_run(Path(folder), display, handed, callbacks, total_timesteps, **options))
 
 
 def _completed(job: Run) -> TrainedRun:

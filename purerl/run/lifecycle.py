@@ -21,7 +21,7 @@ from purerl.devices import distributed, watch
 from purerl.errors import printable
 from purerl.host_environment import EnvironmentFailure
 from purerl.reporting.display import Silent, duration, open_display
-from purerl.reporting.files import remove_parts
+from purerl.reporting.files import remove_parts, write_whole
 from purerl.run import checkpoint
 from purerl.run.folders import lock
 from purerl.settings.toml import JobKind
@@ -167,6 +167,14 @@ class LongJob(abc.ABC):
         """Release the folder."""
         if self._lock is not None:
             self._lock.close()
+
+    def write_settings(self, text: str) -> None:
+        """Write the folder's file of settings anew, and lock the new one before the old one is free."""
+        assert self.folder is not None
+        write_whole(self.folder / self.kind.file, text)
+        if self._lock is not None:
+            before, self._lock = self._lock, lock(self.folder, self.kind)
+            before.close()
 
     def complete(self) -> int:
         """Do the job to its end, or until a signal.

@@ -21,7 +21,6 @@ from purerl.host import make_host_trainer
 from purerl.host_environment import HostSource
 from purerl.loop.train import Trainer, make_trainer, whole_updates
 from purerl.recompute.observations import from_states, make_rebuilding_trainer
-from purerl.reporting import tensorboard
 from purerl.run import checkpoint, policies, program
 from purerl.run.folders import changes
 from purerl.run.host_program import HostFunctions, source_of
@@ -81,8 +80,6 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         trainer = make_trainer(factory, env, config)
     if options.seed + options.seeds > 2**32:
         raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
-    if options.tensorboard:
-        tensorboard.require()
     parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh, make_training)
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
@@ -187,8 +184,9 @@ def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
       InputError: if it is no such folder, one of another version, or one that needs objects that are not handed.
     """
     toml.read_folder(folder, toml.RUN, handed=handed.parts)
-    file = folder / toml.RUN.file
-    return settings(handed.algorithm, handed.environment, {}, {}, file, config=handed.config)
+    file, begun = folder / toml.RUN.file, bool(checkpoint.steps(folder / "checkpoints"))
+    run = settings(handed.algorithm, handed.environment, {}, {}, file, config=handed.config)
+    return dataclasses.replace(run, begun=begun)
 
 
 class SavedProgress(NamedTuple):
@@ -207,7 +205,8 @@ def saved_progress(plan: Plan, folder: Path, step: int) -> SavedProgress:
     """
     members, seeds = checkpoint.members(folder, step), plan.settings.options.seeds
     notes = checkpoint.read_metadata(folder, step)
-    told = changes(folder.parent / toml.RUN.file, notes.get("settings"), settings_text(plan), partial(_is_free, plan))
+    file = (folder.parent if folder.name == checkpoint.BEST else folder).parent / toml.RUN.file
+    told = changes(file, notes.get("settings"), settings_text(plan), partial(_is_free, plan))
     if members < seeds:
         raise InputError(f"checkpoint {folder / f'{step:09d}'} has {members} agents, and the run {seeds} seeds")
     found, metadata = checkpoint.load(folder, step, program.resized(plan.shapes, members))
@@ -231,17 +230,14 @@ def _is_free(plan: Plan, name: str) -> bool:
     return field in hints(RunOptions) or (field in fields and not is_static(fields[field]))
 
 
-def saved_run(folder: Path, handed: Handed = Handed()) -> tuple[Plan, Progress]:
-    """Return the plan of a run's folder, on one device, and its newest checkpoint.
+def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "latest") -> tuple[Plan, Progress]:
+    """Return the plan of a run's folder, on one device, and a checkpoint: "latest", "best", or that of an update.
 
     Raises:
-      InputError: if there is no run or no checkpoint, or it is damaged.
+      InputError: if there is no run or no such checkpoint, or it is damaged.
     """
     plan = make_plan(saved_settings(folder, handed), make_mesh(1))
-    found = checkpoint.steps(folder / "checkpoints")
-    if not found:
-        raise InputError(f"{folder} has no checkpoint yet")
-    saved = saved_progress(plan, folder / "checkpoints", found[-1])
+    saved = saved_progress(plan, *checkpoint.find(folder / "checkpoints", which))
     return plan, program.resized(saved.progress, plan.settings.options.seeds)
 
 

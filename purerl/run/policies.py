@@ -7,6 +7,8 @@ By default each group has a separate policy, trained by the run's algorithm and 
     policy = GROUP       the policy of another group
     frozen = true        do not learn; frozen = "random": act at random; frozen = RUN: act as a trained run's agent did
     start = RUN          begin with a trained run's parameters and statistics, and learn on by schedules that begin anew
+
+`--start RUN` says the same of a run's only policy, or of all of its groups'.
 """
 
 import dataclasses
@@ -19,7 +21,7 @@ import numpy as np
 
 from purerl import agent_groups, registry
 from purerl.errors import InputError, hints, unknown
-from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for
+from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for, started
 from purerl.multi_agent.self_play import SELF, self_play, self_play_config
 from purerl.settings.runs import Settings
 from purerl.settings.values import coerce
@@ -59,7 +61,7 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
     if run.options.self_play:
         if run.groups:
             raise InputError("self-play has one policy for both groups: set it for the run, not by group")
-        return self_play, self_play_config(factory, run.config, run.options.self_play)
+        return self_play, self_play_config(_begun(run, factory, load), run.config, run.options.self_play)
     for group in run.groups:
         if not names:
             raise InputError(
@@ -69,7 +71,7 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
             raise unknown(f"group of {run.environment}", group, names)
     if not names:
         _check_actions(run, env)
-        return factory, run.config
+        return _begun(run, factory, load), run.config
     owners = {group: _owner(group, run.groups.get(group, {}), names) for group in names}
     policies = {}
     for name in sorted(set(owners.values())):
@@ -108,6 +110,14 @@ def _kind_of(space: Space) -> str | None:
     return None
 
 
+def _begun(run: Settings, factory: Callable[..., Algorithm], load: LoadPolicy) -> Callable[..., Algorithm]:
+    """Return a run's algorithm, whose agents begin with those of another run where the run says so."""
+    source = run.options.start
+    if source is None or run.begun:
+        return factory
+    return started(factory, load(Path(source), "").agent, f"the agent of {run.algorithm}, with {source},")
+
+
 def _owner(group: str, settings: Mapping[str, Any], names: Mapping[str, int]) -> str:
     owner = settings.get("policy", group)
     if owner not in names:
@@ -123,7 +133,7 @@ def _policy(run: Settings, name: str, settings: Mapping[str, Any], groups: tuple
     frozen, agent = settings.get("frozen", False), None
     if frozen == "random":
         return Policy(algorithm=at_random, config=config, groups=groups, frozen=True)
-    source = frozen if isinstance(frozen, str) else settings.get("start")
+    source = frozen if isinstance(frozen, str) else settings.get("start", run.options.start)
     if source is not None:
         factory, config, agent = load(Path(str(source)), name)
     if "algorithm" in settings:

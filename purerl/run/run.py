@@ -7,19 +7,22 @@ import math
 import platform
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-from purerl.errors import InputError
+from purerl.devices import distributed
+from purerl.errors import InputError, hints, unknown
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.replay import sizes
-from purerl.reporting import summary
-from purerl.reporting.display import Snapshot
+from purerl.reporting import summary, trackers, video
+from purerl.reporting.display import Snapshot, known
 from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log, read
 from purerl.run import checkpoint, program, sizing, tournament
+from purerl.run.callbacks import Callback, View, checked, film, mean, stop_at_return
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.run.plan import (
@@ -34,9 +37,12 @@ from purerl.run.plan import (
 )
 from purerl.run.program import CAUSES, EVALUATION_BATCH
 from purerl.settings import toml
+from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings
+from purerl.settings.values import coerce
 from purerl.xla.trees import where
 
+RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
 
 
@@ -55,19 +61,37 @@ def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_a
     return new_run(run, out, "plain" if plain else "auto", as_many_as_fit).complete()
 
 
-def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
+def resume(folder: Path, plain: bool = False, **options: Any) -> int:
     """Go on from the newest checkpoint, to the same bits as if the run had never stopped; as `start`.
 
     Args:
       folder: of the run.
       plain: print lines instead of a live panel.
-      devices: `devices` and `mesh` in place of the run's own; where only seeds are spread, the bits stay the same.
+      options: in place of the run's own: `devices` and `mesh`, where the bits stay the same if only seeds are spread;
+        `total_timesteps` and `stop_at_return`, to go on longer.
     """
-    return old_run(folder, "plain" if plain else "auto", **devices).complete()
+    return old_run(folder, "plain" if plain else "auto", **options).complete()
 
 
-def new_run(run: Settings, out: Path | None = None, display: str = "auto", as_many_as_fit: bool = False) -> "Run":
-    """Return a run at its beginning, in a folder of its own; arguments as for `start`, the display's as its room's."""
+def new_run(
+    run: Settings,
+    out: Path | None = None,
+    display: str = "auto",
+    as_many_as_fit: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> "Run":
+    """Return a run at its beginning, in a folder of its own.
+
+    Args:
+      run, out, as_many_as_fit: as for `start`.
+      display: one of `purerl.reporting.display.DISPLAYS`.
+      callbacks: called at each row, see `purerl.run.callbacks`.
+
+    Raises:
+      InputError: if the run is not possible.
+    """
+    known(display)
+    callbacks = checked(callbacks)
     if as_many_as_fit:
         run, line = sizing.largest(run)
         print(line)
@@ -75,22 +99,68 @@ def new_run(run: Settings, out: Path | None = None, display: str = "auto", as_ma
     line = _check_memory(planned)
     if line:
         print(line)
+    _check_options(planned)
     words = (run.algorithm.removeprefix("__main__:"), run.environment.removeprefix("__main__:"))
     folder, _ = enter_folder(toml.RUN, out, words, settings_text(planned))
-    return Run(planned, folder, display)
+    return Run(planned, folder, display, callbacks=callbacks)
 
 
-def old_run(folder: Path, display: str = "auto", handed: Handed = Handed(), **devices: Any) -> "Run":
-    """Return a run where its newest checkpoint left it; arguments as for `resume`, and the objects that it was made of.
+def old_run(
+    folder: Path,
+    display: str = "auto",
+    handed: Handed = Handed(),
+    callbacks: Sequence[Callback] = (),
+    total_timesteps: float | None = None,
+    **options: Any,
+) -> "Run":
+    """Return a run where its newest checkpoint left it.
+
+    Args:
+      folder, options: as for `resume`.
+      display, callbacks: as for `new_run`.
+      handed: the objects that it was made of.
+      total_timesteps: in place of its own; schedules follow it from where the run is.
 
     Raises:
-      InputError: if there is no run, or it needs objects that are not handed.
+      InputError: if there is no run, it needs objects that are not handed, or it has done more than `total_timesteps`.
     """
-    run = saved_settings(folder, handed)
-    run = dataclasses.replace(run, options=dataclasses.replace(run.options, **devices))
+    known(display)
+    callbacks = checked(callbacks)
+    run, kinds = saved_settings(folder, handed), hints(RunOptions)
+    for name in options:
+        if name not in RESUMED:
+            raise unknown("setting that a resumed run takes", name, (*RESUMED, "total_timesteps"))
+    options = {name: coerce(value, kinds[name], name) for name, value in options.items()}
+    run = dataclasses.replace(run, options=dataclasses.replace(run.options, **options))
+    if total_timesteps is not None:
+        length = coerce(total_timesteps, int, "total_timesteps")
+        run = dataclasses.replace(run, config=dataclasses.replace(run.config, total_timesteps=length))
     planned = make_plan(run)
     _check_memory(planned)
-    return Run(planned, folder, display, go_on=True)
+    _check_options(planned)
+    job = Run(planned, folder, display, go_on=True, callbacks=callbacks)
+    if job.update > planned.num_updates:
+        job.close()
+        raise InputError(
+            f"total_timesteps is {int(run.config.total_timesteps):,}; the run in {folder} has done "
+            f"{job.update * run.config.steps_per_update:,} already"
+        )
+    if job.goes_on_longer():
+        job.notices.append("schedules that go by the length of the run follow the new length from here on")
+    if total_timesteps is not None or set(options) - {"devices", "mesh"}:  # another resume goes on with them, too
+        job.write_settings(settings_text(planned))
+    return job
+
+
+def _check_options(planned: Plan) -> None:
+    """Refuse options whose packages or pictures are not there."""
+    options = planned.settings.options
+    trackers.require(options)
+    if options.video_interval:
+        if distributed.several():
+            raise InputError("video_interval is for one process: each of several holds a part of the agents")
+        video.drawable(planned.env, planned.settings.environment)
+        video.check(Path("episode.mp4"))
 
 
 def _check_memory(planned: Plan) -> str | None:
@@ -107,7 +177,14 @@ class Run(LongJob):
     kind = toml.RUN
     folder: Path
 
-    def __init__(self, planned: Plan, folder: Path, display: str, go_on: bool = False):
+    def __init__(
+        self,
+        planned: Plan,
+        folder: Path,
+        display: str,
+        go_on: bool = False,
+        callbacks: tuple[Callback, ...] = (),
+    ):
         """Take a folder; with `go_on`, continue from its newest checkpoint."""
         run = planned.settings
         names = (run.algorithm, run.environment)
@@ -117,7 +194,13 @@ class Run(LongJob):
         self.update = 0
         self.progress: Any = None  # Progress, once there is one
         self.program: Any = None  # likewise
-        self.metadata |= {"train_seconds": 0.0, "trained": 0, "rows": 0, "table": 0}
+        self.metadata |= {"train_seconds": 0.0, "trained": 0, "rows": 0, "table": 0, "logged": -1}
+        level = self.options.stop_at_return
+        self._wanted = (*callbacks, *([] if level is None else [stop_at_return(level)]))
+        self.callbacks: tuple[Callback, ...] = ()
+        self.ended = ""  # why the run ends before its last update
+        self.best = checkpoint.best_return(self.checkpoints) if go_on else -math.inf
+        self._changed = ""  # the settings with which it goes on and that are others
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
         self.sinks: list[Any] = []  # they write rows of metrics
         self.log: Log | None = None  # one of them
@@ -137,6 +220,7 @@ class Run(LongJob):
         saved = saved_progress(self.plan, self.checkpoints, newest)
         self.take_metadata(saved.metadata)
         self.notices += [saved.changed] if saved.changed else []
+        self._changed = saved.changed
         self.update, seeds = newest, self.options.seeds
         self._record_failures(saved.progress.failed_at[:seeds], saved.progress.cause[:seeds])
         self.progress = self.plan.parts.placed(saved.progress)
@@ -159,15 +243,25 @@ class Run(LongJob):
 
     def already_finished(self) -> str:
         """Return the result's line where an earlier process finished the run."""
-        if self.update < self.plan.num_updates or not (self.folder / "summary.json").exists():
+        if not (self.folder / "summary.json").exists():
             return ""
         with contextlib.suppress(InputError):  # a damaged summary is written again
-            return f"{self.folder} is complete: {self.plan.num_updates:,} updates, {summary.line(self.folder)}"
+            found = summary.read(self.folder / "summary.json")
+            whole = self.update >= self.plan.num_updates
+            here = found.get("env_steps") == self.update * self.config.steps_per_update
+            early = str(found.get("ended_early") or "") if here and not self._changed else ""
+            if whole or early:
+                why = f" ({early})" if early else ""
+                return f"{self.folder} is complete{why}: {self.update:,} updates, {summary.line(self.folder)}"
         return ""
 
+    def goes_on_longer(self) -> bool:
+        """Return whether the run goes on for longer than its checkpoint was to be."""
+        return "total_timesteps " in self._changed
+
     def done(self) -> bool:
-        """Return whether all updates are done, or every seed failed."""
-        return self.update >= self.plan.num_updates or self._all_failed()
+        """Return whether all updates are done, every seed failed, or a callback ended the run."""
+        return self.update >= self.plan.num_updates or self._all_failed() or bool(self.ended)
 
     def prepare(self) -> None:
         """Compile, start the agents, open the logs, and import what only the end needs while the device is busy."""
@@ -175,6 +269,9 @@ class Run(LongJob):
         if self.progress is None:
             self.progress = self.program.init()
         self._imports.start()
+        every, of = self.options.video_interval, self.plan
+        films = [film(every, of.env, of.trainer.algorithm, self.options.seed, self.update)] if every else []
+        self.callbacks = (*self._wanted, *films)
         if self.first:
             self._open_sinks()
 
@@ -198,7 +295,8 @@ class Run(LongJob):
         """Take a number of updates."""
         (num,) = votes
         began = time.perf_counter()
-        fresh = self.update % self.plan.log_interval == 0
+        logged = self.metadata["logged"]
+        fresh = self.update == logged if logged >= 0 else self.update % self.plan.log_interval == 0
         self.progress, result = self.program.advance(self.progress, num, fresh)
         seconds = time.perf_counter() - began
         self.update += num
@@ -237,6 +335,11 @@ class Run(LongJob):
             from purerl.reporting.tensorboard import Events
 
             self.sinks.append(Events(self.folder / "tensorboard", self.update, self.progress.interval.algorithm))
+        run = toml.flat(settings_text(self.plan)) if self.options.wandb or self.options.mlflow else {}
+        if self.options.wandb is not None:
+            self.sinks.append(trackers.WandB(self.options.wandb, self.folder, run, tell))
+        if self.options.mlflow:
+            self.sinks.append(trackers.MLflow(self.folder, run, tell))
 
     def _all_failed(self) -> bool:
         return len(self.failed) == self.options.seeds
@@ -253,8 +356,15 @@ class Run(LongJob):
         return f"seed {self.options.seed + i} failed at update {update}: {CAUSES[cause]}"
 
     def _log(self, means: TrainMetrics) -> None:
-        """Write a row per seed, evaluating where it is time to."""
+        """Write a row per seed, evaluating where it is time to, and calling the callbacks."""
         evaluated = self._evaluate_now()
+        self._call_back(means, evaluated)
+        if self.ended and self.update < self.plan.num_updates:
+            self._evaluate(self.options.eval_episodes)
+            evaluated = True
+        if evaluated and self.options.keep_best:
+            self._keep_best()
+        self.metadata["logged"] = self.update
         env_steps, wall = self.update * self.config.steps_per_update, self.wall_seconds()
         rows = []
         for i in range(self.options.seeds):
@@ -272,19 +382,53 @@ class Run(LongJob):
     def _evaluate_now(self) -> bool:
         """Evaluate if the plan says so; return whether it did."""
         if self.update == self.plan.num_updates:
-            parts = math.ceil(self.options.eval_episodes / EVALUATION_BATCH)
-            episodes = self.options.eval_episodes
+            self._evaluate(self.options.eval_episodes)
         elif self.options.evaluations and self.update % self.plan.eval_interval == 0:
-            parts, episodes = 1, EVALUATION_BATCH
+            self._evaluate(EVALUATION_BATCH)
         else:
             return False
-        agent = self.progress.state.agent
+        return True
+
+    def _evaluate(self, episodes: int) -> None:
+        agent, parts = self.progress.state.agent, math.ceil(episodes / EVALUATION_BATCH)
         results = [self.program.evaluate(agent, self.update, part) for part in range(parts)]
         returns = np.concatenate([result.episode_return for result in results], axis=1)[:, :episodes]
         finished = np.concatenate([result.finished for result in results], axis=1)[:, :episodes]
         self._cut_off = (int((~finished).sum()), finished.size)
         self.evaluation = returns.mean(axis=1, dtype=np.float64).astype(np.float32)
-        return True
+
+    def _call_back(self, means: TrainMetrics, evaluated: bool) -> None:
+        """Call the callbacks, in the first process; all processes end the run together."""
+        if not self.callbacks:
+            return
+        view = View(self)
+        if self.first:
+            seeds = self.options.seeds
+            failed = np.isin(np.arange(seeds), list(self.failed))
+            metrics = {name: np.array(values, np.float32) for name, values in means.flat().items()}
+            metrics["evaluation_return"] = self.evaluation if evaluated else np.full(seeds, np.nan, np.float32)
+            metrics = {name: np.where(failed, np.float32(np.nan), values) for name, values in metrics.items()}
+            metrics["seed"] = np.array(self.plan.parts.seeds[:seeds])
+            metrics["env_steps"] = np.full(seeds, self.update * self.config.steps_per_update)
+            for callback in self.callbacks:
+                callback(self.update, dict(metrics), view)
+        view.close()
+        if distributed.agree(view.stopped is not None)[0].any():
+            self.ended = view.stopped or "the first process asked for it"
+
+    def _keep_best(self) -> None:
+        """Keep a checkpoint where the mean evaluation return is the highest so far."""
+        alive = np.isin(np.arange(self.options.seeds), list(self.failed), invert=True)
+        reached = mean(self.evaluation[alive])
+        if not reached > self.best:
+            return
+        self.best = reached
+        try:
+            self._write(checkpoint.best_folder(self.checkpoints), 1, evaluation_return=reached)
+        except (checkpoint.SaveError, OSError) as error:
+            if distributed.several():
+                raise
+            self.display.line(f"the best checkpoint is not kept: {error}")
 
     def _show(self, means: TrainMetrics, env_steps: int, wall: float) -> None:
         alive = [i for i in range(self.options.seeds) if i not in self.failed]
@@ -308,8 +452,10 @@ class Run(LongJob):
 
     def save(self) -> None:
         """Write a checkpoint, in which a failed seed is as in the last one; none where every seed failed."""
-        if self._all_failed():
-            return
+        if not self._all_failed():
+            self._write(self.checkpoints, self.options.keep_checkpoints)
+
+    def _write(self, folder: Path, keep: int, **notes: float) -> None:
         self.metadata["wall_seconds"] = self.wall_seconds()
         self.metadata["rows"] = self.log.rows if self.log is not None else 0
         self.metadata["table"] = self.log.checksum if self.log is not None else 0
@@ -324,8 +470,8 @@ class Run(LongJob):
             state = progress.state
             mixed = where(failed, before.state._replace(num_updates=()), state._replace(num_updates=()))
             progress = progress._replace(state=mixed._replace(num_updates=state.num_updates))
-        metadata = self.metadata | {"members": len(self.plan.parts.seeds), "settings": settings_text(self.plan)}
-        checkpoint.save(self.checkpoints, self.update, progress, metadata, self.options.keep_checkpoints)
+        about = {"members": len(self.plan.parts.seeds), "settings": settings_text(self.plan)}
+        checkpoint.save(folder, self.update, progress, self.metadata | about | notes, keep)
 
     def finish(self) -> int:
         """Write summary.json, curve.png and report.html, and show the result; return 1 if every seed failed."""
@@ -340,13 +486,16 @@ class Run(LongJob):
             from purerl.reporting.plot import plot_run
 
             columns = read(self.folder / "metrics.csv")
-            result = summary.summarize(self.plan.settings, columns, self.plan.num_updates)
+            result = summary.summarize(self.plan.settings, columns, self.update)
             result |= {"status": "failed" if self._all_failed() else "finished", "failed": failed}
+            result |= {"ended_early": self.ended} if self.ended else {}
             plot_run(self.folder)
             result |= self._timing()
             report.write_report(self.folder, result)
             summary.write(self.folder / "summary.json", result)  # the last: it says complete
             self.display.close()
+            if self.ended:
+                self.display.line(f"ended early, at {self.progress_text()}: {self.ended}")
             self.display.line(f"done: {summary.line(self.folder)}")
             if not columns["episodes"].sum():
                 self.display.line("no episode ended in training: its rows have no returns")

@@ -1,48 +1,123 @@
 """The trained agents of a run's folder: loads, plays and records them."""
 
+import dataclasses
+import importlib.util
 import math
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from purerl import registry
+from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.train import Trainer, TrainState
-from purerl.reporting import render
-from purerl.run.plan import Handed, Plan, make_environment, saved_run
+from purerl.reporting import metrics_csv, render, summary, video
+from purerl.reporting.files import write_whole
+from purerl.run.acting import ActingPolicy
+from purerl.run.plan import Handed, Plan, make_environment, make_plan, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
-from purerl.settings.runs import Settings
+from purerl.settings.runs import Settings, with_environment
 from purerl.settings.trust import trusting
 from purerl.types import PyTree
 
 
 class TrainedRun(NamedTuple):
-    """What a run's newest checkpoint holds."""
+    """What a checkpoint of a run holds: agents that play, act and are drawn."""
 
     settings: Settings
     trainer: Trainer
     state: TrainState  # leading axis: seeds, but for `num_updates`
     failed: np.ndarray  # bool[seeds], whether a seed's metrics stopped being finite
     plan: Plan
+    folder: Path
 
     def agent(self, index: int = 0) -> PyTree:
-        """Return the agent of one seed, for `evaluate(trainer, agent, key)`."""
+        """Return the agent of one seed, for `evaluate(trainer, agent, key)`.
+
+        Raises:
+          InputError: if there is none.
+        """
         if not -len(self.failed) <= index < len(self.failed):
             raise InputError(f"there is no agent {index}: the run has {len(self.failed)} seeds, counted from 0")
         return jax.tree.map(lambda x: x[index], self.state.agent)
 
+    def policy(self, seed: int | None = None, explore: bool = False) -> ActingPolicy:
+        """Return an agent that acts: `action = policy(observation)`.
+
+        Args:
+          seed: whose agent, as `--seed` numbers them; None: the first one that did not fail.
+          explore: act as in training instead of greedily.
+
+        Raises:
+          InputError: if the run has no such seed.
+        """
+        first, count = self.settings.options.seed, len(self.failed)
+        index = int(np.argmin(self.failed)) if seed is None else seed - first
+        if not 0 <= index < count:
+            raise InputError(f"the run has no seed {seed}; its seeds are {first} .. {first + count - 1}")
+        return ActingPolicy(self.trainer.algorithm, self.agent(index), self.plan.env, explore)
+
+    def evaluate(self, episodes: int = 128, env: Any = None, seed: int | None = None, **parameters: Any) -> Evaluation:
+        """Play greedy episodes with every seed's agent, also where it was not trained.
+
+        Args:
+          episodes: per seed.
+          env: another environment of the same spaces, by name or as an object; None: the run's own.
+          seed: draws the starts, the same for every agent; None: those of the run's own final evaluation.
+          **parameters: of the environment, such as gravity=12.0.
+
+        Returns:
+          `Evaluation` of NumPy arrays [seeds, episodes].
+
+        Raises:
+          InputError: if there is no such environment or parameter, or its spaces are others.
+        """
+        return play(self, episodes, env, seed, parameters)
+
+    @property
+    def metrics(self) -> Any:
+        """The rows of metrics.csv: a DataFrame where pandas is installed, else NumPy columns by name."""
+        columns = metrics_csv.read(self.folder / "metrics.csv")
+        if importlib.util.find_spec("pandas") is None:
+            return columns
+        import pandas
+
+        whole = {name: values.astype(np.int64) for name, values in columns.items() if name in ("seed", "update")}
+        return pandas.DataFrame(columns | whole)
+
+    def plot(self, path: str | Path | None = None) -> Path:
+        """Draw the learning curve into a file, curve.png in the run's folder if none is named; return its path."""
+        from purerl.reporting.plot import plot_run
+
+        return plot_run(self.folder, None if path is None else Path(path))
+
+    def __repr__(self) -> str:
+        of, count = self.settings, len(self.failed)
+        seeds = "1 seed" if count == 1 else f"{count} seeds"
+        return f"TrainedRun({of.algorithm} on {of.environment}, {seeds}, update {int(self.state.num_updates):,})"
+
 
 def load_run(
-    folder: str | Path, trust: bool = False, *, algorithm: Any = None, environment: Any = None, config: Any = None
+    folder: str | Path,
+    trust: bool = False,
+    *,
+    checkpoint: str | int = "latest",
+    algorithm: Any = None,
+    environment: Any = None,
+    config: Any = None,
 ) -> TrainedRun:
-    """Return the agents of a run, as its newest checkpoint has them.
+    """Return the agents of a run, as a checkpoint has them.
 
     Args:
       folder: the run's, such as runs/ppo-CartPole-v1-1.
       trust: import the modules that it names, where its algorithm or environment is a module:name.
+      checkpoint: "latest", "best" (of a run with `keep_best`) or the update of one that is kept.
       algorithm, environment, config: what the run was made of in Python, where no file can hold it.
 
     Raises:
@@ -53,21 +128,60 @@ def load_run(
         raise InputError(f"load_run takes the folder of a run; this is {folder!r}")
     with trusting(trust):
         handed = Handed(algorithm=algorithm, environment=environment, config=config)
-        plan, progress = saved_run(Path(folder), handed)
+        plan, progress = saved_run(Path(folder), handed, checkpoint)
     failed = np.asarray(progress.failed_at) > 0
-    return TrainedRun(settings=plan.settings, trainer=plan.trainer, state=progress.state, failed=failed, plan=plan)
+    return TrainedRun(
+        settings=plan.settings,
+        trainer=plan.trainer,
+        state=progress.state,
+        failed=failed,
+        plan=plan,
+        folder=Path(folder),
+    )
 
 
-def play(run: TrainedRun, episodes: int) -> Evaluation:
+def play(
+    run: TrainedRun,
+    episodes: int,
+    env: Any = None,
+    seed: int | None = None,
+    parameters: Mapping[str, Any] = MappingProxyType({}),
+) -> Evaluation:
     """Play greedy episodes with every seed's agent: `Evaluation` with axes [seeds, episodes].
 
-    The starts are those of the run's own final evaluation, if it came to its end.
+    Arguments and errors as for `TrainedRun.evaluate`. The starts are those of the run's own final evaluation, if it
+    came to its end.
     """
-    programs = run.plan.parts.compile(run.plan.shapes, Wanted(training=False))
+    plan = plan_in(run, env, parameters)
+    functions: Any = plan.parts
+    if seed is not None and functions.on_host:
+        functions = functions._replace(options=dataclasses.replace(functions.options, seed=seed))
+    elif seed is not None:
+        functions = functions._replace(seeds=np.full_like(functions.seeds, seed))
+    programs = functions.compile(plan.shapes, Wanted(training=False))
     parts = math.ceil(episodes / EVALUATION_BATCH)
     update = int(run.state.num_updates)
     results = [jax.device_get(programs.evaluate(run.state.agent, update, part)) for part in range(parts)]
     return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
+
+
+def plan_in(run: TrainedRun, env: Any = None, parameters: Mapping[str, Any] = MappingProxyType({})) -> Plan:
+    """Return a run's plan in another environment, or with other parameters of its own; its own plan without either.
+
+    Raises:
+      InputError: if there is none, or its spaces are others.
+    """
+    if env is None and not parameters:
+        return run.plan
+    plan = make_plan(with_environment(run.settings, env, parameters), make_mesh(1))
+    _same_spaces(run, plan.env, str(run.folder))
+    return plan
+
+
+def _same_spaces(run: TrainedRun, env: Any, name: str) -> None:
+    spaces = [(of.observation_space.struct, of.action_space.struct) for of in (run.plan.env, env)]
+    if spaces[0] != spaces[1]:
+        raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")
 
 
 def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPolicy]:
@@ -88,21 +202,95 @@ def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPol
     run = load_run(name)
     other = environment not in (None, run.settings.environment)
     env = make_environment(str(environment), {}) if other else run.plan.env
-    spaces = [(of.observation_space.struct, of.action_space.struct) for of in (run.plan.env, env)]
-    if spaces[0] != spaces[1]:
-        raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")
+    _same_spaces(run, env, name)
     return env, render.agent_policy(run.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
 
 
-def save_gif(run: TrainedRun, played: Evaluation, path: Path) -> None:
-    """Record an episode of the agent that played best, and save it.
+def film(
+    run: TrainedRun,
+    path: Path,
+    *,
+    rows: int = 1,
+    columns: int = 1,
+    plan: Plan | None = None,
+    seed: int | None = None,
+    best: int = 0,
+) -> None:
+    """Record episodes, with step, action and return written below, and save them.
+
+    Args:
+      run: whose agents play.
+      path: ending in .gif, .mp4 or .webm.
+      rows, columns: a grid of episodes; the agents take turns in it. A single episode is the `best` agent's.
+      plan: of the environment, from `plan_in`; None: the run's.
+      seed: draws the starts; None: the run's first.
+      best: an agent's index.
 
     Raises:
       InputError: if the environment cannot be drawn or the file not written.
     """
-    if not hasattr(run.plan.env, "render"):
-        raise InputError(f"{run.settings.environment} has no picture: its class has no method render")
-    returns = np.where(run.failed, -np.inf, played.episode_return.mean(axis=1))
-    policy = render.agent_policy(run.trainer.algorithm, run.agent(int(np.argmax(returns))))
-    images = render.record(run.plan.env, policy, jax.random.key(run.settings.options.seed))
-    render.save_gif(images, path)
+    env, count = (plan or run.plan).env, rows * columns
+    known = np.flatnonzero(~run.failed) if not run.failed.all() else np.arange(len(run.failed))
+    agents = [best] if count == 1 else [int(known[i % len(known)]) for i in range(count)]
+    episodes = recorded(run, env, agents, run.settings.options.seed if seed is None else seed)
+    films = [video.captioned(render.frames(env, episode), episode) for episode in episodes]
+    video.save(video.grid(films, rows, columns) if count > 1 else films[0], path)
+
+
+def recorded(run: TrainedRun, env: Any, agents: Sequence[int], seed: int) -> list[render.Episode]:
+    """Return an episode for each of the agents of these indices.
+
+    Raises:
+      InputError: if the environment has no picture.
+    """
+    video.drawable(env, run.settings.environment)
+    play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
+    keys = [jax.random.fold_in(jax.random.key(seed), i) if i else jax.random.key(seed) for i in range(len(agents))]
+    return [play_one(run.agent(index), key) for index, key in zip(agents, keys, strict=True)]
+
+
+def viewable(env: Any, name: str) -> None:
+    """Raise an `InputError` where an environment has no page of its own."""
+    if not hasattr(env, "render_page"):
+        raise InputError(f"{name} has no viewer of its own: --html is for brax; --video records a picture")
+
+
+def save_html(run: TrainedRun, path: Path, *, plan: Plan | None = None, seed: int | None = None, best: int = 0) -> None:
+    """Save an episode as a page with the viewer of the environment's own suite; arguments as for `film`.
+
+    Raises:
+      InputError: if the suite has none, or the file cannot be written.
+    """
+    env = (plan or run.plan).env
+    viewable(env, run.settings.environment)
+    play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
+    key = jax.random.key(run.settings.options.seed if seed is None else seed)
+    text = env.render_page(render.each(play_one(run.agent(best), key)))
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def table(run: TrainedRun, played: Evaluation) -> list[str]:
+    """Return the episodes of an evaluation as lines: a row per seed, then over the seeds."""
+    lines = [f"{run.settings.algorithm} on {run.settings.environment}, update {int(run.state.num_updates):,}"]
+    lines.append(f"{'seed':>6} {'return':>10} {'std':>9} {'min':>9} {'max':>9} {'length':>8}")
+    for i, returns in enumerate(played.episode_return):
+        seed, length = run.settings.options.seed + i, played.episode_length[i].mean()
+        numbers = f"{returns.mean():10.5g} {returns.std():9.4g} {returns.min():9.5g} {returns.max():9.5g} {length:8.5g}"
+        lines.append(f"{seed:6} {numbers}{'  failed in training' if run.failed[i] else ''}")
+    for name, returns in played.group_return.items():
+        lines.append(f"{name}, per agent: {', '.join(f'{mean:.5g}' for mean in returns.mean(axis=1))}")
+    if len(played.episode_return) > 1:
+        means = np.where(run.failed, np.nan, played.episode_return.mean(axis=1))
+        over = summary.over_seeds(means.tolist(), float(played.episode_return.min()))
+        low, high = over["iqm_interval_95"] or (float("nan"), float("nan"))
+        numbers = "every seed failed in training"
+        if over["mean"] is not None:
+            numbers = f"mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
+            numbers += summary.failures(over)
+        lines.append(f"over seeds: {numbers}")
+    if not played.finished.all():
+        lines.append(f"{(~played.finished).sum()} of {played.finished.size} episodes did not end and were cut off")
+    return lines

@@ -53,6 +53,11 @@ class RunOptions:
 
     seeds: int = option(1, "agents trained side by side in one program", "N", at_least=1)
     seed: int = option(0, "the first seed; agent i has seed + i", "S", at_least=0)
+    start: str | None = option(
+        None,
+        "begin with the parameters and statistics of a trained run, and with its settings unless others are given",
+        "RUN",
+    )
     log_interval: int = option(
         0, "updates between two rows of metrics.csv", "N", at_least=0, meaning="0: about 150 rows"
     )
@@ -66,7 +71,18 @@ class RunOptions:
     rebuild_observations: bool = option(
         False, "keep states in rollouts and rebuild observations from them: less memory, more work; no turns", "BOOL"
     )
+    keep_best: bool = option(
+        False, "also keep the checkpoint with the highest mean evaluation return, as checkpoints/best"
+    )
+    stop_at_return: float | None = option(
+        None, "end the run when the mean evaluation return over the seeds reaches this", "RETURN"
+    )
+    video_interval: int = option(
+        0, "updates between two videos of an episode, in videos/", "N", at_least=0, meaning="0: none"
+    )
     tensorboard: bool = option(False, "also write TensorBoard events")
+    wandb: str | None = option(None, "also log to this project of Weights & Biases", "PROJECT")
+    mlflow: bool = option(False, "also log to MLflow, where MLFLOW_TRACKING_URI says")
     sampler: str = option(
         "auto", "the loop: auto, or on the host serial, batched, alternating, async or inside", "MODE"
     )

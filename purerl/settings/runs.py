@@ -19,6 +19,7 @@ from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce
 
 ABOUT_FILES = ("algorithm", "environment", "env", "groups", "format", "version", "from_python", "search", "over")
+HANDED = ("algorithm", "environment", "config")  # what may be Python objects
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,7 @@ class Settings:
     factory: Any = None  # the algorithm, (spec, config) -> Algorithm, where it is an object; None: as it is named
     env: Any = None  # the environment, likewise
     from_python: tuple[str, ...] = ()  # what no file can hold, of: algorithm, environment, config
+    begun: bool = False  # whether a checkpoint holds its agents, and no run to start from is needed
 
     def make_algorithm(self) -> Any:
         """Return the algorithm, (spec, config) -> Algorithm."""
@@ -95,7 +97,10 @@ def settings(
     if config_file:
         layers.insert(0, (table, f"{source}: ", table.get("env", {}) if env is None else {}))
     tuned = defaults_path(algorithm, environment)
-    if tuned.is_file() and config is None:
+    start = flags.get("start", None if "format" in table else table.get("start"))  # a run's own file is complete
+    if start not in (None, "none") and config is None:
+        layers.insert(0, _of_run(Path(str(start)), algorithm, config_class))
+    elif tuned.is_file() and config is None:
         built_in = toml.read(tuned)
         layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {}) if env is None else {}))
     option_values, config_values, env_values, group_values = {}, {}, {}, {}
@@ -122,6 +127,34 @@ def settings(
         env=env,
         from_python=tuple(name for name, is_enough in enough.items() if not is_enough),
     )
+
+
+def _of_run(folder: Path, algorithm: str, config_class: type) -> tuple[dict[str, Any], str, dict[str, Any]]:
+    """Return the layer of the config of a run to start from, where its algorithm is the same."""
+    table, known = toml.read_folder(folder, toml.RUN, handed=HANDED), hints(config_class)
+    same = table.get("algorithm") == algorithm
+    values = {name: value for name, value in table.items() if same and name in known}
+    return values, f"{folder / toml.RUN.file}: ", {}
+
+
+def with_environment(run: Settings, environment: Any = None, parameters: Mapping[str, Any] | None = None) -> Settings:
+    """Return a run's settings with another environment, or with other parameters of its own.
+
+    Args:
+      run: the settings.
+      environment: an id, or an environment; None: the run's.
+      parameters: by name.
+
+    Raises:
+      InputError: for names and values that cannot be.
+    """
+    given, parameters = (run.env or run.environment) if environment is None else environment, parameters or {}
+    name, env, _ = objects.environment_of(given)
+    if env is not None:
+        return dataclasses.replace(run, environment=name, env=dataclasses.replace(env, **_fields(env, parameters)))
+    _known_environment(name)
+    values = (run.parameters if environment is None else {}) | _parameters(name, parameters, "")
+    return dataclasses.replace(run, environment=name, env=None, parameters=values)
 
 
 def _known_environment(environment: str) -> None:

@@ -5,6 +5,7 @@ from PIL import Image
 
 from purerl.commands.cli import cli
 from purerl.run import trained_run
+from tests.helpers.cli import told
 
 
 def test_returns_are_those_of_the_run(run_folder, tmp_path):
@@ -21,3 +22,25 @@ def test_returns_are_those_of_the_run(run_folder, tmp_path):
     assert lines[4].startswith("over seeds: mean ")
     with Image.open(tmp_path / "episode.gif") as image:
         assert image.n_frames == 5
+
+
+def test_where_it_was_not_trained(run_folder, tmp_path, capsys):
+    """Other starts, a grid with captions; bad input is one line before an episode is played."""
+    path = tmp_path / "grid.gif"
+    words = ["evaluate", str(run_folder), "--episodes", "4", "--no-cache", "--seed", "5", "--grid", "1x3", "--video"]
+    result = CliRunner().invoke(cli, [*words, str(path)], catch_exceptions=False)
+    assert result.exit_code == 0 and result.output.splitlines()[-1] == str(path)
+    with Image.open(path) as image:
+        assert image.n_frames == 5 and image.size[0] % 3 == 0 and image.size[0] >= 3 * 240
+    for more, message in (
+        (("--video", "x.avi"), "a video must end in .gif, .mp4, .webm"),
+        (("--gif", "x.mp4"), "must end in .gif"),
+        (("--grid", "3x3"), "--grid is of a recording"),
+        (("--grid", "0x3", "--gif", "x.gif"), "write ROWSxCOLUMNS"),
+        (("--env.rowz", "3"), "unknown parameter of Catch 'rowz': did you mean 'rows'"),
+        (("--env.rows", "6"), "whose spaces are others"),
+        (("--html", "x.html"), "--html is for brax"),
+        (("--checkpoint", "7"), "has no checkpoint 7; allowed: latest, 10"),
+    ):
+        code, err = told(capsys, "evaluate", str(run_folder), "--no-cache", *more)
+        assert code == 2 and message in err and err.count("\n") == 1, err

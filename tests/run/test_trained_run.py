@@ -6,10 +6,15 @@ import jax
 import numpy as np
 import pytest
 
-from purerl import load_run
+from purerl import evaluate, load_run, make_trainer, train
+from purerl.algos.a2c import a2c
+from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.reporting import render, summary
 from purerl.run import trained_run
+from purerl.run.plan import make_plan
+from purerl.run.program import EVALUATION_BATCH, evaluation_key
+from purerl.settings.runs import settings
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +55,60 @@ def test_a_run_without_a_checkpoint(run_folder, tmp_path):
     shutil.copy(run_folder / "config.toml", tmp_path)
     with pytest.raises(InputError, match="has no checkpoint yet"):
         load_run(tmp_path)
+
+
+def test_a_run_is_a_thing(loaded, run_folder, tmp_path):
+    assert repr(loaded) == "TrainedRun(a2c on Catch, 2 seeds, update 10)"
+    np.testing.assert_array_equal(
+        loaded.evaluate(8).episode_return, trained_run.play(loaded, 8).episode_return, "the run's own starts"
+    )
+    table = loaded.metrics
+    assert list(table["update"][:4]) == [2, 2, 4, 4] and table["seed"].dtype == np.int64
+    assert loaded.plot(tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="no agent 5: the run has 2 seeds"):
+        loaded.agent(5)
+    with pytest.raises(InputError, match=r"no seed 7; its seeds are 0 \.\. 1"):
+        loaded.policy(7)
+
+
+def test_episodes_where_it_was_not_trained(tmp_path):
+    """Another gravity by name and as an object: episodes as `purerl.evaluate` plays them there from the same key."""
+    flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 80, "eval_episodes": 4}
+    run = train("a2c", "CartPole-v1", out=tmp_path / "run", display="none", seeds=2, evaluations=0, **flags)
+    found = run.evaluate(8, seed=5, gravity=30.0)
+    handed = run.evaluate(8, env=CartPole(gravity=30.0), seed=5)
+    np.testing.assert_array_equal(found.episode_return, handed.episode_return)
+    assert (found.episode_return != run.evaluate(8, seed=5).episode_return).any()
+    trainer = make_trainer(a2c, CartPole(gravity=30.0), run.settings.config)
+    for i in (0, 1):
+        alone = evaluate(trainer, run.agent(i), evaluation_key(np.uint32(5), 10, 0), EVALUATION_BATCH)
+        np.testing.assert_array_equal(found.episode_return[i], np.asarray(alone.episode_return)[:8])
+    for call, message in (
+        (lambda: run.evaluate(8, gravitas=1.0), "unknown parameter of CartPole-v1 'gravitas': did you mean 'gravity'"),
+        (lambda: run.evaluate(8, env="Catch"), "was trained on CartPole-v1, whose spaces are others"),
+        (lambda: run.evaluate(8, env=CartPole(), gravitas=1.0), "did you mean 'gravity'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
+
+
+def test_an_agent_starts_from_a_trained_one(tmp_path, run_folder):
+    """Parameters as they were, the settings of that run, an optimizer that begins anew."""
+    source = tmp_path / "source"
+    shutil.copytree(run_folder, source)
+    options = {"total_timesteps": 80, "eval_episodes": 4, "evaluations": 0, "display": "none", "env": {"rows": 5}}
+    planned = make_plan(settings("a2c", "Catch", {"start": str(source), "total_timesteps": 80}, {"rows": 5}))
+    assert planned.settings.config.hidden_sizes == (4,) and planned.settings.config.num_envs == 2
+    begun = planned.trainer.init(jax.random.key(9)).agent
+    before = load_run(source).agent(0)
+    jax.tree.map(np.testing.assert_array_equal, begun.params, before.params)
+    counts = [x for x in jax.tree.leaves(begun) if x.shape == () and x.dtype == np.int32]
+    assert counts and not any(map(int, counts)), "counters begin at 0"
+    run = train("a2c", "Catch", out=tmp_path / "run", start=str(source), **options)
+    shutil.rmtree(source)
+    again = load_run(tmp_path / "run")
+    assert jax.tree.all(jax.tree.map(np.array_equal, again.agent(0), run.agent(0)))
+    with pytest.raises(InputError, match="does not fit what it is to begin with"):
+        make_plan(settings("a2c", "Catch", {"start": str(run_folder), "hidden_sizes": (8,)}, {"rows": 5}))
+    with pytest.raises(InputError, match="there is no run in"):
+        settings("a2c", "Catch", {"start": str(tmp_path / "nowhere")})

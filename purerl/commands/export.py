@@ -1,0 +1,30 @@
+"""`purerl export`: a trained policy as a file that needs no purerl."""
+
+from pathlib import Path
+
+import click
+
+from purerl.commands.options import PATH, TRUST, say, take_modules
+
+
+@click.command(name="export")
+@click.argument("run_dir", type=PATH)
+@click.argument("file", type=PATH)
+@click.option("--checkpoint", default="latest", metavar="WHICH", help="latest, best or the update of a checkpoint.")
+@click.option("--seed", type=int, metavar="S", help="Whose agent; default the first seed that did not fail.")
+@TRUST
+def command(run_dir: Path, file: Path, checkpoint: str, seed: int | None, trust: tuple[str, ...]) -> None:
+    """Write the policy of a run into FILE, which acts greedily without purerl.
+
+    \b
+    purerl export runs/ppo-CartPole-v1-1 policy.stablehlo     # for JAX: jax.export.deserialize
+    purerl export runs/ppo-CartPole-v1-1 policy.onnx          # for onnxruntime
+    purerl export runs/ppo-CartPole-v1-1 policy.safetensors   # its parameters and statistics by name
+    """
+    take_modules(trust)
+    from purerl.run import export
+    from purerl.run.trained_run import load_run
+
+    export.check(file)
+    export.save(load_run(run_dir, checkpoint=checkpoint), file, seed)
+    say(file)

@@ -1,0 +1,149 @@
+"""Logs of other packages: a run's rows to Weights & Biases and to MLflow. Training never waits for them to be well."""
+
+import importlib
+import importlib.util
+import math
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from purerl.errors import InputError
+from purerl.reporting.files import own_folder, write_whole
+
+PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}  # option -> what must be importable
+BESIDE = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row that are no metrics
+
+
+def require(options: Any) -> None:
+    """Raise an `InputError` where an option needs a package that is not installed."""
+    for name, package in PACKAGES.items():
+        if getattr(options, name) and importlib.util.find_spec(package) is None:
+            raise InputError(f"--{name} needs {package}: pip install 'purerl[{name}]'")
+
+
+def metrics_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return the finite numbers of an update by name: of several seeds the mean, and each as seed-N/NAME."""
+    found: dict[str, list[float]] = {}
+    each: dict[str, float] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in BESIDE and math.isfinite(float(value)):
+                found.setdefault(name, []).append(float(value))
+                each[f"seed-{row['seed']}/{name}"] = float(value)
+    return {name: sum(values) / len(values) for name, values in found.items()} | (each if len(rows) > 1 else {})
+
+
+class Tracker:
+    """A log of another package; what it raises is told once, and ends the log alone."""
+
+    name = "the tracker"
+
+    def __init__(self, folder: Path, tell: Callable[[str], None]):
+        """Begin, or go on with what an earlier process began in a run's folder."""
+        self._tell, self._alive = tell, True
+        self._folder = folder
+        self._do(self._open)
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Log the rows of an update, one per seed."""
+        if self._alive and rows:
+            self._do(lambda: self._log(metrics_of(rows), int(rows[0]["env_steps"])))
+
+    def close(self) -> None:
+        """End the log."""
+        if self._alive:
+            self._do(self._finish)
+
+    def _do(self, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:  # a server that is gone, a disk that is full
+            self._alive = False
+            first = (str(error).strip() or type(error).__name__).splitlines()[0]
+            self._tell(f"{self.name} takes no more rows: {first}; metrics.csv goes on")
+
+    def _open(self) -> None:
+        raise NotImplementedError
+
+    def _log(self, metrics: dict[str, float], step: int) -> None:
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        raise NotImplementedError
+
+    def _id(self, kind: str, make: Callable[[], str]) -> tuple[str, bool]:
+        """Return (the name of the log on its server, whether an earlier process made it)."""
+        file = self._folder / f"{kind}.id"
+        if file.is_file() and not file.is_symlink():
+            found = file.read_text(encoding="utf-8").strip()
+            if found.isalnum():
+                return found, True
+        made = make()
+        write_whole(file, made + "\n")
+        return made, False
+
+
+class WandB(Tracker):
+    """A run of Weights & Biases, in the folder's `wandb/`."""
+
+    name = "Weights & Biases"
+
+    def __init__(self, project: str, folder: Path, settings: Mapping[str, Any], tell: Callable[[str], None]):
+        """Begin; arguments as for `Tracker`, with the project and the run's settings by their whole names."""
+        self._project, self._settings = project, dict(settings)
+        super().__init__(folder, tell)
+
+    def _open(self) -> None:
+        wandb = importlib.import_module("wandb")
+        name, _ = self._id("wandb", lambda: secrets.token_hex(8))
+        self._run = wandb.init(
+            project=self._project,
+            id=name,
+            resume="allow",
+            name=self._folder.name,
+            dir=str(own_folder(self._folder / "wandb").parent),
+            config=self._settings,
+            settings=wandb.Settings(console="off", silent=True),
+        )
+
+    def _log(self, metrics: dict[str, float], step: int) -> None:
+        self._run.log(metrics, step=step)
+
+    def _finish(self) -> None:
+        self._run.finish()
+
+
+class MLflow(Tracker):
+    """A run of MLflow, where MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME say."""
+
+    name = "MLflow"
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any], tell: Callable[[str], None]):
+        """Begin; arguments as for `Tracker`, with the run's settings by their whole names."""
+        self._settings = dict(settings)
+        super().__init__(folder, tell)
+
+    def _open(self) -> None:
+        self._client = importlib.import_module("mlflow.tracking").MlflowClient()
+        name, old = self._id("mlflow", self._new)
+        self._run_id = name
+        if not old:
+            for key, value in self._settings.items():
+                self._client.log_param(name, key, value)
+
+    def _new(self) -> str:
+        wanted = os.environ.get("MLFLOW_EXPERIMENT_NAME", "purerl")
+        experiment = self._client.get_experiment_by_name(wanted)
+        where = self._client.create_experiment(wanted) if experiment is None else experiment.experiment_id
+        return self._client.create_run(where, run_name=self._folder.name).info.run_id
+
+    def _log(self, metrics: dict[str, float], step: int) -> None:
+        metric = importlib.import_module("mlflow.entities").Metric
+        now = int(1000 * time.time())
+        self._client.log_batch(self._run_id, [metric(name, value, now, step) for name, value in metrics.items()])
+
+    def _finish(self) -> None:
+        self._client.set_terminated(self._run_id)

@@ -1,0 +1,157 @@
+"""Callbacks: functions of the user's that a run calls on the host at each logged row; they change no bit of it.
+
+A callback is (update, metrics, view): the number of updates done, the row's metrics by name, each f[seeds] with NaN
+where a seed failed or nothing is known, and a view of the run from which agents and states are copied only when asked.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl.devices import distributed
+from purerl.errors import InputError
+from purerl.loop.train import TrainState
+from purerl.prng import is_key, typed
+from purerl.reporting import render, video
+from purerl.reporting.files import own_folder
+from purerl.types import Algorithm, PyTree
+
+Metrics = dict[str, np.ndarray]
+Callback = Callable[[int, Metrics, "View"], Any]
+
+
+class View:
+    """What a callback sees of a run, during its call."""
+
+    def __init__(self, run: Any):
+        """See a `purerl.run.run.Run`."""
+        self._run: Any = run
+        self._state: Any = None
+        self.stopped: str | None = None  # the reason that was given
+
+    def __repr__(self) -> str:
+        return f"View({self.folder})"
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder."""
+        return self._open().folder
+
+    @property
+    def settings(self) -> Any:
+        """The run's `Settings`."""
+        return self._open().plan.settings
+
+    @property
+    def state(self) -> TrainState:
+        """A copy of the whole state on the host; leading axis: seeds."""
+        if self._state is not None:
+            return self._state
+        run = self._alone("the state")
+        state, members = run.progress.state, run.options.seeds
+        each = jax.tree.map(lambda x: _copied(x)[:members], state._replace(num_updates=()))
+        self._state = each._replace(num_updates=_copied(state.num_updates))
+        return self._state
+
+    def agent(self, index: int = 0) -> PyTree:
+        """Return a copy of one seed's agent."""
+        run = self._alone("an agent")
+        return jax.tree.map(lambda x: _copied(x[index]), run.progress.state.agent)
+
+    def save(self) -> None:
+        """Write a checkpoint now."""
+        self._alone("a checkpoint").save()
+
+    def stop(self, reason: str = "a callback asked for it") -> None:
+        """End the run after this row: with a final evaluation, a checkpoint and a summary, as a whole run ends."""
+        self._open()
+        self.stopped = reason
+
+    def say(self, text: str) -> None:
+        """Show a line, above the panel where there is one."""
+        self._open().display.line(text)
+
+    def close(self) -> None:
+        """End the view: what it shows would be of later updates."""
+        self._run = None
+
+    def _open(self) -> Any:
+        if self._run is None:
+            raise InputError("a callback's view is of one row: use it during the call")
+        return self._run
+
+    def _alone(self, what: str) -> Any:
+        if distributed.several():
+            raise InputError(f"{what} cannot be asked for in a callback of several processes: each holds a part")
+        return self._open()
+
+
+def _copied(x: Any) -> Any:
+    """Return an array on the host that shares no memory with a device's, whose buffers are written again."""
+    return typed(np.array(jax.random.key_data(x)), x) if is_key(x) else np.array(x)
+
+
+def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
+    """Return callbacks.
+
+    Raises:
+      InputError: if they are no functions.
+    """
+    wanted = "callbacks must be a list of functions (update, metrics, view)"
+    if callable(callbacks) or not isinstance(callbacks, Sequence):
+        raise InputError(f"callbacks is a {type(callbacks).__name__}; {wanted}")
+    for i, callback in enumerate(callbacks):
+        if not callable(callback) or isinstance(callback, type):
+            raise InputError(f"callbacks[{i}] is {callback!r}; {wanted}")
+    return tuple(callbacks)
+
+
+def mean(returns: np.ndarray) -> float:
+    """Return the mean over the seeds whose return is known; NaN where none is."""
+    known = returns[np.isfinite(returns)]
+    return float(known.mean(dtype=np.float64)) if known.size else math.nan
+
+
+def film(every: int, env: Any, algorithm: Algorithm, seed: int, before: int) -> Callback:
+    """Return a callback that records an episode of the first seed that did not fail, into videos/ of the run's folder.
+
+    Args:
+      every: updates between two of them.
+      env, algorithm: of the run.
+      seed: draws the start, the same each time.
+      before: the updates that are done.
+    """
+    play_one = render.player(env, partial(render.agent_policy, algorithm))
+    done = before // every
+
+    def callback(update: int, metrics: Metrics, view: View) -> None:
+        nonlocal done
+        alive = np.flatnonzero(np.isfinite(metrics["episodes"]))  # a number wherever a seed did not fail
+        if update // every <= done or not len(alive):
+            return
+        done = update // every
+        try:
+            folder = own_folder(view.folder / "videos")
+            episode = play_one(view.agent(int(alive[0])), jax.random.key(seed))
+            images = video.captioned(render.frames(env, episode), episode)
+            video.save(images, folder / f"{update:09d}.mp4")
+        except (InputError, OSError) as error:
+            view.say(f"there is no video of update {update:,}: {error}")
+
+    return callback
+
+
+def stop_at_return(level: float) -> Callback:
+    """Return a callback that ends the run when the mean evaluation return over the seeds reaches a level."""
+
+    def callback(update: int, metrics: Metrics, view: View) -> None:
+        reached = mean(metrics["evaluation_return"])
+        if reached >= level:
+            view.stop(f"the mean evaluation return is {reached:.5g}, at least {level:g}")
+
+    return callback
