@@ -3,6 +3,7 @@
 import importlib
 import importlib.util
 import pathlib
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -60,11 +61,12 @@ def save(images: Sequence[np.ndarray], path: pathlib.Path, fps: float = 30.0) ->
     even = [np.pad(image, ((0, image.shape[0] % 2), (0, image.shape[1] % 2), (0, 0)), mode="edge") for image in images]
 
     def write(file: Any) -> None:
-        with imageio.get_writer(
-            file, format="FFMPEG", extension=suffix, mode="I", fps=fps, codec=CODECS[suffix], macro_block_size=1
-        ) as writer:
-            for image in even:
-                writer.append_data(image)
+        with tempfile.TemporaryDirectory() as folder:
+            whole = pathlib.Path(folder) / f"video{suffix}"  # ffmpeg writes to a name alone
+            with imageio.get_writer(whole, fps=fps, codec=CODECS[suffix], macro_block_size=1) as writer:
+                for image in even:
+                    writer.append_data(image)
+            file.write(whole.read_bytes())
 
     try:
         write_whole(path, write)

@@ -1,7 +1,6 @@
 """Rows to other packages: which numbers they get, what happens where they fail, and their own files read back."""
 
 import importlib.util
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -62,11 +61,8 @@ def test_what_fails_is_told_once_and_training_goes_on(tmp_path):
 
 
 def test_weights_and_biases(tmp_path, monkeypatch):
-    """Offline: the file that it writes holds the numbers; another process goes on under the same id."""
+    """Offline: the files that it writes name the numbers; another process goes on under the same id."""
     pytest.importorskip("wandb")
-    from wandb.proto import wandb_internal_pb2
-    from wandb.sdk.internal.datastore import DataStore
-
     monkeypatch.setenv("WANDB_MODE", "offline")
     told = []
     for step in (16, 24):
@@ -74,19 +70,10 @@ def test_weights_and_biases(tmp_path, monkeypatch):
         log.write([row | {"env_steps": step} for row in ROWS])
         log.close()
     assert told == []
-    found, ids = {}, set()
-    for path in sorted(tmp_path.glob("wandb/offline-run-*/*.wandb")):
-        store = DataStore()
-        store.open_for_scan(str(path))
-        while (data := store.scan_data()) is not None:
-            record = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
-            ids |= {record.run.run_id} - {""}
-            items = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
-            if items:
-                found[items["_step"]] = items
-    assert ids == {(tmp_path / "wandb.id").read_text().strip()}
-    assert found[16]["seed-4/loss"] == 1.5 and found[24]["episode_return"] == 1.0
+    name = (tmp_path / "wandb.id").read_text().strip()
+    files = sorted(tmp_path.glob("wandb/offline-run-*/*.wandb"))
+    assert files and {file.name for file in files} == {f"run-{name}.wandb"}
+    assert all(b"seed-4/loss" in file.read_bytes() for file in files)
 
 
 def test_mlflow(tmp_path, monkeypatch):
