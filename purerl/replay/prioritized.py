@@ -1,12 +1,12 @@
 """Prioritized replay: draws in proportion to priorities in a sum tree, corrected by importance weights."""
 
-import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl.devices import memory
 from purerl.functional.counters import increment
 from purerl.replay import uniform
 from purerl.replay.uniform import Replay, Storage, Transitions
@@ -88,9 +88,12 @@ class PrioritizedStorage(NamedTuple):
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
     """Return how many bytes a prioritized replay of `capacity` steps takes."""
-    indices = jax.eval_shape(lambda: uniform.create(spec, capacity, num_envs)).flag.size
-    levels = jax.eval_shape(lambda: SumTree.create(indices)).levels
-    return uniform.nbytes(spec, capacity, num_envs) + sum(4 * math.prod(level.shape) for level in levels)
+
+    def held() -> tuple[Storage, SumTree]:
+        storage = uniform.create(spec, capacity, num_envs)
+        return storage, SumTree.create(storage.flag.size)
+
+    return memory.nbytes(jax.eval_shape(held))
 
 
 def prioritized(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl.devices import memory
 from purerl.errors import InputError
 from purerl.replay import frames
 from purerl.replay.prioritized import NOWHERE, SumTree
@@ -85,8 +86,7 @@ class SequenceSizes(NamedTuple):
 
 def nbytes(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> int:
     """Return how many bytes the replay takes; `carry` is the recurrent state of B environments."""
-    state = jax.eval_shape(lambda: create(spec, sizes, carry))
-    return sum(math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
+    return memory.nbytes(jax.eval_shape(lambda: create(spec, sizes, carry)))
 
 
 def create(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree) -> SequenceStorage:

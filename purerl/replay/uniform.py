@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl.devices import memory
 from purerl.errors import InputError
 from purerl.replay import frames
 from purerl.replay.sizes import check_memory, check_sizes
@@ -72,10 +73,7 @@ def num_rows(capacity: int, num_envs: int, depth: int = 1) -> int:
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
     """Return how many bytes a replay of `capacity` steps takes."""
-    depth = frames.deepest(frames.depths(spec.observation_space))
-    leaves = jax.tree.leaves((frames.stored(spec.observation_space), spec.action_space.struct))
-    step = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves) + 4 + 1 + (depth > 1)  # with reward, flag and age
-    return num_rows(capacity, num_envs, depth) * num_envs * step
+    return memory.nbytes(jax.eval_shape(lambda: create(spec, capacity, num_envs)))
 
 
 def create(spec: EnvironmentSpec, capacity: int, num_envs: int) -> Storage:
