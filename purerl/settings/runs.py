@@ -173,7 +173,8 @@ def _sort_in(
         elif name in config_hints:
             config[name] = coerce(value, config_hints[name], f"{where}{name}")
         elif name not in ABOUT_FILES:
-            raise unknown(f"setting in {where.rstrip(': ')}", name, [*option_hints, *config_hints, "env"])
+            of = where.rstrip(": ")
+            raise unknown(f"setting in {of}" if of else "setting", name, [*option_hints, *config_hints, "env"])
 
 
 def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
