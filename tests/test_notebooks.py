@@ -17,7 +17,7 @@ SMALL = {  # what replaces the first cell of code
     "seeds_and_gravity": "STEPS, SEEDS = 20_480, 2",
     "self_play": "STEPS, VERSIONS = 16_384, 2",
     "sweep": "TRIALS, SEEDS, STEPS = 9, 2, 6_000",
-    "your_own_algorithm": "STEPS, SEEDS = 51_200, 2",
+    "your_own_algorithm": "STEPS, SEEDS = 76_800, 2",
 }
 BARE = {"discover_an_objective", "sweep", "your_own_algorithm"}  # not executed at full size yet
 

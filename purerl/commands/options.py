@@ -229,9 +229,9 @@ def _unknown_algorithm(name: str, other: str = "") -> InputError:
 
 
 def config_options(algorithm: str | None) -> list[click.Option]:
-    """Return a flag per field of the algorithm's config; none without an algorithm."""
+    """Return a flag per field of the algorithm's config; without an algorithm the one that a resumed run may take."""
     if algorithm is None:
-        return []
+        return [click.Option(["--total-timesteps", "total_timesteps"], hidden=True)]
     from purerl import registry
 
     return options_of(registry.algorithm(algorithm)[1])

@@ -8,7 +8,7 @@ from purerl.profiling import explain
 
 def test_settings_reach_the_measurement(monkeypatch):
     asked = []
-    monkeypatch.setattr(explain, "explain", asked.append)
+    monkeypatch.setattr(explain, "explain", lambda run, tell: asked.append(run))
     monkeypatch.setattr(explain, "lines", lambda run, found: [f"{run.algorithm} on {run.environment}", "fast"])
     words = ["explain", "dqn", "CartPole-v1", "--batch-size", "8", "--seeds", "3", "--env.gravity", "5"]
     result = CliRunner().invoke(cli, words, catch_exceptions=False)

@@ -21,7 +21,8 @@ def test_options_reach_the_comparison(monkeypatch):
     monkeypatch.setattr(meta_evaluate, "save", lambda found, folder: folder / "meta.csv")
     words = ["meta-evaluate", "a", "b", "--tasks", "Catch, Acrobot-v1", "--seeds", "4", "--tuning", "0", "--no-cache"]
     result = CliRunner().invoke(cli, [*words, "--compare", "auc"], catch_exceptions=False)
-    assert result.output == f"learned 2.00\n{Path('a') / 'meta.csv'}\n"
+    assert result.stdout == f"learned 2.00\n{Path('a') / 'meta.csv'}\n"
+    assert result.stderr.startswith("compiling, then training 4 agents per task")
     assert asked == [(["loaded a", "loaded b"], ["Catch", "Acrobot-v1"], {"seeds": 4, "tuning": 0.0, "compare": "auc"})]
 
 

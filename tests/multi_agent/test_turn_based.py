@@ -252,11 +252,11 @@ def test_what_cannot_take_turns():
 
 
 def test_open_turns_are_of_the_policies_that_learn():
-    """A frozen policy has none, and evaluation takes the policies alone."""
+    """A frozen policy has none, and the trainer's evaluation takes the policies alone."""
     config = DQNConfig(num_envs=6, learning_starts=16, batch_size=8, replay_capacity=600, hidden_sizes=(4,))
     frozen = Policy(algorithm=dqn, config=config, groups=("second",), frozen=True)
     trainer = make_trainer(multi_agent, Nim(), policies_for(Nim(), dqn, config, second=frozen))
     state, _ = jax.jit(trainer.step)(trainer.init(jax.random.key(0)))
     assert set(state.agent[OPEN_TURNS]) == {"first"}
     policies = {name: state.agent[name] for name in ("first", "second")}
-    assert evaluate(trainer, policies, jax.random.key(1), 4).episode_length.max() <= 7
+    assert trainer.evaluate(policies, jax.random.key(1), 4, 100, False).episode_length.max() <= 7

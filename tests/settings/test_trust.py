@@ -226,7 +226,7 @@ def test_from_python(run_of, mark):
     (mark.parent / "evolve.toml").write_text(EVOLUTION.format(objective="ppo", task="crafted:Env", strategy="openes"))
     with pytest.raises(InputError, match="trust=True"):
         evolve.load(mark.parent)
-    record = {"from_step": 0, "environment": "crafted:Env", "parameters": {}}
+    record = {"from_step": 0, "steps": 1, "environment": "crafted:Env", "parameters": {}}
     (mark.parent / "failure-0.json").write_text(json.dumps(record))
     with pytest.raises(InputError, match="trust=True"):
         replay_failure.play_again(mark.parent / "failure-0.json")

@@ -66,8 +66,8 @@ def test_gymnasium_reports_who_raised():
                 raise RuntimeError("no more")
             return np.zeros(1, np.float32), 0.0, False, False, {}
 
-    gymnasium.register("Broken-v0", Broken)
-    env = purerl.make("gymnasium/Broken-v0").open(3, seed=7, parallel=False)
+    gymnasium.register("RaisesOfOne-v0", Broken)
+    env = purerl.make("gymnasium/RaisesOfOne-v0").open(3, seed=7, parallel=False)
     env.reset(None)
     with pytest.raises(RuntimeError, match="no more") as caught:
         env.step(np.zeros(3, int), None, 0)
