@@ -24,7 +24,7 @@ from purerl.algo_parts.off_policy import (
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.schedules import environment_steps
-from purerl.algo_parts.sequence_learning import after_burn_in, check_sequences, sequence_values, successors_held
+from purerl.algo_parts.sequence_learning import after_burn_in, sequence_sizes, sequence_values, successors_held
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask
@@ -33,7 +33,7 @@ from purerl.functional.returns import lambda_returns
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import recurrent_q_network
 from purerl.networks.torsos import RNNS
-from purerl.replay.sequences import Sequences, SequenceSizes, sequences
+from purerl.replay.sequences import Sequences, sequences
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
@@ -112,14 +112,7 @@ def r2d2(
     validate(config, "r2d2")
     size = num_actions(spec, "r2d2")
     q = recurrent_q_network(spec.observation_space, size, config, config.rnn, config.rnn_size, network=network)
-    sizes = SequenceSizes(
-        capacity=config.replay_capacity,
-        num_envs=config.num_envs,
-        chunk=config.rollout_length,
-        burn_in=config.burn_in,
-        train=config.sequence_length,
-    )
-    check_sequences(config, sizes, "r2d2")
+    sizes = sequence_sizes(config, config.burn_in, config.sequence_length, "r2d2")
     buffer = replay or sequences(
         spec,
         sizes,

@@ -165,9 +165,9 @@ def sac(
             sg_params["actor"], target_params, key_next, batch.next_observation, sg_temperature
         )
         target = config.reward_scale * batch.reward + batch.discount * next_value
-        if batch.between is not None and batch.between_discount is not None:
-            entropy_between = net.entropy(sg_params["actor"], jax.random.fold_in(key, 2), batch.between)
-            target = target + sg_temperature * jnp.sum(batch.between_discount * entropy_between, axis=0)
+        if batch.between is not None:
+            entropy_between = net.entropy(sg_params["actor"], jax.random.fold_in(key, 2), batch.between.observation)
+            target = target + sg_temperature * jnp.sum(batch.between.discount * entropy_between, axis=0)
         td_error = net.q(params["critics"], batch.observation, batch.action) - target
         critic_loss = 0.5 * jnp.mean(batch.weight * jnp.sum(td_error**2, axis=0))
 

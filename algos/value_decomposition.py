@@ -28,7 +28,7 @@ from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.schedules import environment_steps
 from purerl.algo_parts.sequence_learning import (
     after_burn_in,
-    check_sequences,
+    sequence_sizes,
     sequence_values,
     successors_held,
     with_successors,
@@ -41,7 +41,7 @@ from purerl.networks.mixer import Mixer, adding, mixing
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import q_network, recurrent_q_network
 from purerl.networks.torsos import INITIALIZERS, RNNS
-from purerl.replay.sequences import Sequences, SequenceSizes, sequences
+from purerl.replay.sequences import Sequences, sequences
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Dict, Stacked
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -259,14 +259,7 @@ def _recurrent(
     apart = lambda tree: jax.tree.map(lambda x: x.reshape(-1, n, *x.shape[1:]), tree)
     flat = lambda tree, axis: jax.tree.map(lambda x: x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :]), tree)
     initial_carry = lambda num_envs: apart(network.initial_carry(num_envs * n))
-    sizes = SequenceSizes(
-        capacity=config.replay_capacity,
-        num_envs=config.num_envs,
-        chunk=config.rollout_length,
-        burn_in=config.burn_in,
-        train=config.sequence_length or config.rollout_length,
-    )
-    check_sequences(config, sizes, what)
+    sizes = sequence_sizes(config, config.burn_in, config.sequence_length or config.rollout_length, what)
     carry = jax.eval_shape(lambda: initial_carry(config.num_envs))
     held = sequences(spec, sizes, carry, config.batch_size, exponent=0.0, correction=0.0)
 

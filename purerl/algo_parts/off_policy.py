@@ -1,6 +1,7 @@
 """Off-policy learning: every step goes to a replay, and gradient steps learn from what is drawn of it."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -107,10 +108,12 @@ def learn_from_replay(
         key_sample, key_step = jax.random.split(key)
         drawn = replay.sample(agent.replay, key_sample)
         if agent.observation_statistics is not None:
+            seen = partial(normalized, agent.observation_statistics)
+            inner = drawn.between
             drawn = drawn._replace(
-                observation=normalized(agent.observation_statistics, drawn.observation),
-                next_observation=normalized(agent.observation_statistics, drawn.next_observation),
-                between=None if drawn.between is None else normalized(agent.observation_statistics, drawn.between),
+                observation=seen(drawn.observation),
+                next_observation=seen(drawn.next_observation),
+                between=inner and inner._replace(observation=seen(inner.observation)),
             )
         learned, td_error, metrics = gradient_step(agent, drawn, key_step)
         counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))

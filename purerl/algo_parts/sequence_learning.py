@@ -8,20 +8,34 @@ from purerl.errors import InputError
 from purerl.networks.q_networks import RecurrentQNetwork
 from purerl.replay.sequences import Sequences, SequenceSizes
 from purerl.types import Array, PyTree
+from purerl.xla import trees
 
 
-def check_sequences(config: OffPolicyConfig, sizes: SequenceSizes, what: str) -> None:
-    """Check that a batch fits in the sequences that are stored when learning starts.
+def sequence_sizes(config: OffPolicyConfig, burn_in: int, train: int, what: str) -> SequenceSizes:
+    """Return the sizes of an algorithm's sequences: chunks of a rollout each.
+
+    Args:
+      config: the replay's and the rollout's settings.
+      burn_in, train: steps of a sequence that renew the carry, and that are learned from.
+      what: the algorithm, for the error.
 
     Raises:
-      InputError: if it is larger.
+      InputError: if a batch is larger than the sequences that are stored when learning starts.
     """
+    sizes = SequenceSizes(
+        capacity=config.replay_capacity,
+        num_envs=config.num_envs,
+        chunk=config.rollout_length,
+        burn_in=burn_in,
+        train=train,
+    )
     stored = (config.learning_starts // config.steps_per_update - sizes.length + 1) * sizes.num_envs
     if config.batch_size > stored:
         raise InputError(
             f"{what}: batch_size {config.batch_size} is larger than the {max(stored, 0)} sequences that are stored "
             f"when learning starts, after learning_starts {config.learning_starts} steps"
         )
+    return sizes
 
 
 def after_burn_in(batch: Sequences, burn_in: int) -> Sequences:
@@ -59,8 +73,8 @@ def sequence_values(q: RecurrentQNetwork, params: PyTree, batch: Sequences, burn
     if burn_in:
         early = jax.tree.map(lambda x: x[:burn_in], batch.observation)
         _, after = q.unroll(jax.lax.stop_gradient(params), carry, early, done[:burn_in])
-        clear = lambda begin, x: jnp.where(_column(done[burn_in - 1], x[-1]), begin, x[-1])
-        carry = jax.tree.map(clear, q.initial_carry(done.shape[1]), after)
+        last = jax.tree.map(lambda x: x[-1], after)
+        carry = trees.where(done[burn_in - 1], q.initial_carry(done.shape[1]), last)
     values, after = q.unroll(params, jax.lax.stop_gradient(carry), late.observation, done[burn_in:])
     env = jnp.arange(done.shape[1])
     followed = jnp.minimum(batch.follows, values.shape[0] - 1)
@@ -78,7 +92,3 @@ def with_successors(along: Array, successor: Array, follows: Array) -> Array:
     """
     following = jnp.concatenate([along[1:], jnp.zeros_like(along[:1])])
     return following.at[follows, jnp.arange(along.shape[1])].set(successor, mode="drop")
-
-
-def _column(flag: Array, like: Array) -> Array:
-    return flag.reshape(flag.shape + (1,) * (like.ndim - flag.ndim))

@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from purerl.functional.returns import decayed_sum
 from purerl.types import Array
 
 
@@ -128,9 +129,4 @@ def retrace(
     last = jnp.arange(reward.shape[0])[:, None] == reward.shape[0] - 1
     decay = jnp.where(done | last, 0.0, discount * trace)
     alone = reward + discount * jnp.where(terminated, 0.0, next_value) - decay * next_taken
-
-    def backward(target: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        target = step[0] + step[1] * target
-        return target, target
-
-    return jax.lax.scan(backward, jnp.zeros_like(reward[0]), (alone, decay), reverse=True, unroll=16)[1]
+    return decayed_sum(alone, decay)

@@ -7,6 +7,16 @@ import jax.numpy as jnp
 from purerl.types import Array
 
 
+def decayed_sum(term: Array, decay: Array) -> Array:
+    """Return y f32[T, ...] with y_t = term_t + decay_t y_{t+1}, and y_T = 0."""
+
+    def backward(following: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        value = step[0] + step[1] * following
+        return value, value
+
+    return jax.lax.scan(backward, jnp.zeros_like(term[0]), (term, decay), reverse=True, unroll=16)[1]
+
+
 def gae(
     reward: Array,
     value: Array,
@@ -38,14 +48,7 @@ def gae(
     chex.assert_rank(reward, 2)
     chex.assert_equal_shape([reward, value, next_value, terminated, done])
     delta = reward + discount * jnp.where(terminated, 0.0, next_value) - value
-    decay = jnp.where(done, 0.0, discount * gae_lambda)
-
-    def backward(advantage: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        advantage = step[0] + step[1] * advantage
-        return advantage, advantage
-
-    _, advantage = jax.lax.scan(backward, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=16)
-    return advantage
+    return decayed_sum(delta, jnp.where(done, 0.0, discount * gae_lambda))
 
 
 def lambda_returns(

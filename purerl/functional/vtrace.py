@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 import chex
-import jax
 import jax.numpy as jnp
 
+from purerl.functional.returns import decayed_sum
 from purerl.types import Array
 
 
@@ -54,13 +54,7 @@ def vtrace(
     decay = jnp.where(done, 0.0, discount * trace_lambda * jnp.minimum(ratio, c_clip))
     successor_value = discount * jnp.where(terminated, 0.0, next_value)
     delta = rho * (reward + successor_value - value)
-
-    def backward(error: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        error = step[0] + step[1] * error
-        return error, error
-
-    _, error = jax.lax.scan(backward, jnp.zeros_like(delta[0]), (delta, decay), reverse=True, unroll=16)
-    target = value + error
+    target = value + decayed_sum(delta, decay)
     following = jnp.concatenate([discount * target[1:], successor_value[-1:]])
     advantage = rho * (reward + jnp.where(done, successor_value, following) - value)
     return VTrace(target, advantage)

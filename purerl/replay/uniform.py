@@ -37,6 +37,13 @@ class Storage(NamedTuple):
     running: PyTree  # i32[B], likewise, of the step to come
 
 
+class Between(NamedTuple):
+    """What lies between the first step of N transitions and their last."""
+
+    observation: PyTree  # [n - 1, N, ...], before each step after the first
+    discount: Array  # f32[n - 1, N], discount^k of the k-th of them; 0 where the episode ended before
+
+
 class Transitions(NamedTuple):
     """N drawn transitions, each of up to n steps."""
 
@@ -47,10 +54,7 @@ class Transitions(NamedTuple):
     next_observation: PyTree  # [N, ...], the true successor of its last step
     weight: Array  # f32[N], of its loss; 0 for a draw that starts no transition
     start: Array  # i32[N], the index of its first step
-    between: PyTree = None  # [n - 1, N, ...], what was observed before the steps after the first, where asked for
-    between_discount: Array | None = (
-        None  # f32[n - 1, N], discount^k of the k-th of them; 0 where the episode ended before
-    )
+    between: Between | None = None  # where asked for, of more than one step
 
 
 class Replay(NamedTuple):
@@ -256,7 +260,10 @@ def gather(
         found = frames.assemble(depth, state.observation, state.age, at.reshape(-1), num_envs)
         return jax.tree.map(lambda x: x.reshape(*at.shape, *x.shape[1:]), found)
 
-    at, discounts = (jnp.stack(parts) for parts in zip(*after, strict=True)) if between and after else (None, None)
+    inner = None
+    if between and after:
+        at, discounts = (jnp.stack(parts) for parts in zip(*after, strict=True))
+        inner = Between(seen(at), discounts)
     return Transitions(
         observation=seen(index),
         action=take(state.action, index),
@@ -265,8 +272,7 @@ def gather(
         next_observation=seen(step(last)),
         weight=jnp.where(flag == NO_START, 0.0, weight),
         start=index,
-        between=None if at is None else seen(at),
-        between_discount=discounts,
+        between=inner,
     )
 
 

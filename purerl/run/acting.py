@@ -8,6 +8,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.types import Algorithm, Array, PyTree
+from purerl.xla import trees
 
 
 class ActingPolicy:
@@ -43,9 +44,7 @@ class ActingPolicy:
             self._carry: PyTree = None
             self._num, self._time = 0, 0
             return
-        fresh, done = self._algorithm.initial_carry(self._num), jnp.asarray(done)
-        choose = lambda new, old: jnp.where(done.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-        self._carry = jax.tree.map(choose, fresh, self._carry)
+        self._carry = trees.where(jnp.asarray(done), self._algorithm.initial_carry(self._num), self._carry)
 
     def __call__(self, observation: PyTree) -> PyTree:
         """Return the action of an observation, or [N, ...] those of a batch.

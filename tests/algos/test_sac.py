@@ -8,7 +8,7 @@ import pytest
 from purerl.algos.sac import SACConfig, sac
 from purerl.errors import InputError
 from purerl.functional.distributions import Normal, SquashedNormal
-from purerl.replay.uniform import Replay, Transitions
+from purerl.replay.uniform import Between, Replay, Transitions
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
@@ -112,11 +112,11 @@ def test_the_entropies_of_the_steps_between_count_as_rewards(key):
     alone = learn(batch)
     worth = 0.3 * np.asarray(alone["entropy"]) * factors.sum(axis=0)
     rewarded = learn(batch._replace(reward=batch.reward + worth))
-    between = {"between": jnp.zeros((2, 4, 2)), "between_discount": factors}
-    found = learn(batch._replace(**between))
+    batch = batch._replace(between=Between(jnp.zeros((2, 4, 2)), factors))
+    found = learn(batch)
     assert float(found["critic_loss"]) == pytest.approx(float(rewarded["critic_loss"]), rel=1e-5)
     assert abs(float(found["critic_loss"]) - float(alone["critic_loss"])) > 0.01
-    continuous = learn(batch._replace(action=jnp.zeros((4, 1)), **between), ACTION)
+    continuous = learn(batch._replace(action=jnp.zeros((4, 1))), ACTION)
     assert all(jnp.isfinite(value) for value in continuous.values())
 
 

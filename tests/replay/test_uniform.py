@@ -130,7 +130,7 @@ def everything(state, n_step):
         assert key not in found
         assert batch.observation["seen"][i] == (key[0] % 2 == 0)
         after = tuple(batch.next_observation["frame"][i].tolist()) if batch.discount[i] else None
-        seen = zip(batch.between_discount, batch.between["frame"], strict=True) if n_step > 1 else ()
+        seen = zip(batch.between.discount, batch.between.observation["frame"], strict=True) if n_step > 1 else ()
         found[key] = (
             int(batch.action[i]),
             round(float(batch.reward[i]), 4),
