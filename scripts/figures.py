@@ -1,5 +1,6 @@
 """The figures that are published in `results/`: algorithms and tasks, with the returns that others publish."""
 
+import re
 from typing import Any, NamedTuple
 
 from purerl.errors import unknown
@@ -26,6 +27,11 @@ class Figure(NamedTuple):
     variant: str = ""  # the name of the changes
     changes: dict[str, Any] = {}  # noqa: RUF012  (settings of the variant)
     seeds: int = 10
+
+    @property
+    def level(self) -> float:
+        """The reference as a number: the first one in its words."""
+        return float(re.findall(r"-?\d+(?:\.\d+)?", self.reference)[0])
 
     @property
     def label(self) -> str:

@@ -30,8 +30,10 @@ from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.loop.train import make_trainer
 from purerl.reporting import metrics_csv, plot
-from purerl.run import cache, plan, run
-from purerl.settings import runs
+from purerl.reporting.files import write_whole
+from purerl.run import agents, cache, plan, run
+from purerl.run.trained_run import load_run
+from purerl.settings import agent_file, runs
 from purerl.settings.runs import Settings
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
@@ -41,6 +43,7 @@ ROWS = 100  # of a curve
 RANDOM_SEEDS = 5
 HOST_SUITES = ("ale", "envpool", "gymnasium")  # their seeds cannot be vmapped
 HOST_EPISODES = 32  # of the random policy and a seed, where environments run on the host
+MOST_BYTES = 1_000_000  # of an agent that ships
 CHECK_SEEDS = 4
 CHECK_STEPS = 60_000  # environment steps per seed of a check
 
@@ -81,7 +84,33 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
     frames = int(joined["env_steps"].max())
     write(path, text, joined, {"figure": figure.label, "frames": frames, "seconds": round(time.time() - began)})
     print(f"wrote {path}")
+    ship(figure, list(parts), results)
     return 0
+
+
+def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
+    """Write the agent of the seed with the highest final evaluation into the zoo, if its file is small enough."""
+    best = max((_final_of(part, i), part, i) for part in parts for i in range(plan.saved_settings(part).options.seeds))
+    reached, part, index = best
+    trained = load_run(part)
+    seed = trained.settings.options.seed + index
+    content = agents.content(trained, trained.agent(index), seed, **{"return": f"{reached:.6g}"})
+    zoo = agent_file.ZOO if results == FOLDER else results / "zoo"
+    path = zoo / f"{figure.label}-{figure.task.replace('/', '-')}{agent_file.SUFFIX}"
+    if len(content) > MOST_BYTES:
+        path.unlink(missing_ok=True)
+        return
+    zoo.mkdir(exist_ok=True)
+    write_whole(path, lambda file: file.write(content))
+    print(f"wrote {path}")
+
+
+def _final_of(part: Path, index: int) -> float:
+    """Return the last evaluation of a run's seed; minus infinity if it failed."""
+    columns = metrics_csv.read(part / "metrics.csv")
+    seeds = plan.saved_settings(part).options
+    found = columns["evaluation_return"][columns["seed"] == seeds.seed + index]
+    return float(found[-1]) if len(found) and np.isfinite(found[-1]) else -np.inf
 
 
 def _parts(wanted: Settings, folder: Path) -> Iterator[tuple[Path, Settings]]:
@@ -148,6 +177,8 @@ def draw(task: str, results: Path = FOLDER) -> None:
     if there:
         level = path_of(task, "random", results)
         levels = {"random policy": float(read(level).final().mean())} if level.exists() else {}
+        of_others = [figure for figure in FIGURES if figure.task == task and figure.reference]
+        levels |= {f"{figure.source}'s {figure.label}": figure.level for figure in of_others if figure.label in there}
         curves = [(label, read(path).columns) for label, path in there.items()]
         title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
         plot.draw(curves, title, results / f"{task.replace('/', '-')}.png", levels)
@@ -162,6 +193,7 @@ def table(results: Path = FOLDER) -> str:
         "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
         "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
         "95% bootstrap interval are over seeds. References are published by others, with their settings.",
+        *_overview(results),
     ]
     for task in dict.fromkeys(figure.task for figure in FIGURES):
         rows = _rows(task, results)
@@ -171,6 +203,24 @@ def table(results: Path = FOLDER) -> str:
         lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
         lines += ["|---|---|---|---|---|---|---|---|", *rows]
     return "\n".join([*lines, *_many_agents(results)]) + "\n"
+
+
+def _overview(results: Path) -> list[str]:
+    """Return the table that opens the page: ours beside what others publish."""
+    found = [(f, read(path)) for f in FIGURES if f.reference and (path := path_of(f.task, f.label, results)).exists()]
+    if not found:
+        return []
+    lines = ["", "## Beside the references", "", "| task | algorithm | frames | ours, IQM | reference | |"]
+    lines.append("|---|---|---|---|---|---|")
+    for figure, result in found:
+        ours = float(stats.iqm(result.final()))
+        gap = ours - figure.level
+        said = f"met, {_short(gap)} above" if gap >= 0 else f"missed by {_short(-gap)}"
+        lines.append(
+            f"| {figure.task} | {figure.label} | {result.made['frames']:,} | {_short(ours)} | "
+            f"{figure.reference} ({figure.source}) | {said} |"
+        )
+    return lines
 
 
 def _many_agents(results: Path) -> list[str]:

@@ -69,7 +69,7 @@ ROOMS = {
         *("settings", "sweeps", "testing"),
     },
 }
-ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"registry"}}
+ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"registry"}, "zoo": set()}
 
 HEAVY = {
     "ale_py",

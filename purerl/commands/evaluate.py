@@ -57,6 +57,8 @@ def command(
 ) -> None:
     """Play episodes with the agents of a run, without exploration; also where they were not trained.
 
+    RUN_DIR may also be the file of an agent, or zoo/NAME: see purerl list agents.
+
     \b
     purerl evaluate runs/ppo-CartPole-v1-1
     purerl evaluate runs/ppo-CartPole-v1-1 --env.gravity 12 --seed 5 --grid 3x3 --video cartpole.mp4

@@ -1,4 +1,4 @@
-"""`purerl list`: names of environments, algorithms, objectives and configs."""
+"""`purerl list`: names of environments, algorithms, objectives, configs and trained agents."""
 
 import click
 
@@ -7,7 +7,7 @@ from purerl.registry import ALGORITHMS, OBJECTIVES, SUITES
 
 @click.group(name="list")
 def command() -> None:
-    """List environments, algorithms, objectives or configs."""
+    """List environments, algorithms, objectives, configs or trained agents."""
 
 
 @command.command()
@@ -46,3 +46,15 @@ def configs() -> None:
 
     for algorithm, environment in names():
         click.echo(f"{algorithm:10} {environment}")
+
+
+@command.command()
+def agents() -> None:
+    """List the trained agents that ship: purerl evaluate zoo/NAME, play zoo/NAME, train ... --start zoo/NAME."""
+    from purerl.settings import agent_file, toml
+
+    for name in agent_file.shipped():
+        path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
+        table, said = toml.read(path), agent_file.about(path)
+        steps = float(table["num_envs"]) * float(table["rollout_length"]) * int(said["update"])
+        click.echo(f"zoo/{name:32} return {float(said['return']):8.5g} after {steps:.3g} steps")

@@ -7,11 +7,11 @@ import click
 
 from purerl.commands.options import PATH, TRUST, check_file, say, take_modules
 from purerl.errors import InputError
-from purerl.settings import toml
+from purerl.settings import agent_file, toml
 
 
 @click.command(name="play")
-@click.argument("environment", metavar="ENVIRONMENT|RUN_DIR")
+@click.argument("environment", metavar="ENVIRONMENT|RUN")
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
 @click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
 @click.option("--terminal", is_flag=True, help="Show the episode as text.")
@@ -37,11 +37,12 @@ def command(
     fps: float,
     trust: tuple[str, ...],
 ) -> None:
-    """Play one episode of ENVIRONMENT, or of a run's with its agent, and show it.
+    """Play one episode of ENVIRONMENT, or of a RUN's with its agent, and show it.
 
     \b
     purerl play CartPole-v1 --terminal
     purerl play runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
+    purerl play zoo/ppo-Breakout-MinAtar --gif breakout.gif      # see purerl list agents
     purerl play CartPole-v1 --policy my_module:balance --gif cartpole.gif
     A scripted policy is a function (key, observation) -> action. With a run's folder, the environment that it was
     trained on has its parameters.
@@ -50,9 +51,9 @@ def command(
         raise InputError("play needs --gif FILE or --terminal")
     check_file(gif, ".gif")
     named: str | None = environment  # None: what the run was trained on
-    if (Path(environment) / toml.RUN.file).is_file():
+    if (Path(environment) / toml.RUN.file).is_file() or agent_file.find(Path(environment)):
         if policy != "random":
-            raise InputError(f"{environment} is a run; name its environment to play there with another policy")
+            raise InputError(f"{environment} is trained; name its environment to play there with another policy")
         policy, named = environment, None
     elif Path(environment).is_dir():
         raise InputError(f"there is no run in {environment}: it has no {toml.RUN.file}")

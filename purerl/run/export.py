@@ -1,4 +1,4 @@
-"""A trained policy as a file that needs no purerl: StableHLO, ONNX, or its numbers as safetensors.
+"""A trained policy as a file that needs no purerl: StableHLO, ONNX, or its numbers and settings as safetensors.
 
 The function is (observation) -> action for every number N of observations [N, ...]; of a recurrent policy (observation,
 carry) -> (action, carry), whose carry begins as zeros. Actions are greedy. An observation of several parts has an
@@ -7,7 +7,6 @@ argument for each, in the order of their names.
 
 import importlib
 import importlib.util
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,13 +15,13 @@ import jax
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.multi_agent.joint import KNOWN, field_of
-from purerl.prng import is_key
 from purerl.reporting.files import write_whole
+from purerl.run import agents
 from purerl.run.trained_run import TrainedRun
+from purerl.settings import agent_file
 from purerl.types import PyTree
 
-NEEDS = {".stablehlo": ("flatbuffers",), ".onnx": ("jax2onnx", "onnx"), ".safetensors": ()}
+NEEDS = {".stablehlo": ("flatbuffers",), ".onnx": ("jax2onnx", "onnx"), agent_file.SUFFIX: ()}
 PLATFORMS = ("cpu", "cuda", "tpu")  # where a StableHLO file runs
 
 
@@ -55,8 +54,8 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
     """
     check(path)
     policy, suffix = run.policy(seed), path.suffix.lower()
-    if suffix == ".safetensors":
-        content = safetensors(numbers(policy.agent), {"algorithm": run.settings.algorithm})
+    if suffix == agent_file.SUFFIX:
+        content = agents.content(run, policy.agent, run.settings.options.seed if seed is None else seed)
     else:
         function, arguments = acting(run, policy.agent)
         content = stablehlo(function, arguments) if suffix == ".stablehlo" else onnx(function, arguments)
@@ -111,32 +110,3 @@ def onnx(function: Callable[..., Any], one: list[jax.ShapeDtypeStruct]) -> bytes
         raise InputError(
             f"this policy cannot be written as ONNX ({first[:120]}); .stablehlo takes every policy"
         ) from None
-
-
-def numbers(agent: PyTree) -> dict[str, np.ndarray]:
-    """Return the parameters and statistics of an agent by name, such as params/actor/kernel; all where none is one."""
-    leaves = [(path, x) for path, x in jax.tree_util.tree_leaves_with_path(agent) if not is_key(x)]
-    of = jax.tree_util.keystr
-    known = [pair for pair in leaves if any(f".{part}" in field_of(of(pair[0])) for part in _FIELDS)]
-    name = lambda path: of(path, simple=True, separator="/")
-    return {name(path): np.asarray(x) for path, x in known or leaves}
-
-
-_FIELDS = tuple(field.removeprefix(".") for field in KNOWN)
-_TYPES = {
-    "float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
-    "int16": "I16", "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
-}  # fmt: skip
-
-
-def safetensors(arrays: dict[str, np.ndarray], about: dict[str, str]) -> bytes:
-    """Return the bytes of a file of safetensors: the length of a JSON header, the header, and the numbers."""
-    header: dict[str, Any] = {"__metadata__": about}
-    data, end = b"", 0
-    for name, array in sorted(arrays.items()):
-        data += (part := np.ascontiguousarray(array).tobytes())
-        header[name] = {"dtype": _TYPES[str(array.dtype)], "shape": list(array.shape), "data_offsets": [end, len(data)]}
-        end += len(part)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + data

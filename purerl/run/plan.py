@@ -21,11 +21,11 @@ from purerl.host import make_host_trainer
 from purerl.host_environment import HostSource
 from purerl.loop.train import Trainer, make_trainer, whole_updates
 from purerl.recompute.observations import from_states, make_rebuilding_trainer
-from purerl.run import checkpoint, policies, program
+from purerl.run import agents, checkpoint, policies, program
 from purerl.run.folders import changes
 from purerl.run.host_program import HostFunctions, source_of
 from purerl.run.program import Functions, Progress
-from purerl.settings import toml
+from purerl.settings import agent_file, toml
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, dump, settings
 from purerl.testing.trees import line_of
@@ -178,13 +178,14 @@ class Handed(NamedTuple):
 
 
 def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
-    """Return the settings of a run's folder.
+    """Return the settings of a run's folder, or of an agent's file.
 
     Raises:
       InputError: if it is no such folder, one of another version, or one that needs objects that are not handed.
     """
     toml.read_folder(folder, toml.RUN, handed=handed.parts)
-    file, begun = folder / toml.RUN.file, bool(checkpoint.steps(folder / "checkpoints"))
+    file = toml.file_of(folder)
+    begun = bool(agent_file.find(folder) or checkpoint.steps(folder / "checkpoints"))
     run = settings(handed.algorithm, handed.environment, {}, {}, file, config=handed.config)
     return dataclasses.replace(run, begun=begun)
 
@@ -233,10 +234,15 @@ def _is_free(plan: Plan, name: str) -> bool:
 def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "latest") -> tuple[Plan, Progress]:
     """Return the plan of a run's folder, on one device, and a checkpoint: "latest", "best", or that of an update.
 
+    The file of an agent, or zoo/NAME, stands for a run of one seed that holds what acting needs.
+
     Raises:
       InputError: if there is no run or no such checkpoint, or it is damaged.
     """
     plan = make_plan(saved_settings(folder, handed), make_mesh(1))
+    file = agent_file.find(folder)
+    if file is not None:
+        return plan, agents.read(file, plan.shapes)
     saved = saved_progress(plan, *checkpoint.find(folder / "checkpoints", which))
     return plan, program.resized(saved.progress, plan.settings.options.seeds)
 

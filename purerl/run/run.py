@@ -36,7 +36,7 @@ from purerl.run.plan import (
     told_in_a_line,
 )
 from purerl.run.program import CAUSES, EVALUATION_BATCH
-from purerl.settings import toml
+from purerl.settings import agent_file, toml
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings
 from purerl.settings.values import coerce
@@ -126,6 +126,8 @@ def old_run(
     """
     known(display)
     callbacks = checked(callbacks)
+    if agent_file.find(folder):
+        raise InputError(f"{folder} is an agent, no run to resume; a new run begins with it by --start {folder}")
     run, kinds = saved_settings(folder, handed), hints(RunOptions)
     for name in options:
         if name not in RESUMED:

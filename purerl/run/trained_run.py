@@ -22,6 +22,7 @@ from purerl.reporting.files import write_whole
 from purerl.run.acting import ActingPolicy
 from purerl.run.plan import Handed, Plan, make_environment, make_plan, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
+from purerl.settings import agent_file
 from purerl.settings.runs import Settings, with_environment
 from purerl.settings.trust import trusting
 from purerl.types import PyTree
@@ -115,7 +116,8 @@ def load_run(
     """Return the agents of a run, as a checkpoint has them.
 
     Args:
-      folder: the run's, such as runs/ppo-CartPole-v1-1.
+      folder: the run's, such as runs/ppo-CartPole-v1-1; or an agent: a .safetensors that `purerl export` wrote, or
+        zoo/NAME of one that ships, as a run of one seed.
       trust: import the modules that it names, where its algorithm or environment is a module:name.
       checkpoint: "latest", "best" (of a run with `keep_best`) or the update of one that is kept.
       algorithm, environment, config: what the run was made of in Python, where no file can hold it.
@@ -188,15 +190,19 @@ def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPol
     """Return (an environment, a policy for it).
 
     Args:
-      name: "random", a run's folder (the agent of its first seed that did not fail), or "module:function".
+      name: "random", a run's folder (the agent of its first seed that did not fail), an agent's file, zoo/NAME, or
+        "module:function".
       environment: its id. What a run was trained on has that run's parameters. None: what the run was trained on.
 
     Raises:
       InputError: if there is none of either name, or they do not fit one another.
     """
-    if name == "random" or not Path(name).is_dir():
+    if name == "random" or not (Path(name).is_dir() or agent_file.find(Path(name))):
         if name != "random" and ":" not in name:
-            raise InputError(f"there is no policy '{name}'; allowed: random, a run's folder, module:function")
+            raise InputError(
+                f"there is no policy '{name}'; allowed: random, a run's folder, an agent's file, zoo/NAME, "
+                "module:function"
+            )
         env = make_environment(str(environment), {})
         return env, render.random_policy(env) if name == "random" else render.scripted_policy(registry.load(name))
     run = load_run(name)

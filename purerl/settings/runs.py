@@ -134,7 +134,7 @@ def _of_run(folder: Path, algorithm: str, config_class: type) -> tuple[dict[str,
     table, known = toml.read_folder(folder, toml.RUN, handed=HANDED), hints(config_class)
     same = table.get("algorithm") == algorithm
     values = {name: value for name, value in table.items() if same and name in known}
-    return values, f"{folder / toml.RUN.file}: ", {}
+    return values, f"{toml.file_of(folder)}: ", {}
 
 
 def with_environment(run: Settings, environment: Any = None, parameters: Mapping[str, Any] | None = None) -> Settings:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from purerl import __version__
 from purerl.errors import InputError
+from purerl.settings import agent_file
 
 END = "# end"  # the last line of a file that is whole
 FORMAT = 1  # of the folders that runs, sweeps and evolutions write
@@ -37,18 +38,18 @@ EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
 
 
 def file_of(path: Path) -> Path:
-    """Return a file of settings as it is, and of a run's folder the one in it."""
-    return path / RUN.file if path.is_dir() else path
+    """Return a file of settings as it is, of a run's folder the one in it, and of zoo/NAME that agent's."""
+    return path / RUN.file if path.is_dir() else agent_file.find(path) or path
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return the table of a TOML file.
+    """Return the table of a TOML file, or of the settings that an agent's file holds.
 
     Raises:
       InputError: if it cannot be read, is no TOML, or has another format of purerl's.
     """
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(_text_of(path))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -58,6 +59,11 @@ def read(path: Path) -> dict[str, Any]:
         by = table.get("version", "another version")
         raise InputError(f"{path} has format {written}, written by purerl {by}; purerl {__version__} reads {FORMAT}")
     return table
+
+
+def _text_of(path: Path) -> str:
+    is_agent = path.suffix == agent_file.SUFFIX
+    return agent_file.settings_text(path) if is_agent else path.read_text(encoding="utf-8")
 
 
 def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[str] = ()) -> dict[str, Any]:
@@ -72,10 +78,12 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     Raises:
       InputError: if the folder holds no such job, or one of Python objects that no file can describe.
     """
-    if not folder.is_dir():
-        raise InputError(f"there is no {kind.noun} in {folder}: no such folder")
     file = folder / kind.file
-    if not file.is_file():
+    if kind is RUN and agent_file.find(folder):
+        file = file_of(folder)
+    elif not folder.is_dir():
+        raise InputError(f"there is no {kind.noun} in {folder}: no such folder")
+    elif not file.is_file():
         raise InputError(f"there is no {kind.noun} in {folder}: it has no {kind.file}")
     table = read(file)
     from_python = table.get("from_python", [])
@@ -88,7 +96,7 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     missing = [name for name in ("format", *needed) if name not in table]
     if missing:
         raise InputError(f"{file} is not complete: it has no {' and no '.join(missing)}")
-    if file.read_text(encoding="utf-8").rstrip().rpartition("\n")[2] != END:
+    if _text_of(file).rstrip().rpartition("\n")[2] != END:
         raise InputError(f"{file} is cut off: its last line is not '{END}'; add it there if all settings are")
     return table
 

@@ -53,7 +53,10 @@ def test_a_run_is_played_with_its_own_parameters(tmp_path, capsys):
     [
         (("CartPole-v1",), "--gif FILE or --terminal"),
         (("CartPol-v1", "--terminal"), "CartPole-v1"),
-        (("CartPole-v1", "--terminal", "--policy", "nope"), "random, a run's folder, module:function"),
+        (
+            ("CartPole-v1", "--terminal", "--policy", "nope"),
+            "random, a run's folder, an agent's file, zoo/NAME, module:function",
+        ),
         (("CartPole-v1", "--terminal", "--policy", "nope:f"), "no module 'nope'"),
         (("CartPole-v1", "--gif", "/proc/nowhere/x.gif"), "/proc/nowhere/x.gif"),
     ],

@@ -72,7 +72,8 @@ def test_safetensors_holds_the_parameters(trained, tmp_path):
     data = path.read_bytes()
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
-    assert header.pop("__metadata__") == {"algorithm": "a2c"}
+    about = header.pop("__metadata__")
+    assert about["update"] == str(int(trained.state.num_updates)) and 'algorithm = "a2c"' in about["settings"]
     agent = trained.policy().agent
     wanted = {jax.tree_util.keystr(p, simple=True, separator="/"): x for p, x in jax.tree.leaves_with_path(agent)}
     assert header and all(name.startswith(("params", "observation_statistics", "return_scale")) for name in header)

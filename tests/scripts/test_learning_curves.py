@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+import purerl
 from purerl import registry
 from purerl.errors import InputError
 from purerl.settings import runs
@@ -78,6 +79,10 @@ def test_a_run_becomes_a_file_that_tells_all(script, files, small):
     assert files.same(result.head, script.settings_for(figure))
     assert not files.same(result.head, script.settings_for(figure._replace(changes={"learning_rate": 1.0})))
     head = head_of(files.path_of(figure.task, figure.label, folder), folder / "head.toml")
+    agent = purerl.load_run(folder / "zoo" / "ppo-CartPole-v1.safetensors")
+    best = int(np.argmax(result.final()))
+    assert agent.settings.options.seed == best
+    assert agent.evaluate(4).episode_return.mean() == pytest.approx(result.final()[best], rel=1e-5)
     again = runs.settings(None, None, {}, {}, head)
     assert again.config == script.settings_for(figure).config
 
@@ -106,6 +111,9 @@ def test_pictures_and_tables_of_one_task(script, small):
     rows = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("| [")]
     assert [row.split("]")[0] for row in rows] == ["| [ppo", "| [random"]
     assert "4,096 | 2 |" in rows[0] and "490.0 +- 6.1 (CleanRL)" in rows[0]
+    opening = (folder / "README.md").read_text().split("## Beside the references")[1].split("## CartPole-v1")[0]
+    (row,) = [line for line in opening.splitlines() if line.startswith("| CartPole-v1 | ppo | 4,096 |")]
+    assert "missed by 4" in row
 
 
 def test_seeds_on_the_host_are_trained_one_after_the_other(script, files, tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ import purerl
 from purerl.errors import InputError
 from purerl.evolution import evolve
 from purerl.host import replay_failure
-from purerl.settings import trust
+from purerl.settings import agent_file, trust
 from tests.helpers import cli
 
 MODULE = """
@@ -234,6 +234,16 @@ def test_from_python(run_of, mark):
     with pytest.raises(InputError, match="unknown parameter"):
         purerl.load_run(folder, trust=True)
     assert mark.exists()
+
+
+def test_an_agent_in_a_file(run_of, mark, tmp_path, capsys):
+    """Its settings name what a run's config.toml may name, and no more."""
+    text = (run_of("crafted:Env") / "config.toml").read_text()
+    (mark.parent / "one.safetensors").write_bytes(agent_file.pack({}, {"settings": text}))
+    with pytest.raises(InputError, match="trust=True"):
+        purerl.load_run(mark.parent / "one.safetensors")
+    for words in (("evaluate", "one.safetensors"), ("play", "one.safetensors", "--terminal")):
+        refused(capsys, mark, words, "--trust crafted")
 
 
 def test_words():

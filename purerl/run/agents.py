@@ -1,0 +1,84 @@
+"""Agents as files: writes what one agent of a run knows, and reads it back as a run of one seed that plays."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.multi_agent.joint import KNOWN, field_of
+from purerl.prng import is_key
+from purerl.run.program import Progress
+from purerl.settings import agent_file
+from purerl.settings.runs import dump
+from purerl.types import PyTree
+from purerl.xla import trees
+
+_FIELDS = tuple(field.removeprefix(".") for field in KNOWN)
+
+
+def content(run: Any, agent: PyTree, seed: int, **texts: str) -> bytes:
+    """Return the bytes of an agent's file.
+
+    Args:
+      run: a `TrainedRun`.
+      agent: of one seed.
+      seed: that one.
+      **texts: also to be in its metadata.
+
+    Raises:
+      InputError: if a part of the run was made of Python objects that no file holds.
+    """
+    of = run.settings
+    alone = dataclasses.replace(of, options=dataclasses.replace(of.options, seed=seed, seeds=1, start=None))
+    about = {"settings": dump(alone, run.plan.env), "update": str(int(run.state.num_updates)), **texts}
+    return agent_file.pack(numbers(agent), about)
+
+
+def numbers(agent: PyTree) -> dict[str, np.ndarray]:
+    """Return the parameters and statistics of an agent by name, such as params/actor/kernel; all where none is one."""
+    leaves = _leaves(agent)
+    known = {name: x for name, (is_known, x) in leaves.items() if is_known}
+    return {name: np.asarray(x) for name, x in (known or {name: x for name, (_, x) in leaves.items()}).items()}
+
+
+def read(path: Path, shapes: Progress) -> Progress:
+    """Return what an agent's file holds as a run of one seed; what only training needs is zero.
+
+    Args:
+      path: of the file.
+      shapes: of the run that its settings describe.
+
+    Raises:
+      InputError: if the file is damaged, or its numbers are not those of such an agent.
+    """
+    found, about = agent_file.arrays(path), agent_file.about(path)
+    wanted = _leaves(shapes.state.agent)
+    needed = {name for name, (is_known, _) in wanted.items() if is_known} or set(wanted)
+    if found.keys() != needed:
+        odd = min(found.keys() ^ needed)
+        raise InputError(f"{path} does not fit its settings: {odd} is {'not ' if odd in needed else ''}in it")
+    for name, array in found.items():
+        like = wanted[name][1]
+        if (1, *array.shape) != like.shape or array.dtype != like.dtype:
+            raise InputError(f"{path} does not fit its settings: {name} is {array.dtype}{list(array.shape)}")
+    update = about.get("update", "0")
+    if not update.isdecimal() or len(update) > 9:
+        raise InputError(f"{path} is not the file of an agent: its update is {update!r}")
+    progress = jax.tree.map(trees.zeros, shapes)
+    fill = lambda leaf, x: found[_name(leaf)][None] if _name(leaf) in found else x
+    agent = jax.tree_util.tree_map_with_path(fill, progress.state.agent)
+    return progress._replace(state=progress.state._replace(agent=agent, num_updates=np.int32(update)))
+
+
+def _leaves(agent: PyTree) -> dict[str, tuple[bool, Any]]:
+    """Return (whether acting or learning on needs it, the leaf) by name, random keys left out."""
+    pairs = [(path, x) for path, x in jax.tree_util.tree_leaves_with_path(agent) if not is_key(x)]
+    is_known = lambda path: any(f".{part}" in field_of(jax.tree_util.keystr(path)) for part in _FIELDS)
+    return {_name(path): (is_known(path), x) for path, x in pairs}
+
+
+def _name(path: Any) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")

@@ -1,0 +1,103 @@
+"""Files of agents: written and read back; damaged or crafted ones are refused before anything large is made."""
+
+import json
+
+import numpy as np
+import pytest
+
+from purerl.errors import InputError
+from purerl.settings import agent_file, toml
+
+ARRAYS = {
+    "params/w": np.arange(6, dtype=np.float32).reshape(2, 3),
+    "params/b": np.float32(2.5).reshape(()),
+    "statistics/count": np.array([7], np.int32),
+    "empty": np.zeros((0, 4), np.float32),
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "one.safetensors"
+    path.write_bytes(agent_file.pack(ARRAYS, {"settings": 'algorithm = "ppo"', "update": "3"}))
+    return path
+
+
+def test_what_is_written_is_read(file):
+    found = agent_file.arrays(file)
+    assert found.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype
+    assert agent_file.about(file)["update"] == "3"
+    assert toml.read(file) == {"algorithm": "ppo"}
+
+
+def test_another_reader_reads_it(file):
+    """The package that defined the format."""
+    safetensors = pytest.importorskip("safetensors.numpy")
+    found = safetensors.load_file(str(file))
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+def written(path, header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes((len(text) if length is None else length).to_bytes(8, "little") + text + data)
+    return path
+
+
+ONE = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        (b"{", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        ([1], "no table"),
+        ({"x": ONE | {"shape": [2**62]}}, "x does not fit its place"),
+        ({"x": ONE | {"shape": [-2], "data_offsets": [8, 0]}}, "x does not fit its place"),
+        ({"x": ONE | {"data_offsets": [0, 80]}}, "x does not fit its place"),
+        ({"x": ONE | {"data_offsets": [4, 12], "shape": [2]}}, "x does not fit its place"),
+        ({"x": ONE | {"shape": [2.0]}}, "x does not fit its place"),
+        ({"x": ONE | {"dtype": "O"}}, "does not say what x is"),
+        ({"x": 3}, "does not say what x is"),
+        ({"x": ONE | {"data_offsets": [0]}}, "does not say what x is"),
+    ],
+)
+def test_crafted_headers(header, why, tmp_path):
+    path = written(tmp_path / "x.safetensors", header, bytes(8))
+    with pytest.raises(InputError, match=f"is not the file of an agent: .*{why}"):
+        agent_file.arrays(path)
+
+
+def test_cut_files(file):
+    whole = file.read_bytes()
+    for size in (0, 4, 8, 100, len(whole) - 1):
+        file.write_bytes(whole[:size])
+        with pytest.raises(InputError, match="is not the file of an agent"):
+            agent_file.arrays(file)
+    written(file, {}, length=2**63)
+    with pytest.raises(InputError, match="cut off"):
+        agent_file.about(file)
+
+
+def test_metadata_are_texts(tmp_path):
+    path = written(tmp_path / "x.safetensors", {"__metadata__": {"settings": 3}})
+    with pytest.raises(InputError, match="metadata are no texts"):
+        agent_file.settings_text(path)
+    with pytest.raises(InputError, match="numbers without settings"):
+        agent_file.settings_text(written(path, {"__metadata__": {}}))
+
+
+def test_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(agent_file, "ZOO", tmp_path)
+    (tmp_path / "ppo-Catch.safetensors").write_bytes(b"")
+    assert agent_file.shipped() == ["ppo-Catch"]
+    of = agent_file.Path
+    assert agent_file.find(of("zoo/ppo-Catch")) == tmp_path / "ppo-Catch.safetensors"
+    assert agent_file.find(of("a/b.safetensors")) == of("a/b.safetensors")
+    assert agent_file.find(of("runs/ppo-Catch-1")) is None and agent_file.find(tmp_path) is None
+    with pytest.raises(InputError, match="unknown agent of the zoo 'ppo-Catsh': did you mean 'ppo-Catch'"):
+        agent_file.find(of("zoo/ppo-Catsh"))
