@@ -197,7 +197,7 @@ def garbled(chunk):
 
 
 @pytest.mark.parametrize("kind", [1, 2], ids=["terminated", "truncated"])
-@pytest.mark.parametrize(("chunk", "length"), [(8, 3), (8, 5), (8, 20), (40, 5)])
+@pytest.mark.parametrize(("chunk", "length"), [(8, 3), (8, 5), (8, 20), pytest.param(40, 5, marks=pytest.mark.slow)])
 def test_every_step_of_every_episode_is_learned_from(chunk, length, kind):
     """Change one step's action, or its reward: the parameters change, but where the docstring says so."""
     steps = np.arange(4 * chunk)
@@ -277,6 +277,7 @@ def test_what_the_first_step_showed_is_remembered(env, solved):
     assert float(played.episode_return.mean()) > solved
 
 
+@pytest.mark.slow  # by default the contract holds it
 def test_vmapped_seeds_equal_solo_runs():
     train = make_train(r2d2, make("TMaze"), R2D2Config(**SMALL), total_timesteps=8 * 10)
     keys = jax.random.split(jax.random.key(3), 2)

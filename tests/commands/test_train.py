@@ -26,7 +26,7 @@ def wait_for_checkpoint(process, folder):
 @pytest.mark.parametrize(
     ("algorithm", "seeds", "strikes"),
     [
-        ("PPO", 3, (signal.SIGKILL, signal.SIGINT)),
+        pytest.param("PPO", 3, (signal.SIGKILL, signal.SIGINT), marks=pytest.mark.slow),
         pytest.param("DQN", 2, (signal.SIGKILL,), marks=pytest.mark.slow),
         pytest.param("PPO", 1, (signal.SIGKILL,), marks=pytest.mark.slow),
         pytest.param("DQN", 1, (signal.SIGKILL, signal.SIGKILL), marks=pytest.mark.slow),

@@ -23,6 +23,7 @@ from purerl.types import Environment, number, pytree
 from tests.helpers.compiled import jit_exactly
 from tests.helpers.groups import SMALL, assembled, run
 from tests.helpers.leaving import Leaving
+from tests.helpers.marks import rows
 
 
 @pytree
@@ -45,7 +46,7 @@ class Alone(Environment):
     action_space = property(lambda self: Dict(spaces={"agents": Stacked(space=self.env.action_space, n=1)}))
 
 
-@pytest.mark.parametrize("core", ["none", "gru"])
+@pytest.mark.parametrize("core", rows(["none", "gru"], {"gru"}))
 def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
     """MAPPO on one agent, whose environment offers no global state, is PPO."""
     config = dataclasses.replace(SMALL, rnn=core, rnn_size=8, normalize_observation=True, normalize_reward=True)

@@ -31,6 +31,7 @@ def test_a_run_explained(algorithm, more, monkeypatch):
     assert "nan" not in text
 
 
+@pytest.mark.slow
 def test_settings_that_are_tried_are_settings():
     run = runs.settings("ppo", "Catch", SMALL | {"rollout_length": 8, "num_minibatches": 2})
     options = explain._options(ppo, Catch(), run.config, 1)

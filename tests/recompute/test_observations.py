@@ -45,7 +45,7 @@ def trainer_of(env, factory, config, rebuild):
     return make_trainer(*(from_states(factory, env) if rebuild else (factory, env)), config)
 
 
-SLOW = ("a global state", "a memory, one agent")
+SLOW = ("a global state", "a memory, one agent", "tag on a grid")
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in CASES])

@@ -16,11 +16,13 @@ from purerl.registry import ENVIRONMENTS, make
 from purerl.reporting.render import agent_policy, frames, frames_text, play, random_policy, record, save_gif
 from purerl.types import Environment, EnvironmentSpec
 from purerl.wrappers import ActionMask, FrameStack, TimeLimit
+from tests.helpers.marks import rows
 
+LONG = {"Asterix-MinAtar", "Freeway-MinAtar", "Seaquest-MinAtar", "SpaceInvaders-MinAtar"}  # compile for seconds
 STATIC = {"MatrixGame", "SimpleBandit"}  # show their payoffs and arms, which never change
 
 
-@pytest.mark.parametrize("env_id", ENVIRONMENTS)
+@pytest.mark.parametrize("env_id", rows(ENVIRONMENTS, {*ENVIRONMENTS} - LONG))
 def test_every_environment_has_a_picture_and_a_text(env_id):
     env = make(env_id)
     episode = play(env, random_policy(env), jax.random.key(0), max_steps=12)

@@ -7,15 +7,11 @@ import pytest
 from purerl import registry
 from purerl.testing import check_algorithm, check_environment
 from tests.helpers import team
+from tests.helpers.marks import rows
 from tests.helpers.small import small
 
-LONG = {"qrdqn", "r2d2", "rainbow"}  # their contract and the worth of a time limit are tested by default
-WHOLE = {"dqn", "ppo", "sac"}  # one of each family: contract and learning together, by default
-
-
-def rows(names, quick):
-    """Mark all but the quick ones as slow."""
-    return [pytest.param(name, marks=[] if name in quick else pytest.mark.slow) for name in names]
+LONG = {"dqn", "qrdqn", "r2d2", "rainbow", "sac"}  # their contract and the worth of a time limit are tested by default
+WHOLE = {"ppo"}  # contract and learning together, by default
 
 
 def made(name):
