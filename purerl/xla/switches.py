@@ -12,7 +12,7 @@ from purerl.errors import unknown
 WORKAROUNDS = {
     "accumulation": "gradients of large batches from parts of them, on a CPU",
     "columns": "means of several columns in one reduction, on a GPU",
-    "convolution": "gradients of convolutions as products of patches, on a CPU",
+    "convolution": "convolutions as products, on a CPU",
     "flat_optimizer": "the optimizer's step on one vector of all parameters",
     "graphs": "loops as CUDA graphs, on a GPU",
     "packing": "loops that carry and stack few arrays, on a GPU",

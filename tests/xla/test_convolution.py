@@ -18,11 +18,12 @@ CASES = {  # image, kernel, stride, padding
 }
 
 
+@pytest.mark.parametrize("num", [2, 35])  # in one part, and in parts of which the last is smaller
 @pytest.mark.parametrize("case", CASES)
-def test_value_and_gradient(case):
+def test_value_and_gradient(case, num):
     shape, size, stride, padding = CASES[case]
     keys = jax.random.split(jax.random.key(0), 2)
-    x, kernel = jax.random.normal(keys[0], (2, *shape)), jax.random.normal(keys[1], (size, size, shape[-1], 5))
+    x, kernel = jax.random.normal(keys[0], (num, *shape)), jax.random.normal(keys[1], (size, size, shape[-1], 5))
     numbers = ("NHWC", "HWIO", "NHWC")
 
     def of(function):
