@@ -29,17 +29,17 @@ def measure(request: Request) -> list[Table]:
 
 def cases(references: References) -> Iterator[Case]:
     """Yield each fault once."""
-    for size in (512, 1024, 2048, 4096, 8192, 16384):
+    for size in (512, 1024, 2048, 4096, 8192, 16384, 32768):
         yield Case(
             kind="limit on the size of files",
             name=f"{size} bytes",
             attempt=partial(_limited, references, {"RLIMIT_FSIZE": size}),
         )
-    for count in (16, 20, 24, 32, 48):
+    for count in (16, 20, 24, 28, 32, 48):
         yield Case(
             kind="few descriptors", name=f"{count}", attempt=partial(_limited, references, {"RLIMIT_NOFILE": count})
         )
-    for size in (8, 64, 128, 256):
+    for size in (8, 32, 64, 128, 256):
         yield Case(kind="full disk", name=f"{size} KB", attempt=partial(_full, references, size))
     for name, harm in MIDWAY.items():
         yield Case(kind="midway", name=name, attempt=partial(_midway, references, harm))

@@ -13,7 +13,7 @@ from benchmarks.groups import Request
 from benchmarks.tables import Table
 
 FLAGS = f"{SMALL} --rollout-length 8 --total-timesteps 160 --eval-episodes 2 --evaluations 1 --log-interval 4"
-SAMPLERS = ("serial", "batched", "alternating", "async")
+SAMPLERS = ("serial", "batched", "alternating", "async", "inside")
 TIME_LIMIT = 5.0  # seconds that a step of an environment may take
 GOES_ON = ("NaN reward", "infinite reward", "NaN observation", "NaN in reset")  # told as a failed seed
 EXITS = "os._exit in step"

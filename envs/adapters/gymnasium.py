@@ -136,14 +136,17 @@ class _Processes:
     def reset(self, seed: int | None) -> Any:
         shares, each = self._shape
         seeds = [None if seed is None else seed + each * i for i in range(shares)]
-        return self._joined(self._vector.reset(seed=seeds)[0]), {}
+        return self._joined(self._answer(lambda: self._vector.reset(seed=seeds))[0]), {}
 
     def step(self, action: np.ndarray) -> tuple[Any, ...]:
+        action = action.reshape(*self._shape, *action.shape[1:])
+        return *self._joined(self._answer(lambda: self._vector.step(action))[:4]), {}
+
+    def _answer(self, ask: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
         try:
-            values = self._vector.step(action.reshape(*self._shape, *action.shape[1:]))
+            return ask()
         except (EOFError, ConnectionError):
             raise ChildProcessError(self._death()) from None
-        return *self._joined(values[:4]), {}
 
     def _death(self) -> str:
         """Return how a process died, and end the others: nobody can step them any more."""

@@ -15,7 +15,7 @@ from purerl.settings import agent_file, toml
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
 @click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
 @click.option("--terminal", is_flag=True, help="Show the episode as text.")
-@click.option("--seed", type=int, default=0, metavar="S", help="Random seed; default 0.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="S", help="Random seed; default 0.")
 @click.option(
     "--max-steps",
     type=click.IntRange(1),

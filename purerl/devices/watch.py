@@ -20,6 +20,7 @@ from purerl.devices import distributed
 from purerl.errors import InputError
 
 TOKEN = "PURERL_TOKEN"  # a secret of the run that the launcher gives to all of its processes
+FIRST_SECONDS = 2  # that the first process has to tell what all of them failed of, before another one leaves
 ANSWER_SECONDS = 5  # that a connection may take to show that it is one of the run's
 _INDEX, _DIGEST = 4, 32  # bytes
 
@@ -38,6 +39,7 @@ class Watch:
           InputError: if the processes have different tokens, or one does not come.
         """
         self._when_lost, self._over = when_lost, False
+        self._first, self._closed = distributed.is_first(), threading.Event()
         self._links: list[socket.socket] = []
         if not jax.distributed.is_initialized():
             return
@@ -51,10 +53,13 @@ class Watch:
         token = own or nonce
         if server is not None:
             with server:
-                self._links = accept(server, token, jax.process_count() - 1, say)
+                self._hold(accept(server, token, jax.process_count() - 1, say))
         else:
-            self._links = [join(host, int(port), token, jax.process_index())]
-        for link in self._links:
+            self._hold([join(host, int(port), token, jax.process_index())])
+
+    def _hold(self, links: list[socket.socket]) -> None:
+        self._links = links
+        for link in links:
             threading.Thread(target=self._wait, args=(link,), daemon=True).start()
 
     def _wait(self, link: socket.socket) -> None:
@@ -62,12 +67,15 @@ class Watch:
             word = link.recv(1)
         except OSError:
             word = b""
+        self._closed.set()
         if not word and not self._over:
             self._when_lost("its connection was closed")
 
     def drop(self) -> None:
         """Let the others find out that this process fails, now: at its end it would wait for them."""
         self._over = True
+        if self._links and not self._first:
+            self._closed.wait(FIRST_SECONDS)
         for link in self._links:
             with contextlib.suppress(OSError):
                 link.shutdown(socket.SHUT_RDWR)

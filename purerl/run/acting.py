@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.settings.options import check_seed
 from purerl.types import Algorithm, Array, PyTree
 from purerl.xla import trees
 
@@ -28,6 +29,7 @@ class ActingPolicy:
           explore: act as in training instead of greedily.
           seed: of the random numbers, where there are any.
         """
+        check_seed(seed)
         self._algorithm, self.agent = algorithm, jax.tree.map(jnp.asarray, agent)
         self._seen = env.observation_space.struct
         self._key, self._explore = jax.random.key(seed), explore

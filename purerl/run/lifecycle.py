@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -211,6 +212,8 @@ class LongJob(abc.ABC):
             kept = "" if self.folder is None else f"\nthe last checkpoint is kept, go on with:\n  {self._resume}"
             self.display.line(f"{_cause(error)}{kept}")
             if distributed.several():
+                if not self.first:  # it has no display
+                    print(printable(f"process {jax.process_index()}: {_cause(error)}"), file=sys.stderr)
                 distributed.leave(1)
             return 1
         finally:

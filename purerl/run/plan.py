@@ -78,8 +78,6 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         host = None
         make_training(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
         trainer = make_trainer(factory, env, config)
-    if options.seed + options.seeds > 2**32:
-        raise InputError(f"seed is {options.seed}; seeds must be below 2^32")
     parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh, make_training)
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))

@@ -23,6 +23,7 @@ from purerl.run.acting import ActingPolicy
 from purerl.run.plan import Handed, Plan, make_environment, make_plan, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
 from purerl.settings import agent_file
+from purerl.settings.options import check_seed
 from purerl.settings.runs import Settings, with_environment
 from purerl.settings.trust import trusting
 from purerl.types import PyTree
@@ -154,6 +155,8 @@ def play(
     Arguments and errors as for `TrainedRun.evaluate`. The starts are those of the run's own final evaluation, if it
     came to its end.
     """
+    if seed is not None:
+        check_seed(seed)
     plan = plan_in(run, env, parameters)
     functions: Any = plan.parts
     if seed is not None and functions.on_host:

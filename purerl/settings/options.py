@@ -1,6 +1,7 @@
 """The options of all commands, declared once: name, type, default, bounds and help. Flags and TOML are made of them."""
 
 import dataclasses
+import numbers
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -52,7 +53,7 @@ class RunOptions:
     """The settings of a run beside its algorithm's config."""
 
     seeds: int = option(1, "agents trained side by side in one program", "N", at_least=1)
-    seed: int = option(0, "the first seed; agent i has seed + i", "S", at_least=0)
+    seed: int = option(0, "the first seed; agent i has seed + i", "S")
     start: str | None = option(
         None,
         "begin with the parameters and statistics of a trained run, and with its settings unless others are given",
@@ -100,7 +101,7 @@ class SweptRunOptions:
     """The options of a sweep's runs: fields of `RunOptions` whose default or meaning differs in a sweep."""
 
     seeds: int = option(8, "agents of each trial", "N", at_least=1)
-    seed: int = option(0, "the first seed; it also draws the trials", "S", at_least=0)
+    seed: int = option(0, "the first seed; it also draws the trials", "S")
     devices: int | str = option(
         "auto", "devices that share the agents", "N", meaning="auto: all, on a CPU one per core"
     )
@@ -141,7 +142,7 @@ class EvolveOptions:
     population: int = option(64, "candidates per generation", "N", at_least=2)
     generations: int = option(100, "number of generations", "N", at_least=1)
     seeds: int = option(1, "trainings per candidate and task", "N", at_least=1)
-    seed: int = option(0, "random seed of the evolution", "S", at_least=0)
+    seed: int = option(0, "random seed of the evolution", "S")
     strategy: str = option(
         "openes", "the strategy: openes, snes, or an algorithm of evosax such as evosax:CMA_ES", "NAME"
     )
@@ -202,7 +203,7 @@ def checked(options: T) -> T:
     """Return a dataclass of `option`s after checking its values.
 
     Raises:
-      InputError: for a number below the smallest one allowed, or none of the choices.
+      InputError: for a number below the smallest one allowed, none of the choices, or seeds that are none.
     """
     for field in dataclasses.fields(options):  # type: ignore[arg-type]
         value, least, choices = getattr(options, field.name), field.metadata["at_least"], field.metadata["choices"]
@@ -210,4 +211,13 @@ def checked(options: T) -> T:
             raise unknown(field.name, value, choices)
         if least is not None and not value >= least:
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
+    if hasattr(options, "seed"):
+        check_seed(options.seed, options.seeds)  # type: ignore[attr-defined]
     return options
+
+
+def check_seed(seed: Any, count: int = 1) -> None:
+    """Raise an `InputError` unless seed, seed + 1, ..., seed + count - 1 are 32-bit words, as the keys' seeds are."""
+    if not isinstance(seed, numbers.Integral) or not 0 <= seed <= 2**32 - count:
+        among = "" if count == 1 else f", with {count} seeds"
+        raise InputError(f"seed is {seed}; it must be an integer from 0 to {2**32 - count}{among}")

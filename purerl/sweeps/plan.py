@@ -125,8 +125,6 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
     chosen, config = algorithm_of(run, env)
     if config is not run.config:
         raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
-    if run.options.seed + run.options.seeds > 2**32:
-        raise InputError(f"seed is {run.options.seed}; seeds must be below 2^32")
     dimensions = ranges.bind(over, run.config, env)
     design = options.method if options.method in DESIGNS else "random"
     trials = search.trials(dimensions, design, options.trials, run.options.seed)

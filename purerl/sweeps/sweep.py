@@ -11,7 +11,7 @@ from purerl.reporting.display import duration, number
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
-from purerl.settings.options import RunOptions, SearchOptions
+from purerl.settings.options import RunOptions, SearchOptions, make_options
 from purerl.settings.ranges import Choices, IntUniform, LogUniform, Range, Uniform
 from purerl.settings.runs import settings
 from purerl.settings.trust import flags
@@ -103,8 +103,9 @@ def sweep(
     """
     length = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
     run = settings(algorithm, env, length, config=config)
-    run = dataclasses.replace(run, options=RunOptions(seed=seed, seeds=num_seeds, devices=devices))
-    options = SearchOptions(method=method, trials=num_trials, **search)
+    given = {"seed": seed, "seeds": num_seeds, "devices": devices}
+    run = dataclasses.replace(run, options=make_options(RunOptions, given))
+    options = make_options(SearchOptions, {"method": method, "trials": num_trials, **search})
     plan = make_sweep_plan(run, options, over)
     folder, go_on = None, False
     if out is not None:

@@ -106,8 +106,10 @@ def alone(tmp_path_factory):
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_processes_are_one_run(alone, tmp_path, count):
+    """The mesh is named: three seeds on four devices would split the environments, and add in another order."""
     folder = tmp_path / "together"
-    results = finish(start(count, *FLAGS, "--total-timesteps", str(STEPS), "--out", str(folder)))
+    words = [*FLAGS, "--mesh", f"seed={count}", "--total-timesteps", str(STEPS), "--out", str(folder)]
+    results = finish(start(count, *words))
     assert [code for code, _, _ in results] == [0] * count, results
     assert "done: final return" in results[0][1]
     said = [line for _, out, _ in results[1:] for line in out.splitlines() if not line.startswith("[Gloo]")]

@@ -81,6 +81,21 @@ def test_a_process_that_does_not_come_is_named():
         watch.accept(server, "secret", 2, print, seconds=0.3)
 
 
+def test_what_all_processes_fail_of_is_told_by_the_first_one():
+    """The other one fails earlier here, and its end is not taken for what went wrong."""
+    ends, lost = socket.socketpair(), []
+    first, other = watch.Watch(lost.append), watch.Watch(lost.append)
+    other._first = False
+    first._hold([ends[0]]), other._hold([ends[1]])
+    failing = threading.Thread(target=other.drop)
+    failing.start()
+    time.sleep(0.2)
+    assert lost == []
+    first.drop()
+    failing.join(watch.FIRST_SECONDS / 2)
+    assert lost == [] and not failing.is_alive()
+
+
 def test_without_other_processes_there_is_no_connection():
     with watch.watched(lambda why: None):
         pass

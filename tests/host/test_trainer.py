@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import multiprocessing
+import re
 import time
 
 import jax
@@ -10,8 +12,10 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import dqn
 from purerl.algos.ppo import ppo
+from purerl.envs.adapters import gymnasium as gymnasium_adapter
 from purerl.errors import InputError
 from purerl.host import HostSettings, make_host_trainer
 from purerl.host_environment import EnvironmentFailure
@@ -91,6 +95,33 @@ def test_an_environment_that_raises(mode, tmp_path):
     for action in actions[:4]:  # the episode can be played again up to where it broke
         step = again.step(action, None, 0)
     assert step.observation[0, 1] == 1 and step.mask[0]
+
+
+@pytest.mark.parametrize(
+    ("mode", "num_envs", "told"),
+    [
+        ("serial", 2, "it called os._exit, its exit code 9"),
+        ("batched", 2, "its process died (exit code 9)"),
+        ("alternating", 2, "it called os._exit, its exit code 9"),
+        ("async", 2, "it called os._exit, its exit code 9"),
+        ("async", 4, "its process died (exit code 9)"),
+        ("inside", 2, "its process died (exit code 9)"),
+    ],
+)
+def test_an_environment_that_ends_its_process(mode, num_envs, told, monkeypatch):
+    """Under each sampler it is told with its exit code, at once, and nothing of it is left."""
+    monkeypatch.setattr(gymnasium_adapter, "_cores", lambda: 2)
+    source = purerl.make("gymnasium/benchmarks.faults.broken:Broken-v0", fault="os._exit in step")
+    config = A2CConfig(num_envs=num_envs, rollout_length=16, hidden_sizes=(4,), total_timesteps=640)
+    trainer = make_host_trainer(a2c, source, config, HostSettings(mode=mode))
+    state = trainer.init(jax.random.key(0))
+    state, _ = trainer.step(state)
+    began = time.monotonic()
+    with pytest.raises(EnvironmentFailure, match=re.escape(told)):
+        for _ in range(3):
+            state, _ = trainer.step(state)
+    trainer.close()
+    assert time.monotonic() - began < 10 and not multiprocessing.active_children()
 
 
 def test_an_environment_that_hangs():

@@ -30,7 +30,10 @@ def test_intervals():
     [
         ({"total_timesteps": 31}, "total_timesteps 31 is less than one rollout: num_envs x rollout_length = 32"),
         ({"num_envs": 10**12}, "num_envs 1000000000000 x rollout_length is 8,000,000,000,000 steps for each update"),
-        ({"seed": 2**32 - 2, "seeds": 3}, "seed is 4294967294; seeds must be below 2\\^32"),
+        (
+            {"seed": 2**32 - 2, "seeds": 3},
+            "seed is 4294967294; it must be an integer from 0 to 4294967293, with 3 seeds",
+        ),
         ({"sampler": "serial", "seeds": 2}, "CartPole-v1 runs on the host and cannot be vmapped over 2 seeds"),
         ({"sampler": "asink"}, "sampler is 'asink'; allowed: auto, serial"),
         ({"actors": 3}, "actors and deterministic are for sampler async alone"),

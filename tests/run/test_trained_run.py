@@ -65,6 +65,8 @@ def test_a_run_is_a_thing(loaded, run_folder, tmp_path):
     table = loaded.metrics
     assert list(table["update"][:4]) == [2, 2, 4, 4] and table["seed"].dtype == np.int64
     assert loaded.plot(tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="seed is -1; it must be an integer from 0 to 4294967295"):
+        loaded.evaluate(4, seed=-1)
     with pytest.raises(InputError, match="no agent 5: the run has 2 seeds"):
         loaded.agent(5)
     with pytest.raises(InputError, match=r"no seed 7; its seeds are 0 \.\. 1"):

@@ -6,7 +6,7 @@ import pytest
 
 from purerl import InputError
 from purerl.settings import options
-from purerl.settings.options import EvolveOptions, SearchOptions, make_options
+from purerl.settings.options import EvolveOptions, RunOptions, SearchOptions, make_options
 
 
 def test_options_are_typed_by_their_fields():
@@ -20,6 +20,8 @@ def test_options_are_typed_by_their_fields():
         (SearchOptions, {"trials": "many"}, "f.toml: trials is 'many'; it must be: integer"),
         (SearchOptions, {"trials": 0}, "trials is 0; it must be at least 1"),
         (SearchOptions, {"method": "gird"}, "unknown method 'gird': did you mean 'grid'"),
+        (EvolveOptions, {"seed": 2**32}, "seed is 4294967296; it must be an integer from 0 to 4294967295$"),
+        (RunOptions, {"seed": -1, "seeds": 3}, "seed is -1; it must be an integer from 0 to 4294967293, with 3 seeds$"),
         (EvolveOptions, {"fitness": "acu"}, "unknown fitness 'acu': did you mean 'auc'"),
     ],
 )

@@ -165,6 +165,12 @@ def test_the_folder_is_complete(swept):
     assert (plan.trials, plan.options) == (swept[0].plan.trials, swept[0].plan.options)
 
 
+@pytest.mark.parametrize(("wrong", "told"), [({"seed": -1}, "seed is -1; it must be"), ({"pints": 3}, "'points'")])
+def test_what_cannot_be(wrong, told):
+    with pytest.raises(InputError, match=told):
+        sweep(**wrong)
+
+
 def test_another_sweep_in_the_folder(swept):
     with pytest.raises(InputError, match="exists"):
         sweep(out=swept[0].folder)

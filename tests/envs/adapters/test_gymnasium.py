@@ -101,7 +101,8 @@ def test_bad_gymnasium():
         purerl.make("gymnasium/CartPole-v1", color="red")
 
 
-def test_a_process_that_dies_is_told_with_its_exit_code(monkeypatch):
+@pytest.mark.parametrize("what", ["step", "reset"])
+def test_a_process_that_dies_is_told_with_its_exit_code(what, monkeypatch, recwarn):
     """And the others end: nothing waits for them, nor tells of them later."""
     monkeypatch.setattr(adapter, "_cores", lambda: 2)
     env = purerl.make("gymnasium/CartPole-v1").open(4, seed=0, parallel=True)
@@ -111,10 +112,11 @@ def test_a_process_that_dies_is_told_with_its_exit_code(monkeypatch):
     second.kill()
     with pytest.raises(ChildProcessError, match=r"^its process died \(exit code -9\)$"):
         for _ in range(2):
-            env.step(np.zeros(4, int), None, 0)
+            env.step(np.zeros(4, int), None, 0) if what == "step" else env.reset(None)
     env.close()
     first.join(5.0)
     assert not first.is_alive() and not multiprocessing.active_children()
+    assert not [str(warning.message) for warning in recwarn if "close" in str(warning.message)]
 
 
 @pytest.mark.parametrize("fault", ["raises in step", "raises in reset", "sys.exit in step"])
