@@ -218,6 +218,6 @@ def checked(options: T) -> T:
 
 def check_seed(seed: Any, count: int = 1) -> None:
     """Raise an `InputError` unless seed, seed + 1, ..., seed + count - 1 are 32-bit words, as the keys' seeds are."""
-    if not isinstance(seed, numbers.Integral) or not 0 <= seed <= 2**32 - count:
+    if not isinstance(seed, numbers.Integral) or not 0 <= int(seed) <= 2**32 - count:
         among = "" if count == 1 else f", with {count} seeds"
         raise InputError(f"seed is {seed}; it must be an integer from 0 to {2**32 - count}{among}")
