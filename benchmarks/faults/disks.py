@@ -178,7 +178,7 @@ MEMORY = {
 def _memory(text: str, work: Path) -> Verdict:
     done = runner.run(*text.split(), "--out", str(work / "job"))
     verdict = ended(done, (1, 2))
-    told = "memory" in done.text or "GB" in done.text or "at most" in done.text
+    told = any(word in done.text for word in ("memory", " MB", " GB", "at most"))
     return verdict._replace(other=verdict.other or ("" if told else f"no cause is told: {done.last_line}"))
 
 

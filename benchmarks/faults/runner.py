@@ -10,6 +10,7 @@ import shlex
 import signal
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -68,11 +69,16 @@ class Running:
           strike: after so many file operations within a folder, the process ends itself by SIGKILL; 0: never.
           within: that folder.
         """
-        handle, self._screen = tempfile.mkstemp(prefix="screen-")
+        context = _context()
+        self._said, (self._screen, output) = bytearray(), context.Pipe(duplex=False)
+        handle, self._memory = tempfile.mkstemp(prefix="memory-")
         os.close(handle)
-        about = (list(words), dict(env or {}), cwd, self._screen, dict(limits or {}), strike, within)
-        self._process: Any = _context().Process(target=_command, args=about)
+        about = (list(words), dict(env or {}), cwd, output, self._memory, dict(limits or {}), strike, within)
+        self._process: Any = context.Process(target=_command, args=about)
         self._process.start()
+        output.close()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self._began = time.monotonic()
         extras = [f"{name}={value}" for name, value in (env or {}).items()]
         extras += [f"{name}={value}" for name, value in (limits or {}).items()]
@@ -88,9 +94,13 @@ class Running:
         """Return whether it is still at work."""
         return self._process.is_alive()
 
+    def _read(self) -> None:
+        while part := os.read(self._screen.fileno(), 65536):
+            self._said += part
+
     def so_far(self) -> str:
         """Return what it printed."""
-        return Path(self._screen).read_text(errors="replace")
+        return self._said.decode(errors="replace")
 
     def wait(self, seconds: float = TIMEOUT) -> Done:
         """Wait for its end; what is left of its processes is ended, too."""
@@ -99,11 +109,11 @@ class Running:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.join(10)
-        text, memory = self.so_far(), Path(f"{self._screen}.bytes")
-        most = int(memory.read_text() or 0) if memory.exists() else 0
-        for path in (Path(self._screen), memory):
-            path.unlink(missing_ok=True)
-        return Done(code=code, text=text, seconds=time.monotonic() - self._began, command=self.command, bytes=most)
+        self._reader.join(10)
+        most = int(Path(self._memory).read_text() or 0)
+        Path(self._memory).unlink()
+        seconds = time.monotonic() - self._began
+        return Done(code=code, text=self.so_far(), seconds=seconds, command=self.command, bytes=most)
 
 
 def run(*words: str, seconds: float = TIMEOUT, **how: Any) -> Done:
@@ -129,15 +139,17 @@ def _command(
     words: list[str],
     env: dict[str, str | None],
     cwd: Path | None,
-    screen: str,
+    screen: Any,
+    memory: str,
     limits: dict[str, int],
     strike: int,
     within: str,
 ) -> None:
     os.setsid()
-    output = os.open(screen, os.O_WRONLY | os.O_APPEND)
     for number in (1, 2):
-        os.dup2(output, number)
+        os.dup2(screen.fileno(), number)
+    screen.close()
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", buffering=1, closefd=False)  # noqa: SIM115
     for name, value in env.items():
         os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
     if cwd is not None:
@@ -162,7 +174,7 @@ def _command(
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     with contextlib.suppress(OSError):
-        Path(f"{screen}.bytes").write_text(str(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+        Path(memory).write_text(str(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
     os._exit(code if isinstance(code, int) else 1)
 
 

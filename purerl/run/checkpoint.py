@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import sys
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -342,13 +343,15 @@ def _quiet():
 
 @functools.cache
 def _drop_late_callbacks() -> None:
-    """Keep what TensorStore's threads report after a failure off the screen: the loop that waited for it is closed."""
+    """Keep what Orbax's and TensorStore's threads report after a failure off the screen: `save` and `load` raise it."""
     show = sys.unraisablehook
 
     def hook(late: Any) -> None:
-        if str(late.exc_value) != "Event loop is closed":
+        unmade = getattr(late.object, "__qualname__", "") == "BaseEventLoop.__del__"  # there was no descriptor for it
+        if str(late.exc_value) != "Event loop is closed" and not unmade:
             show(late)
 
     sys.unraisablehook = hook
-    late_task = "Task exception was never retrieved"  # of the same failure, told when it is collected
+    late_task = "exception was never retrieved"  # of the same failure, told when it is collected
     logging.getLogger("asyncio").addFilter(lambda record: late_task not in record.getMessage())
+    warnings.filterwarnings("ignore", r"coroutine '(run_sync|synchronize_)\S*' was never awaited", RuntimeWarning)

@@ -546,5 +546,6 @@ class Run(LongJob):
 
 
 def _import_for_the_end() -> None:
-    for name in ("orbax.checkpoint.experimental.v1", "matplotlib.figure", "matplotlib.backends.backend_agg"):
-        importlib.import_module(name)
+    with contextlib.suppress(Exception):  # who needs them will tell
+        for name in ("orbax.checkpoint.v1", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+            importlib.import_module(name)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import command
-from benchmarks.faults import damages, folders, kills, runner, surroundings, tally
+from benchmarks.faults import damages, disks, folders, kills, runner, surroundings, tally
 from benchmarks.faults.tally import Case, NotHere, Verdict
 
 
@@ -40,6 +40,12 @@ def test_a_damaged_run_is_told(whole, tmp_path):
     done = runner.run("train", "--resume", str(tmp_path / "job"), "--plain", "--no-cache")
     assert not tally.ended(done).failed and damages._told(done.text, "checkpoints/x"), done.text
     assert done.code == 2 and 0 < done.bytes < 2**32
+
+
+@pytest.mark.parametrize("count", [16, 20])
+def test_few_descriptors_are_told_in_lines(references, tmp_path, count):
+    verdict = disks._limited(references, {"RLIMIT_NOFILE": count}, tmp_path)
+    assert not verdict.failed, verdict
 
 
 def test_nothing_of_a_crafted_folder_runs(references, whole, tmp_path):
