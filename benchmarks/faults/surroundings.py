@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.faults.kills import RUN
 from benchmarks.faults.runner import HUNG, TIMEOUT, Done
-from benchmarks.faults.tally import Case, Verdict, campaign, ended
+from benchmarks.faults.tally import Case, NotHere, Verdict, campaign, ended
 from benchmarks.groups import Request
 from benchmarks.tables import Table
 
@@ -107,6 +107,8 @@ def cases() -> Iterator[Case]:
 
 
 def _attempt(place: Place, work: Path) -> Verdict:
+    if place.user is not None and not _may_start_python(place.user):
+        raise NotHere("Python lies where another user may not read it")
     work.chmod(0o777)
     place.prepare(work)
     done = _run(place, work)
@@ -118,6 +120,13 @@ def _attempt(place: Place, work: Path) -> Verdict:
     if not whole and ">&-" not in place.shell and "rmdir" not in place.shell:
         verdict = verdict._replace(lost="there is no summary")
     return verdict._replace(command=f"{done.command}\n{done.text[-1200:]}")
+
+
+def _may_start_python(user: int) -> bool:
+    try:
+        return not subprocess.run([sys.executable, "-c", ""], user=user, group=user, check=False).returncode
+    except PermissionError:
+        return False
 
 
 def _run(place: Place, work: Path) -> Done:
