@@ -1,0 +1,28 @@
+"""Every agent that ships plays as well as it did when its curve was published, and is small."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+import purerl
+from purerl import registry
+from purerl.settings import agent_file, toml
+
+
+@pytest.mark.parametrize("name", agent_file.shipped())
+def test_an_agent_reaches_its_published_return(name):
+    path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
+    assert path.stat().st_size < 1_000_000
+    suite, slash, _ = str(toml.read(path)["environment"]).partition("/")
+    if slash and importlib.util.find_spec(registry.SUITES[suite].package) is None:
+        pytest.skip(f"{suite} is not installed")
+    played = purerl.load_run(f"zoo/{name}").evaluate(64)
+    returns = np.asarray(played.episode_return[0], np.float64)
+    assert played.finished.all()
+    error = np.std(returns) / len(returns) ** 0.5
+    assert returns.mean() >= float(agent_file.about(path)["return"]) - 4 * error - 1e-3
+
+
+def test_agents_ship():
+    assert "ppo-CartPole-v1" in agent_file.shipped()
