@@ -1,22 +1,21 @@
-"""A loop of your own that logs to Weights & Biases. `pip install wandb; python scripts/wandb_run.py --project mine`.
+"""A callback that logs to Weights & Biases. `pip install wandb; python scripts/wandb_run.py --project mine`.
 
-`make_trainer` gives a run update by update; what you log and when you stop is yours. `--mode offline` needs no account.
+`purerl train ppo CartPole-v1 --wandb mine` logs every row; here you choose what is logged and when the run ends.
+`--mode offline` needs no account.
 """
 
 import argparse
 import math
 from typing import Any
 
-import jax
+import numpy as np
 
 import purerl
-from purerl import InputError
-from purerl.algos.ppo import PPOConfig, ppo
-from purerl.loop.train import whole_updates
+from purerl import InputError, TrainedRun
 
 
-def main(words: list[str] | None = None) -> Any:
-    """Train one agent, log a row every few updates, and return the final state.
+def main(words: list[str] | None = None) -> TrainedRun:
+    """Train agents, log a row every few updates, and return them.
 
     Raises:
       InputError: if wandb is not installed.
@@ -26,6 +25,7 @@ def main(words: list[str] | None = None) -> Any:
     parser.add_argument("--mode", default="online", choices=("online", "offline", "disabled"))
     parser.add_argument("--env", default="CartPole-v1")
     parser.add_argument("--steps", type=float, default=200_000, help="environment steps")
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--every", type=int, default=10, help="updates between two rows")
     parser.add_argument("--stop-at", type=float, default=math.inf, help="the return at which to stop early")
     args = parser.parse_args(words)
@@ -34,22 +34,19 @@ def main(words: list[str] | None = None) -> Any:
     except ImportError:
         raise InputError("wandb is not installed: pip install wandb") from None
 
-    settings: dict[str, Any] = {"learning_rate": 1e-3, "total_timesteps": int(args.steps)}
-    config = PPOConfig(**settings)
-    trainer = purerl.make_trainer(ppo, purerl.make(args.env), config)
-    several = jax.jit(lambda state: jax.lax.scan(lambda state, _: trainer.step(state), state, length=args.every))
-    state = jax.jit(trainer.init)(jax.random.key(0))
-    with wandb.init(project=args.project, mode=args.mode, config={"env": args.env, **settings}) as run:
-        for row in range(max(whole_updates(config) // args.every, 1)):
-            state, metrics = several(state)
-            columns = {name: float(value[-1]) for name, value in jax.device_get(metrics.flat()).items()}
-            finite = {name: value for name, value in columns.items() if math.isfinite(value)}  # NaN: no episode ended
-            run.log(finite, step=(row + 1) * args.every * config.steps_per_update)
-            if finite.get("episode_return", -math.inf) >= args.stop_at:
-                break
-        evaluation = purerl.evaluate(trainer, state.agent, jax.random.key(1), num_episodes=32)
-        run.summary["evaluation"] = float(evaluation.episode_return.mean())
-    return state
+    settings: dict[str, Any] = {"learning_rate": 1e-3, "total_timesteps": int(args.steps), "seeds": args.seeds}
+    with wandb.init(project=args.project, mode=args.mode, config={"env": args.env, **settings}) as log:
+
+        def watch(update: int, metrics: dict[str, np.ndarray], view: Any) -> None:
+            known = {name: values[np.isfinite(values)] for name, values in metrics.items()}  # NaN: no episode ended
+            means = {name: float(values.mean()) for name, values in known.items() if values.size}
+            log.log(means, step=int(means["env_steps"]))
+            if means.get("episode_return", -math.inf) >= args.stop_at:
+                view.stop(f"the return reached {args.stop_at:g}")
+
+        run = purerl.train("ppo", args.env, callbacks=[watch], log_interval=args.every, **settings)
+        log.summary["evaluation"] = float(run.evaluate(episodes=32).episode_return.mean())
+    return run
 
 
 if __name__ == "__main__":

@@ -43,6 +43,13 @@ from purerl.settings.values import coerce
 )
 @click.option("--out", type=PATH, metavar="DIR", help="The run's folder; default runs/ALGORITHM-ENVIRONMENT-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the run in this folder.")
+@click.option(
+    "--callback",
+    "callback_names",
+    multiple=True,
+    metavar="MODULE:FUNCTION",
+    help="Your function (update, metrics, view), called at each logged row; may be repeated.",
+)
 @TRUST
 @click.option("--plain", is_flag=True, help="Print lines of text instead of the live display.")
 def command(
@@ -53,6 +60,7 @@ def command(
     assignments: tuple[str, ...],
     out: Path | None,
     resume_folder: Path | None,
+    callback_names: tuple[str, ...],
     trust: tuple[str, ...],
     plain: bool,
     **flags: Any,
@@ -72,7 +80,7 @@ def command(
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
-    take_modules(trust, algorithm, environment)
+    take_modules(trust, algorithm, environment, *callback_names)
     where = take_launch(given)
     check_out(out)
     if resume_folder is not None:
@@ -82,14 +90,16 @@ def command(
         if longer is not None:
             options["total_timesteps"] = coerce(longer, int, "total_timesteps")
         launch(where)
+        from purerl.run import callbacks
         from purerl.run.run import resume
 
-        return resume(resume_folder, plain, **options)
+        return resume(resume_folder, plain, list(map(callbacks.named, callback_names)), **options)
     as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
     groups = group_settings(assignments)
     take_modules((), *(str(values.get("algorithm", "")) for values in groups.values()))
     run = settings(algorithm, environment, given, parameters, config_file, groups)
     launch(where)
+    from purerl.run import callbacks
     from purerl.run.run import start
 
-    return start(run, out, plain, as_many_as_fit)
+    return start(run, out, plain, as_many_as_fit, list(map(callbacks.named, callback_names)))

@@ -86,11 +86,13 @@ class Log:
             self._late = self._late[self._file.write(self._late) :]
 
     def close(self) -> None:
-        """Write what is left, and close the file.
+        """Write what is left, and close the file, if it is open.
 
         Raises:
           OSError: if the disk does not take it.
         """
+        if self._file.closed:
+            return
         with self._file:
             try:
                 self._flush()

@@ -13,12 +13,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from purerl import registry
 from purerl.devices import distributed
 from purerl.errors import InputError
 from purerl.loop.train import TrainState
 from purerl.prng import is_key, typed
 from purerl.reporting import render, video
 from purerl.reporting.files import own_folder
+from purerl.run.plan import told_in_a_line
 from purerl.types import Algorithm, PyTree
 
 Metrics = dict[str, np.ndarray]
@@ -109,6 +111,21 @@ def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
         if not callable(callback) or isinstance(callback, type):
             raise InputError(f"callbacks[{i}] is {callback!r}; {wanted}")
     return tuple(callbacks)
+
+
+def named(path: str) -> Callback:
+    """Return the callback at "module:function"; what it raises is told in a line.
+
+    Raises:
+      InputError: if there is none.
+    """
+    (found,) = checked([registry.load(path)])
+
+    def callback(update: int, metrics: Metrics, view: View) -> None:
+        with told_in_a_line(path, "the callback"):
+            found(update, metrics, view)
+
+    return callback
 
 
 def mean(returns: np.ndarray) -> float:

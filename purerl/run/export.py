@@ -7,6 +7,7 @@ argument for each, in the order of their names.
 
 import importlib
 import importlib.util
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,7 @@ def onnx(function: Callable[..., Any], one: list[jax.ShapeDtypeStruct]) -> bytes
     Raises:
       InputError: if a part of the network has no counterpart there.
     """
+    logging.getLogger("jax2onnx").setLevel(logging.ERROR)  # it warns of parts for other libraries, with tracebacks
     to_onnx = importlib.import_module("jax2onnx").to_onnx
     arguments = [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in one]  # type: ignore[arg-type]
     try:

@@ -96,17 +96,17 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
 
 
 @contextlib.contextmanager
-def told_in_a_line(environment: str) -> Iterator[None]:
-    """Tell what a user's own environment raises, where training alone reaches it, in one line."""
+def told_in_a_line(name: str, what: str = "training on") -> Iterator[None]:
+    """Tell what a user's own environment raises, where training alone reaches it, or another part, in one line."""
     try:
         yield
     except InputError:
         raise
     except Exception as error:
-        if not registry.is_own(environment):
+        if not registry.is_own(name):
             raise
         first = (str(error).strip() or "without a word").splitlines()[0]
-        raise InputError(f"training on {environment} fails: {type(error).__name__}: {first}{line_of(error)}") from None
+        raise InputError(f"{what} {name} fails: {type(error).__name__}: {first}{line_of(error)}") from None
 
 
 def algorithm_of(run: Settings, env: Environment) -> tuple[Any, Any]:

@@ -46,7 +46,13 @@ RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given whe
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
 
 
-def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_as_fit: bool = False) -> int:
+def start(
+    run: Settings,
+    out: Path | None = None,
+    plain: bool = False,
+    as_many_as_fit: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> int:
     """Train from the beginning: what `purerl train` does.
 
     Args:
@@ -54,23 +60,25 @@ def start(run: Settings, out: Path | None = None, plain: bool = False, as_many_a
       out: the folder to make.
       plain: print lines instead of a live panel.
       as_many_as_fit: choose the number of environments by the memory there is.
+      callbacks: called at each row, see `purerl.run.callbacks`.
 
     Returns:
       The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
     """
-    return new_run(run, out, "plain" if plain else "auto", as_many_as_fit).complete()
+    return new_run(run, out, "plain" if plain else "auto", as_many_as_fit, callbacks).complete()
 
 
-def resume(folder: Path, plain: bool = False, **options: Any) -> int:
+def resume(folder: Path, plain: bool = False, callbacks: Sequence[Callback] = (), **options: Any) -> int:
     """Go on from the newest checkpoint, to the same bits as if the run had never stopped; as `start`.
 
     Args:
       folder: of the run.
       plain: print lines instead of a live panel.
+      callbacks: as for `start`.
       options: in place of the run's own: `devices` and `mesh`, where the bits stay the same if only seeds are spread;
         `total_timesteps` and `stop_at_return`, to go on longer.
     """
-    return old_run(folder, "plain" if plain else "auto", **options).complete()
+    return old_run(folder, "plain" if plain else "auto", callbacks=callbacks, **options).complete()
 
 
 def new_run(
@@ -83,9 +91,8 @@ def new_run(
     """Return a run at its beginning, in a folder of its own.
 
     Args:
-      run, out, as_many_as_fit: as for `start`.
+      run, out, as_many_as_fit, callbacks: as for `start`.
       display: one of `purerl.reporting.display.DISPLAYS`.
-      callbacks: called at each row, see `purerl.run.callbacks`.
 
     Raises:
       InputError: if the run is not possible.
@@ -320,7 +327,10 @@ class Run(LongJob):
         self._imports.join()
 
     def close(self) -> None:
-        """Release the folder, and what host environments hold."""
+        """Release the folder and the table, and what host environments hold."""
+        if self.log is not None:
+            with contextlib.suppress(OSError):  # the run has said so, or said something worse
+                self.log.close()
         if self.program is not None:
             self.program.close()
         super().close()

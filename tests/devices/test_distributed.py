@@ -3,6 +3,7 @@
 As a script, `python test_distributed.py PORT INDEX FOLDER`, it is one of two processes that sweep and evolve together.
 """
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -116,6 +117,21 @@ def test_processes_are_one_run(alone, tmp_path, count):
     assert not said, "the first process alone shows the run"
     assert rows(folder) == rows(alone)
     assert checkpoint.steps(folder / "checkpoints")[-1] == 20
+
+
+def test_a_callback_is_called_in_the_first_process_and_ends_them_all(tmp_path, monkeypatch):
+    shutil.copy(Path(__file__).parent.parent / "helpers" / "watching.py", tmp_path)
+    monkeypatch.chdir(tmp_path)  # whose modules a command finds
+    folder = tmp_path / "watched"
+    words = [*FLAGS, "--total-timesteps", str(STEPS), "--out", str(folder), "--callback", "watching:enough"]
+    results = finish(start(2, *words))
+    assert [code for code, _, _ in results] == [0, 0], results
+    assert "ended early, at update 10 of 20: enough" in results[0][1]
+    (calls,) = folder.glob("calls-*.txt")
+    refused = "an agent cannot be asked for in a callback of several processes: each holds a part"
+    assert calls.read_text().splitlines() == [f"5 3 {refused}", f"10 3 {refused}"]
+    assert checkpoint.steps(folder / "checkpoints") == [10]
+    assert len(rows(folder)) == 1 + 3 * 2
 
 
 def training(count, folder, *more):

@@ -116,6 +116,23 @@ def test_a_run_that_ends_at_a_return_and_goes_on(tmp_path, run_folder, capsys):
     assert untimed(folder)["final_return"] == untimed(run_folder)["final_return"]
 
 
+def test_the_command_takes_callbacks_by_name(tmp_path, capsys):
+    folder, here = tmp_path / "run", "tests.helpers.watching"
+    words = "train a2c Catch --num-envs 2 --rollout-length 4 --hidden-sizes 4 --total-timesteps 120 --eval-episodes 8"
+    words = [*words.split(), "--evaluations", "0", "--log-interval", "5", "--env.rows", "5", "--plain", "--no-cache"]
+    assert told(capsys, *words, "--out", str(folder), "--callback", f"{here}:enough") == (0, "")
+    (calls,) = folder.glob("calls-*.txt")
+    assert calls.read_text().splitlines() == ["5 1 an agent", "10 1 an agent"]
+    assert json.loads((folder / "summary.json").read_text())["ended_early"] == "enough"
+    code, err = told(capsys, "train", "--resume", str(folder), "--plain", "--total-timesteps", "240")
+    assert (code, err) == (0, "") and calls.read_text().count("\n") == 2, "a resumed run is given its callbacks again"
+    code, err = told(capsys, *words, "--out", str(tmp_path / "other"), "--callback", f"{here}:broken")
+    assert code == 2 and err.count("\n") == 1
+    assert f"the callback {here}:broken fails: ValueError: no such thing as (1,) (" in err and "watching.py:" in err
+    code, err = told(capsys, *words, "--out", str(tmp_path / "third"), "--callback", f"{here}:enuogh")
+    assert code == 2 and "did you mean 'enough'" in err.lower() and not (tmp_path / "third").exists()
+
+
 def test_longer_than_it_was_to_be(tmp_path, capsys):
     """Without schedules, a run that goes on longer is the run that was as long from the beginning, to the bit."""
     flat = {"learning_rate_schedule": "constant"}

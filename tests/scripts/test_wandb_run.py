@@ -28,13 +28,18 @@ class StandIn:
         self.rows.append((step, columns))
 
 
-def test_rows_are_logged_by_environment_steps_and_a_return_ends_the_run(script, monkeypatch):
-    run = StandIn()
-    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=run.init))
-    state = script.main(["--project", "p", "--mode", "offline", "--steps", "15360", "--every", "5"])
-    assert run.given["project"] == "p" and run.given["config"]["total_timesteps"] == 15_360
-    assert [step for step, _ in run.rows] == [2_560 * (i + 1) for i in range(6)] and int(state.num_updates) == 30
-    assert {"episode_return", "entropy"} <= set(run.rows[-1][1]) and run.summary["evaluation"] > 15
+def test_rows_are_logged_by_environment_steps_and_a_return_ends_the_run(script, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    log = StandIn()
+    monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=log.init))
+    run = script.main(["--project", "p", "--mode", "offline", "--steps", "15360", "--every", "5", "--seeds", "2"])
+    assert log.given["project"] == "p" and log.given["config"]["total_timesteps"] == 15_360
+    assert [step for step, _ in log.rows] == [2_560 * (i + 1) for i in range(6)] and int(run.state.num_updates) == 30
+    assert {"episode_return", "entropy"} <= set(log.rows[-1][1]) and log.summary["evaluation"] > 15
+    table = run.metrics
+    for step, columns in log.rows:
+        of_both = table[table["env_steps"] == step]["episode_return"]
+        assert len(of_both) == 2 and columns["episode_return"] == pytest.approx(of_both.mean(), rel=1e-5)
     first = StandIn()
     monkeypatch.setitem(sys.modules, "wandb", types.SimpleNamespace(init=first.init))
     script.main(["--project", "p", "--steps", "15360", "--every", "5", "--stop-at", "1"])
