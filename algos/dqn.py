@@ -122,7 +122,7 @@ def dqn(
         return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        key_noise, key_explore = jax.random.split(key)
+        key_noise, key_explore = jax.random.split(key) if explore else (key, key)
         seen = normalized(agent.observation_statistics, observation)
         q = noisy_apply(net, agent.params, seen, key_noise if config.noisy and explore else None)
         choose = explore_by if explore else greedy

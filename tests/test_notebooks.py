@@ -20,7 +20,6 @@ SMALL = {  # what replaces the first cell of code
     "sweep": "TRIALS, SEEDS, STEPS = 9, 2, 6_000",
     "your_own_algorithm": "STEPS, SEEDS = 76_800, 2",
 }
-BARE = {"discover_an_objective", "sweep", "your_own_algorithm"}  # not executed at full size yet
 
 
 def code_of(notebook):
@@ -35,9 +34,6 @@ def pictures_of(notebook):
 def test_a_notebook_is_kept_with_its_outputs(path):
     notebook = nbformat.read(path, as_version=4)
     code = code_of(notebook)
-    if path.stem in BARE:
-        assert not any(cell.outputs for cell in code), "it has outputs: take it from the list"
-        return
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "execute it from top to bottom"
     assert not [output for cell in code for output in cell.outputs if output.output_type == "error"]
     assert pictures_of(notebook)
@@ -57,4 +53,4 @@ def test_notebook(stem, tmp_path, monkeypatch):
     code[0].source = SMALL[stem]
     NotebookClient(notebook, timeout=250, kernel_name="python3").execute()
     assert pictures_of(notebook)
-    assert stem in BARE or len(pictures_of(notebook)) == kept
+    assert len(pictures_of(notebook)) == kept

@@ -136,7 +136,7 @@ def q_agent(
     def act(
         agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
     ) -> tuple[Array, PyTree, PyTree]:
-        key_noise, key_explore = jax.random.split(key)
+        key_noise, key_explore = jax.random.split(key) if explore else (key, key)
         seen = normalized(agent.observation_statistics, observation)
         q = q_values(noisy_apply(network, agent.params, seen, key_noise if config.noisy and explore else None))
         choose = explore_by if explore else greedy

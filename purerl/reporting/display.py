@@ -252,7 +252,17 @@ class Notebook(Live):
         from IPython.display import display
         from rich.console import Console
 
-        self._open(title, Console(highlight=False, markup=False, emoji=False, record=True, width=100, file=_Nowhere()))
+        console = Console(
+            highlight=False,
+            markup=False,
+            emoji=False,
+            record=True,
+            width=100,
+            file=_Nowhere(),
+            force_jupyter=False,  # it would show more panels
+            color_system="truecolor",
+        )
+        self._open(title, console)
         self._shown = 0.0
         self._cell: Any = display(self._html(), display_id=True, raw=True)
 

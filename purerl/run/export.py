@@ -102,7 +102,8 @@ def onnx(function: Callable[..., Any], one: list[jax.ShapeDtypeStruct]) -> bytes
     Raises:
       InputError: if a part of the network has no counterpart there.
     """
-    logging.getLogger("jax2onnx").setLevel(logging.ERROR)  # it warns of parts for other libraries, with tracebacks
+    for name in ("jax2onnx", "onnx_ir"):  # they warn of parts for other libraries, with tracebacks
+        logging.getLogger(name).setLevel(logging.ERROR)
     to_onnx = importlib.import_module("jax2onnx").to_onnx
     arguments = [jax.ShapeDtypeStruct(("batch", *x.shape), x.dtype) for x in one]  # type: ignore[arg-type]
     try:

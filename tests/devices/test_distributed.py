@@ -130,7 +130,7 @@ def test_a_callback_is_called_in_the_first_process_and_ends_them_all(tmp_path, m
     (calls,) = folder.glob("calls-*.txt")
     refused = "an agent cannot be asked for in a callback of several processes: each holds a part"
     assert calls.read_text().splitlines() == [f"5 3 {refused}", f"10 3 {refused}"]
-    assert checkpoint.steps(folder / "checkpoints") == [10]
+    assert checkpoint.steps(folder / "checkpoints")[-1] == 10
     assert len(rows(folder)) == 1 + 3 * 2
 
 

@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import rich.console
 
 from purerl.errors import InputError
 from purerl.reporting import display
@@ -85,13 +86,14 @@ def test_a_notebook_shows_the_panel(monkeypatch, capsys):
     """In IPython's kernel the panel is one cell's output, redrawn."""
     IPython = pytest.importorskip("IPython.display") and sys.modules["IPython"]
 
-    shown = []
+    shown, cells = [], []
 
     class Cell:
         def update(self, data, raw):
             shown.append(data)
 
-    def show(data, display_id, raw):
+    def show(data, display_id=False, **_):
+        cells.append(data)
         shown.append(data)
         return Cell()
 
@@ -99,6 +101,7 @@ def test_a_notebook_shows_the_panel(monkeypatch, capsys):
         pass
 
     monkeypatch.setattr(IPython, "get_ipython", ZMQInteractiveShell)
+    monkeypatch.setattr(rich.console, "_is_jupyter", lambda: True)
     monkeypatch.setattr(IPython.display, "display", show)
     panel = display.open_display("a \x1b title")
     panel.stage("compiling")
@@ -106,6 +109,7 @@ def test_a_notebook_shows_the_panel(monkeypatch, capsys):
     panel.line("a line")
     panel.close()
     assert capsys.readouterr().out == "a line\n"
+    assert len(cells) == 1, "rich, which knows notebooks, shows no panels of its own"
     assert "compiling" in shown[1]["text/html"] and "return, training" in shown[-1]["text/html"]
     assert "\\x1b title" in shown[-1]["text/plain"] and shown[-1]["text/html"].count("<pre") == 1
     with pytest.raises(InputError, match="unknown display 'loud'"):

@@ -19,6 +19,7 @@ KINDS = {
     "discrete": ("a2c", "CartPole-v1", {}),
     "continuous": ("a2c", "Pendulum-v1", {"normalize_observation": True}),
     "recurrent": ("a2c", "RepeatPrevious", {"rnn": "gru", "rnn_size": 8}),
+    "values": ("c51", "CartPole-v1", {"learning_starts": 16, "batch_size": 8, "replay_capacity": 64}),
 }
 
 
@@ -37,6 +38,13 @@ def arrays(one, num):
 def outputs(run, given):
     function, _ = export.acting(run, run.policy().agent)
     return [np.asarray(x) for x in jax.tree.leaves(jax.jit(function)(*given))]
+
+
+def test_nothing_random_is_exported(trained):
+    """A converter may know no random numbers."""
+    function, one = export.acting(trained, trained.policy().agent)
+    text = str(jax.make_jaxpr(function)(*arrays(one, 2)))
+    assert "random_split" not in text and "random_bits" not in text
 
 
 def test_stablehlo_gives_the_same_bits(trained, tmp_path):
@@ -74,10 +82,13 @@ def test_safetensors_holds_the_parameters(trained, tmp_path):
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
     about = header.pop("__metadata__")
-    assert about["update"] == str(int(trained.state.num_updates)) and 'algorithm = "a2c"' in about["settings"]
+    assert about["update"] == str(int(trained.state.num_updates))
+    assert f'algorithm = "{trained.settings.algorithm}"' in about["settings"]
     agent = trained.policy().agent
     wanted = {jax.tree_util.keystr(p, simple=True, separator="/"): x for p, x in jax.tree.leaves_with_path(agent)}
-    assert header and all(name.startswith(("params", "observation_statistics", "return_scale")) for name in header)
+    assert header and all(
+        name.startswith(("params", "target_params", "observation_statistics", "return_scale")) for name in header
+    )
     assert {name for name in wanted if name.startswith("params")} <= set(header)
     for name, entry in header.items():
         begin, end = entry["data_offsets"]
