@@ -15,6 +15,7 @@ from purerl.loop.train import TrainState, collect, make_trainer
 from purerl.prng import convert
 from purerl.profiling.flops import operations
 from purerl.recompute.observations import from_states
+from purerl.run.lifecycle import cause_of
 from purerl.run.plan import algorithm_of, environment_of
 from purerl.settings.runs import Settings
 from purerl.types import Config
@@ -79,7 +80,10 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     trainer = make_trainer(factory, env, config)
     config = _short_wait(config)
     tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")
-    trial = _try(factory, env, config, run.options.seeds)
+    try:
+        trial = _try(factory, env, config, run.options.seeds)
+    except jax.errors.JaxRuntimeError as error:  # such as for more memory than there is
+        raise InputError(f"{run.algorithm} on {run.environment} cannot be tried: {cause_of(error)}") from None
     steps = config.steps_per_update * run.options.seeds
     one = jax.eval_shape(trainer.init, jax.random.key(0))
     key = convert(jax.random.key(0), config.prng)

@@ -47,11 +47,20 @@ class Stop:
         if main and hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
             numbers.append(signal.SIGHUP)
         self._before = {number: signal.signal(number, self._receive) for number in numbers}
+        self._hook = sys.unraisablehook
+        sys.unraisablehook = self._unraisable
         return self
 
     def __exit__(self, *_: Any) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if sys.unraisablehook == self._unraisable:  # another may have been put before it
+            sys.unraisablehook = self._hook
+
+    def _unraisable(self, told: Any) -> None:
+        """Say nothing of an interrupt that arrived where Python cannot raise one: it counts once that is over."""
+        if told.exc_type is not KeyboardInterrupt:
+            self._hook(told)
 
     def _receive(self, number: int, _: Any) -> None:
         again, self.signal = bool(self.signal), self.signal or number
@@ -210,10 +219,10 @@ class LongJob(abc.ABC):
                 raise
             self.display.close()
             kept = "" if self.folder is None else f"\nthe last checkpoint is kept, go on with:\n  {self._resume}"
-            self.display.line(f"{_cause(error)}{kept}")
+            self.display.line(f"{cause_of(error)}{kept}")
             if distributed.several():
                 if not self.first:  # it has no display
-                    print(printable(f"process {jax.process_index()}: {_cause(error)}"), file=sys.stderr)
+                    print(printable(f"process {jax.process_index()}: {cause_of(error)}"), file=sys.stderr)
                 distributed.leave(1)
             return 1
         finally:
@@ -274,7 +283,7 @@ class LongJob(abc.ABC):
         except (checkpoint.SaveError, OSError) as error:
             if distributed.several():  # the others are in the middle of it
                 raise
-            told = f"{_cause(error)}; the last checkpoint is kept, the next one is tried at the next interval"
+            told = f"{cause_of(error)}; the last checkpoint is kept, the next one is tried at the next interval"
             self.display.line(f"{self.progress_text()}: {told}")
             self.saved_time = time.monotonic()
             return saved_at
@@ -310,7 +319,7 @@ class LongJob(abc.ABC):
         distributed.give_up(why, self._resume)
 
 
-def _cause(error: Exception) -> str:
+def cause_of(error: Exception) -> str:
     """Return in one line why a job cannot go on."""
     if isinstance(error, OSError):
         return f"cannot write {error.filename or 'a file'}: {error.strerror or error}"

@@ -1,9 +1,11 @@
 """What a run will cost, told before it runs."""
 
+import jax
 import pytest
 
 from purerl.algos.ppo import ppo
 from purerl.envs.bsuite.catch import Catch
+from purerl.errors import InputError
 from purerl.profiling import explain
 from purerl.settings import runs
 
@@ -29,6 +31,15 @@ def test_a_run_explained(algorithm, more, monkeypatch):
     assert f"{algorithm} on CartPole-v1: one agent" in text
     assert "--seeds 8" in text
     assert "nan" not in text
+
+
+def test_what_no_memory_holds_is_told_in_a_line(monkeypatch):
+    def fail(*_):
+        raise jax.errors.JaxRuntimeError("INTERNAL: Out of memory allocating 200000000000000 bytes.\nmore")
+
+    monkeypatch.setattr(explain, "_try", fail)
+    with pytest.raises(InputError, match=r"ppo on Catch cannot be tried: .*Out of memory allocating \d+ bytes\.$"):
+        explain.explain(runs.settings("ppo", "Catch", SMALL))
 
 
 @pytest.mark.slow

@@ -254,3 +254,19 @@ def test_a_limit_on_the_size_of_files_in_a_real_process(tmp_path):
     assert code == 1 and "checkpoints/000000010: File too large\nthe last checkpoint is kept, go on with:" in out
     assert out.count("the next one is tried at the next interval") >= 1
     assert again == 0 and "done: final return" in more, more
+
+
+def test_a_signal_where_python_cannot_raise_is_remembered_in_silence(capsys, monkeypatch):
+    """In a callback of the garbage collector, for one: Python would print a traceback, and go on."""
+
+    class Struck:
+        def __del__(self):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)  # pytest has its own
+    with Stop() as stop:
+        stop.at_once = True
+        one = Struck()
+        del one
+        assert stop.signal == signal.SIGINT
+        assert capsys.readouterr().err == ""
