@@ -352,6 +352,10 @@ def _drop_late_callbacks() -> None:
             show(late)
 
     sys.unraisablehook = hook
-    late_task = "exception was never retrieved"  # of the same failure, told when it is collected
-    logging.getLogger("asyncio").addFilter(lambda record: late_task not in record.getMessage())
-    warnings.filterwarnings("ignore", r"coroutine '(run_sync|synchronize_)\S*' was never awaited", RuntimeWarning)
+    for logger, late_words in (
+        ("asyncio", "exception was never retrieved"),  # of the same failure, told when it is collected
+        ("absl", "_SignalingThread.run() raised an exception"),  # what `save` raises as well
+    ):
+        logging.getLogger(logger).addFilter(lambda record, late=late_words: late not in record.getMessage())
+    unrun = r"coroutine '(run_sync|synchronize_|\w+Handler\.)\S*' was never awaited"
+    warnings.filterwarnings("ignore", unrun, RuntimeWarning)
