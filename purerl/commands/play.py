@@ -53,7 +53,8 @@ def command(
     named: str | None = environment  # None: what the run was trained on
     if (Path(environment) / toml.RUN.file).is_file() or agent_file.find(Path(environment)):
         if policy != "random":
-            raise InputError(f"{environment} is trained; name its environment to play there with another policy")
+            what = "a run" if Path(environment).is_dir() else "an agent"
+            raise InputError(f"{environment} is {what}; name its environment to play there with another policy")
         policy, named = environment, None
     elif Path(environment).is_dir():
         raise InputError(f"there is no run in {environment}: it has no {toml.RUN.file}")

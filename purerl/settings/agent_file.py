@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from purerl.errors import InputError, unknown
 
 SUFFIX = ".safetensors"
@@ -44,17 +42,17 @@ def find(path: Path) -> Path | None:
     return path if path.suffix == SUFFIX and not path.is_dir() else None
 
 
-def pack(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> bytes:
+def pack(arrays: Mapping[str, Any], about: Mapping[str, str]) -> bytes:
     """Return the bytes of a file.
 
     Args:
-      arrays: by name.
+      arrays: NumPy arrays by name.
       about: the header's `__metadata__`.
     """
     header: dict[str, Any] = {"__metadata__": dict(about)}
     data, end = [], 0
     for name, array in sorted(arrays.items()):
-        data.append(np.ascontiguousarray(array).tobytes())
+        data.append(array.tobytes())
         begin, end = end, end + len(data[-1])
         header[name] = {"dtype": _TYPES[str(array.dtype)], "shape": list(array.shape), "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
@@ -86,8 +84,8 @@ def settings_text(path: Path) -> str:
     return text
 
 
-def arrays(path: Path) -> dict[str, np.ndarray]:
-    """Return an agent's numbers by name.
+def arrays(path: Path) -> dict[str, Any]:
+    """Return an agent's numbers, NumPy arrays by name.
 
     Raises:
       InputError: as `about`; nothing larger than the file is made.
@@ -118,8 +116,10 @@ def _header(path: Path) -> tuple[dict[str, Any], bytes]:
     return header, content[8 + length :]
 
 
-def _array(path: Path, name: str, entry: Any, data: bytes) -> np.ndarray:
+def _array(path: Path, name: str, entry: Any, data: bytes) -> Any:
     """Return one array, its shape and place held to one another and to the file."""
+    import numpy as np  # help pages need none
+
     try:
         dtype, shape = np.dtype(_NAMES[entry["dtype"]]), tuple(entry["shape"])
         begin, end = entry["data_offsets"]
