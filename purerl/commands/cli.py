@@ -60,6 +60,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     sign.daemon = True
     if args is None:
         sign.start()
+        os.environ["MPLBACKEND"] = "agg"  # pictures go to files; a backend of no name would end Matplotlib's import
     try:
         code = contextvars.copy_context().run(run)  # whom this command trusts, the next one may not
     except InputError as error:

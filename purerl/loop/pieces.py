@@ -4,6 +4,7 @@ import dataclasses
 import inspect
 from typing import Any
 
+import jax
 from jax.core import Tracer
 
 from purerl import registry
@@ -19,6 +20,8 @@ def check_pieces(algorithm: Any, env: Any, config: Any) -> None:
     Raises:
       InputError: naming the first wrong one, and what would be right.
     """
+    if jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise InputError("JAX computes in 64 bits here, and purerl in 32: leave out JAX_ENABLE_X64 (jax_enable_x64)")
     check_algorithm_kind(algorithm)
     registry.check_environment(env)
     check_config(algorithm, config)

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from purerl.errors import InputError
 from purerl.xla import switches
 
 # Loops become CUDA graphs, and kernels write what a step stacks: XLA's copy, whose place depends on the turn, cannot be
@@ -20,8 +21,15 @@ _named: ContextVar[str | None] = ContextVar("backend", default=None)
 
 
 def name() -> str:
-    """Return "cpu", "gpu" or "tpu": what is traced here will run there."""
-    return _named.get() or jax.default_backend()
+    """Return "cpu", "gpu" or "tpu": what is traced here will run there.
+
+    Raises:
+      InputError: if JAX finds no device, such as with JAX_PLATFORMS of a kind that is not here.
+    """
+    try:
+        return _named.get() or jax.default_backend()
+    except RuntimeError as error:
+        raise InputError(f"JAX finds no device: {str(error).splitlines()[0]}") from None
 
 
 @contextlib.contextmanager

@@ -223,3 +223,16 @@ def test_a_command_that_imports_for_long_says_so_within_a_second(tmp_path):
         process.wait()
         process.stderr.close()
     assert first == "purerl: loading JAX and brax ...\n" and time.perf_counter() - began < 8.0
+
+
+def test_a_current_folder_that_is_gone(tmp_path):
+    script = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m purerl list algos"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60, cwd=tmp_path)
+    assert done.returncode == 0 and "Schulman" in done.stdout, done.stderr
+
+
+def test_a_backend_of_matplotlib_that_has_no_name_ends_nothing(run_folder, tmp_path):
+    words = [sys.executable, "-m", "purerl", "plot", str(run_folder), "--out", str(tmp_path / "curve.png")]
+    env = os.environ | {"MPLBACKEND": "nonsense"}
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=env)
+    assert done.returncode == 0 and (tmp_path / "curve.png").exists(), done.stderr

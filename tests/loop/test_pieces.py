@@ -270,3 +270,8 @@ def test_what_is_right_passes():
     assert check_count(1e4, "n") == 10_000 and check_count(np.int64(3), "n") == 3
     make_trainer(ppo, ENV, dataclasses.replace(CONFIG, hidden_sizes=[4, 4], total_timesteps=1e4))
     jax.eval_shape(jax.vmap(make_train(ppo, ENV, CONFIG)), jax.random.split(KEY, 2))
+
+
+def test_numbers_of_64_bits():
+    with jax.enable_x64(True), pytest.raises(InputError, match="JAX computes in 64 bits here, and purerl in 32"):
+        make_trainer(ppo, CartPole(), PPOConfig())

@@ -3,7 +3,9 @@
 import threading
 
 import jax
+import pytest
 
+from purerl.errors import InputError
 from purerl.xla import backend
 
 
@@ -28,3 +30,12 @@ def test_loops_become_graphs_on_a_gpu():
     assert "WHILE" in options["xla_gpu_enable_command_buffer"]
     with backend.traced_for("cpu"):
         assert backend.compiler_options() is None
+
+
+def test_a_device_that_is_not_here_is_told_in_a_line(monkeypatch):
+    def fail():
+        raise RuntimeError("Unable to initialize backend 'nonsense'\nand more")
+
+    monkeypatch.setattr(jax, "default_backend", fail)
+    with pytest.raises(InputError, match=r"^JAX finds no device: Unable to initialize backend 'nonsense'$"):
+        backend.name()
