@@ -44,7 +44,10 @@ def test_policies_by_name(run_folder, key):
     env, _ = trained_run.find_policy("random", "Catch")
     assert env.rows == 10
     for name, message in (
-        ("nothing", "there is no policy 'nothing'; allowed: random, a run's folder, module:function"),
+        (
+            "nothing",
+            "there is no policy 'nothing'; allowed: random, a run's folder, an agent's file, zoo/NAME, module:function",
+        ),
         (str(run_folder), "was trained on Catch, whose spaces are others"),
     ):
         with pytest.raises(InputError, match=message):
