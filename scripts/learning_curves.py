@@ -90,11 +90,11 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
 
 def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
     """Write the agent of the seed with the highest final evaluation into the zoo, if its file is small enough."""
-    best = max((_final_of(part, i), part, i) for part in parts for i in range(plan.saved_settings(part).options.seeds))
-    reached, part, index = best
+    finals = {part: metrics_csv.by_seed(metrics_csv.read(part / "metrics.csv"), "evaluation_return") for part in parts}
+    last = [(float(y[-1]), part, seed) for part, curves in finals.items() for seed, (_, y) in curves.items() if len(y)]
+    reached, part, seed = max(last)
     trained = load_run(part)
-    seed = trained.settings.options.seed + index
-    content = agents.content(trained, trained.agent(index), seed, **{"return": f"{reached:.6g}"})
+    content = agents.content(trained, trained.policy(seed).agent, seed, **{"return": f"{reached:.6g}"})
     zoo = agent_file.ZOO if results == FOLDER else results / "zoo"
     path = zoo / f"{figure.label}-{figure.task.replace('/', '-')}{agent_file.SUFFIX}"
     if len(content) > MOST_BYTES:
@@ -103,14 +103,6 @@ def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
     zoo.mkdir(exist_ok=True)
     write_whole(path, lambda file: file.write(content))
     print(f"wrote {path}")
-
-
-def _final_of(part: Path, index: int) -> float:
-    """Return the last evaluation of a run's seed; minus infinity if it failed."""
-    columns = metrics_csv.read(part / "metrics.csv")
-    seeds = plan.saved_settings(part).options
-    found = columns["evaluation_return"][columns["seed"] == seeds.seed + index]
-    return float(found[-1]) if len(found) and np.isfinite(found[-1]) else -np.inf
 
 
 def _parts(wanted: Settings, folder: Path) -> Iterator[tuple[Path, Settings]]:

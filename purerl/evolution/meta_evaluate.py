@@ -97,7 +97,7 @@ def meta_evaluate(
 
     Args:
       runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
-      held_out: environments beside those of the evolution; their config is that of the first task.
+      held_out: environments beside those of the evolution; their config and lifetime are those of the first task.
       mesh: of `purerl.devices.sharding`; None: the devices of the first run.
       **options: fields of `purerl.settings.options.MetaOptions`, such as seeds=32.
 
@@ -192,8 +192,9 @@ def _scores(task: Task, rival: Rival, keys: Key, kind: str, mesh: Mesh | None) -
 
 
 def _like(task: Task, name: str, plan: EvolvePlan) -> Task:
-    """Return a held-out task: another environment, the config of the first task."""
+    """Return a held-out task: another environment, the config and the lifetime of the first task."""
     known = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
+    known["total_timesteps"] = task.total_timesteps  # a task from Python says it beside its config
     flags = {key: value for key, value in known.items() if value is not None}
     held = make_task(plan.algorithm, name, flags, {})
     kinds = [type(space).__name__ for space in (task.env.action_space, held.env.action_space)]

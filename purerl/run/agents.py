@@ -27,9 +27,6 @@ def content(run: Any, agent: PyTree, seed: int, **texts: str) -> bytes:
       agent: of one seed.
       seed: that one.
       **texts: also to be in its metadata.
-
-    Raises:
-      InputError: if a part of the run was made of Python objects that no file holds.
     """
     of = run.settings
     alone = dataclasses.replace(of, options=dataclasses.replace(of.options, seed=seed, seeds=1, start=None))

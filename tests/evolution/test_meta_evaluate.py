@@ -1,5 +1,7 @@
 """Comparing a learned objective with its rivals: the numbers by hand, and the whole on tiny trainings."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.inner_loop import Plug, Task
-from purerl.evolution.meta_evaluate import MetaEvaluation, _rows, improvement, meta_evaluate
+from purerl.evolution.meta_evaluate import MetaEvaluation, _like, _rows, improvement, meta_evaluate
 from purerl.evolution.plan import EvolvePlan, choose_mesh
 from purerl.evolution.strategies import OpenES
 from purerl.functional.drifts import DPO
@@ -63,6 +65,13 @@ def test_rows_and_table():
     np.testing.assert_allclose(rows["C", "PPO"].iqm, 2.0)
     text = MetaEvaluation(scores, list(rows.values()), {}).text()
     assert "B (held out)" in text and "1.00  (1.00 .. 1.00)" in text
+
+
+def test_a_held_out_task_takes_the_config_and_the_lifetime_of_the_first():
+    plan = evolved().plan
+    held = _like(plan.tasks[0], "Catch", plan)
+    assert held.name == "Catch" and held.total_timesteps == 256
+    assert held.config == dataclasses.replace(CONFIG, total_timesteps=256)
 
 
 def test_what_is_refused():
