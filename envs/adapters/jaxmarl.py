@@ -1,6 +1,7 @@
 """JaxMARL: cooperative and competitive games of several agents, as `jaxmarl/NAME`."""
 
 import functools
+import importlib
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,12 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.adapters import common
-from purerl.errors import InputError
+from purerl.errors import InputError, unknown
 from purerl.spaces import Box, Dict, Discrete, Space, Stacked
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, pytree, static
 
 LIMITS = (("max_steps",), ("episode_length",), ("num_inner_steps", "num_outer_steps"))
 # what the suite's environments call their time limit, or the numbers whose product it is
+NAMED = {  # arguments that the suite keeps tables of: (module, table) by id and argument
+    ("SMAX", "scenario"): ("jaxmarl.environments.smax.smax_env", "MAP_NAME_TO_SCENARIO"),
+    ("HeuristicEnemySMAX", "scenario"): ("jaxmarl.environments.smax.smax_env", "MAP_NAME_TO_SCENARIO"),
+    ("overcooked", "layout"): ("jaxmarl.environments.overcooked", "overcooked_layouts"),
+}
 
 
 class JaxMARLState(NamedTuple):
@@ -136,7 +142,8 @@ def make(name: str, **parameters: Any) -> JaxMARLEnvironment:
 
     Args:
       name: JaxMARL's id, such as "MPE_simple_spread_v3".
-      **parameters: `global_state`, and arguments of the suite's constructor, such as `max_steps` (static).
+      **parameters: `global_state`, and arguments of the suite's constructor, such as `max_steps` (static). A map of
+        SMAX and a kitchen of Overcooked are given by the suite's names: `scenario="3m"`, `layout="cramped_room"`.
 
     Raises:
       InputError: for an unknown name or one that cannot be made, in the suite's words.
@@ -164,7 +171,14 @@ def _import() -> Any:
 @functools.cache
 def _build(name: str, options: common.Options) -> Any:
     with common.building():
-        return _import().make(name, **common.thaw(options))
+        given = common.thaw(options)
+        for (of, argument), (module, table) in NAMED.items():
+            if of == name and isinstance(wanted := given.get(argument), str):
+                known = getattr(importlib.import_module(module), table)
+                if wanted not in known:
+                    raise unknown(f"{argument} of jaxmarl/{name}", wanted, known, limit=20)
+                given[argument] = known[wanted]
+        return _import().make(name, **given)
 
 
 @functools.cache

@@ -8,6 +8,7 @@ import pytest
 import purerl
 from purerl.agent_groups import draw
 from purerl.algos.ppo import MAPPOConfig, ppo
+from purerl.errors import InputError
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.testing import check_environment
@@ -65,6 +66,17 @@ def test_steps_as_jaxmarl_does(name, groups, steps):
         assert step.truncated[first] and not step.terminated.any() and first in (24, 25), "its time limit"
     else:
         assert step.terminated[first] and "global_state" in env.observation_space.spaces
+
+
+def test_maps_and_kitchens_are_given_by_name():
+    env = purerl.make("jaxmarl/HeuristicEnemySMAX", scenario="3m")
+    assert {group: space.n for group, space in env.action_space.spaces.items()} == {"ally": 3}
+    assert purerl.make("jaxmarl/overcooked", layout="coord_ring").observation_space.spaces["agent"].space.shape[:2] == (
+        5,
+        5,
+    )
+    with pytest.raises(InputError, match="unknown layout of jaxmarl/overcooked 'cramped': did you mean 'cramped_room'"):
+        purerl.make("jaxmarl/overcooked", layout="cramped")
 
 
 def test_contract_and_training():
