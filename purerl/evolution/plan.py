@@ -114,7 +114,8 @@ def make_plan(
     entry = registry.objective(objective)
     flags = {"total_timesteps": LIFETIME} | dict(flags or {})
     shared = share_parameters(tasks, parameters or {})
-    return _plan(objective, entry, {name: (flags, shared[name]) for name in tasks}, options)
+    runs = {name: (flags, shared[name]) for name in tasks}
+    return _plan(objective, entry, runs, _tasks(entry, runs), options)
 
 
 def sort_options(values: Mapping[str, Any]) -> tuple[EvolveOptions, dict[str, Any]]:
@@ -213,23 +214,32 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     file = folder / toml.EVOLUTION.file
     for name in (table["objective"], *table["task"]):
         trust.checked(name, file)
-    options = dataclasses.replace(make_options(EvolveOptions, table["evolution"], str(file)), **replaced)
     runs = {
         name: ({k: v for k, v in task.items() if k != "env"}, task.get("env", {}))
         for name, task in table["task"].items()
     }
-    return _plan(table["objective"], registry.objective(table["objective"]), runs, options)
+    with toml.told_of(file):
+        options = make_options(EvolveOptions, table["evolution"])
+        entry = registry.objective(table["objective"])
+        tasks = _tasks(entry, runs)
+    return _plan(table["objective"], entry, runs, tasks, dataclasses.replace(options, **replaced))
+
+
+def _tasks(
+    entry: registry.ObjectiveEntry, runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
+) -> tuple[Task, ...]:
+    return tuple(make_task(entry.algorithm, name, flags, parameters) for name, (flags, parameters) in runs.items())
 
 
 def _plan(
     objective: str,
     entry: registry.ObjectiveEntry,
     runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]],
+    tasks: tuple[Task, ...],
     options: EvolveOptions,
 ) -> EvolvePlan:
     checked(options)
     mesh = choose_mesh(options)
-    tasks = tuple(make_task(entry.algorithm, name, flags, parameters) for name, (flags, parameters) in runs.items())
     candidate = registry.load(entry.start)(jax.random.key(options.seed))
     factory, _ = registry.algorithm(entry.algorithm)
     plan = EvolvePlan(

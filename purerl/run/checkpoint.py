@@ -14,7 +14,9 @@ import math
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import warnings
 import zlib
 from pathlib import Path
@@ -154,7 +156,7 @@ def read_metadata(folder: Path, step: int) -> dict[str, Any]:
     """Return the metadata of a checkpoint; none where they cannot be read, which `load` will tell."""
     from orbax.checkpoint import v1 as ocp
 
-    with _quiet(), contextlib.suppress(Exception):
+    with _quiet(), _interrupts_held(), contextlib.suppress(Exception):
         stored: Any = ocp.metadata(str(folder.resolve() / f"{step:09d}"))
         return dict(stored.custom_metadata or {})
     return {}
@@ -211,7 +213,7 @@ def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np
 
     other = f"checkpoint {path} does not fit this version of purerl or its config:"
     try:
-        with _quiet():
+        with _quiet(), _interrupts_held():
             stored: Any = ocp.metadata(str(path))
             there = {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in stored.metadata.items()}
             metadata = dict(stored.custom_metadata or {})
@@ -230,7 +232,7 @@ def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np
     if needed > free:
         raise InputError(f"checkpoint {path} takes {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free")
     try:
-        with _quiet():
+        with _quiet(), _interrupts_held():
             # Asked for as NumPy's, arrays come whole, whatever devices held them.
             wanted = {name: np.empty(struct.shape, struct.dtype) for name, struct in expected.items()}
             arrays: Any = ocp.load(str(path), wanted)
@@ -339,6 +341,29 @@ def _quiet():
         yield
     finally:
         logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _interrupts_held():
+    """Hold Ctrl-C back until a read is over: Orbax keeps one for itself, and what it read then looks damaged."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # nothing would be raised here
+        return
+    came: list[tuple[int, Any]] = []
+
+    def receive(number: int, frame: Any) -> None:
+        came.append((number, frame))
+        if len(came) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, receive)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            before(*came[0])
 
 
 @functools.cache

@@ -184,7 +184,8 @@ def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
     toml.read_folder(folder, toml.RUN, handed=handed.parts)
     file = toml.file_of(folder)
     begun = bool(agent_file.find(folder) or checkpoint.steps(folder / "checkpoints"))
-    run = settings(handed.algorithm, handed.environment, {}, {}, file, config=handed.config)
+    with toml.told_of(file):
+        run = settings(handed.algorithm, handed.environment, {}, {}, file, config=handed.config)
     return dataclasses.replace(run, begun=begun)
 
 

@@ -3,6 +3,7 @@
 TOML has no null; "none" stands for it.
 """
 
+import contextlib
 import dataclasses
 import json
 import tomllib
@@ -99,6 +100,17 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     if _text_of(file).rstrip().rpartition("\n")[2] != END:
         raise InputError(f"{file} is cut off: its last line is not '{END}'; add it there if all settings are")
     return table
+
+
+@contextlib.contextmanager
+def told_of(file: Path) -> Iterator[None]:
+    """Name a file in what is wrong with its values, where the message does not."""
+    try:
+        yield
+    except InputError as error:
+        if str(file) in str(error):
+            raise
+        raise InputError(f"{file}: {error}") from None
 
 
 def text(comment: str, sections: Mapping[str, Any]) -> str:

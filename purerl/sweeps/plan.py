@@ -246,6 +246,7 @@ def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
       InputError: if it is no such folder, or Python alone can resume it.
     """
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
-    over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in table["over"].items())
-    options = make_options(SearchOptions, table["search"], str(file))
+    with toml.told_of(file):
+        over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in table["over"].items())
+        options = make_options(SearchOptions, table["search"], str(file))
     return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)

@@ -1,7 +1,11 @@
 """Checkpoints: what goes in comes out, a damaged file is told, and nothing in a file can run code."""
 
 import json
+import os
 import re
+import signal
+import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -216,3 +220,22 @@ def test_files_hold_data_only(saved):
     except InputError:
         return
     assert bits(found["frames"]) == bits(tree()["frames"])
+
+
+def test_an_interrupt_while_it_is_read_is_no_damage(tmp_path):
+    """Orbax keeps an interrupt for itself, and returns half of what there is."""
+    tree = {"a": np.arange(5.0)}
+    checkpoint.save(tmp_path, 1, tree, {})
+    began = time.perf_counter()
+    checkpoint.load(tmp_path, 1, tree)
+    seconds, came = time.perf_counter() - began, 0
+    for i in range(20):
+        alarm = threading.Timer(seconds * i / 20, os.kill, (os.getpid(), signal.SIGINT))
+        try:
+            alarm.start()
+            checkpoint.load(tmp_path, 1, tree)
+            alarm.join()
+            time.sleep(0.05)
+        except KeyboardInterrupt:
+            came += 1
+    assert came == 20

@@ -47,3 +47,11 @@ def test_no_folder(tmp_path):
         toml.read_folder(tmp_path, toml.RUN)
     with pytest.raises(InputError, match=r"there is no evolution in .*: no such folder"):
         toml.read_folder(tmp_path / "x", toml.EVOLUTION)
+
+
+def test_a_file_is_named_once_in_what_is_wrong_with_it(tmp_path):
+    file = tmp_path / "evolve.toml"
+    for message in ("population is -4; it must be at least 2", f"unknown setting in {file} 'x'"):
+        with pytest.raises(InputError) as told, toml.told_of(file):
+            raise InputError(message)
+        assert str(told.value).count(str(file)) == 1 and message in str(told.value)
