@@ -17,6 +17,7 @@ from purerl.types import Array, Environment, Key, PyTree, TimeStep, pytree, stat
 
 LIMITS = (("max_steps",), ("episode_length",), ("num_inner_steps", "num_outer_steps"))
 # what the suite's environments call their time limit, or the numbers whose product it is
+REWARDED_TO_THE_END = ("SMAX", "HeuristicEnemySMAX")  # a unit that fell shares what its team is paid afterwards
 NAMED = {  # arguments that the suite keeps tables of: (module, table) by id and argument
     ("SMAX", "scenario"): ("jaxmarl.environments.smax.smax_env", "MAP_NAME_TO_SCENARIO"),
     ("HeuristicEnemySMAX", "scenario"): ("jaxmarl.environments.smax.smax_env", "MAP_NAME_TO_SCENARIO"),
@@ -48,9 +49,10 @@ class JaxMARLEnvironment(Environment):
     """An environment of JaxMARL, stepped by `step_env`, without its automatic reset.
 
     Agents of one kind, by the suite's names and with equal spaces, are a group: `adversary`, `agent`. Which actions are
-    legal is in a group's observation as `action_mask`. An agent that is done before the others has left the game. The
-    suite says only that an episode is over; at the time limit that its environments have (`max_steps`) it counts as
-    truncated, before as terminated. Observations of bytes become float32.
+    legal is in a group's observation as `action_mask`. An agent that is done before the others has left the game, but
+    not in SMAX: there it can only stand still, and is paid as its team. The suite says only that an episode is over; at
+    the time limit that its environments have (`max_steps`) it counts as truncated, before as terminated. Observations
+    of bytes become float32.
 
     Source: Rutherford et al. (2024), arXiv:2311.10090.
     """
@@ -77,8 +79,10 @@ class JaxMARLEnvironment(Environment):
             stepped = self._env.step_env(key, state.suite, chosen)
             observation, suite, rewards, dones = common.settle(stepped[:4])
             over, time = common.flag(dones["__all__"]), state.time + 1
-            done = {group: self._stack(group, dones, common.flag) for group in layout.groups}
-            active = {group: state.active[group] & (over | ~done[group]) for group in layout.groups}
+            active = state.active
+            if self.name not in REWARDED_TO_THE_END:
+                done = {group: self._stack(group, dones, common.flag) for group in layout.groups}
+                active = {group: active[group] & (over | ~done[group]) for group in layout.groups}
             reward = {group: self._stack(group, rewards, common.scalar) for group in layout.groups}
             late = over & (time >= layout.limit) if layout.limit is not None else jnp.zeros((), jnp.bool_)
             state = JaxMARLState(suite=suite, active=active, time=time)
