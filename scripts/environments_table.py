@@ -6,6 +6,7 @@ those of the present page.
 
 import argparse
 import importlib
+import json
 import re
 import sys
 import textwrap
@@ -21,6 +22,7 @@ from purerl.registry import ENVIRONMENTS, SUITES
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 
 PAGE = Path(__file__).parent.parent / "envs" / "README.md"
+REPORTS = Path(__file__).parent.parent / "results" / "suites"
 NUM_ENVS = 2048
 INTRODUCTION = """\
 # Environments
@@ -28,6 +30,10 @@ INTRODUCTION = """\
 Written by `python scripts/environments_table.py`; a test holds the page to the registry and the docstrings.
 `purerl.make(id, **fields)` makes one; every field may be varied, traced and vmapped. Time limits are the defaults, in
 steps. The best possible return is that of the default fields where it is a number.
+"""
+CHECKED = """\
+Written by `purerl check --suite NAME`: each id, in a process of its own, is made, stepped, checked against the contract,
+and trained on for 2,048 steps by two algorithms of its kind of action. Compiled: `reset` and `step` of one environment.
 """
 HEADER = "| environment | observation | action | time limit | best possible return | source | steps/s |"
 
@@ -44,7 +50,28 @@ def page(speeds: dict[str, str], machine: str) -> str:
     lines += [f"\nSteps per second: random play of {NUM_ENVS} instances in one program, {machine}\n"]
     lines += ["## Of other suites\n", "| ids | what | installed by | source |", "|---|---|---|---|"]
     lines += [suite_row(suite) for suite in sorted(SUITES)]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *every_id(sorted(REPORTS.glob("*.json")))]) + "\n"
+
+
+def every_id(files: list[Path]) -> list[str]:
+    """Return the lines on reports of `purerl check --suite`."""
+    if not files:
+        return []
+    lines = ["\n## Every id\n", CHECKED, "| suite | version | date | ids | hold | trained by | compiled in |"]
+    lines += ["|---|---|---|---|---|---|---|"]
+    failed = []
+    for file in files:
+        report = json.loads(file.read_text())
+        suite, ids, versions = report["suite"], report["ids"], report["versions"]
+        failed += [f"- `{name}`: {found['failed']}" for name, found in ids.items() if found["failed"]]
+        hold = sum(not found["failed"] for found in ids.values())
+        by = sorted({done for found in ids.values() for done in found["done"]} - {"made", "stepped", "checked"})
+        times = [found["compile_seconds"] for found in ids.values() if found["compile_seconds"] is not None]
+        compiled = f"{np.median(times):.1f} s; at most {max(times):.1f}" if times else ""
+        of = versions.get(suite, versions["purerl"])
+        cells = [f"`{suite}`", of, report["date"], str(len(ids)), str(hold), ", ".join(by), compiled]
+        lines.append(f"| {' | '.join(cells)} |")
+    return [*lines, *(["\nWhat fails:\n", *failed] if failed else [])]
 
 
 def row(env_id: str, speed: str) -> str:

@@ -1,5 +1,7 @@
 """`purerl check`: check an environment or an algorithm against its contract."""
 
+from pathlib import Path
+
 import click
 
 from purerl.commands.options import say, take_modules, tell
@@ -10,7 +12,7 @@ ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
 
 
 @click.command(name="check")
-@click.argument("name", metavar="ENVIRONMENT|ALGORITHM")
+@click.argument("name", metavar="ENVIRONMENT|ALGORITHM", default="")
 @click.option("--steps", type=click.IntRange(8), default=128, metavar="N", help="Steps of random play; default 128.")
 @click.option(
     "--actions",
@@ -18,11 +20,38 @@ ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
     multiple=True,
     help="The kind of actions that your algorithm takes; repeat it for several; default discrete.",
 )
-def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
+@click.option(
+    "--suite", metavar="NAME", help="Check every id of this suite, or of native; train on each with two algorithms."
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The suite's report, which goes on where it ends; default suite-NAME.json.",
+)
+@click.option(
+    "--limit",
+    type=click.FloatRange(1.0),
+    default=600.0,
+    metavar="SECONDS",
+    help="Time that an id of a suite may take; default 600.",
+)
+def command(name: str, steps: int, actions: tuple[str, ...], suite: str | None, out: Path | None, limit: float) -> None:
     """Check an environment, such as your module:Class, against the contract, and measure its speed.
 
     A module:function, (spec, config: MyConfig) -> Algorithm, is checked against the contract of algorithms.
+
+    \b
+    purerl check my_module:MyEnvironment
+    purerl check --suite gymnax
     """
+    if (suite is None) == (not name):
+        raise InputError("check takes an environment, an algorithm, or --suite NAME: one of them")
+    if suite is not None:
+        _check_suite(suite, out or Path(f"suite-{suite}.json"), limit)
+        return
+    if out is not None:
+        raise InputError("--out is for --suite NAME")
     take_modules((), name)
     from purerl import registry
 
@@ -42,3 +71,13 @@ def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
     env = make_environment(name, {})
     tell(f"checking {name}: {steps} steps of random play in several forms, each compiled; about a minute ...")
     say(check_environment(env, num_steps=steps, name=name, measure=True))
+
+
+def _check_suite(suite: str, file: Path, limit: float) -> None:
+    from purerl.testing.suites import check_suite
+
+    report = check_suite(suite, file, limit, lambda text: say(text))
+    failed = sum(bool(found["failed"]) for found in report["ids"].values())
+    say(f"{len(report['ids']) - failed} of {len(report['ids'])} ids hold; see {file}")
+    if failed:
+        raise SystemExit(1)

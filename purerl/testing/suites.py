@@ -1,0 +1,178 @@
+"""Every id of a suite, made, checked and trained on, each in a process of its own: `purerl check --suite NAME`."""
+
+import contextlib
+import importlib.metadata
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from purerl import __version__, registry
+from purerl.errors import InputError
+from purerl.reporting.files import write_whole
+from purerl.spaces import Box, Discrete
+
+STEPS = 2_048  # environment steps of a training
+CHECKED_STEPS = 32  # of random play
+SMALL = {"num_envs": 8, "hidden_sizes": (16,), "evaluations": 0, "eval_episodes": 1}
+ON_POLICY = {"rollout_length": 32, "num_minibatches": 2, "num_epochs": 1}
+OFF_POLICY = {"replay_capacity": 1_024, "learning_starts": 256, "batch_size": 32}
+ALGORITHMS = {  # by the kind of the action space: two that learn in different ways
+    Discrete: {"ppo": ON_POLICY, "dqn": OFF_POLICY},
+    Box: {"ppo": ON_POLICY, "sac": OFF_POLICY},
+    None: {"ppo": ON_POLICY, "a2c": {"rollout_length": 32}},
+}
+LIMIT = 600.0  # seconds that an id may take
+
+
+def check_suite(suite: str, file: Path, limit: float = LIMIT, tell: Callable[[str], None] = print) -> dict[str, Any]:
+    """Check every id of a suite, one after the other; what the file holds already is not done again.
+
+    Args:
+      suite: of `registry.SUITES`, or "native".
+      file: JSON, written anew after each id: what was found, with versions and date.
+      limit: seconds that an id may take.
+      tell: is given a line for each id.
+
+    Returns:
+      What the file holds: {"suite", "versions", "date", "ids": {id: {"failed": text or "", "done": phases,
+      "compile_seconds", "seconds", "peak_mb"}}}.
+
+    Raises:
+      InputError: if there is no such suite, it is not installed, or the file is not one of these.
+    """
+    names = registry.names(None if suite == "native" else suite)
+    known = _read(file, suite)
+    report = {"suite": suite, "versions": _versions(suite), "date": date.today().isoformat(), "ids": known}
+    for number, name in enumerate(names):
+        if name not in known:
+            known[name] = check_id(name, limit)
+            write_whole(file, json.dumps(report, indent=1) + "\n")
+        tell(f"{number + 1}/{len(names)} {line(name, known[name])}")
+    return report
+
+
+def check_id(name: str, limit: float = LIMIT) -> dict[str, Any]:
+    """Return what was found of an id in a process of its own: an entry of "ids"."""
+    began, told = time.perf_counter(), [*_lines(name, limit)]
+    found: dict[str, Any] = {"failed": "", "done": [], "compile_seconds": None, "peak_mb": None}
+    for entry in told:
+        found["done"] += [entry.pop("done")] if "done" in entry else []
+        found |= entry
+    return found | {"seconds": round(time.perf_counter() - began, 1)}
+
+
+def line(name: str, found: dict[str, Any]) -> str:
+    """Return what was found of an id, in a line."""
+    compiled = found["compile_seconds"]
+    figures = [f"compiled in {compiled} s"] if compiled is not None else []
+    figures += [f"{found['seconds']} s", f"{found['peak_mb']} MB"]
+    return f"{name}: {', '.join(found['done']) or 'nothing'}" + (
+        f"; FAILED: {found['failed']}" if found["failed"] else f" ({', '.join(figures)})"
+    )
+
+
+def _read(file: Path, suite: str) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        report = json.loads(file.read_text())
+        if report["suite"] == suite and isinstance(report["ids"], dict):
+            return report["ids"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise InputError(f"{file} exists, and is no report on {suite}; name another by --out")
+
+
+def _versions(suite: str) -> dict[str, str]:
+    packages = {"jax": "jax"} | ({} if suite == "native" else {suite: registry.SUITES[suite].package})
+    distributions = importlib.metadata.packages_distributions()
+    named = {name: distributions.get(package, [package])[0] for name, package in packages.items()}
+    return {"purerl": __version__} | {name: importlib.metadata.version(of) for name, of in named.items()}
+
+
+def _lines(name: str, limit: float) -> Iterator[dict[str, Any]]:
+    """Run an id's process; yield what it told, and what became of it if it did not come to its end."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryFile("w+") as told,
+        tempfile.TemporaryFile() as said,
+    ):
+        words = [sys.executable, "-c", "from purerl.testing.suites import _main; _main()", name]
+        process = subprocess.Popen(words, stdout=told, stderr=said, cwd=folder, stdin=subprocess.DEVNULL)
+        try:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(limit)
+        finally:
+            over = process.poll() is None
+            process.kill()
+            process.wait()
+        told.seek(0)
+        entries = [json.loads(text) for text in told.read().splitlines() if text.startswith('{"')]
+        yield from entries
+        if over:
+            yield {"failed": f"it takes more than {limit:g} s"}
+        elif process.returncode and not any("failed" in entry for entry in entries):
+            said.seek(0)
+            last = said.read().strip().splitlines()[-1:] or ["nothing was said"]
+            yield {"failed": f"the process ended with {process.returncode}: {last[0][:200]}"}
+
+
+def _main() -> None:
+    """Make, step, check and train on the id that the command names; print a line of JSON for each that succeeded."""
+    name, shown = sys.argv[1], sys.stdout
+    sys.stdout = sys.stderr  # suites print
+
+    def tell(**entry: Any) -> None:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (2**20 if sys.platform == "darwin" else 2**10)
+        print(json.dumps(entry | {"peak_mb": peak}), file=shown, flush=True)
+
+    doing = "make"
+    try:
+        from purerl.host_environment import HostSource
+        from purerl.run.entry import train
+        from purerl.run.plan import make_environment
+        from purerl.testing.environments import check_environment
+
+        env = make_environment(name, {})
+        tell(done="made")
+        doing = "step"
+        if not isinstance(env, HostSource):
+            tell(compile_seconds=round(_steps(env), 1))
+            tell(done="stepped")
+        doing = "check"
+        check_environment(env, num_steps=CHECKED_STEPS, name=name)
+        tell(done="checked")
+        actions = env.action_space
+        kind = next((kind for kind in ALGORITHMS if kind is not None and isinstance(actions, kind)), None)
+        for algorithm, settings in ALGORITHMS[kind].items():
+            doing = f"train {algorithm}"
+            train(algorithm, name, total_timesteps=STEPS, out=f"{algorithm}", display="none", **SMALL, **settings)
+            tell(done=algorithm)
+    except BaseException as error:  # whatever a suite raises, the end of the process included
+        text = " ".join(str(error).split()) or "no message"
+        kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
+        tell(failed=f"{doing}: {kind}{text[:300]}")
+        raise SystemExit(1) from None
+
+
+def _steps(env: Any) -> float:
+    """Take 20 steps of random play in a compiled program; return the seconds that compiling `reset` and `step` took."""
+    import jax
+
+    key = jax.random.key(0)
+    began = time.perf_counter()
+    reset = jax.jit(env.reset).lower(key).compile()
+    state, _ = reset(key)
+    action = env.action_space.sample(key)
+    step = jax.jit(env.step).lower(key, state, action).compile()
+    seconds = time.perf_counter() - began
+    for i in range(20):
+        state, _ = jax.block_until_ready(step(jax.random.fold_in(key, i), state, action))
+    return seconds

@@ -1,0 +1,63 @@
+"""The report on a suite: what holds, what fails and why, and that it goes on where it was."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from purerl import InputError, registry
+from purerl.commands.check import command
+from purerl.testing.suites import check_id, check_suite, line
+
+
+def test_an_id_that_fails_says_where_and_why():
+    found = check_id("CartPole-v9")
+    assert found["done"] == [] and found["failed"].startswith("make: unknown environment 'CartPole-v9'")
+    assert found["compile_seconds"] is None and found["peak_mb"] > 50
+    assert line("CartPole-v9", found).startswith("CartPole-v9: nothing; FAILED: make: unknown")
+
+
+def test_an_id_has_a_limit_of_time():
+    assert check_id("CartPole-v1", limit=0.2)["failed"] == "it takes more than 0.2 s"
+
+
+def test_a_process_that_ends_is_told(monkeypatch):
+    monkeypatch.setenv("JAX_PLATFORMS", "no_such_backend")
+    assert "no_such_backend" in check_id("CartPole-v1")["failed"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "second"), [("MemoryChain", "dqn"), ("PointMass", "sac"), ("CoinGame", "a2c")])
+def test_an_id_that_holds(name, second):
+    found = check_id(name)
+    assert not found["failed"] and found["done"] == ["made", "stepped", "checked", "ppo", second]
+    assert 0 < found["compile_seconds"] < found["seconds"]
+
+
+def test_a_report_goes_on_where_it_ends(tmp_path, monkeypatch):
+    file, told = tmp_path / "report.json", []
+    monkeypatch.setattr(registry, "names", lambda suite: ["A-v9", "B-v9"])
+    done = {"failed": "", "done": ["made"], "compile_seconds": 1.5, "peak_mb": 7, "seconds": 2.0}
+    file.write_text(json.dumps({"suite": "native", "ids": {"A-v9": done}}))
+    report = check_suite("native", file, tell=told.append)
+    assert told[0] == "1/2 A-v9: made (compiled in 1.5 s, 2.0 s, 7 MB)" and "2/2 B-v9: nothing; FAILED" in told[1]
+    assert json.loads(file.read_text()) == report and report["ids"]["A-v9"] == done
+    assert set(report["versions"]) == {"purerl", "jax"} and report["ids"]["B-v9"]["failed"]
+    for wrong in ("{", "[]", '{"suite": "gymnax", "ids": {}}'):
+        file.write_text(wrong)
+        with pytest.raises(InputError, match="exists, and is no report on native"):
+            check_suite("native", file)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "check takes an environment, an algorithm, or --suite NAME"),
+        (["CartPole-v1", "--suite", "gymnax"], "one of them"),
+        (["--suite", "gymnacks"], "unknown suite 'gymnacks': did you mean 'gymnax'"),
+        (["CartPole-v1", "--out", "x.json"], "--out is for --suite"),
+    ],
+)
+def test_wrong_words(words, message):
+    error = CliRunner().invoke(command, words).exception
+    assert isinstance(error, InputError) and message in str(error)
