@@ -32,8 +32,8 @@ Written by `python scripts/environments_table.py`; a test holds the page to the 
 steps. The best possible return is that of the default fields where it is a number.
 """
 CHECKED = """\
-Written by `purerl check --suite NAME`: each id, in a process of its own, is made, stepped, checked against the contract,
-and trained on for 2,048 steps by two algorithms of its kind of action. Compiled: `reset` and `step` of one environment.
+Written by `purerl check --suite NAME`: each id, in a process of its own, is made, stepped, checked against the
+contract, and trained on for 2,048 steps by two algorithms of its kind of action. Compiled: `reset` and `step` of one environment.
 """
 HEADER = "| environment | observation | action | time limit | best possible return | source | steps/s |"
 

@@ -65,8 +65,8 @@ ROOMS = {
         *("settings", "stats", "types", "xla"),
     },
     "commands": {
-        *("agent_groups", "devices", "errors", "evolution", "profiling", "registry", "reporting", "run"),
-        *("settings", "sweeps", "testing"),
+        *("agent_groups", "devices", "errors", "evolution", "host_environment", "profiling", "registry", "reporting"),
+        *("run", "settings", "spaces", "sweeps", "testing"),
     },
 }
 ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"registry"}, "zoo": set()}

@@ -74,7 +74,7 @@ def command(name: str, steps: int, actions: tuple[str, ...], suite: str | None, 
 
 
 def _check_suite(suite: str, file: Path, limit: float) -> None:
-    from purerl.testing.suites import check_suite
+    from purerl.commands.suites import check_suite
 
     report = check_suite(suite, file, limit, lambda text: say(text))
     failed = sum(bool(found["failed"]) for found in report["ids"].values())

@@ -11,7 +11,7 @@ import importlib.util
 from typing import Any
 
 from purerl.errors import InputError, unknown
-from purerl.pool.config import PoolConfig, PoolSpec, make_environment
+from purerl.pool.config import OLD_IDS, PoolConfig, PoolSpec, make_environment
 
 ENV_TYPES = {
     "gymnasium": "purerl.pool.gymnasium_pool:GymnasiumPool",
@@ -71,10 +71,10 @@ def make_spec(task_id: str, *, parameters: dict[str, Any] | None = None, **confi
 
 
 def list_all_envs() -> list[str]:
-    """Return the ids of the native environments; `purerl list envs SUITE` lists those of a suite."""
+    """Return the ids of the native environments and the old ones; `purerl list envs SUITE` lists those of a suite."""
     from purerl import registry
 
-    return registry.names()
+    return [*registry.names(), *OLD_IDS]
 
 
 def _real(task_id: str, env_type: str, parameters: dict[str, Any] | None, config: dict[str, Any]) -> Any:

@@ -77,13 +77,18 @@ class PoolConfig:
         return np.asarray(self.env_seed or [self.seed + i for i in range(self.num_envs)], np.int64)
 
 
+OLD_IDS = {"CartPole-v0": ("CartPole-v1", {"time_limit": 200}), "Pendulum-v0": ("Pendulum-v1", {})}
+# of scripts older than Gymnasium: (today's, what it differs in)
+
+
 def make_environment(task_id: str, parameters: dict[str, Any], max_episode_steps: int | None) -> Environment:
-    """Return one environment with its limit changed as asked.
+    """Return one environment with its limit changed as asked; an id of `OLD_IDS` is today's with what it had.
 
     Raises:
       InputError: for an unknown id or parameter, a host environment, or a limit below 1.
     """
-    env = registry.make(task_id, **parameters)
+    today, differs = OLD_IDS.get(task_id, (task_id, {}))
+    env = registry.make(today, **differs | parameters)
     if not isinstance(env, Environment):
         raise InputError(f"{task_id} already runs on the host: only JAX environments and envpool/NAME make a pool")
     if max_episode_steps is None:

@@ -48,6 +48,13 @@ def test_limits():
         make_environment("gymnasium/CartPole-v1", {}, None)
 
 
+def test_old_ids_are_todays_with_what_they_had():
+    assert pool.make_spec("CartPole-v0").config.max_episode_steps == 200
+    assert pool.make_spec("CartPole-v0", max_episode_steps=7).config.max_episode_steps == 7
+    assert pool.make_spec("Pendulum-v0").config.max_episode_steps == 200
+    assert {"CartPole-v0", "Pendulum-v0", "CartPole-v1"} <= set(pool.list_all_envs())
+
+
 def test_a_spec_names_everything_that_is_sent_and_received():
     spec = PoolSpec("CartPole-v1", CartPole(), PoolConfig.of(CartPole(), {"num_envs": 2}))
     assert spec.config.num_envs == 2 and spec.reward_threshold == 475.0

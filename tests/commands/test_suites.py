@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from purerl import InputError, registry
 from purerl.commands.check import command
-from purerl.testing.suites import check_id, check_suite, line
+from purerl.commands.suites import check_id, check_suite, line
 
 
 def test_an_id_that_fails_says_where_and_why():

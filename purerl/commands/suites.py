@@ -104,7 +104,7 @@ def _lines(name: str, limit: float) -> Iterator[dict[str, Any]]:
         tempfile.TemporaryFile("w+") as told,
         tempfile.TemporaryFile() as said,
     ):
-        words = [sys.executable, "-c", "from purerl.testing.suites import _main; _main()", name]
+        words = [sys.executable, "-c", "from purerl.commands.suites import _main; _main()", name]
         process = subprocess.Popen(words, stdout=told, stderr=said, cwd=folder, stdin=subprocess.DEVNULL)
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -153,7 +153,8 @@ def _main() -> None:
         kind = next((kind for kind in ALGORITHMS if kind is not None and isinstance(actions, kind)), None)
         for algorithm, settings in ALGORITHMS[kind].items():
             doing = f"train {algorithm}"
-            train(algorithm, name, total_timesteps=STEPS, out=f"{algorithm}", display="none", **SMALL, **settings)
+            values: dict[str, Any] = SMALL | settings
+            train(algorithm, name, total_timesteps=STEPS, out=algorithm, display="none", **values)
             tell(done=algorithm)
     except BaseException as error:  # whatever a suite raises, the end of the process included
         text = " ".join(str(error).split()) or "no message"
