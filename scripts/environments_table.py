@@ -33,7 +33,8 @@ steps. The best possible return is that of the default fields where it is a numb
 """
 CHECKED = """\
 Written by `purerl check --suite NAME`: each id, in a process of its own, is made, stepped, checked against the
-contract, and trained on for 2,048 steps by two algorithms of its kind of action. Compiled: `reset` and `step` of one environment.
+contract, and trained on for 2,048 steps by two algorithms of its kind of action. Compiled: `reset` and `step` of one
+environment.
 """
 HEADER = "| environment | observation | action | time limit | best possible return | source | steps/s |"
 

@@ -140,7 +140,7 @@ def _main() -> None:
         from purerl.run.plan import make_environment
         from purerl.testing.environments import check_environment
 
-        env = make_environment(name, {})
+        env: Any = make_environment(name, {})
         tell(done="made")
         doing = "step"
         if not isinstance(env, HostSource):
