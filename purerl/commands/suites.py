@@ -140,15 +140,15 @@ def _main() -> None:
         from purerl.run.plan import make_environment
         from purerl.testing.environments import check_environment
 
-        env: Any = make_environment(name, {})
+        env = make_environment(name, {})
         tell(done="made")
-        doing = "step"
-        if not isinstance(env, HostSource):
+        if not isinstance(env, HostSource):  # training steps those that run on the host
+            doing = "step"
             tell(compile_seconds=round(_steps(env), 1))
             tell(done="stepped")
-        doing = "check"
-        check_environment(env, num_steps=CHECKED_STEPS, name=name)
-        tell(done="checked")
+            doing = "check"
+            check_environment(env, num_steps=CHECKED_STEPS, name=name, eager="/" not in name)  # engines take minutes
+            tell(done="checked")
         actions = env.action_space
         kind = next((kind for kind in ALGORITHMS if kind is not None and isinstance(actions, kind)), None)
         for algorithm, settings in ALGORITHMS[kind].items():
