@@ -38,6 +38,7 @@ SEQUENCES = {
     "batch_size": 8,
     "num_gradient_steps": 8,
     "epsilon_max": 0.5,
+    "epsilon_evaluation": 0.0,
 }
 
 
