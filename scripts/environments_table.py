@@ -63,14 +63,21 @@ def every_id(files: list[Path]) -> list[str]:
     failed = []
     for file in files:
         report = json.loads(file.read_text())
-        suite, ids, versions = report["suite"], report["ids"], report["versions"]
+        suite, ids = report["suite"], report["ids"]
         failed += [f"- `{name}`: {found['failed']}" for name, found in ids.items() if found["failed"]]
         hold = sum(not found["failed"] for found in ids.values())
         by = sorted({done for found in ids.values() for done in found["done"]} - {"made", "stepped", "checked"})
         times = [found["compile_seconds"] for found in ids.values() if found["compile_seconds"] is not None]
         compiled = f"{np.median(times):.1f} s; at most {max(times):.1f}" if times else ""
-        of = versions.get(suite, versions["purerl"])
-        cells = [f"`{suite}`", of, report["date"], str(len(ids)), str(hold), ", ".join(by), compiled]
+        cells = [
+            f"`{suite}`",
+            report["versions"][report["package"]],
+            report["date"],
+            str(len(ids)),
+            str(hold),
+            ", ".join(by),
+            compiled,
+        ]
         lines.append(f"| {' | '.join(cells)} |")
     return [*lines, *(["\nWhat fails:\n", *failed] if failed else [])]
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import say, take_modules, tell
+from purerl.commands.options import PATH, check_file, say, take_modules, tell
 from purerl.errors import InputError
 from purerl.registry import ALGORITHMS
 
@@ -25,7 +25,7 @@ ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
     help="The suite's report, which goes on where it ends; default suite-NAME.json.",
 )
@@ -76,7 +76,8 @@ def command(name: str, steps: int, actions: tuple[str, ...], suite: str | None, 
 def _check_suite(suite: str, file: Path, limit: float) -> None:
     from purerl.commands.suites import check_suite
 
-    report = check_suite(suite, file, limit, lambda text: say(text))
+    check_file(file, ".json")
+    report = check_suite(suite, file, limit, say)
     failed = sum(bool(found["failed"]) for found in report["ids"].values())
     say(f"{len(report['ids']) - failed} of {len(report['ids'])} ids hold; see {file}")
     if failed:

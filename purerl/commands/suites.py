@@ -13,8 +13,9 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from purerl import __version__, registry
+from purerl import registry
 from purerl.errors import InputError
+from purerl.reporting import summary
 from purerl.reporting.files import write_whole
 from purerl.spaces import Box, Discrete
 
@@ -41,7 +42,7 @@ def check_suite(suite: str, file: Path, limit: float = LIMIT, tell: Callable[[st
       tell: is given a line for each id.
 
     Returns:
-      What the file holds: {"suite", "versions", "date", "ids": {id: {"failed": text or "", "done": phases,
+      What the file holds: {"suite", "package", "versions", "date", "ids": {id: {"failed": text or "", "done": phases,
       "compile_seconds", "seconds", "peak_mb"}}}.
 
     Raises:
@@ -49,7 +50,9 @@ def check_suite(suite: str, file: Path, limit: float = LIMIT, tell: Callable[[st
     """
     names = registry.names(None if suite == "native" else suite)
     known = _read(file, suite)
-    report = {"suite": suite, "versions": _versions(suite), "date": date.today().isoformat(), "ids": known}
+    package = _package(suite)
+    report: dict[str, Any] = {"suite": suite, "package": package, "versions": summary.versions(package)}
+    report |= {"date": date.today().isoformat(), "ids": known}
     for number, name in enumerate(names):
         if name not in known:
             known[name] = check_id(name, limit)
@@ -90,11 +93,12 @@ def _read(file: Path, suite: str) -> dict[str, Any]:
     raise InputError(f"{file} exists, and is no report on {suite}; name another by --out")
 
 
-def _versions(suite: str) -> dict[str, str]:
-    packages = {"jax": "jax"} | ({} if suite == "native" else {suite: registry.SUITES[suite].package})
-    distributions = importlib.metadata.packages_distributions()
-    named = {name: distributions.get(package, [package])[0] for name, package in packages.items()}
-    return {"purerl": __version__} | {name: importlib.metadata.version(of) for name, of in named.items()}
+def _package(suite: str) -> str:
+    """Return the name by which a suite is installed."""
+    if suite == "native":
+        return "purerl"
+    package = registry.SUITES[suite].package
+    return importlib.metadata.packages_distributions().get(package, [package])[0]
 
 
 def _lines(name: str, limit: float) -> Iterator[dict[str, Any]]:

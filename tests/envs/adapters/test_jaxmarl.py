@@ -77,10 +77,8 @@ def test_steps_as_jaxmarl_does(name, groups, steps):
 def test_maps_and_kitchens_are_given_by_name():
     env = purerl.make("jaxmarl/HeuristicEnemySMAX", scenario="3m")
     assert {group: space.n for group, space in env.action_space.spaces.items()} == {"ally": 3}
-    assert purerl.make("jaxmarl/overcooked", layout="coord_ring").observation_space.spaces["agent"].space.shape[:2] == (
-        5,
-        5,
-    )
+    kitchen = purerl.make("jaxmarl/overcooked", layout="coord_ring")
+    assert kitchen.observation_space.spaces["agent"].space.shape[:2] == (5, 5)
     with pytest.raises(InputError, match="unknown layout of jaxmarl/overcooked 'cramped': did you mean 'cramped_room'"):
         purerl.make("jaxmarl/overcooked", layout="cramped")
 
