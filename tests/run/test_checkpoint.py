@@ -222,7 +222,15 @@ def test_files_hold_data_only(saved):
     assert bits(found["frames"]) == bits(tree()["frames"])
 
 
-def test_an_interrupt_while_it_is_read_is_no_damage(tmp_path):
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises, also where the tests were started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_while_it_is_read_is_no_damage(tmp_path, interruptible):
     """Orbax keeps an interrupt for itself, and returns half of what there is."""
     tree = {"a": np.arange(5.0)}
     checkpoint.save(tmp_path, 1, tree, {})
