@@ -13,7 +13,7 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import EpsilonGreedy
+from purerl.algo_parts.exploration import EpsilonGreedy, greedy
 from purerl.algo_parts.off_policy import (
     OffPolicyAgent,
     OffPolicyConfig,
@@ -72,7 +72,6 @@ class R2D2Config(OffPolicyConfig):
     )
     epsilon_min: float = number(default=0.0005, doc="lowest exploration rate of an environment", above=0, at_most=1)
     epsilon_max: float = number(default=0.1, doc="highest exploration rate of an environment", above=0, at_most=1)
-    epsilon_evaluation: float = number(default=0.001, doc="exploration rate in evaluation", at_least=0, at_most=1)
 
     @property
     def samples_per_gradient(self) -> int:
@@ -130,13 +129,13 @@ def r2d2(
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         values, carry = q.step(agent.params, carry, observation)
-        epsilon = config.epsilon_evaluation
-        if explore:
-            fraction = jnp.linspace(0.0, 1.0, values.shape[0], dtype=jnp.float32)
-            epsilon = config.epsilon_max * (config.epsilon_min / config.epsilon_max) ** fraction
-        choose = EpsilonGreedy(start=epsilon, end=epsilon, steps=1.0)
-        action = choose(key, values, action_mask(observation), environment_steps(config, agent.num_updates))
-        return action, carry, {"q": at_action(values, action), "best_q": jnp.max(values, axis=-1)} if explore else ()
+        mask, num_steps = action_mask(observation), environment_steps(config, agent.num_updates)
+        if not explore:
+            return greedy(key, values, mask, num_steps), carry, ()
+        fraction = jnp.linspace(0.0, 1.0, values.shape[0], dtype=jnp.float32)
+        epsilon = config.epsilon_max * (config.epsilon_min / config.epsilon_max) ** fraction
+        action = EpsilonGreedy(start=epsilon, end=epsilon, steps=1.0)(key, values, mask, num_steps)
+        return action, carry, {"q": at_action(values, action), "best_q": jnp.max(values, axis=-1)}
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
         td_error, known = recorded_error(rollout, config)

@@ -347,12 +347,13 @@ def test_copies_to_the_target_when_due_and_clips_gradients():
     assert 0.0 < held < 0.01 * moved
 
 
-def test_evaluation_explores_at_its_own_rate():
-    algorithm = r2d2(SPEC, R2D2Config(**{**SMALL, "num_envs": 1}, epsilon_evaluation=0.6))
+def test_evaluation_is_greedy():
+    """Whatever the key, as in every algorithm of this family: an exported policy has none."""
+    algorithm = r2d2(SPEC, R2D2Config(**{**SMALL, "num_envs": 1}))
     agent = algorithm.init(jax.random.key(0))
     act = lambda key: algorithm.act(agent, algorithm.initial_carry(1), key, jnp.ones((1, 2)), False)[0][0]
     actions = np.asarray(jax.jit(jax.vmap(act))(jax.random.split(jax.random.key(1), 5_000)))
-    assert np.allclose(np.sort(np.bincount(actions, minlength=3)) / 5_000, [0.2, 0.2, 0.6], atol=0.03)
+    assert len(set(actions.tolist())) == 1
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,6 @@ SEQUENCES = {
     "batch_size": 8,
     "num_gradient_steps": 8,
     "epsilon_max": 0.5,
-    "epsilon_evaluation": 0.0,
 }
 
 
