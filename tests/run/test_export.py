@@ -19,6 +19,18 @@ KINDS = {
     "discrete": ("a2c", "CartPole-v1", {}),
     "continuous": ("a2c", "Pendulum-v1", {"normalize_observation": True}),
     "recurrent": ("a2c", "RepeatPrevious", {"rnn": "gru", "rnn_size": 8}),
+    "recurrent values": (
+        "r2d2",
+        "RepeatPrevious",
+        {
+            "sequence_length": 4,
+            "burn_in": 0,
+            "learning_starts": 16,
+            "batch_size": 2,
+            "replay_capacity": 64,
+            "rnn_size": 8,
+        },
+    ),
     "values": ("c51", "CartPole-v1", {"learning_starts": 16, "batch_size": 8, "replay_capacity": 64}),
 }
 
