@@ -60,6 +60,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     sign.daemon = True
     if args is None:
         sign.start()
+        sys.unraisablehook = _come_again
         os.environ["MPLBACKEND"] = "agg"  # pictures go to files; a backend of no name would end Matplotlib's import
     try:
         code = contextvars.copy_context().run(run)  # whom this command trusts, the next one may not
@@ -85,6 +86,14 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         _end(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     sys.exit(code)
+
+
+def _come_again(told: "sys.UnraisableHookArgs") -> None:
+    """Send an interrupt that arrived where Python cannot raise one, as in the garbage collector, once more."""
+    if told.exc_type is KeyboardInterrupt:
+        threading.Timer(0.01, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(told)
 
 
 def _loading(words: Sequence[str]) -> str:

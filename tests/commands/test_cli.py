@@ -206,6 +206,22 @@ def test_terminals_without_letters_and_names_that_are_no_text(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["läuft"]
 
 
+def test_an_interrupt_that_python_cannot_raise_comes_again(tmp_path):
+    """One in the garbage collector, while JAX is imported, printed a traceback, and the command went on."""
+    (tmp_path / "struck.py").write_text(
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)  # also where this was started in the background\n"
+        "class Struck:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGINT)\n"
+        "del [Struck()][0]\n"
+        "time.sleep(60)\n"
+    )
+    words = [sys.executable, "-m", "purerl", "check", "struck:Struck"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 130 and done.stderr.splitlines()[-1] == "interrupted"
+    assert "Exception ignored" not in done.stderr
+
+
 def test_a_command_that_imports_for_long_says_so_within_a_second(tmp_path):
     """From the start of the process to the first character; a busy machine gets longer."""
     process = subprocess.Popen(
