@@ -48,7 +48,7 @@ TURNS = [*PROGRAMS] * 3  # several processes take long: they come once in three 
 TURNS = [name for i, name in enumerate(TURNS) if PROGRAMS[name][1] < 2 or i >= 2 * len(PROGRAMS)]
 STRIKES = 3  # in a row, before a job may come to its end
 SIGNALS = {"kill": signal.SIGKILL, "TERM": signal.SIGTERM, "INT": signal.SIGINT, "HUP": signal.SIGHUP}
-LOST_SECONDS = 30  # within which the other processes must notice a death
+NOTICE_SECONDS = distributed.START_SECONDS  # others wait so long for one that died before they came together
 
 
 def measure(request: Request) -> list[Table]:
@@ -81,10 +81,10 @@ def _chain(name: str, references: References, chance: random.Random, work: Path,
         if strike and not count:
             time.sleep(chance.uniform(0, whole.seconds * (0.7 if begun else 1.0)))
             jobs[chance.randrange(processes)].signal(SIGNALS[strike])
-        done = [job.wait(LOST_SECONDS + 4 * whole.seconds) for job in jobs]
+        done = [job.wait(NOTICE_SECONDS + 4 * whole.seconds) for job in jobs]
         text = "\n".join(end.text for end in done)
         codes = {end.code for end in done}
-        allowed = {0, -9, distributed.LOST} if strike in ("kill", "operation") else _codes(strike, processes)
+        allowed = _codes("kill" if strike == "operation" else strike, processes)
         command = f"{command}\n{text[-1500:]}" if any(end.traceback for end in done) else command
         if any(end.traceback for end in done) or not codes <= allowed or HUNG in codes:
             wrong = f"ended with {sorted(map(str, codes))}: {done[0].last_line}" if not codes <= allowed else ""
@@ -101,7 +101,10 @@ def _chain(name: str, references: References, chance: random.Random, work: Path,
 
 
 def _codes(strike: str, processes: int) -> set[int | str]:
-    """Return how processes may end that got a signal: saved; before there is a handler; already at the end."""
+    """Return how processes may end that got a signal: saved; before there is a handler; already at the end.
+
+    The others end as those that lost one, or that wait for one that does not come.
+    """
     number = SIGNALS.get(strike, 0)
     return {0, 128 + number, -number, *([distributed.LOST, 2] if processes > 1 else [])}
 

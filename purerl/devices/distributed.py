@@ -5,8 +5,10 @@ time, writes logs and shows progress; it sends its decisions to the others.
 """
 
 import contextlib
+import ctypes
 import ipaddress
 import os
+import signal
 import socket
 import sys
 import threading
@@ -28,6 +30,7 @@ VARIABLES = {  # of the environment, read where no argument says otherwise
 }
 CLUSTERS = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID")  # JAX reads the rest
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"  # JAX's: where the first process listens, if not at the coordinator's address
+NOTICE_SECONDS = 2.0  # that the watch has to tell of a loss where JAX aborts
 LOST = 3  # the exit code of a process that lost another one
 _LOST_WORDS = ("Gloo", "NCCL", "heartbeat", "oordination", "arrier", "UNAVAILABLE", "DEADLINE_EXCEEDED")
 _HOST: dict[str, str] = {}  # of the coordinator, as the others know it, and where the first process listens
@@ -74,6 +77,7 @@ def initialize(
         arguments["coordinator_bind_address"] = _bind_address(arguments["coordinator_address"])
     _HOST["coordinator"] = host_of(arguments["coordinator_address"])
     _HOST["bind"] = host_of(arguments.get("coordinator_bind_address") or os.environ.get(BIND, ""))
+    tell_aborts()
     try:
         jax.distributed.initialize(
             **arguments,
@@ -83,6 +87,25 @@ def initialize(
     except (RuntimeError, ValueError) as error:
         reason = str(error).strip().splitlines()[0][:160]
         raise InputError(f"the processes did not come together within {start_seconds} s: {reason}") from None
+
+
+def tell_aborts() -> None:
+    """End this process by a line and `LOST` where C++ aborts it, as JAX's client does at once when another one is gone.
+
+    The handler is a function of Python: it may be, because whoever calls `abort` waits for it at a known place.
+    """
+    own = ctypes.CDLL(None)
+    own.signal.argtypes, own.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
+    own.signal(signal.SIGABRT, ctypes.cast(_aborted, ctypes.c_void_p))
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_int)
+def _aborted(_: int) -> None:
+    time.sleep(NOTICE_SECONDS)  # the watch knows more
+    _ENDING.acquire()
+    print("JAX aborted this process, as it does when another one of the run stopped", file=sys.stderr)
+    print("what was saved is kept; go on by starting all processes with --resume", file=sys.stderr)
+    leave(LOST)
 
 
 def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[str, Any]:

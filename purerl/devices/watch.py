@@ -5,12 +5,10 @@ variable PURERL_TOKEN, the same in all processes, or one that the first process 
 """
 
 import contextlib
-import ctypes
 import hashlib
 import hmac
 import os
 import secrets
-import signal
 import socket
 import threading
 import time
@@ -45,7 +43,6 @@ class Watch:
         self._links: list[socket.socket] = []
         if not jax.distributed.is_initialized():
             return
-        delay_aborts()
         host, bind = distributed.hosts()
         server = distributed.listen(bind) if distributed.is_first() else None
         own = os.environ.get(TOKEN, "")
@@ -89,17 +86,6 @@ class Watch:
         for link in self._links:
             with contextlib.suppress(OSError):
                 link.sendall(b".")
-
-
-def delay_aborts() -> None:
-    """Let an abort of C++ wait for 6 seconds.
-
-    JAX's client aborts at once where the first process is gone. The thread that notices it here, too, and ends this
-    process in order, may have to wait until another thread of Python lets it run. POSIX allows `sleep` in a handler, whose argument is the number of SIGABRT, 6.
-    """
-    own = ctypes.CDLL(None)
-    own.signal.argtypes, own.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
-    own.signal(signal.SIGABRT, ctypes.cast(own.sleep, ctypes.c_void_p))
 
 
 def accept(

@@ -248,6 +248,26 @@ def test_processes_sweep_and_evolve_together(tmp_path):
     assert checkpoint.steps(two / "evolution" / "checkpoints") == [2]
 
 
+@pytest.mark.parametrize("telling", [True, False])
+def test_an_abort_of_the_client_is_told(telling):
+    """JAX's aborts at once where the first process is gone, also before the watch is there; who knows more may tell."""
+    port = free_port()
+    script = (
+        "import os, sys, threading, time; from purerl.devices import distributed\n"
+        f"distributed.initialize('localhost:{port}', 2, int(sys.argv[1]))\n"
+        "if sys.argv[1] == '0': os.kill(os.getpid(), 9)\n"
+        f"time.sleep(1.0 if {telling} else 60.0)\n"
+        "distributed.give_up('its connection was closed', None)\n"
+    )
+    start = lambda i: subprocess.Popen([sys.executable, "-c", script, str(i)], stderr=subprocess.PIPE, text=True)
+    first, other = start(0), start(1)
+    _, said = other.communicate(timeout=120)
+    first.communicate()
+    assert other.returncode == distributed.LOST, said
+    wanted = "(its connection was closed)" if telling else "JAX aborted this process, as it does when another one"
+    assert wanted in said and ("JAX aborted" in said) != telling
+
+
 def test_a_coordinator_that_does_not_answer():
     began = time.monotonic()
     with pytest.raises(InputError, match=r"the coordinator localhost:\d+ did not answer within 1 s"):

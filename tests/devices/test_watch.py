@@ -2,10 +2,7 @@
 
 import hashlib
 import hmac
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 
@@ -97,20 +94,6 @@ def test_what_all_processes_fail_of_is_told_by_the_first_one():
     first.drop()
     failing.join(watch.FIRST_SECONDS / 2)
     assert lost == [] and not failing.is_alive()
-
-
-@pytest.mark.parametrize(("end", "code"), [("os._exit(3)", 3), ("None", -signal.SIGABRT)])
-def test_who_notices_a_death_is_heard_before_an_abort(end, code):
-    """JAX's client aborts in C++ at the same moment; one that nobody forestalls still ends the process."""
-    script = (
-        "import ctypes, os, threading, time; from purerl.devices import watch\n"
-        "watch.delay_aborts()\n"
-        "threading.Thread(target=ctypes.CDLL(None).abort).start()  # without the lock of Python, as in C++\n"
-        "time.sleep(0.5)\n"
-        f"{end}\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60)
-    assert done.returncode == code
 
 
 def test_without_other_processes_there_is_no_connection():
