@@ -12,6 +12,7 @@ import tempfile
 os.environ["XLA_FLAGS"] = " ".join(
     (
         "--xla_force_host_platform_device_count=2",
+        "--xla_cpu_parallel_codegen_split_count=1",  # each worker has a core of its own
         "--xla_backend_optimization_level=1",  # with 0, a seed's last bits depend on how many seeds are compiled
         # Another generator of CPU code compiles in 60% of the time; XLA had it up to jaxlib 0.10.
         "--xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.10.") else "",

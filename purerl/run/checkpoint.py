@@ -373,7 +373,8 @@ def _drop_late_callbacks() -> None:
 
     def hook(late: Any) -> None:
         unmade = getattr(late.object, "__qualname__", "") == "BaseEventLoop.__del__"  # there was no descriptor for it
-        if str(late.exc_value) != "Event loop is closed" and not unmade:
+        unrun = "orbax" in getattr(getattr(late.object, "cr_code", None), "co_filename", "")  # its coroutine
+        if str(late.exc_value) != "Event loop is closed" and not unmade and not unrun:
             show(late)
 
     sys.unraisablehook = hook
@@ -382,5 +383,5 @@ def _drop_late_callbacks() -> None:
         ("absl", "_SignalingThread.run() raised an exception"),  # what `save` raises as well
     ):
         logging.getLogger(logger).addFilter(lambda record, late=late_words: late not in record.getMessage())
-    unrun = r"coroutine '(run_sync|synchronize_|\w+Handler\.)\S*' was never awaited"
-    warnings.filterwarnings("ignore", unrun, RuntimeWarning)
+    never = r"coroutine '(run_sync|synchronize_|Orbax|\w+Handler\.)\S*' was never awaited"
+    warnings.filterwarnings("ignore", never, RuntimeWarning)

@@ -4,8 +4,11 @@ import json
 import os
 import re
 import signal
+import sys
 import threading
 import time
+import warnings
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -247,3 +250,15 @@ def test_an_interrupt_while_it_is_read_is_no_damage(tmp_path, interruptible):
         except KeyboardInterrupt:
             came += 1
     assert came == 20
+
+
+@pytest.mark.parametrize(("file", "shown"), [("/lib/orbax/checkpoint/layout.py", 0), ("/home/me/own.py", 1)])
+def test_what_orbax_leaves_unrun_after_a_failure_is_silent(file, shown, monkeypatch):
+    """A coroutine that is collected after `save` raised; other code's are shown as ever."""
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with warnings.catch_warnings():
+        checkpoint._drop_late_callbacks.__wrapped__()
+        late = SimpleNamespace(object=SimpleNamespace(cr_code=SimpleNamespace(co_filename=file)), exc_value=KeyError())
+        sys.unraisablehook(late)
+    assert len(told) == shown
