@@ -65,13 +65,28 @@ def tiles(text: str, colors: dict[str, Color] | None = None, tile: tuple[int, in
 class Canvas:
     """A picture that is drawn in the units of the task, y upward, and smoothed by drawing it three times as large."""
 
-    def __init__(self, x: tuple[float, float], y: tuple[float, float], width: int = 400) -> None:
-        """Show x[0] .. x[1] and y[0] .. y[1], `width` pixels wide, the units as long in both directions."""
+    def __init__(
+        self, x: tuple[float, float], y: tuple[float, float], width: int = 400, height: int | None = None
+    ) -> None:
+        """Show x[0] .. x[1] and y[0] .. y[1] in the middle, the units as long in both directions.
+
+        Args:
+          x: what is shown at least.
+          y: likewise, upward.
+          width: pixels.
+          height: pixels; None: as many as y takes.
+        """
         from PIL import Image, ImageDraw
 
-        self._scale = 3 * width / (x[1] - x[0])
-        self._left, self._top = x[0], y[1]
-        height = 2 * round(width * (y[1] - y[0]) / (x[1] - x[0]) / 2)
+        across, up = x[1] - x[0], y[1] - y[0]
+        scale, self._left, self._top = width / across, x[0], y[1]
+        if height is None:
+            height = 2 * round(width * up / across / 2)
+        else:
+            scale = min(scale, height / up)
+            self._left -= (width / scale - across) / 2
+            self._top += (height / scale - up) / 2
+        self._scale = 3 * scale
         self._image: Any = Image.new("RGB", (3 * width, 3 * height), WHITE)
         self._draw: Any = ImageDraw.Draw(self._image)
         self._size = (width, height)

@@ -111,7 +111,7 @@ class Acrobot(Environment):
         elbow = (length_1 * np.sin(first), -length_1 * np.cos(first))
         tip = (elbow[0] + length_2 * np.sin(second), elbow[1] - length_2 * np.cos(second))
         reach = 1.15 * (length_1 + length_2)
-        canvas = Canvas((-reach, reach), (-reach, reach), width=320)
+        canvas = Canvas((-reach, reach), (-reach, reach), width=500)
         canvas.line([(-reach, float(self.target_height)), (reach, float(self.target_height))], GREEN, 0.03)
         canvas.line([(0, 0), elbow], BLUE, 0.16)
         canvas.line([elbow, tip], SKY, 0.16)

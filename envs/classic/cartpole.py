@@ -78,7 +78,7 @@ class CartPole(Environment):
     def render(self, state: CartPoleState) -> np.ndarray:
         """Draw the cart on its track and the pole: u8[H, W, 3]."""
         x, angle, edge = float(state.position), float(state.angle), float(self.position_limit)
-        canvas = Canvas((-1.15 * edge, 1.15 * edge), (-0.7, 1.7))
+        canvas = Canvas((-1.15 * edge, 1.15 * edge), (-0.7, 1.7), 600, 400)
         canvas.line([(-edge, 0), (edge, 0)], SILVER, 0.04)
         canvas.rectangle((x - 0.3, -0.15), (x + 0.3, 0.15), INK)
         length = 2 * float(self.pole_half_length)

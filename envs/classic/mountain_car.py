@@ -89,7 +89,7 @@ def draw_car(env: Any, position: float) -> np.ndarray:
     """Draw a mountain car, of either kind, at a position: u8[H, W, 3]."""
     height = lambda x: 0.45 * np.sin(3 * x) + 0.55
     low, high, goal = float(env.min_position), float(env.max_position), float(env.goal_position)
-    canvas = Canvas((low, high), (0.0, 1.3))
+    canvas = Canvas((low, high), (0.0, 1.2), 600, 400)
     ground = [(x, height(x)) for x in np.linspace(low, high, 100)]
     canvas.polygon([(low, 0.0), *ground, (high, 0.0)], SILVER)
     canvas.line(ground, INK, 0.01)

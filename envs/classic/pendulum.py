@@ -65,7 +65,7 @@ class Pendulum(Environment):
         """Draw the pendulum: u8[H, W, 3]."""
         length = float(self.length)
         tip = (length * np.sin(float(state.angle)), length * np.cos(float(state.angle)))
-        canvas = Canvas((-1.3 * length, 1.3 * length), (-1.3 * length, 1.3 * length), width=320)
+        canvas = Canvas((-1.3 * length, 1.3 * length), (-1.3 * length, 1.3 * length), width=500)
         canvas.line([(0, 0), tip], RED, 0.18 * length)
         canvas.circle((0, 0), 0.05 * length, INK)
         return canvas.pixels()

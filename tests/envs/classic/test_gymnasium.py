@@ -96,3 +96,18 @@ def test_parameters_are_used_and_can_be_vmapped(env_id, name, values, key):
 
     observations = jax.vmap(advance)(jnp.array(values))
     assert not np.allclose(observations[0], observations[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("CartPole-v1", (400, 600)),
+        ("MountainCar-v0", (400, 600)),
+        ("Acrobot-v1", (500, 500)),
+        ("Pendulum-v1", (500, 500)),
+    ],
+)
+def test_pictures_are_of_gymnasiums_size(name, size, key):
+    """Of its `SCREEN_DIM`, or its screen_height and screen_width, for scripts that read a fixed size."""
+    env = make(name)
+    assert env.render(env.reset(key)[0]).shape == (*size, 3)
