@@ -80,6 +80,11 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
         if error.strerror is None:
             raise
         code = _complain(f"cannot read or write {error.filename or 'the output'}: {error.strerror}")
+    except Exception as error:
+        distributed = sys.modules.get("purerl.devices.distributed")  # of several processes that come together
+        if distributed is not None and distributed.is_loss(error):
+            distributed.give_up(str(error).splitlines()[0][:160], "")
+        raise
     finally:
         sign.cancel()
     code = code if isinstance(code, int) else 0

@@ -102,10 +102,7 @@ def tell_aborts() -> None:
 @ctypes.CFUNCTYPE(None, ctypes.c_int)
 def _aborted(_: int) -> None:
     time.sleep(NOTICE_SECONDS)  # the watch knows more
-    _ENDING.acquire()
-    print("JAX aborted this process, as it does when another one of the run stopped", file=sys.stderr)
-    print("what was saved is kept; go on by starting all processes with --resume", file=sys.stderr)
-    leave(LOST)
+    give_up("JAX aborted this one, as it does then", "")
 
 
 def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[str, Any]:
@@ -270,14 +267,14 @@ def give_up(why: str, resume: str | None) -> NoReturn:
 
     Args:
       why: the reason.
-      resume: the command that goes on; None: nothing was kept.
+      resume: the command that goes on; "": none that is known here; None: nothing was kept.
     """
     _ENDING.acquire()  # for good: several threads may notice
-    hint = f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}"
-    print(
-        f"another process of this run stopped ({why})",
-        hint if resume else "nothing was kept",
-        sep="\n",
-        file=sys.stderr,
-    )
+    if resume is None:
+        hint = "nothing was kept"
+    elif resume:
+        hint = f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}"
+    else:
+        hint = "what was saved is kept; start all processes again, with --resume if the run had begun"
+    print(f"another process of this run stopped ({why})", hint, sep="\n", file=sys.stderr)
     leave(LOST)

@@ -8,15 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
+import click
 import jax
 import numpy as np
 import pytest
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.commands.cli import main
 from purerl.devices import distributed, watch
 from purerl.errors import InputError
 from purerl.evolution.inner_loop import Plug, Task
@@ -264,8 +267,27 @@ def test_an_abort_of_the_client_is_told(telling):
     _, said = other.communicate(timeout=120)
     first.communicate()
     assert other.returncode == distributed.LOST, said
-    wanted = "(its connection was closed)" if telling else "JAX aborted this process, as it does when another one"
+    wanted = "(its connection was closed)" if telling else "another process of this run stopped (JAX aborted this one"
     assert wanted in said and ("JAX aborted" in said) != telling
+
+
+def test_a_loss_while_processes_come_together_is_told(capsys, monkeypatch):
+    """Before there is a run that could tell it: a collective fails in the command itself."""
+
+    @click.command()
+    def meet():
+        raise RuntimeError("Gloo context initialization failed: DEADLINE_EXCEEDED\nand more")
+
+    def leave(code):
+        raise SystemExit(code)
+
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "leave", leave)
+    monkeypatch.setattr(distributed, "_ENDING", threading.Lock())
+    with pytest.raises(SystemExit) as end:
+        main([], meet)
+    said = "another process of this run stopped (Gloo context initialization failed: DEADLINE_EXCEEDED)\nwhat was saved"
+    assert end.value.code == distributed.LOST and capsys.readouterr().err.startswith(said)
 
 
 def test_a_coordinator_that_does_not_answer():
