@@ -8,6 +8,7 @@ import gc
 import importlib.metadata
 import os
 import tempfile
+from pathlib import Path
 
 os.environ["XLA_FLAGS"] = " ".join(
     (
@@ -59,8 +60,11 @@ def free_compiled_programs():
     jax.clear_caches()
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
-    if jax.default_backend() != "gpu":
-        for item in items:
-            if item.get_closest_marker("gpu"):
-                item.add_marker(pytest.mark.skip(reason="no GPU here"))
+    long = set(Path(__file__).with_name("long.txt").read_text(encoding="utf-8").splitlines())
+    for item in items:
+        if item.nodeid in long:
+            item.add_marker(pytest.mark.long)
+        if item.get_closest_marker("gpu") and jax.default_backend() != "gpu":
+            item.add_marker(pytest.mark.skip(reason="no GPU here"))

@@ -319,7 +319,19 @@ def main(words: list[str]) -> int:
                 continue
             file.write_text(text.replace(right, wrong))
             began = time.monotonic()
-            command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "--tb=no", test_file(path)]
+            command = [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-x",
+                "-q",
+                "-n",
+                "0",
+                "--tb=no",
+                "-m",
+                "not slow",
+                test_file(path),
+            ]
             found = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
             file.write_text(text)
             killed = found.returncode == 1 or (found.returncode == 2 and re.search(r"\berror\b", found.stdout))
