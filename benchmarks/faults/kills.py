@@ -87,7 +87,8 @@ def _chain(name: str, references: References, chance: random.Random, work: Path,
         allowed = _codes("kill" if strike == "operation" else strike, processes)
         command = f"{command}\n{text[-1500:]}" if any(end.traceback for end in done) else command
         if any(end.traceback for end in done) or not codes <= allowed or HUNG in codes:
-            wrong = f"ended with {sorted(map(str, codes))}: {done[0].last_line}" if not codes <= allowed else ""
+            lines = "; ".join(f"{end.code}: {end.last_line}" for end in done)
+            wrong = f"ended with {lines}" if not codes <= allowed else ""
             return Verdict(
                 tries=len(struck) + 1, other=wrong, traceback=any(end.traceback for end in done), command=command
             )

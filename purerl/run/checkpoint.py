@@ -74,6 +74,8 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
             ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
     except Exception as error:  # Orbax and TensorStore raise many kinds where a disk does not take it
         remove_unfinished(folder)
+        if distributed.is_loss(error):  # although its text may hold words of the operating system
+            raise
         raise SaveError(f"cannot write {path}: {_disk_reason(error)}") from None
     for old in steps(folder)[:-keep] if jax.process_index() == 0 else []:
         shutil.rmtree(folder / f"{old:09d}")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from purerl import InputError
-from purerl.devices import memory
+from purerl.devices import distributed, memory
 from purerl.prng import fast
 from purerl.run import checkpoint
 
@@ -262,3 +262,18 @@ def test_what_orbax_leaves_unrun_after_a_failure_is_silent(file, shown, monkeypa
         late = SimpleNamespace(object=SimpleNamespace(cr_code=SimpleNamespace(co_filename=file)), exc_value=KeyError())
         sys.unraisablehook(late)
     assert len(told) == shown
+
+
+def test_another_process_lost_in_a_save_is_no_fault_of_the_disk(tmp_path, monkeypatch):
+    """Its words are those of the operating system too."""
+    from orbax.checkpoint import v1 as ocp
+
+    def fail(*_, **__):
+        raise RuntimeError("UNAVAILABLE: Gloo AllReduce failed: Read error: Connection reset by peer")
+
+    monkeypatch.setattr(ocp, "save", fail)
+    with pytest.raises(checkpoint.SaveError, match="Connection reset by peer"):
+        checkpoint.save(tmp_path, 1, {"a": jnp.ones(2)}, {})
+    monkeypatch.setattr(distributed, "is_loss", lambda error: "Gloo" in str(error))
+    with pytest.raises(RuntimeError, match="Gloo AllReduce failed"):
+        checkpoint.save(tmp_path, 1, {"a": jnp.ones(2)}, {})
