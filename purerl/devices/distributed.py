@@ -32,7 +32,17 @@ CLUSTERS = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TP
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"  # JAX's: where the first process listens, if not at the coordinator's address
 NOTICE_SECONDS = 2.0  # that the watch has to tell of a loss where JAX aborts
 LOST = 3  # the exit code of a process that lost another one
-_LOST_WORDS = ("Gloo", "NCCL", "heartbeat", "oordination", "arrier", "UNAVAILABLE", "DEADLINE_EXCEEDED")
+_LOST_WORDS = (
+    "Gloo",
+    "gloo",
+    "by peer",
+    "NCCL",
+    "heartbeat",
+    "oordination",
+    "arrier",
+    "UNAVAILABLE",
+    "DEADLINE_EXCEEDED",
+)
 _HOST: dict[str, str] = {}  # of the coordinator, as the others know it, and where the first process listens
 _ENDING = threading.Lock()
 _TEXT = 4096  # bytes of a text that is sent to the others
