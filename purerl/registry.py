@@ -146,6 +146,13 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         actions=("discrete", "multi-discrete", "continuous"),
         teams=True,
     ),
+    "munchausen": AlgorithmEntry(
+        factory="purerl.algos.munchausen:munchausen",
+        config="purerl.algos.munchausen:MunchausenConfig",
+        summary="DQN that rewards its own log-policy",
+        source="Vieillard et al. 2020, arXiv:2007.14430",
+        actions=("discrete",),
+    ),
     "pqn": AlgorithmEntry(
         factory="purerl.algos.pqn:pqn",
         config="purerl.algos.pqn:PQNConfig",

@@ -1,0 +1,85 @@
+"""Munchausen DQN: the agent's own log-policy is part of the reward. `purerl train munchausen CartPole-v1`.
+
+DQN with a soft target, whose rewards grow by what the Boltzmann policy of the target network thinks of an action taken:
+this keeps successive policies close to one another and widens the gap between the best actions and the others.
+Source: Vieillard, Pietquin and Geist (2020), arXiv:2007.14430. A time limit does not end the task.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
+from purerl.algo_parts.q_learning import QConfig, network_for, q_agent
+from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.q_targets import at_action, huber
+from purerl.networks.modules import Module
+from purerl.networks.q_networks import QNetwork
+from purerl.replay.uniform import Replay, Transitions
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree
+
+
+@pytree
+class MunchausenConfig(QConfig):
+    """Settings of Munchausen DQN."""
+
+    temperature: float = number(default=0.03, doc="of the policy, in units of Q; near 0: DQN's", above=0)
+    munchausen_scale: float = number(default=0.9, doc="share of the log-policy that is rewarded", at_least=0, at_most=1)
+    log_policy_clip: float = number(default=-1.0, doc="lowest temperature x log-policy that is rewarded", at_most=0)
+    huber_delta: float | None = number(default=None, doc="error where the loss turns linear; none: squared", above=0)
+
+
+def munchausen(
+    spec: EnvironmentSpec,
+    config: MunchausenConfig,
+    *,
+    optimizer: Optimizer = adam_by_plan,
+    network: QNetwork | Module | None = None,
+    replay: Replay | None = None,
+    exploration: Exploration | None = None,
+) -> Algorithm:
+    r"""Return Munchausen DQN for an environment with discrete actions.
+
+        loss = l(Q(s, a) - [r + scale clip(T log pi(a|s), c, 0) + discount sum_b pi(b|s') (Q'(s', b) - T log pi(b|s'))])
+
+    with Q' the target network, pi = softmax(Q' / T), of legal actions (at s' of Q itself if `double`), T the
+    temperature and l half the square or Huber's function. With `n_step` above 1, r is the sum of n rewards, and the
+    log-policy that is rewarded is that of the first of the n actions alone.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
+        whole `QNetwork`, Q values f32[..., num_actions]; one that fits the observations if none is given.
+      replay: of transitions; as the config says if none is given.
+      exploration: epsilon-greedy as the config says if none is given.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not discrete.
+    """
+    net = network_for(spec, config, "munchausen", network)
+
+    def log_policy(q: Array, observation: PyTree) -> Array:
+        return jax.nn.log_softmax(mask_illegal(q, action_mask(observation)) / config.temperature)
+
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array, Metrics]:
+        noise = jax.random.split(key, 4) if config.noisy else (None,) * 4
+        q = at_action(net.apply(params, batch.observation, noise[0]), batch.action)
+
+        before = net.apply(target_params, batch.observation, noise[1])
+        bonus = config.temperature * at_action(log_policy(before, batch.observation), batch.action)
+        bonus = config.munchausen_scale * jnp.clip(bonus, config.log_policy_clip, 0.0)
+
+        following = net.apply(target_params, batch.next_observation, noise[2])
+        selector = net.apply(params, batch.next_observation, noise[3]) if config.double else following
+        log_pi = log_policy(selector, batch.next_observation)
+        next_value = jnp.sum(jnp.exp(log_pi) * (following - config.temperature * log_pi), axis=-1)
+
+        target = jax.lax.stop_gradient(batch.reward + bonus + batch.discount * next_value)
+        error = jnp.abs(q - target)
+        metrics = {"q_value": jnp.mean(q), "td_error": jnp.mean(error), "log_policy_reward": jnp.mean(bonus)}
+        return huber(q - target, config.huber_delta), error, metrics
+
+    return q_agent(spec, config, net, lambda q: q, loss, replay, exploration, optimizer)
