@@ -74,6 +74,7 @@ class View(NamedTuple):
 
 
 RETURNS = View()
+INSIDE = 6  # names of curves that fit beside them; more stand at the right of the picture
 
 
 def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = "", view: View = RETURNS) -> None:
@@ -149,7 +150,7 @@ def draw(
     Raises:
       InputError: if it cannot be written.
     """
-    figure = new_figure(8, 4.8)
+    figure = new_figure(8 if len(runs) + len(levels) < INSIDE else 11, 4.8)
     panel(figure.add_subplot(), runs, title, levels=levels)
     save(figure, path)
 
@@ -170,7 +171,10 @@ def panel(
         axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
     axes.set_title(literal(title))
     label_curves(axes, view)
-    if axes.get_legend_handles_labels()[0]:
+    names = len(axes.get_legend_handles_labels()[0])
+    if names > INSIDE:
+        axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    elif names:
         axes.legend(frameon=False, loc="best")
 
 

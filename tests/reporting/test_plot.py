@@ -78,6 +78,18 @@ def test_several_runs_are_named(tmp_path):
     assert "second (mean, range of 2 seeds)" in text
 
 
+@pytest.mark.parametrize(("runs", "beside"), [(3, False), (plot.INSIDE + 1, True)])
+def test_many_names_cover_no_curve(tmp_path, runs, beside):
+    columns = metrics_csv.read(write_run(tmp_path / "run", seeds=1) / "metrics.csv")
+    figure = plot.new_figure(11, 4.8)
+    axes = figure.add_subplot()
+    plot.panel(axes, [(f"run {i}", columns) for i in range(runs)], "many")
+    figure.draw_without_rendering()
+    legend, curves = axes.get_legend().get_window_extent(), axes.get_window_extent()
+    assert (legend.x0 >= curves.x1) == beside
+    assert legend.x1 <= figure.bbox.x1
+
+
 def test_bad_input(tmp_path):
     with pytest.raises(InputError, match="cannot read"):
         plot.plot_runs([tmp_path], tmp_path / "x.png")
