@@ -218,6 +218,13 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         actions=("discrete",),
         teams=True,
     ),
+    "vmpo": AlgorithmEntry(
+        factory="purerl.algos.vmpo:vmpo",
+        config="purerl.algos.vmpo:VMPOConfig",
+        summary="on-policy MPO: the better half, weighed, in a trust region",
+        source="Song et al. 2019, arXiv:1909.12238",
+        actions=("discrete", "multi-discrete", "continuous", "dict"),
+    ),
     "td3": AlgorithmEntry(
         factory="purerl.algos.td3:td3",
         config="purerl.algos.td3:TD3Config",

@@ -60,7 +60,7 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
         "dqn": ("488.7 +- 16.1", CLEANRL),
         "pqn": ("495.1 +- 6.9", CLEANRL),
         "c51": ("481 to 491", CLEANRL),
-        **dict.fromkeys(("a2c", "impala", "munchausen", "qrdqn", "rainbow"), ("", "")),
+        **dict.fromkeys(("a2c", "impala", "vmpo", "munchausen", "qrdqn", "rainbow"), ("", "")),
     },
     "Acrobot-v1": {
         "ppo": ("-86.4 +- 1.3", CLEANRL),
@@ -70,7 +70,7 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
     },
     "MountainCar-v0": {"ppo": ("-200", CLEANRL), "dqn": ("-195 +- 8", CLEANRL)},
     "MountainCarContinuous-v0": {"ppo": ("92", "gymnax-blines")},
-    "Pendulum-v1": {"ppo": ("-130", "gymnax-blines"), **dict.fromkeys(("ddpg", "td3", "sac"), ("", ""))},
+    "Pendulum-v1": {"ppo": ("-130", "gymnax-blines"), **dict.fromkeys(("vmpo", "ddpg", "td3", "sac"), ("", ""))},
 }
 FIGURES = (
     *(

@@ -49,7 +49,7 @@ def test_a_config_inherits_from_one_shared_class(name):
 @pytest.mark.parametrize(
     ("algorithms", "setting"),
     [
-        (("a2c", "impala", "pqn", "ppo", "mappo", "r2d2", "vdn", "qmix"), "rnn"),
+        (("a2c", "impala", "pqn", "ppo", "vmpo", "mappo", "r2d2", "vdn", "qmix"), "rnn"),
         (("mappo",), "centralized_critic"),
         (("mappo",), "normalize_value"),
         (("mappo",), "value_huber_delta"),

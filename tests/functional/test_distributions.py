@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.functional.distributions import Categorical, MultiCategorical, Normal, SquashedNormal, action_head
+from purerl.functional.distributions import (
+    Categorical,
+    Joint,
+    MultiCategorical,
+    Normal,
+    SquashedNormal,
+    action_head,
+    kl_parts,
+)
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
 
 
@@ -117,6 +125,41 @@ def test_squashed_entropy_has_a_maximum():
     entropy = lambda log_std: SquashedNormal(Normal(jnp.zeros(1), log_std[None])).entropy()
     slopes = jax.vmap(jax.grad(entropy))(jnp.log(jnp.array([0.3, 0.6, 1.5, 3.0])))
     assert (slopes[:2] > 0).all() and (slopes[2:] < 0).all()
+
+
+def test_divergences():
+    """One of choices, and two of normals: their sum is the whole where only one of mean and spread differs."""
+    other = LOGITS[::-1] * 0.5
+    same_values_and_gradients(
+        lambda x, y: Categorical(x).kl_parts(Categorical(y))[0],
+        lambda x, y: distrax.Categorical(x).kl_divergence(distrax.Categorical(y)),
+        LOGITS[:6],
+        other[2:],
+    )
+    rng = np.random.default_rng(1)
+    mean, mean2, log_std, log_std2 = (rng.normal(size=(4, 3)).astype(np.float32) for _ in range(4))
+    theirs = lambda m, s: distrax.MultivariateNormalDiag(m, jnp.exp(s))
+    for ours in (Normal, lambda m, s: SquashedNormal(Normal(m, s))):
+        same_values_and_gradients(
+            lambda m, s, m2, ours=ours: ours(m, s).kl_parts(ours(m2, log_std2))[0],
+            lambda m, s, m2: theirs(m, s).kl_divergence(theirs(m2, s)),
+            *(mean, log_std, mean2),
+        )
+        same_values_and_gradients(
+            lambda m, s, s2, ours=ours: ours(m, s).kl_parts(ours(mean2, s2))[1],
+            lambda m, s, s2: theirs(m, s).kl_divergence(theirs(m, s2)),
+            *(mean, log_std, log_std2),
+        )
+    two = lambda x: MultiCategorical((Categorical(x), Categorical(2 * x)))
+    parts = [Categorical(k * LOGITS[:2]).kl_parts(Categorical(k * LOGITS[2:4]))[0] for k in (1.0, 2.0)]
+    np.testing.assert_allclose(two(LOGITS[:2]).kl_parts(two(LOGITS[2:4]))[0], sum(parts), rtol=1e-5)
+    joint = lambda m, x: Joint({"a": Normal(m, jnp.zeros(3)), "b": Categorical(x)})
+    found = joint(mean, LOGITS[:4]).kl_parts(joint(mean2, LOGITS[2:6]))
+    expected = 0.5 * ((mean - mean2) ** 2).sum(-1) + Categorical(LOGITS[:4]).kl_parts(Categorical(LOGITS[2:6]))[0]
+    np.testing.assert_allclose(found[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(found[1], 0.0, atol=1e-7)
+    ready_made = distrax.Categorical(LOGITS[:2]), distrax.Categorical(LOGITS[2:4])
+    np.testing.assert_allclose(kl_parts(*ready_made)[0], parts[0], rtol=1e-5)
 
 
 def test_heads(key):

@@ -1,0 +1,209 @@
+"""V-MPO: maximum a posteriori policy optimization, on-policy. `purerl train vmpo CartPole-v1`.
+
+Weigh the better half of the samples by their advantage, and fit the policy to them by maximum likelihood, within a
+trust region. How sharp the weights are and how hard the region is held are dual variables, which are learned.
+Source: Song et al. (2019), arXiv:1909.12238; KL of a normal's mean and spread apart: Abdolmaleki et al. (2018),
+arXiv:1812.02256. Here the policy that acted is the reference of each rollout, as in PPO.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, normalize_rollout
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.algo_parts.schedules import scheduled
+from purerl.fields import validate
+from purerl.functional import masked
+from purerl.functional.counters import increment
+from purerl.functional.distributions import action_head, kl_parts
+from purerl.functional.normalize import normalized
+from purerl.functional.returns import gae
+from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
+from purerl.networks.modules import Module
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+LEAST = 1e-4  # of a dual variable
+
+
+@pytree
+class VMPOConfig(PolicyConfig):
+    """Settings of V-MPO."""
+
+    num_envs: int = static(default=16, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=64, doc="steps of each environment per update", at_least=1)
+    learning_rate: float = number(default=1e-3, doc="Adam's step size, of networks and dual variables", above=0)
+    entropy_coefficient: float = number(default=0.0, doc="weight of the entropy bonus", at_least=0)
+    num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
+    num_minibatches: int = static(default=2, doc="gradient steps per pass", at_least=1)
+    normalize_advantage: bool = static(default=True, doc="standardize the advantages of each rollout")
+    temperature_epsilon: float = number(default=0.1, doc="KL of the weights from uniform ones, in nats", above=0)
+    kl_epsilon: float = number(default=0.01, doc="KL per update, of choices and of means, in nats", above=0)
+    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of a normal's spread, in nats", above=0)
+    initial_temperature: float = number(default=1.0, doc="of the weights at first, in units of the advantage", above=0)
+    initial_kl_weight: float = number(default=5.0, doc="of both KL terms at first", above=0)
+
+    @property
+    def samples_per_gradient(self) -> int:
+        """Environment steps in a minibatch."""
+        return self.steps_per_update // self.num_minibatches
+
+
+class Batch(NamedTuple):
+    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
+
+    observation: PyTree
+    raw_action: PyTree  # the policy's draw, before clipping or squashing
+    advantage: Array  # f32
+    target: Array  # f32, the return that V(s) should be
+    done: Array  # bool
+    mask: Array | None  # bool, which samples count; None: all
+
+
+class Duals(NamedTuple):
+    """The dual variables, before softplus, f32[] each."""
+
+    temperature: Array
+    kl_weight: Array
+    spread_kl_weight: Array
+
+
+def vmpo(
+    spec: EnvironmentSpec,
+    config: VMPOConfig,
+    *,
+    optimizer: Optimizer = adam_by_plan,
+    network: NetworkFactory | Module = actor_critic,
+) -> Algorithm:
+    r"""Return V-MPO for an environment with discrete, multi-discrete, continuous or dict actions.
+
+        loss = -sum_i w_i log pi(a_i|s_i) + T (epsilon_T + log mean_i exp(A_i / T)) + c_v (V - R)^2 / 2
+               + sum_k [c_k (epsilon_k - sg KL_k) + sg(c_k) KL_k],  w = softmax(A / T)
+
+    with i the half of the samples whose advantages A are highest, T the temperature, KL_k the divergence of the policy
+    from the one that acted, of choices or means and of spreads, and c_k their weights; sg stops gradients.
+    With `config.rnn` the policy is recurrent: its minibatches are whole sequences, one per environment.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+        (observation space, action head, config) -> the policy and the value function.
+
+    Raises:
+      InputError: if the settings contradict one another or the action space has no distribution.
+    """
+    validate(config, "vmpo")
+    recurrent = config.rnn != "none"
+    check_minibatches(config, recurrent, "vmpo")
+    head = action_head(spec.action_space, config.squash_actions)
+    net = network_of(network)(spec.observation_space, head, config)
+    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+
+    def init(key: Key) -> PolicyAgent:
+        start = lambda value: jnp.log(jnp.expm1(jnp.float32(value)))  # the inverse of softplus
+        weight = start(config.initial_kl_weight)
+        duals = Duals(temperature=start(config.initial_temperature), kl_weight=weight, spread_kl_weight=weight)
+        params = {"network": net.init(key), "duals": duals}
+        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
+
+    def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        seen = normalized(agent.observation_statistics, observation)
+        policy, carry = net.policy(agent.params["network"], carry, seen)
+        if not explore:
+            return head.to_action(policy.mode()), carry, ()
+        raw_action = policy.sample(seed=key)
+        extras = {"raw_action": raw_action, "log_prob": policy.log_prob(raw_action)}
+        return head.to_action(raw_action), carry, extras
+
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        agent, rollout = normalize_rollout(agent, rollout, config)
+        batch, value = with_advantages(agent.params["network"], rollout)
+        loss = partial(total_loss, scheduled(config, agent.num_updates), agent.params["network"])
+        optimizer = descent(agent.num_updates)
+
+        def gradient_step(learner: tuple[PyTree, PyTree], minibatch: Batch, carry: PyTree):
+            gradient, metrics = jax.grad(loss, has_aux=True)(learner[0], minibatch, carry)
+            params, opt_state = apply_gradients(optimizer, gradient, learner[1], learner[0])
+            return (params, opt_state), metrics
+
+        learner = (agent.params, agent.opt_state)
+        (params, opt_state), metrics = rollout_minibatches(
+            gradient_step, learner, batch, rollout.carry, key, config, sequences=recurrent
+        )
+        metrics["explained_variance"] = masked.explained_variance(value, batch.target, batch.mask)
+        return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
+
+    def with_advantages(params: PyTree, rollout: Rollout) -> tuple[Batch, Array]:
+        _, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
+        next_value = net.value(params, carry, rollout.next_observation)  # of the true successor
+        advantage = gae(
+            rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
+        )
+        target = value + advantage
+        if config.normalize_advantage:
+            mean, std = masked.mean(advantage, rollout.mask), masked.std(advantage, rollout.mask)
+            advantage = (advantage - mean) / (std + 1e-8)
+        batch = Batch(
+            observation=rollout.observation,
+            raw_action=rollout.extras["raw_action"],
+            advantage=advantage,
+            target=target,
+            done=rollout.done,
+            mask=rollout.mask,
+        )
+        return batch, value
+
+    def total_loss(now: VMPOConfig, acted: PyTree, params: PyTree, batch: Batch, carry: PyTree):
+        policy, value, _ = net.unroll(params["network"], carry, batch.observation, batch.done)
+        old_policy, _, _ = net.unroll(acted, carry, batch.observation, batch.done)
+        duals = jax.tree.map(lambda x: jax.nn.softplus(x) + LEAST, params["duals"])
+        mean = partial(masked.mean, mask=batch.mask)
+
+        better = better_half(batch.advantage, batch.mask)
+        weight, log_mean = weights(batch.advantage, better, duals.temperature)
+        policy_loss = -jnp.sum(jax.lax.stop_gradient(weight) * policy.log_prob(batch.raw_action))
+        temperature_loss = duals.temperature * (now.temperature_epsilon + log_mean)
+        value_loss = 0.5 * mean((value - batch.target) ** 2)
+        entropy = mean(policy.entropy())
+
+        kl, spread_kl = (mean(part) for part in kl_parts(jax.lax.stop_gradient(old_policy), policy))
+        held = [(duals.kl_weight, kl, now.kl_epsilon), (duals.spread_kl_weight, spread_kl, now.spread_kl_epsilon)]
+        sg = jax.lax.stop_gradient
+        trust_loss = sum(weight * (epsilon - sg(kl)) + sg(weight) * kl for weight, kl, epsilon in held)
+
+        metrics = {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "kl": kl,
+            "spread_kl": spread_kl,
+            "temperature": duals.temperature,
+            "kl_weight": duals.kl_weight,
+        }
+        total = policy_loss + temperature_loss + trust_loss + now.value_coefficient * value_loss
+        return total - now.entropy_coefficient * entropy, metrics
+
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)
+
+
+def better_half(advantage: Array, mask: Array | None) -> Array:
+    """Return which samples are above the median of those that count, bool of the shape of `advantage`."""
+    counts = jnp.ones_like(advantage, bool) if mask is None else mask
+    ranked = jnp.sort(jnp.where(counts, advantage, -jnp.inf).ravel(), descending=True)
+    number = (jnp.sum(counts, dtype=jnp.int32) + 1) // 2
+    return counts & (advantage >= ranked[jnp.maximum(number - 1, 0)])
+
+
+def weights(advantage: Array, better: Array, temperature: Array) -> tuple[Array, Array]:
+    """Return (softmax(A / T) over the better half, 0 elsewhere, f32 of its shape; log mean exp(A / T), f32[])."""
+    scores = jnp.where(better, advantage / temperature, -jnp.inf)
+    number = jnp.sum(better, dtype=jnp.float32)
+    total = jax.nn.logsumexp(jnp.where(number > 0, scores, 0.0))
+    weight = jnp.where(better, jnp.exp(jnp.where(better, scores, 0.0) - total), 0.0)
+    return weight, jnp.where(number > 0, total - jnp.log(jnp.maximum(number, 1.0)), 0.0)
