@@ -138,6 +138,13 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         source="Espeholt et al. 2018, arXiv:1802.01561",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
+    "iqn": AlgorithmEntry(
+        factory="purerl.algos.iqn:iqn",
+        config="purerl.algos.iqn:IQNConfig",
+        summary="distribution of returns by quantiles at any level",
+        source="Dabney et al. 2018, arXiv:1806.06923",
+        actions=("discrete",),
+    ),
     "mappo": AlgorithmEntry(
         factory="purerl.algos.ppo:ppo",
         config="purerl.algos.ppo:MAPPOConfig",

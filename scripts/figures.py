@@ -60,7 +60,7 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
         "dqn": ("488.7 +- 16.1", CLEANRL),
         "pqn": ("495.1 +- 6.9", CLEANRL),
         "c51": ("481 to 491", CLEANRL),
-        **dict.fromkeys(("a2c", "impala", "vmpo", "munchausen", "qrdqn", "rainbow"), ("", "")),
+        **dict.fromkeys(("a2c", "impala", "vmpo", "iqn", "munchausen", "qrdqn", "rainbow"), ("", "")),
     },
     "Acrobot-v1": {
         "ppo": ("-86.4 +- 1.3", CLEANRL),

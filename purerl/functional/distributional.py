@@ -54,22 +54,27 @@ def expectation(logits: Array, support: Array) -> Array:
     return jnp.sum(jax.nn.softmax(logits) * support, axis=-1)
 
 
-def quantile_huber(quantiles: Array, targets: Array, kappa: Array | float) -> Array:
+def midpoints(number: int) -> Array:
+    """Return the levels in the middle of `number` equal parts of [0, 1], f32[number]."""
+    return (jnp.arange(number, dtype=jnp.float32) + 0.5) / number
+
+
+def quantile_huber(quantiles: Array, targets: Array, kappa: Array | float, tau: Array | None = None) -> Array:
     r"""Return the quantile Huber loss, f32[N].
 
-        sum_i mean_j |tau_i - 1{u_ij < 0}| H_kappa(u_ij) / kappa,  u_ij = target_j - quantile_i, tau_i = (i + 1/2) / n
+        sum_i mean_j |tau_i - 1{u_ij < 0}| H_kappa(u_ij) / kappa,  u_ij = target_j - quantile_i
 
     Args:
       quantiles: f32[N, n].
       targets: f32[N, m].
       kappa: where H turns linear.
+      tau: the levels of the quantiles, f32[N, n]; None: (i + 1/2) / n.
 
     Source: Dabney et al. (2018), arXiv:1710.10044.
     """
     chex.assert_rank([quantiles, targets], 2)
     chex.assert_equal_shape_prefix([quantiles, targets], 1)
-    n = quantiles.shape[1]
-    tau = (jnp.arange(n, dtype=jnp.float32) + 0.5) / n
+    levels = jnp.broadcast_to(midpoints(quantiles.shape[1]) if tau is None else tau, quantiles.shape)
     u = targets[:, None, :] - quantiles[:, :, None]
-    weight = jnp.abs(tau[:, None] - (u < 0.0).astype(jnp.float32))
+    weight = jnp.abs(levels[:, :, None] - (u < 0.0).astype(jnp.float32))
     return jnp.sum(jnp.mean(weight * huber(u, kappa) / kappa, axis=2), axis=1)

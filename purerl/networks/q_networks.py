@@ -145,6 +145,70 @@ def q_network(
     return QNetwork(lambda key: whole.init(key, split_mask(without_global_state(space.zeros()))[0])["params"], apply)
 
 
+class QuantileTorsoAndHead(nn.Module):
+    r"""Quantiles of the return at any levels: the head's outputs for features times an embedding of the level.
+
+        theta_tau(s, a) = head(psi(s) * relu(W cos(pi i tau) + b))_a,  i = 0 .. embedding_size - 1
+
+    Source: Dabney et al. (2018), arXiv:1806.06923.
+    """
+
+    torso: nn.Module
+    head: QHead
+    embedding_size: int
+
+    @nn.compact
+    def __call__(self, observation: PyTree, tau: Array) -> Array:
+        """Map observations [..., *] and levels f32[..., n] -> f32[..., num_actions, n]."""
+        features = self.torso(observation)
+        waves = jnp.cos(jnp.pi * jnp.arange(self.embedding_size, dtype=jnp.float32) * tau[..., None])
+        embed = dense(features.shape[-1], 2**0.5, self.head.dtype, self.head.initializer)
+        quantiles = self.head(features[..., None, :] * nn.relu(embed(waves)))
+        return jnp.swapaxes(quantiles, -1, -2)
+
+
+class QuantileNetwork(NamedTuple):
+    """Quantiles of the return at given levels, as pure functions; a user's own may replace it."""
+
+    init: Callable[[Key], PyTree]  # key -> params
+    at: Callable[..., Array]
+    # (params, observation[..., *], tau f32[..., n], noise: key or None) -> f32[..., num_actions, n]
+
+
+def quantile_network(
+    space: Space,
+    num_actions: int,
+    config: NetworkConfig,
+    embedding_size: int,
+    dueling: bool = False,
+    noisy: bool = False,
+    network: Module | None = None,
+) -> QuantileNetwork:
+    """Return a network of quantiles for an observation space; as `q_network`, with a hidden layer in the head."""
+    torso, _ = make_torso(without_global_state(space), config, config.hidden_sizes[:-1], network)
+    head = QHead(
+        num_actions=num_actions,
+        hidden_size=config.hidden_sizes[-1],
+        dueling=dueling,
+        noisy=noisy,
+        activation=config.activation,
+        dtype=jnp.dtype(config.precision),
+        initializer=config.initializer,
+    )
+    whole = QuantileTorsoAndHead(torso, head, embedding_size)
+
+    def at(params: PyTree, observation: PyTree, tau: Array, noise: Key | None = None) -> Array:
+        rngs = {} if noise is None else {"noise": noise}
+        quantiles = whole.apply({"params": params}, split_mask(without_global_state(observation))[0], tau, rngs=rngs)
+        assert isinstance(quantiles, jax.Array)
+        return quantiles
+
+    def initialize(key: Key) -> PyTree:
+        return whole.init(key, split_mask(without_global_state(space.zeros()))[0], jnp.zeros(1))["params"]
+
+    return QuantileNetwork(init=initialize, at=at)
+
+
 class RecurrentQNetwork(NamedTuple):
     """A recurrent Q function, as pure functions. What is illegal has the lowest value there is."""
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from purerl.algos.c51 import C51Config, c51
+from purerl.algos.iqn import IQNConfig, iqn
 from purerl.algos.qrdqn import QRDQNConfig, qrdqn
 from purerl.algos.rainbow import RainbowConfig, rainbow
 from purerl.spaces import Box, Discrete
@@ -18,6 +19,7 @@ ATOMS = {"v_min": 0.0, "v_max": 10.0}
 
 FAMILY = [
     (c51, C51Config, ATOMS),
+    (iqn, IQNConfig, {"num_quantiles": 4, "num_target_quantiles": 4, "num_acting_quantiles": 4, "kappa": 0.1}),
     (qrdqn, QRDQNConfig, {"num_quantiles": 3, "kappa": 0.1}),
     (rainbow, RainbowConfig, ATOMS),
 ]
@@ -28,7 +30,7 @@ def small(config, **changes):
     return config(**{**settings, "hidden_sizes": (16,), **changes})
 
 
-@pytest.mark.parametrize(("factory", "config", "changes"), FAMILY, ids=["c51", "qrdqn", "rainbow"])
+@pytest.mark.parametrize(("factory", "config", "changes"), FAMILY, ids=["c51", "iqn", "qrdqn", "rainbow"])
 def test_a_time_limit_is_not_an_ending(factory, config, changes):
     """Reward 1 for ever is worth 1 / (1 - 0.8) = 5; were every second step an ending, 1.4 at the most for n = 3."""
     settings = small(

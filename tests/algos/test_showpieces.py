@@ -53,8 +53,8 @@ def test_a_config_inherits_from_one_shared_class(name):
         (("mappo",), "centralized_critic"),
         (("mappo",), "normalize_value"),
         (("mappo",), "value_huber_delta"),
-        (("c51", "dqn", "munchausen", "qrdqn", "rainbow", "r2d2"), "priority_exponent"),
-        (("c51", "dqn", "munchausen", "qrdqn", "rainbow"), "noisy"),
+        (("c51", "dqn", "iqn", "munchausen", "qrdqn", "rainbow", "r2d2"), "priority_exponent"),
+        (("c51", "dqn", "iqn", "munchausen", "qrdqn", "rainbow"), "noisy"),
     ],
 )
 def test_a_setting_is_offered_where_it_applies(algorithms, setting):

@@ -36,17 +36,20 @@ def test_projection_equals_the_papers_loop():
     assert np.allclose(ours[0], p[0], atol=1e-6)
 
 
-def test_quantile_huber_equals_a_loop():
+@pytest.mark.parametrize("drawn", [False, True])
+def test_quantile_huber_equals_a_loop(drawn):
     rng = np.random.default_rng(1)
     quantiles, targets, kappa = rng.normal(size=(4, 5)), rng.normal(size=(4, 3)), 0.7
+    tau = rng.uniform(size=(4, 5)) if drawn else np.broadcast_to((2 * np.arange(5) + 1) / 10, (4, 5))
     expected = np.zeros(4)
     for n in range(4):
         for i in range(5):
             for j in range(3):
                 u = targets[n, j] - quantiles[n, i]
                 h = 0.5 * u * u if abs(u) <= kappa else kappa * (abs(u) - 0.5 * kappa)
-                expected[n] += abs((2 * i + 1) / 10 - (u < 0)) * h / kappa / 3
-    ours = quantile_huber(jnp.asarray(quantiles, jnp.float32), jnp.asarray(targets, jnp.float32), kappa)
+                expected[n] += abs(tau[n, i] - (u < 0)) * h / kappa / 3
+    levels = jnp.asarray(tau, jnp.float32) if drawn else None
+    ours = quantile_huber(jnp.asarray(quantiles, jnp.float32), jnp.asarray(targets, jnp.float32), kappa, levels)
     assert np.allclose(ours, expected, rtol=1e-5)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.algos.dqn import DQNConfig, dqn
-from purerl.networks.q_networks import NoisyDense, QHead, q_network
+from purerl.networks.q_networks import NoisyDense, QHead, q_network, quantile_network
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 
@@ -30,6 +30,29 @@ def test_networks_have_the_stated_shapes(key, dueling):
     sizes = sum(leaf.size for leaf in jax.tree.leaves(params))
     plain = (2 * 8 + 8) + (8 * 6 + 6) + (6 * 3 + 3)
     assert sizes == (plain + (8 * 6 + 6) + (6 + 1) if dueling else plain)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_quantiles_of_a_level_do_not_depend_on_the_others(key, dueling):
+    network = quantile_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), embedding_size=4, dueling=dueling)
+    params = network.init(key)
+    seen, tau = jax.random.normal(key, (5, 2)), jax.random.uniform(key, (5, 7))
+    together = network.at(params, seen, tau)
+    assert together.shape == (5, 3, 7)
+    np.testing.assert_allclose(network.at(params, seen, tau[:, 2:3])[..., 0], together[..., 2], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(network.at(params, seen[0], tau[0]), together[0], rtol=1e-5, atol=1e-6)
+
+
+def test_the_embedding_of_a_level_by_hand(key):
+    network = quantile_network(OBSERVATION, 2, small(hidden_sizes=(3,), activation="relu"), embedding_size=4)
+    params, seen, tau = network.init(key), np.array([0.5, -0.2]), 0.3
+    waves = np.cos(np.pi * np.arange(4) * tau)
+    dense = lambda name, x: x @ np.asarray(params[name]["kernel"]) + np.asarray(params[name]["bias"])
+    hidden = seen * np.maximum(dense("Dense_0", waves), 0.0)  # without layers below, the observation is the features
+    head = {name: np.asarray(leaf["kernel"]) for name, leaf in params["head"].items()}
+    expected = np.maximum(hidden @ head["Dense_0"], 0.0) @ head["Dense_1"]  # biases are 0 at first
+    found = network.at(params, jnp.asarray(seen, jnp.float32), jnp.array([tau]))
+    np.testing.assert_allclose(found[:, 0], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_noisy_layer_is_its_mean_without_noise_and_has_the_stated_spread(key):

@@ -10,7 +10,14 @@ from tests.helpers import team
 from tests.helpers.marks import rows
 from tests.helpers.small import small
 
-LONG = {"dqn", "qrdqn", "r2d2", "rainbow", "sac"}  # their contract and the worth of a time limit are tested by default
+LONG = {
+    "dqn",
+    "iqn",
+    "qrdqn",
+    "r2d2",
+    "rainbow",
+    "sac",
+}  # their contract and the worth of a time limit are tested by default
 WHOLE = {"ppo"}  # contract and learning together, by default
 
 

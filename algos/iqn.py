@@ -1,0 +1,95 @@
+"""IQN: the distribution of returns by quantiles at random levels. `purerl train iqn CartPole-v1`.
+
+As QR-DQN, but the network takes a quantile's level as an input, so it learns the whole quantile function.
+Source: Dabney et al. (2018), arXiv:1806.06923. A time limit does not end the task.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.exploration import Exploration
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
+from purerl.algo_parts.q_learning import QConfig, num_actions, q_agent
+from purerl.errors import InputError
+from purerl.fields import validate
+from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.distributional import midpoints, quantile_huber
+from purerl.functional.q_targets import at_action
+from purerl.networks.modules import Module
+from purerl.networks.q_networks import QNetwork, QuantileNetwork, quantile_network
+from purerl.replay.uniform import Replay, Transitions
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+
+
+@pytree
+class IQNConfig(QConfig):
+    """Settings of IQN."""
+
+    num_quantiles: int = static(default=64, doc="levels drawn for each prediction", at_least=1)
+    num_target_quantiles: int = static(default=64, doc="levels drawn for each target", at_least=1)
+    num_acting_quantiles: int = static(default=32, doc="evenly spaced levels whose mean is Q", at_least=1)
+    embedding_size: int = static(default=64, doc="cosines that a level is given to the network as", at_least=1)
+    kappa: float = number(default=1.0, doc="error where the loss turns linear", above=0)
+
+
+def iqn(
+    spec: EnvironmentSpec,
+    config: IQNConfig,
+    *,
+    optimizer: Optimizer = adam_by_plan,
+    network: QuantileNetwork | Module | None = None,
+    replay: Replay | None = None,
+    exploration: Exploration | None = None,
+) -> Algorithm:
+    r"""Return IQN for an environment with discrete actions.
+
+        loss = sum_i mean_j |tau_i - 1{u_ij < 0}| H(u_ij),  u_ij = r + discount theta'_tau'_j(s', b) - theta_tau_i(s, a)
+
+    with tau and tau' drawn evenly from [0, 1], theta' the target network's quantiles and b the action whose mean is
+    highest. Actions are chosen by the mean of the quantiles in the middle of equal parts of [0, 1].
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
+        whole `QuantileNetwork`; one that fits the observations if none is given.
+      replay: of transitions; as the config says if none is given.
+      exploration: epsilon-greedy as the config says if none is given.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not discrete.
+    """
+    validate(config, "iqn")
+    if not config.hidden_sizes:
+        raise InputError("iqn: hidden_sizes is empty; a level is joined with features, so at least one layer is needed")
+    size = num_actions(spec, "iqn")
+    net = network
+    if not isinstance(net, QuantileNetwork):
+        sizes = (spec.observation_space, size, config, config.embedding_size)
+        net = quantile_network(*sizes, config.dueling, config.noisy, net)
+
+    def evenly(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:
+        return net.at(params, observation, midpoints(config.num_acting_quantiles), noise)
+
+    q_values = lambda quantiles: jnp.mean(quantiles, axis=-1)
+
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array, Metrics]:
+        key_tau, key_following, key_noise = jax.random.split(key, 3)
+        noise = jax.random.split(key_noise, 3) if config.noisy else (None, None, None)
+        tau = jax.random.uniform(key_tau, (*batch.reward.shape, config.num_quantiles))
+        quantiles = at_action(net.at(params, batch.observation, tau, noise[0]), batch.action)
+
+        chooser = params if config.double else target_params
+        q = q_values(evenly(chooser, batch.next_observation, noise[1]))
+        best = jnp.argmax(mask_illegal(q, action_mask(batch.next_observation)), axis=-1)
+        levels = jax.random.uniform(key_following, (*batch.reward.shape, config.num_target_quantiles))
+        following = at_action(net.at(target_params, batch.next_observation, levels, noise[2]), best)
+        targets = jax.lax.stop_gradient(batch.reward[:, None] + batch.discount[:, None] * following)
+
+        error = jnp.abs(q_values(targets) - q_values(quantiles))
+        metrics = {"q_value": jnp.mean(quantiles), "td_error": jnp.mean(error)}
+        return quantile_huber(quantiles, targets, config.kappa, tau), error, metrics
+
+    return q_agent(spec, config, QNetwork(net.init, evenly), q_values, loss, replay, exploration, optimizer)
