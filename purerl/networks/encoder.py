@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.functional.action_masks import split_mask, without_mask
+from purerl.networks.linear_rnn import LinearRNN
 from purerl.networks.modules import Module, own_torso
 from purerl.networks.torsos import ACTIVATIONS, CNNS, INITIALIZERS, RNNS, TORSOS, Torso, apply, init
 from purerl.spaces import Space
@@ -90,7 +91,7 @@ def recurrent_encoder(
     Args:
       space: of observations.
       config: the settings of the torso.
-      rnn: "none", "gru" or "lstm".
+      rnn: "none" or one of `RNNS`; a linear one unrolls by a parallel scan.
       rnn_size: its units.
       network: a module that stands for the torso, below the recurrent layer.
     """
@@ -115,6 +116,11 @@ def recurrent_encoder(
         return hidden, carry
 
     def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
+        features = _features(torso, params["torso"], observation)
+        if isinstance(cell, LinearRNN):
+            after, hidden = cell.apply({"params": params["rnn"]}, carry, features, done, method=cell.unroll)
+            assert isinstance(hidden, jax.Array)
+            return hidden, after
         begin = initial_carry(done.shape[1])
 
         def advance(carry: PyTree, at: tuple[Array, Array]) -> tuple[PyTree, tuple[Array, PyTree]]:
@@ -122,7 +128,7 @@ def recurrent_encoder(
             cleared = jax.tree.map(lambda new, old: jnp.where(at[1][:, None], new, old), begin, carry)
             return cleared, (hidden, carry)
 
-        _, (hidden, after) = jax.lax.scan(advance, carry, (_features(torso, params["torso"], observation), done))
+        _, (hidden, after) = jax.lax.scan(advance, carry, (features, done))
         return hidden, after
 
     return Encoder(init=initialize, initial_carry=initial_carry, step=step, unroll=unroll, size=cell.features)

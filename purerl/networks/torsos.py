@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from purerl.networks.linear_rnn import LINEAR_RNNS
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Key, PyTree
 from purerl.xla.convolution import convolve
@@ -208,6 +209,7 @@ def _parts(space: Space, observation: PyTree) -> list[tuple[Space, Array]]:
 RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {
     "gru": lambda size: nn.GRUCell(size, recurrent_kernel_init=orthogonal()),
     "lstm": lambda size: nn.OptimizedLSTMCell(size, recurrent_kernel_init=orthogonal()),
+    **LINEAR_RNNS,
 }
 
 

@@ -15,6 +15,7 @@ WORKAROUNDS = {
     "convolution": "convolutions as products, on a CPU",
     "flat_optimizer": "the optimizer's step on one vector of all parameters",
     "graphs": "loops as CUDA graphs, on a GPU",
+    "linear_scan": "linear recurrences step by step, on a CPU",
     "packing": "loops that carry and stack few arrays, on a GPU",
     "permutation": "random orders by a sort of one operand",
     "product": "gradients of layers with few outputs as products of vectors, on a CPU",

@@ -9,6 +9,7 @@ import pytest
 from purerl.errors import InputError
 from purerl.functional.distributions import action_head
 from purerl.networks.actor_critic import ActorCriticConfig, actor_critic
+from purerl.networks.torsos import RNNS
 from purerl.spaces import Box, Dict, Discrete
 
 SPACE, HEAD = Box(low=-1.0, high=1.0, shape=(3,)), action_head(Discrete(n=4))
@@ -41,7 +42,7 @@ def test_a_critic_that_sees_more_has_a_body_of_its_own():
         actor_critic(space, HEAD, ActorCriticConfig(share_body=True))
 
 
-@pytest.mark.parametrize("rnn", ["gru", "lstm"])
+@pytest.mark.parametrize("rnn", RNNS)
 def test_a_recurrent_critic_remembers_the_global_state(rnn):
     """A rollout is its steps for actor and critic, and the value at a successor is that of one step more."""
     space = Dict(spaces={"observation": SPACE, "global_state": SPACE})

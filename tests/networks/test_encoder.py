@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.networks.encoder import NetworkConfig, encoder, recurrent_encoder
+from purerl.networks.torsos import RNNS
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
 
 IMAGE = Box(low=0, high=255, shape=(84, 84, 4), dtype=jnp.uint8)
@@ -49,7 +50,7 @@ def test_every_observation_and_core(name, core, key):
         carry = jax.tree.map(clear, initial_carry, carry)
 
 
-@pytest.mark.parametrize("core", ["gru", "lstm"])
+@pytest.mark.parametrize("core", RNNS)
 def test_memory_does_not_leak_over_an_ending(core, key):
     space = SPACES["vector"]
     base = recurrent_encoder(space, SMALL, core, 64)

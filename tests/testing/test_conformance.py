@@ -10,14 +10,8 @@ from tests.helpers import team
 from tests.helpers.marks import rows
 from tests.helpers.small import small
 
-LONG = {
-    "dqn",
-    "iqn",
-    "qrdqn",
-    "r2d2",
-    "rainbow",
-    "sac",
-}  # their contract and the worth of a time limit are tested by default
+# Of these the contract and the worth of a time limit are tested by default.
+LONG = {"dqn", "iqn", "qrdqn", "r2d2", "rainbow", "sac"}
 WHOLE = {"ppo"}  # contract and learning together, by default
 
 

@@ -100,7 +100,10 @@ def test_t_maze(key):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("core", "low", "high"), [("gru", 0.97, 1.0), ("none", -0.45, -0.2)])
+@pytest.mark.parametrize(
+    ("core", "low", "high"),
+    [("none", -0.45, -0.2), ("gru", 0.97, 1.0), ("lru", 0.97, 1.0), ("mingru", 0.75, 1.0)],  # that one is slower here
+)
 def test_only_an_agent_with_memory_solves_repeat_previous(core, low, high, key):
     env = RepeatPrevious(num_symbols=3, lag=2, length=22)
     config = PPOConfig(
