@@ -67,7 +67,13 @@ class GymnaxEnvironment(Environment):
 
 
 # where gymnax states bounds that its own observations leave
-_WITHOUT_BOUNDS = ("MemoryChain-bsuite", "UmbrellaChain-bsuite", "BernoulliBandit-misc", "GaussianBandit-misc")
+_WITHOUT_BOUNDS = (
+    "MemoryChain-bsuite",
+    "UmbrellaChain-bsuite",
+    "BernoulliBandit-misc",
+    "GaussianBandit-misc",
+    "MetaMaze-misc",
+)
 
 
 def make(name: str, **parameters: Any) -> GymnaxEnvironment:

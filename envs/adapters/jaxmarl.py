@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,7 +18,11 @@ from purerl.types import Array, Environment, Key, PyTree, TimeStep, pytree, stat
 
 LIMITS = (("max_steps",), ("episode_length",), ("num_inner_steps", "num_outer_steps"))
 # what the suite's environments call their time limit, or the numbers whose product it is
-REWARDED_TO_THE_END = ("SMAX", "HeuristicEnemySMAX")  # a unit that fell shares what its team is paid afterwards
+SMAX = ("SMAX", "HeuristicEnemySMAX")
+REWARDED_TO_THE_END = SMAX  # a unit that fell shares what its team is paid afterwards
+ENDED_BY_TIME_ALONE = ("coin_game",)  # and its limit cannot be taken out
+BRAX = ("ant_", "halfcheetah_", "hopper_", "humanoid_", "walker2d_")
+_NEVER = np.iinfo(np.int32).max
 NAMED = {  # arguments that the suite keeps tables of: (module, table) by id and argument
     ("SMAX", "scenario"): ("jaxmarl.environments.smax.smax_env", "MAP_NAME_TO_SCENARIO"),
     ("HeuristicEnemySMAX", "scenario"): ("jaxmarl.environments.smax.smax_env", "MAP_NAME_TO_SCENARIO"),
@@ -30,7 +35,6 @@ class JaxMARLState(NamedTuple):
 
     suite: PyTree
     active: dict[str, Array]  # {group: bool[n]}, who is still in the game
-    time: Array  # i32[], steps taken
 
 
 class Layout(NamedTuple):
@@ -50,9 +54,9 @@ class JaxMARLEnvironment(Environment):
 
     Agents of one kind, by the suite's names and with equal spaces, are a group: `adversary`, `agent`. Which actions are
     legal is in a group's observation as `action_mask`. An agent that is done before the others has left the game, but
-    not in SMAX: there it can only stand still, and is paid as its team. The suite says only that an episode is over; at
-    the time limit that its environments have (`max_steps`) it counts as truncated, before as terminated. Observations
-    of bytes become float32.
+    not in SMAX: there it can only stand still, and is paid as its team. The suite says only that an episode is over; it
+    counts as truncated where it would go on without the time limit of the environment (`max_steps`), and as terminated
+    elsewhere, on the very step of the limit too. Observations of bytes become float32.
 
     Source: Rutherford et al. (2024), arXiv:2311.10090.
     """
@@ -68,7 +72,7 @@ class JaxMARLEnvironment(Environment):
         with common.standard_promotion():
             observation, suite = common.settle(self._env.reset(key))
             active = {group: jnp.ones(len(agents), jnp.bool_) for group, agents in self._layout.groups.items()}
-            state = JaxMARLState(suite=suite, active=active, time=jnp.int32(0))
+            state = JaxMARLState(suite=suite, active=active)
             return state, self._observe(state, observation)
 
     def step(self, key: Key, state: JaxMARLState, action: dict[str, Array]) -> tuple[JaxMARLState, TimeStep]:
@@ -76,18 +80,37 @@ class JaxMARLEnvironment(Environment):
         layout = self._layout
         chosen = {a: action[group][i] for group, agents in layout.groups.items() for i, a in enumerate(agents)}
         with common.standard_promotion():
-            stepped = self._env.step_env(key, state.suite, chosen)
-            observation, suite, rewards, dones = common.settle(stepped[:4])
-            over, time = common.flag(dones["__all__"]), state.time + 1
+            *stepped, told = self._env.step_env(key, state.suite, chosen)
+            observation, suite, rewards, dones = common.settle(tuple(stepped))
+            over = common.flag(dones["__all__"])
             active = state.active
             if self.name not in REWARDED_TO_THE_END:
                 done = {group: self._stack(group, dones, common.flag) for group in layout.groups}
                 active = {group: active[group] & (over | ~done[group]) for group in layout.groups}
             reward = {group: self._stack(group, rewards, common.scalar) for group in layout.groups}
-            late = over & (time >= layout.limit) if layout.limit is not None else jnp.zeros((), jnp.bool_)
-            state = JaxMARLState(suite=suite, active=active, time=time)
+            ended = over if layout.limit is None else self._ended(key, state.suite, chosen, suite, told)
+            state = JaxMARLState(suite=suite, active=active)
             observation = self._observe(state, observation)
-            return state, TimeStep.transition(observation, reward, terminated=over & ~late, time_up=late)
+            return state, TimeStep.transition(observation, reward, terminated=over & ended, time_up=over)
+
+    def _ended(self, key: Key, before: PyTree, chosen: dict, after: PyTree, told: Mapping[str, Any]) -> Array:
+        """Return whether an episode would be over without its time limit, bool[].
+
+        Args:
+          key: of the step.
+          before: the suite's state before the step.
+          chosen: its actions.
+          after: its state after the step.
+          told: its info of the step.
+        """
+        if self.name in ENDED_BY_TIME_ALONE:
+            return jnp.zeros((), jnp.bool_)
+        if "truncation" in told:  # brax
+            return ~common.flag(told["truncation"])
+        endless = _endless(self.name, self.options)
+        if self.name in SMAX:
+            return common.flag(endless.is_terminal(after))
+        return common.flag(endless.step_env(key, before, chosen)[3]["__all__"])  # XLA drops the rest of the step
 
     def _stack(self, group: str, by_agent: dict, convert: Any) -> Array:
         return jnp.stack([convert(by_agent[agent]) for agent in self._layout.groups[group]])
@@ -174,8 +197,25 @@ def _import() -> Any:
 
 @functools.cache
 def _build(name: str, options: common.Options) -> Any:
+    return _construct(name, options)
+
+
+@functools.cache
+def _endless(name: str, options: common.Options) -> Any:
+    """Return the environment with its time limit taken out."""
+    env = _construct(name, options)
+    for owner in (env, vars(env).get("_env")):  # SMAX with an enemy has the game inside
+        for limit in itertools.chain(*LIMITS):
+            if owner is not None and limit in vars(owner):
+                setattr(owner, limit, _NEVER)
+    return env
+
+
+def _construct(name: str, options: common.Options) -> Any:
     with common.building():
         given = common.thaw(options)
+        if name.startswith(BRAX):
+            given.setdefault("auto_reset", False)  # the last observation is of the episode that ends
         for (of, argument), (module, table) in NAMED.items():
             if of == name and isinstance(wanted := given.get(argument), str):
                 known = getattr(importlib.import_module(module), table)

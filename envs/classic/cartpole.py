@@ -76,15 +76,15 @@ class CartPole(Environment):
         return jnp.stack([state.position, state.velocity, state.angle, state.angular_velocity])
 
     def render(self, state: CartPoleState) -> np.ndarray:
-        """Draw the cart on its track and the pole: u8[H, W, 3]."""
+        """Draw the cart on its track and the pole, where Gymnasium's picture has them: u8[H, W, 3]."""
         x, angle, edge = float(state.position), float(state.angle), float(self.position_limit)
-        canvas = Canvas((-1.15 * edge, 1.15 * edge), (-0.7, 1.7), 600, 400)
-        canvas.line([(-edge, 0), (edge, 0)], SILVER, 0.04)
-        canvas.rectangle((x - 0.3, -0.15), (x + 0.3, 0.15), INK)
+        canvas = Canvas((-edge, edge), (-edge / 3, edge), 600, 400)
+        canvas.line([(-edge, 0), (edge, 0)], SILVER, 0.02)
+        canvas.rectangle((x - 0.2, -0.12), (x + 0.2, 0.12), INK)
         length = 2 * float(self.pole_half_length)
-        tip = (x + length * np.sin(angle), 0.1 + length * np.cos(angle))
-        canvas.line([(x, 0.1), tip], ORANGE, 0.1)
-        canvas.circle((x, 0.1), 0.04, WHITE)
+        tip = (x + length * np.sin(angle), 0.06 + length * np.cos(angle))
+        canvas.line([(x, 0.06), tip], ORANGE, 0.08)
+        canvas.circle((x, 0.06), 0.04, WHITE)
         return canvas.pixels()
 
     @property

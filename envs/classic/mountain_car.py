@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.envs.drawing import INK, ORANGE, RED, SILVER, Canvas
+from purerl.envs.drawing import INK, ORANGE, RED, Canvas
 from purerl.envs.trigonometry import sincos
 from purerl.spaces import Box, Discrete
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree
@@ -91,7 +91,6 @@ def draw_car(env: Any, position: float) -> np.ndarray:
     low, high, goal = float(env.min_position), float(env.max_position), float(env.goal_position)
     canvas = Canvas((low, high), (0.0, 1.2), 600, 400)
     ground = [(x, height(x)) for x in np.linspace(low, high, 100)]
-    canvas.polygon([(low, 0.0), *ground, (high, 0.0)], SILVER)
     canvas.line(ground, INK, 0.01)
     canvas.line([(goal, height(goal)), (goal, height(goal) + 0.15)], INK, 0.01)
     canvas.polygon([(goal, height(goal) + y) for y in (0.15, 0.09)] + [(goal + 0.07, height(goal) + 0.12)], RED)

@@ -62,11 +62,11 @@ class Pendulum(Environment):
         return jnp.stack([cosine, sine, state.angular_velocity])
 
     def render(self, state: PendulumState) -> np.ndarray:
-        """Draw the pendulum: u8[H, W, 3]."""
+        """Draw the pendulum, which leans to the left at angles above 0: u8[H, W, 3]."""
         length = float(self.length)
-        tip = (length * np.sin(float(state.angle)), length * np.cos(float(state.angle)))
-        canvas = Canvas((-1.3 * length, 1.3 * length), (-1.3 * length, 1.3 * length), width=500)
-        canvas.line([(0, 0), tip], RED, 0.18 * length)
+        tip = (-length * np.sin(float(state.angle)), length * np.cos(float(state.angle)))
+        canvas = Canvas((-2.2 * length, 2.2 * length), (-2.2 * length, 2.2 * length), width=500)
+        canvas.line([(0, 0), tip], RED, 0.2 * length)
         canvas.circle((0, 0), 0.05 * length, INK)
         return canvas.pixels()
 

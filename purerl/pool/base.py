@@ -48,6 +48,9 @@ class Pool:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._pool_spec!r})"
 
+    def __str__(self) -> str:  # gymnasium.Env's reads the spec of one environment that Gymnasium registered
+        return repr(self)
+
     @property
     def config(self) -> dict[str, Any]:
         """The settings by name."""
@@ -131,6 +134,7 @@ class Pool:
         strict = settings.max_episode_steps if settings.strict_envpool else None
         everyone = jnp.arange(len(self), dtype=jnp.int32)
 
+        @jax.jit  # or a script that calls it from Python would wait for each operation
         def send(handle: Handle, action: Any, env_id: Any = None) -> Handle:
             state, go = handle.state, jnp.bool_(False)
             if env_id is None:
@@ -139,6 +143,7 @@ class Pool:
                 after, outputs = engine.advance_some(env, state.instances, env_id, action, go, strict)
             return Handle.of(engine.take_in(state, after, outputs, everyone if env_id is None else env_id))
 
+        @jax.jit
         def recv(handle: Handle) -> tuple[Handle, Any]:
             state, ids, outputs = engine.give_out(handle.state, settings.batch_size)
             return Handle.of(state), self._present(ids, outputs, False)

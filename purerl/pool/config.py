@@ -9,7 +9,7 @@ import numpy as np
 
 from purerl import registry
 from purerl.errors import InputError, unknown
-from purerl.pool import spaces
+from purerl.pool import infos, spaces
 from purerl.spaces import Dict, Space
 from purerl.types import Environment
 from purerl.wrappers import TimeLimit
@@ -150,7 +150,8 @@ class PoolSpec:
     def observation_spec(self) -> Any:
         """Return dm_env's specs of what a time step's `observation` holds."""
         ids = {"env_id": spaces.id_spec(), "players": {"env_id": spaces.id_spec()}}
-        return spaces.to_namedtuple("State", ids | {"obs": spaces.to_dm(self.env.observation_space, "obs")})
+        told = {name: spaces.array_spec(struct, name) for name, struct in infos.structs(self.env).items()}
+        return spaces.to_namedtuple("State", ids | {"obs": spaces.to_dm(self.env.observation_space, "obs")} | told)
 
     def action_spec(self) -> Any:
         """Return dm_env's spec of one environment's action."""
@@ -169,7 +170,8 @@ class PoolSpec:
             "step_type": ArraySpec(np.int32, ()),
             "trunc": ArraySpec(np.bool_, (), False, True),
         }
-        return fixed | _array_specs("obs", self.env.observation_space.struct)
+        told = {f"info:{name}": ArraySpec(s.dtype, s.shape) for name, s in infos.structs(self.env).items()}
+        return fixed | _array_specs("obs", self.env.observation_space.struct) | told
 
     @property
     def action_array_spec(self) -> dict[str, ArraySpec]:

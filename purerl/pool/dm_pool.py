@@ -4,7 +4,7 @@ from typing import Any
 
 import dm_env
 
-from purerl.pool.base import Pool, info_of
+from purerl.pool.base import Pool
 from purerl.pool.config import PoolSpec
 from purerl.pool.engine import PoolStep
 from purerl.pool.spaces import to_namedtuple
@@ -38,8 +38,7 @@ class DMPool(Pool, dm_env.Environment):
         return Pool.step(self, action, env_id)
 
     def _present(self, ids: Any, outputs: PoolStep, reset: bool) -> dm_env.TimeStep:
-        info = info_of(ids, outputs)
-        del info["elapsed_step"]
+        seen = {"env_id": ids, "players": {"env_id": ids}, "obs": outputs.observation, **outputs.info}
         done = outputs.terminated | outputs.truncated
         step_type = 1 - outputs.started.astype("int32") + done.astype("int32")
         final = done if self._settings.strict_envpool else outputs.terminated
@@ -47,5 +46,5 @@ class DMPool(Pool, dm_env.Environment):
             step_type=step_type,
             reward=outputs.reward,
             discount=1 - final.astype("float32"),
-            observation=to_namedtuple("State", info | {"obs": outputs.observation}),
+            observation=to_namedtuple("State", seen),
         )

@@ -1,6 +1,7 @@
 """The pool as pure functions: B environments that reset on the step after an ending, each from its own seed alone."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,6 +10,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.loop.resets import Resets, take
+from purerl.pool import infos
 from purerl.prng import fast, is_key, typed
 from purerl.types import Array, Environment, Key, PyTree
 from purerl.xla import backend
@@ -85,6 +87,8 @@ def advance(
     if strict_limit is not None:
         at_limit = elapsed >= strict_limit
         terminated, truncated = terminated & ~at_limit, truncated | (terminated & at_limit)
+    state = where(over, reset_state, stepped)
+    info = jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(timestep.info))
     outputs = PoolStep(
         observation=where(over, first, timestep.observation),
         reward=jnp.where(over, 0.0, timestep.reward),
@@ -92,13 +96,13 @@ def advance(
         truncated=truncated,
         started=over,
         elapsed_step=elapsed,
-        info=jax.tree.map(lambda x: where(over, jnp.zeros_like(x), x), dict(timestep.info)),
+        info=info | jax.vmap(partial(infos.of_state, env))(state),
     )
     done = terminated | truncated
     after = Instances(
         key=instances.key,
         drawn=instances.drawn + 1,
-        env_state=where(over, reset_state, stepped),
+        env_state=state,
         elapsed_step=elapsed,
         over=done,
         resets=resets,

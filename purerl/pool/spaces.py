@@ -4,6 +4,7 @@ import functools
 from collections import namedtuple
 from typing import Any
 
+import jax
 import numpy as np
 
 from purerl.errors import InputError
@@ -65,6 +66,13 @@ def bounds(space: Space) -> tuple[Any, Any]:
         one = low.size and (low == low.flat[0]).all() and (high == high.flat[0]).all()
         return (low.flat[0].item(), high.flat[0].item()) if one else (low, high)
     raise InputError(f"{type(space).__name__} has no bounds")
+
+
+def array_spec(struct: jax.ShapeDtypeStruct, name: str) -> Any:
+    """Return dm_env's spec of an array without bounds."""
+    from dm_env import specs
+
+    return specs.Array(struct.shape, np.dtype(struct.dtype), name)
 
 
 def id_spec() -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 from purerl import pool
 
-TASKS = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0")
+TASKS = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "Acrobot-v1")
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,15 @@ def test_dm_script(real):
     assert (shapes, specs, action) == (theirs[0], theirs[2], theirs[3])
     assert [discount for _, _, discount in numbers] == [[1.0, 1.0]] * 7  # a time limit is not an ending
     assert [step_type for step_type, _, _ in numbers] == [[0, 0], [1, 1], [1, 1], [2, 2], [0, 0], [1, 1], [1, 1]]
+
+
+def test_what_a_dm_state_of_acrobot_holds(real):
+    """The two angles as well, after the observation."""
+    theirs, ours = (module.make_dm("Acrobot-v1", num_envs=2) for module in (real, pool))
+    assert described(theirs.reset().observation) == described(ours.reset().observation)
+    assert theirs.observation_spec()._fields == ours.observation_spec()._fields
+    specs = [{k: (v.dtype, v.shape) for k, v in e.spec.state_array_spec.items()} for e in (theirs, ours)]
+    assert specs[0] == specs[1] and "info:state" in specs[0]
 
 
 def test_partial_batches(real):

@@ -48,54 +48,6 @@ def test_a_loop_like_cleanrls():
     assert len(finished) > 8 and 15 < np.mean(finished) < 35  # CartPole at random: about 22
 
 
-def test_stable_baselines3():
-    stable_baselines3 = pytest.importorskip("stable_baselines3", reason="pip install stable-baselines3")
-    from stable_baselines3.common.vec_env import VecEnv, VecMonitor
-
-    class Adapter(VecEnv):
-        """As in EnvPool's own example for stable-baselines3."""
-
-        def __init__(self, venv):
-            self.venv = venv
-            super().__init__(venv.num_envs, venv.observation_space, venv.action_space)
-
-        def step_async(self, actions):
-            self.actions = actions
-
-        def step_wait(self):
-            observation, reward, terminated, truncated, _ = self.venv.step(self.actions)
-            done = terminated | truncated
-            infos = [{} for _ in range(self.num_envs)]
-            for i in np.flatnonzero(done):
-                infos[i] = {"terminal_observation": observation[i].copy(), "TimeLimit.truncated": bool(truncated[i])}
-                observation[i] = self.venv.reset(np.array([i]))[0][0]
-            return observation, reward, done, infos
-
-        def reset(self):
-            return self.venv.reset()[0]
-
-        def close(self):
-            self.venv.close()
-
-        def get_attr(self, attr_name, indices=None):
-            return [None] * self.num_envs
-
-        def set_attr(self, attr_name, value, indices=None):
-            raise NotImplementedError
-
-        def env_method(self, method_name, *args, indices=None, **kwargs):
-            raise NotImplementedError
-
-        def env_is_wrapped(self, wrapper_class, indices=None):
-            return [False] * self.num_envs
-
-    venv = VecMonitor(Adapter(pool.make("CartPole-v1", num_envs=4, seed=0)))
-    model = stable_baselines3.PPO("MlpPolicy", venv, n_steps=64, batch_size=64, n_epochs=2, seed=0, device="cpu")
-    model.learn(1024)
-    lengths = [episode["l"] for episode in model.ep_info_buffer]
-    assert len(lengths) > 10 and all(episode["r"] == episode["l"] for episode in model.ep_info_buffer)
-
-
 def test_it_is_an_environment_of_gymnasium_as_well_as_a_vector_of_them():
     """Scripts for EnvPool wrap it by subclasses of `gymnasium.Wrapper`."""
 
@@ -112,3 +64,9 @@ def test_it_is_an_environment_of_gymnasium_as_well_as_a_vector_of_them():
     assert wrapped.has_wrapper_attr("num_envs") and wrapped.get_wrapper_attr("num_envs") == 3
     wrapped.set_wrapper_attr("note", 7)
     assert wrapped.get_wrapper_attr("note") == 7
+
+
+@pytest.mark.parametrize("env_type", pool.ENV_TYPES)
+def test_it_prints_what_it_is(env_type):
+    env = pool.make("CartPole-v1", env_type=env_type, num_envs=2)
+    assert str(env) == repr(env) and "CartPole-v1, num_envs=2" in str(env)

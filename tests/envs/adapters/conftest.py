@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl.agent_groups import draw
 from purerl.prng import fast
-from purerl.spaces import Discrete
+from purerl.spaces import MultiDiscrete
 
 
 class Transition(NamedTuple):
@@ -34,15 +35,12 @@ class SideBySide(NamedTuple):
     running: np.ndarray  # bool[B, T], False after the first ending
 
 
-def legal_action(env, key, observation):
+def legal_action(space, key, observation):
     """Draw a uniform action, among the legal ones where the observation has a mask."""
-    if not isinstance(observation, dict) or "action_mask" not in observation:
-        return env.action_space.sample(key)
+    if not isinstance(space, MultiDiscrete) or "action_mask" not in observation:
+        return draw(space, key, observation)
     logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
-    if isinstance(env.action_space, Discrete):
-        return jax.random.categorical(key, logits).astype(jnp.int32)
-    nvec = env.action_space.nvec
-    keys, parts = jax.random.split(key, len(nvec)), jnp.split(logits, np.cumsum(nvec)[:-1])
+    keys, parts = jax.random.split(key, len(space.nvec)), jnp.split(logits, np.cumsum(space.nvec)[:-1])
     return jnp.stack([jax.random.categorical(keys[i], part) for i, part in enumerate(parts)]).astype(jnp.int32)
 
 
@@ -56,7 +54,7 @@ def run(env, suite_reset, suite_step, keys, steps, our_key):
 
         def body(carry, key):
             state, observation, suite_state, running = carry
-            action = legal_action(env, jax.random.fold_in(key, 1), observation)
+            action = legal_action(env.action_space, jax.random.fold_in(key, 1), observation)
             state, step = env.step(our_key(key), state, action)
             with jax.numpy_dtype_promotion("standard"):
                 suite_state, suite = suite_step(key, suite_state, action)
@@ -95,7 +93,9 @@ def side_by_side():
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
         for x, y in zip(jax.tree.leaves(ours.observation), jax.tree.leaves(suite.observation), strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
-        np.testing.assert_allclose(ours.reward, suite.reward, rtol=1e-5, atol=1e-6)
+        for x, y in zip(jax.tree.leaves(ours.reward), jax.tree.leaves(suite.reward), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+            assert x.dtype == np.float32
         terminated, truncated = suite.terminated.astype(bool), suite.truncated.astype(bool)
         np.testing.assert_array_equal(ours.terminated | ours.truncated, terminated | truncated)
         if told:
@@ -104,7 +104,6 @@ def side_by_side():
             np.testing.assert_array_equal(ours.terminated[~truncated], terminated[~truncated])
         assert out.contained[out.running].all()
         assert not (out.ours.terminated & out.ours.truncated).any()
-        assert out.ours.reward.dtype == np.float32
         check_contract(env)
         return out
 

@@ -4,31 +4,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from brax import envs
 
 import purerl
 from purerl.prng import fast
-
-
-def suite(name, limit, **options):
-    """brax's bare environment, which has no time limit of its own."""
-    env = envs.get_environment(name, **options)
-
-    def reset(key):
-        state = env.reset(key)
-        return (state, 0), state.obs
-
-    def step(key, carry, action):
-        state, time = carry
-        state = env.step(jax.tree.map(lambda x: x, state), action)
-        return (state, time + 1), (state.obs, state.reward, state.done, time + 1 >= limit)
-
-    return reset, step
+from tests.helpers import suites
 
 
 def compare(side_by_side, name, steps, limit, num_envs=4, **options):
     env = purerl.make(f"brax/{name}", time_limit=limit, **options)
-    out = side_by_side(env, *suite(name, limit, **options), num_envs=num_envs, steps=steps)
+    out = side_by_side(env, *suites.brax(name, limit, **options), num_envs=num_envs, steps=steps)
     assert out.ours.truncated.nonzero()[1].min() == limit - 1, "truncated by the time limit, not before"
     return out
 

@@ -6,6 +6,7 @@ import pytest
 
 import purerl
 from purerl.spaces import Discrete
+from tests.helpers import suites
 
 pytest.importorskip("craftax", reason="it is not installed: pip install 'purerl[craftax]'")
 
@@ -13,22 +14,8 @@ pytest.importorskip("craftax", reason="it is not installed: pip install 'purerl[
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # compiling takes minutes on two cores
 def test_classic_steps_as_craftax_does(side_by_side):
-    from craftax.craftax_env import make_craftax_env_from_name
-
-    game = make_craftax_env_from_name("Craftax-Classic-Symbolic-v1", auto_reset=True)
-    params = game.default_params.replace(max_timesteps=9)
-
-    def reset(key):
-        observation, state = game.reset_env(key, params)
-        return state, observation
-
-    def step(key, state, action):
-        observation, state, reward, done, _ = game.step_env(key, state, action, params)
-        late = state.timestep >= 9
-        return state, (observation, reward, done & ~late, late)
-
     env = purerl.make("craftax/Craftax-Classic-Symbolic-v1", time_limit=9)
-    out = side_by_side(env, reset, step, num_envs=8, steps=10, told=False)
+    out = side_by_side(env, *suites.craftax("Craftax-Classic-Symbolic-v1", 9), num_envs=8, steps=10, told=False)
     assert out.ours.truncated[:, 8].all()
     assert len(np.unique(out.first, axis=0)) == 8, "every episode has a world of its own"
     check_death(env)
@@ -37,8 +24,11 @@ def test_classic_steps_as_craftax_does(side_by_side):
 def check_death(env):
     key = jax.random.key(0)
     state, _ = jax.jit(env.reset)(key)
-    _, step = jax.jit(env.step)(key, state.replace(player_health=state.player_health * 0), np.int32(0))
+    dead, step_of = state.replace(player_health=state.player_health * 0), jax.jit(env.step)
+    _, step = step_of(key, dead, np.int32(0))
     assert step.terminated and not step.truncated
+    _, last = step_of(key, dead.replace(timestep=dead.timestep + env.time_limit - 1), np.int32(0))
+    assert last.terminated and not last.truncated, "with the step of the limit too"
     assert "Achievements/collect_wood" in step.info
 
 

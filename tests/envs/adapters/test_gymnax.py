@@ -9,6 +9,7 @@ import pytest
 import purerl
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete
+from tests.helpers import suites
 
 TASKS = {  # name: steps, enough to end by themselves or by a time limit of 30
     "CartPole-v1": 40,
@@ -21,33 +22,16 @@ TASKS = {  # name: steps, enough to end by themselves or by a time limit of 30
 }
 
 
-def suite(name, **limits):
-    """gymnax's own reset and automatically resetting step."""
-    with jax.numpy_dtype_promotion("standard"):
-        env, params = gymnax.make(name)
-    params = params.replace(**limits)
-
-    def step(key, state, action):
-        _, state, reward, terminated, truncated, info = env.step(key, state, action, params)
-        return state, (info["final_observation"], reward, terminated, truncated)
-
-    def reset(key):
-        observation, state = env.reset(key, params)
-        return state, observation
-
-    return reset, step
-
-
 @pytest.mark.parametrize("name", TASKS)
 def test_steps_as_gymnax_does(name, side_by_side):
     limit = 8 if "DeepSea" in name else 30
     env = purerl.make(f"gymnax/{name}", time_limit=limit)
     out = side_by_side(
         env,
-        *suite(name, max_steps_in_episode=limit),
+        *suites.gymnax(name, limit),
         steps=TASKS[name],
         num_envs=16,
-        our_key=lambda key: jax.random.split(key)[0],  # gymnax's step draws with the first half of its key
+        our_key=suites.first_half,
     )
     assert out.ours.truncated[out.running].any() or out.ours.terminated[out.running].any()
     if name in ("CartPole-v1", "FrozenLake-misc"):

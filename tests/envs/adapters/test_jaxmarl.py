@@ -38,6 +38,20 @@ def side_by_side(env, suite, steps):
     return jax.tree.map(np.asarray, jax.jit(run)(jax.random.key(0)))
 
 
+def hold_to(env, step, seen, reward, done):
+    """Compare what agents see and are paid until the first ending; return its index, that of the last step if none."""
+    over = done["__all__"]
+    first = int(np.argmax(over)) if over.any() else len(over) - 1
+    for group, agents in env._layout.groups.items():
+        ours = step.observation[group]
+        ours = ours["observation"] if isinstance(ours, dict) else ours
+        for i, agent in enumerate(agents):
+            np.testing.assert_allclose(ours[: first + 1, i], seen[agent][: first + 1], atol=1e-5)
+            np.testing.assert_allclose(step.reward[group][: first + 1, i], reward[agent][: first + 1], atol=1e-5)
+    assert np.array_equal((step.terminated | step.truncated)[: first + 1], over[: first + 1])
+    return first
+
+
 @pytest.mark.parametrize(
     ("name", "groups", "steps"),
     [
@@ -51,14 +65,10 @@ def test_steps_as_jaxmarl_does(name, groups, steps):
     with jax.numpy_dtype_promotion("standard"):
         suite = jaxmarl.make(name)
     step, seen, reward, done = side_by_side(env, suite, steps)
-    first = int(np.argmax(done["__all__"])) if done["__all__"].any() else steps - 1
+    first = hold_to(env, step, seen, reward, done)
     fallen = 0
     for group, agents in env._layout.groups.items():
-        ours = step.observation[group]
-        ours = ours["observation"] if isinstance(ours, dict) else ours
         for i, agent in enumerate(agents):
-            np.testing.assert_allclose(ours[:, i], seen[agent], atol=1e-5)
-            np.testing.assert_allclose(step.reward[group][:, i], reward[agent], atol=1e-5)
             alive = ~np.logical_or.accumulate(done[agent])[:first]
             if name == "HeuristicEnemySMAX":  # the fallen stand still, and are paid for what their team does
                 alone = step.observation[group]["action_mask"][:first, i].sum(axis=1) == 1
@@ -66,12 +76,29 @@ def test_steps_as_jaxmarl_does(name, groups, steps):
                 fallen += not alive.all()
                 alive = np.ones_like(alive)
             assert np.array_equal(step.observation["active"][group][:first, i], alive)
-    over = done["__all__"][: first + 1]
-    assert np.array_equal((step.terminated | step.truncated)[: first + 1], over)
     if name.startswith("MPE"):
         assert step.truncated[first] and not step.terminated.any() and first in (24, 25), "its time limit"
     else:
         assert fallen and step.terminated[first] and "global_state" in env.observation_space.spaces
+
+
+MPE = ["simple_v3", "simple_spread_v3", "simple_push_v3", "simple_crypto_v3", "simple_adversary_v3"]
+MPE += ["simple_reference_v3", "simple_speaker_listener_v4", "simple_world_comm_v3"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "name", [*[f"MPE_{game}" for game in MPE], "switch_riddle", "coin_game", "overcooked", "hanabi"]
+)
+def test_trajectories(name):
+    env = purerl.make(f"jaxmarl/{name}")
+    with jax.numpy_dtype_promotion("standard"):
+        suite = jaxmarl.make(name)
+    step, *theirs = side_by_side(env, suite, 110)
+    first = hold_to(env, step, *theirs)
+    if name == "coin_game" or name.startswith("MPE"):
+        assert step.truncated[first] and not step.terminated[: first + 1].any()
 
 
 def test_maps_and_kitchens_are_given_by_name():

@@ -7,32 +7,10 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.envs.adapters.common import raw_key
 from purerl.spaces import Box, Discrete, MultiDiscrete
+from tests.helpers import suites
 
 jumanji = pytest.importorskip("jumanji", reason="jumanji is not installed: pip install 'purerl[jumanji]'")
-
-
-def suite(name, limit, convert=lambda action: action, **options):
-    """jumanji's own environment, with its own time limit."""
-    env = jumanji.make(name, time_limit=limit, **options)
-
-    def observed(observation):
-        parts = observation._asdict()
-        return {k: v._asdict() if hasattr(v, "_asdict") else v for k, v in parts.items()} | {
-            "action_mask": parts["action_mask"].reshape(-1)
-        }
-
-    def reset(key):
-        state, first = env.reset(raw_key(key))
-        return state, observed(first.observation)
-
-    def step(key, state, action):
-        state, step = env.step(state, convert(action))
-        late = step.last() & (state.step_count >= limit)
-        return state, (observed(step.observation), step.reward, step.last() & ~late, late)
-
-    return reset, step
 
 
 def test_tetris_has_one_action_per_placement(side_by_side):
@@ -42,7 +20,9 @@ def test_tetris_has_one_action_per_placement(side_by_side):
     def convert(action):
         return jnp.stack([action // 5, action % 5])
 
-    out = side_by_side(env, *suite("Tetris-v0", 5, convert, num_rows=6, num_cols=5), steps=8, num_envs=16, told=False)
+    out = side_by_side(
+        env, *suites.jumanji("Tetris-v0", 5, convert, num_rows=6, num_cols=5), steps=8, num_envs=16, told=False
+    )
     assert out.ours.terminated[out.running].any() and out.ours.truncated[out.running].any()
     tetrominoes = {piece.tobytes() for piece in out.first["tetromino"]}
     assert len(tetrominoes) > 1, "every episode has a start of its own"
@@ -50,7 +30,7 @@ def test_tetris_has_one_action_per_placement(side_by_side):
 
 def test_maze_ends_at_its_goal_and_not_at_the_limit(side_by_side):
     env = purerl.make("jumanji/Maze-v0", time_limit=25)
-    out = side_by_side(env, *suite("Maze-v0", 25), steps=27, num_envs=32, told=False)
+    out = side_by_side(env, *suites.jumanji("Maze-v0", 25), steps=27, num_envs=32, told=False)
     done = out.ours.terminated & out.running
     assert done.any() and out.ours.reward[done].min() == 1.0
     assert out.ours.truncated[:, 24][out.running[:, 24] & ~out.ours.terminated[:, 24]].all()
@@ -60,7 +40,7 @@ def test_cleaners_each_have_their_mask(side_by_side):
     env = purerl.make("jumanji/Cleaner-v0", time_limit=9)
     assert env.action_space == MultiDiscrete(nvec=(4, 4, 4))
     assert env.observation_space.struct["action_mask"].shape == (12,)
-    out = side_by_side(env, *suite("Cleaner-v0", 9), steps=10, num_envs=4)
+    out = side_by_side(env, *suites.jumanji("Cleaner-v0", 9), steps=10, num_envs=4)
     assert out.ours.truncated[:, 8].all() and not out.ours.terminated.any()
 
 

@@ -1,37 +1,20 @@
 """navix's environments step as navix says, and start again at once."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import purerl
-from purerl.envs.adapters.common import raw_key
 from purerl.spaces import Discrete
+from tests.helpers import suites
 
 navix = pytest.importorskip("navix", reason="it is not installed: pip install 'purerl[navix]'")
-
-
-def suite(name, limit):
-    """navix's own environment; its step is the suite's public one, which only resets after an ending."""
-    with jax.numpy_dtype_promotion("standard"):
-        env = navix.make(name, max_steps=limit)
-
-    def reset(key):
-        state = env.reset(raw_key(key))
-        return state, state.observation.astype(jnp.int8)
-
-    def step(key, state, action):
-        state = env.step(state, action)
-        return state, (state.observation.astype(jnp.int8), state.reward, state.is_termination(), state.is_truncation())
-
-    return reset, step
 
 
 @pytest.mark.parametrize("name", ["Navix-Empty-Random-5x5-v0", "Navix-DoorKey-Random-5x5-v0"])
 def test_steps_as_navix_does(name, side_by_side):
     env = purerl.make(f"navix/{name}", time_limit=25)
-    out = side_by_side(env, *suite(name, 25), num_envs=32, steps=27)
+    out = side_by_side(env, *suites.navix(name, 25), num_envs=32, steps=27)
     assert out.ours.truncated[out.running].any()
     if "Empty" in name:
         done = out.ours.terminated & out.running

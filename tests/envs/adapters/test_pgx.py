@@ -7,6 +7,7 @@ import pytest
 
 import purerl
 from purerl.prng import fast
+from tests.helpers import suites
 
 pgx = pytest.importorskip("pgx", reason="pgx is not installed: pip install 'purerl[pgx]'")
 
@@ -93,17 +94,8 @@ def test_self_play_is_pgx_turn_by_turn(side_by_side):
 
 
 def test_minatar_alone_has_a_time_limit_and_no_mask(side_by_side):
-    game = pgx.make("minatar-breakout")
-
-    def reset(key):
-        state = game.init(jax.random.split(key)[0])
-        return state, state.observation
-
-    def step(key, state, action):
-        state = game.step(state, action, jax.random.split(key)[0])
-        return state, (state.observation, state.rewards[0], state.terminated, state._step_count >= 12)
-
-    out = side_by_side(purerl.make("pgx/minatar-breakout", time_limit=12), reset, step, num_envs=16, steps=14)
+    env = purerl.make("pgx/minatar-breakout", time_limit=12)
+    out = side_by_side(env, *suites.pgx_alone("minatar-breakout", 12), num_envs=16, steps=14)
     assert out.ours.terminated[out.running].any() and out.ours.truncated[out.running].any()
     assert purerl.make("pgx/minatar-breakout").time_limit == 2500
 

@@ -6,33 +6,17 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.envs.adapters.common import raw_key
 from purerl.spaces import Box
+from tests.helpers import suites
 
 pytest.importorskip("mujoco_playground", reason="it is not installed: pip install 'purerl[playground]'")
 
 
-def suite(name, limit):
-    """Playground's bare environment, which has no time limit of its own."""
-    from mujoco_playground import registry
-
-    env = registry.load(name, config_overrides={"impl": "jax"})
-
-    def reset(key):
-        state = env.reset(raw_key(key))
-        return (state, 0), state.obs
-
-    def step(key, carry, action):
-        state, time = carry
-        state = env.step(jax.tree.map(lambda x: x, state), action)
-        return (state, time + 1), (state.obs, state.reward, state.done, time + 1 >= limit)
-
-    return reset, step
-
-
 @pytest.mark.parametrize("name", ["CartpoleBalance", pytest.param("ReacherEasy", marks=pytest.mark.slow)])
 def test_steps_as_playground_does(name, side_by_side):
-    out = side_by_side(purerl.make(f"playground/{name}", time_limit=10), *suite(name, 10), num_envs=4, steps=12)
+    out = side_by_side(
+        purerl.make(f"playground/{name}", time_limit=10), *suites.playground(name, 10), num_envs=4, steps=12
+    )
     assert out.ours.truncated[:, 9].all() and not out.ours.terminated.any()
     assert len(np.unique(out.first, axis=0)) == 4, "every episode has a start of its own"
 
@@ -42,8 +26,8 @@ def test_broken_physics_end_an_episode_without_nan(key):
     state, _ = jax.jit(env.reset)(key)
     data = state.suite.data
     broken = state._replace(suite=state.suite.replace(data=data.replace(qvel=data.qvel * jnp.nan)))
-    _, step = jax.jit(env.step)(key, broken, jnp.zeros(1))
-    assert step.terminated and not step.truncated
+    _, step = jax.jit(env.step)(key, broken._replace(time=jnp.int32(env.time_limit - 1)), jnp.zeros(1))
+    assert step.terminated and not step.truncated, "with the step of the limit too"
     assert np.isfinite(step.observation).all() and np.isfinite(step.reward)
 
 

@@ -111,3 +111,11 @@ def test_pictures_are_of_gymnasiums_size(name, size, key):
     """Of its `SCREEN_DIM`, or its screen_height and screen_width, for scripts that read a fixed size."""
     env = make(name)
     assert env.render(env.reset(key)[0]).shape == (*size, 3)
+
+
+def test_a_pendulum_leans_to_the_left_at_angles_above_0(key):
+    """As in Gymnasium's picture: there the angle turns against the clock."""
+    env = make("Pendulum-v1")
+    state = env.reset(key)[0]
+    dark = (env.render(state._replace(angle=jnp.float32(jnp.pi / 2))) < 250).any(axis=(0, 2))
+    assert dark[130:240].all() and not dark[270:].any()

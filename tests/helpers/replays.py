@@ -1,0 +1,54 @@
+"""Replays that always give the same batch, and networks as an oracle sees them."""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.networks.critics import critics
+from purerl.replay.uniform import Replay, Transitions
+from purerl.types import Rollout
+
+
+def batch(key, size, discount, action=None):
+    """Return transitions of two numbers, with one action in [-2, 6] unless others are given."""
+    draw = lambda i, *shape: jax.random.normal(jax.random.fold_in(key, i), (size, *shape))
+    inside = jax.random.uniform(jax.random.fold_in(key, 3), (size, 1), jnp.float32, -2.0, 6.0)
+    return Transitions(
+        observation=draw(0, 2),
+        action=inside if action is None else action,
+        reward=draw(1),
+        next_observation=draw(2, 2),
+        discount=jnp.full(size, discount),
+        weight=jnp.ones(size),
+        start=jnp.arange(size, dtype=jnp.int32),
+    )
+
+
+def fixed(batch):
+    """Return a replay that gives that batch."""
+    return Replay(
+        init=lambda: (),
+        add=lambda state, rollout: state,
+        sample=lambda state, key: batch,
+        update=lambda state, drawn, error: state,
+    )
+
+
+def rollout(action=None):
+    """Return a rollout of 8 steps of 4 environments, which a fixed replay does not look at."""
+    never, zeros = jnp.zeros((8, 4), bool), jnp.zeros((8, 4, 2))
+    return Rollout(
+        observation=zeros,
+        action=jnp.zeros((8, 4, 1)) if action is None else action,
+        reward=jnp.ones((8, 4)),
+        terminated=never,
+        truncated=never,
+        next_observation=zeros,
+        carry=(),
+        extras=(),
+    )
+
+
+def critic_outputs(spec, config, num, outputs=None):
+    """Return (params, batch) -> outputs of the critics for the batch's actions."""
+    networks = critics(spec.observation_space, 1, config, num, outputs=outputs)
+    return lambda params, batch: networks.apply(params, batch.observation, (batch.action - 2.0) / 4.0)
