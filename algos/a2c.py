@@ -1,7 +1,9 @@
-"""A2C: advantage actor-critic. `purerl train a2c CartPole-v1`.
+"""A2C and REINFORCE. `purerl train a2c CartPole-v1`, `purerl train reinforce CartPole-v1`.
 
-Collect a short rollout from many environments, then take one policy-gradient step on all of it.
-Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form; RMSProp as there.
+A2C, advantage actor-critic: collect a short rollout from many environments, then take one policy-gradient step on all
+of it. REINFORCE with a baseline: the same of a long rollout, whose returns go to the end of the episode.
+Source: Mnih et al. (2016), arXiv:1602.01783, in its synchronous form, with RMSProp as there; Williams (1992),
+doi:10.1007/BF00992696.
 """
 
 from functools import partial
@@ -9,8 +11,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
-from purerl.algo_parts.optimizers import Optimizer, apply_gradients, optimizer_of, rmsprop_by_plan
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of, rmsprop_by_plan
 from purerl.algo_parts.schedules import scheduled
 from purerl.fields import validate
 from purerl.functional import masked
@@ -31,6 +33,15 @@ class A2CConfig(PolicyConfig):
     rollout_length: int = static(default=5, doc="steps of each environment per update", at_least=1)
     learning_rate: float = number(default=7e-4, doc="RMSProp's step size", above=0)
     gae_lambda: float = number(default=1.0, doc="1: n-step returns; below: GAE", at_least=0, at_most=1)
+
+
+@pytree
+class ReinforceConfig(A2CConfig):
+    """Settings of REINFORCE."""
+
+    rollout_length: int = static(default=128, doc="steps of each environment per update", at_least=1)
+    learning_rate: float = number(default=3e-3, doc="Adam's step size", above=0)
+    gae_lambda: float = number(default=1.0, doc="1: whole returns; below: GAE", at_least=0, at_most=1)
 
 
 def a2c(
@@ -63,7 +74,7 @@ def a2c(
     net, init, act = policy_functions(spec, config, descent(jnp.int32(0)), network)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = normalize_rollout(agent, rollout, config)
+        agent, rollout = ready_to_learn(agent, rollout, spec, config)
         gradient, metrics, (value, target) = rollout_gradient(
             partial(total_loss, scheduled(config, agent.num_updates)), agent.params, rollout
         )
@@ -95,3 +106,18 @@ def a2c(
         return total, (metrics, (old_value, target))
 
     return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)
+
+
+def reinforce(
+    spec: EnvironmentSpec,
+    config: ReinforceConfig,
+    *,
+    optimizer: Optimizer = adam_by_plan,
+    network: NetworkFactory | Module = actor_critic,
+) -> Algorithm:
+    """Return REINFORCE with the value function as its baseline: A2C on whole returns, by Adam.
+
+    An episode that a rollout cuts counts up to there, and the value stands for the rest.
+    """
+    validate(config, "reinforce")
+    return a2c(spec, config, optimizer=optimizer, network=network)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, normalize_rollout, policy_functions
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
 from purerl.algo_parts.optimizers import Optimizer, optimizer_of, rmsprop_by_plan
 from purerl.algo_parts.schedules import scheduled
 from purerl.fields import validate
@@ -70,7 +70,7 @@ def impala(
     net, init, act = policy_functions(spec, config, descent(jnp.int32(0)), network)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = normalize_rollout(agent, rollout, config)
+        agent, rollout = ready_to_learn(agent, rollout, spec, config)
         batch, carry = rollout._replace(carry=()), rollout.carry
         params, opt_state, metrics = minibatch_epochs(
             partial(loss, scheduled(config, agent.num_updates)),

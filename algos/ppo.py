@@ -11,12 +11,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl.algo_parts.curiosity import CURIOSITIES
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import (
     PolicyAgent,
     PolicyConfig,
     new_agent,
-    normalize_rollout,
+    ready_to_learn,
 )
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
 from purerl.algo_parts.schedules import Schedule, schedule, scheduled
@@ -74,6 +75,11 @@ class PPOConfig(PolicyConfig):
     normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
+    curiosity: str = static(
+        default="none", doc="rewards for what cannot be predicted yet", choices=("none", *CURIOSITIES)
+    )
+    curiosity_coefficient: float = number(default=0.1, doc="weight of the rewards of curiosity", at_least=0)
+    curiosity_learning_rate: float = number(default=1e-3, doc="Adam's step size, of what predicts", above=0)
     prng: str = static(
         default="fast",
         doc="random numbers of environments and algorithm; fast was measured the fastest",
@@ -161,7 +167,7 @@ def ppo(
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config, normalize_value)
+        return new_agent(key, params, descent(jnp.int32(0)).init(params), spec, config, normalize_value)
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         policy, carry = net.policy(agent.params, carry, normalized(agent.observation_statistics, observation))
@@ -172,7 +178,7 @@ def ppo(
         return head.to_action(raw_action), carry, extras
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = normalize_rollout(agent, rollout, config)
+        agent, rollout = ready_to_learn(agent, rollout, spec, config)
         batch = with_advantages(agent, rollout)
         agent, learned = with_normalized_values(agent, batch)
         params, opt_state, metrics = minibatch_epochs(

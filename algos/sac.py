@@ -13,7 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, unit_box
+from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, random_at_first
 from purerl.algo_parts.off_policy import (
     OffPolicyAgent,
     learn_from_replay,
@@ -23,18 +23,17 @@ from purerl.algo_parts.off_policy import (
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.schedules import Schedule, schedule, updates_of
+from purerl.algo_parts.schedules import Schedule, schedule
+from purerl.algo_parts.soft_actor_critic import squashed_policy
 from purerl.fields import validate
-from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
-from purerl.functional.distributions import Categorical, Normal, SquashedNormal
+from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.distributions import Categorical
 from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action
 from purerl.networks.critics import critics
-from purerl.networks.encoder import encoder
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import q_network
-from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS, apply, dense
-from purerl.networks.torsos import init as init_module
+from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -137,13 +136,8 @@ def sac(
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         action = net.act(agent.params, key, normalized(agent.observation_statistics, observation), explore)
-        if explore:  # at random until learning starts
-            keys = jax.random.split(jax.random.fold_in(key, 1), jax.tree.leaves(observation)[0].shape[0])
-            random = jax.vmap(spec.action_space.sample)(keys)
-            started = (agent.num_updates >= updates_of(config, config.learning_starts)) | (
-                action_mask(observation) is not None
-            )
-            action = jnp.where(started, action, random)
+        if explore:
+            action = random_at_first(spec.action_space, config, agent, key, observation, action)
         return action, carry, ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
@@ -191,24 +185,13 @@ def sac(
 
 def _continuous(spec: EnvironmentSpec, config: SACConfig, network: Module | None) -> SoftActorCritic:
     """Return a policy of tanh-squashed normals, and critics of actions in [-1, 1]."""
-    box = unit_box(spec.action_space, "sac")
-    seen = without_global_state(spec.observation_space)
-    base, head = encoder(seen, config, network), dense(2 * box.size, 0.01, initializer=config.initializer)
+    actor = squashed_policy(spec, config, network, "sac")
+    policy, box = actor.distribution, actor.box
     both = critics(spec.observation_space, box.size, config, 2, network)
 
     def init(key: Key) -> PyTree:
         keys = jax.random.split(key, 3)
-        head_params = init_module(head, keys[1], jnp.zeros(base.size))
-        return {"actor": {"body": base.init(keys[0]), "head": head_params}, "critics": both.init(keys[2])}
-
-    def policy(params: PyTree, observation: PyTree) -> SquashedNormal:
-        outputs = apply(head, params["head"], base.step(params["body"], (), without_global_state(observation))[0])
-        mean, log_std = jnp.split(outputs, 2, axis=-1)
-        return SquashedNormal(Normal(mean, jnp.clip(log_std, -20.0, 2.0)))
-
-    def act(params: PyTree, key: Key, observation: PyTree, explore: bool) -> Array:
-        pi = policy(params["actor"], observation)
-        return box.from_unit(jnp.tanh(pi.sample(seed=key) if explore else pi.mode()))
+        return {"actor": actor.init(keys[0], keys[1]), "critics": both.init(keys[2])}
 
     def soft_value(params: PyTree, critic_params: PyTree, key: Key, observation: PyTree, temperature: Array):
         pi = policy(params, observation)
@@ -225,7 +208,7 @@ def _continuous(spec: EnvironmentSpec, config: SACConfig, network: Module | None
         return both.apply(critic_params, observation, box.to_unit(action))
 
     return SoftActorCritic(
-        init=init, act=act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=-float(box.size)
+        init=init, act=actor.act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=-float(box.size)
     )
 
 

@@ -5,7 +5,9 @@ critics of which the smaller counts, noise on the target's action, and a policy 
 Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv:1509.02971.
 """
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,14 +58,23 @@ class DDPGConfig(TD3Config):
     target_noise: float = number(default=0.0, doc="standard deviation on the target's action", at_least=0)
 
 
-_ADAM = partial(adam_by_plan, eps=1e-8)
+class Returns(NamedTuple):
+    """What the critics' outputs f32[num, N, ...] say of returns."""
+
+    outputs: int | None  # numbers of a critic for a pair; None: one, without an axis
+    mean: Callable[[Array], Array]  # outputs[...] -> Q f32[...]
+    errors: Callable[[Array, Array, Array, Array], tuple[Array, Array]]
+    # (outputs, target critics' for the successors, reward f32[N], discount f32[N]) -> (loss f32[N], |TD error| f32[N])
+
+
+ADAM = partial(adam_by_plan, eps=1e-8)
 
 
 def td3(
     spec: EnvironmentSpec,
     config: TD3Config,
     *,
-    optimizer: Optimizer = _ADAM,
+    optimizer: Optimizer = ADAM,
     network: Module | None = None,
     replay: Replay | None = None,
 ) -> Algorithm:
@@ -86,19 +97,19 @@ def td3(
     Raises:
       InputError: if a setting is out of range or the actions are not such a box.
     """
-    return _deterministic(spec, config, optimizer, network, replay, what="td3")
+    return deterministic(spec, config, SMALLEST, optimizer, network, replay, what="td3")
 
 
 def ddpg(
     spec: EnvironmentSpec,
     config: DDPGConfig,
     *,
-    optimizer: Optimizer = _ADAM,
+    optimizer: Optimizer = ADAM,
     network: Module | None = None,
     replay: Replay | None = None,
 ) -> Algorithm:
     """Return DDPG: TD3 with one critic, no noise on the target, and a policy that learns at every step."""
-    return _deterministic(spec, config, optimizer, network, replay, what="ddpg")
+    return deterministic(spec, config, SMALLEST, optimizer, network, replay, what="ddpg")
 
 
 def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | float) -> Array:
@@ -107,20 +118,35 @@ def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | 
     return jnp.clip(action + clipped, -1.0, 1.0)
 
 
-def _deterministic(
+def _squared(outputs: Array, next_outputs: Array, reward: Array, discount: Array) -> tuple[Array, Array]:
+    error = outputs - (reward + discount * jnp.min(next_outputs, axis=0))
+    return 0.5 * jnp.sum(error**2, axis=0), jnp.mean(jnp.abs(error), axis=0)
+
+
+SMALLEST = Returns(outputs=None, mean=lambda outputs: outputs, errors=_squared)  # of the critics' values counts
+
+
+def deterministic(
     spec: EnvironmentSpec,
     config: TD3Config,
+    returns: Returns,
     optimizer: Optimizer,
     network: Module | None,
     replay: Replay | None,
     *,
     what: str,
 ) -> Algorithm:
+    """Return an algorithm whose deterministic policy climbs the first critic; arguments as for `td3`.
+
+    Args:
+      returns: how the critics learn.
+      what: the algorithm, for errors.
+    """
     validate(config, what)
     box = unit_box(spec.action_space, what)
     seen = without_global_state(spec.observation_space)
     base, head = encoder(seen, config, network), dense(box.size, 0.01, initializer=config.initializer)
-    q = critics(spec.observation_space, box.size, config, config.num_critics, network)
+    q = critics(spec.observation_space, box.size, config, config.num_critics, network, returns.outputs)
     buffer = replay or uniform_replay(spec, config)
     descent = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
 
@@ -175,13 +201,13 @@ def _deterministic(
     def critic_loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array]:
         next_action = policy(target_params["actor"], batch.next_observation)
         next_action = smoothed(next_action, key, config.target_noise, config.target_noise_clip)
-        next_value = jnp.min(q.apply(target_params["critics"], batch.next_observation, next_action), axis=0)
-        target = jax.lax.stop_gradient(config.reward_scale * batch.reward + batch.discount * next_value)
-        error = q.apply(params, batch.observation, box.to_unit(batch.action)) - target
-        return 0.5 * jnp.mean(batch.weight * jnp.sum(error**2, axis=0)), jnp.mean(jnp.abs(error), axis=0)
+        next_outputs = jax.lax.stop_gradient(q.apply(target_params["critics"], batch.next_observation, next_action))
+        outputs = q.apply(params, batch.observation, box.to_unit(batch.action))
+        loss, error = returns.errors(outputs, next_outputs, config.reward_scale * batch.reward, batch.discount)
+        return jnp.mean(batch.weight * loss), error
 
     def actor_loss(params: PyTree, critic_params: PyTree, batch: Transitions) -> Array:
-        value = q.apply(critic_params[:1], batch.observation, policy(params, batch.observation))[0]
+        value = returns.mean(q.apply(critic_params[:1], batch.observation, policy(params, batch.observation))[0])
         return -jnp.mean(batch.weight * value)
 
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)

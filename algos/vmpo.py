@@ -13,9 +13,10 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, normalize_rollout
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, ready_to_learn
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.schedules import scheduled
+from purerl.algo_parts.trust_region import initial_duals, positive, trust_loss
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
@@ -25,8 +26,6 @@ from purerl.functional.returns import gae
 from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
-
-LEAST = 1e-4  # of a dual variable
 
 
 @pytree
@@ -61,14 +60,6 @@ class Batch(NamedTuple):
     target: Array  # f32, the return that V(s) should be
     done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
-
-
-class Duals(NamedTuple):
-    """The dual variables, before softplus, f32[] each."""
-
-    temperature: Array
-    kl_weight: Array
-    spread_kl_weight: Array
 
 
 def vmpo(
@@ -106,11 +97,8 @@ def vmpo(
     descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 
     def init(key: Key) -> PolicyAgent:
-        start = lambda value: jnp.log(jnp.expm1(jnp.float32(value)))  # the inverse of softplus
-        weight = start(config.initial_kl_weight)
-        duals = Duals(temperature=start(config.initial_temperature), kl_weight=weight, spread_kl_weight=weight)
-        params = {"network": net.init(key), "duals": duals}
-        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
+        params = {"network": net.init(key), "duals": initial_duals(config)}
+        return new_agent(key, params, descent(jnp.int32(0)).init(params), spec, config)
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         seen = normalized(agent.observation_statistics, observation)
@@ -122,7 +110,7 @@ def vmpo(
         return head.to_action(raw_action), carry, extras
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = normalize_rollout(agent, rollout, config)
+        agent, rollout = ready_to_learn(agent, rollout, spec, config)
         batch, value = with_advantages(agent.params["network"], rollout)
         loss = partial(total_loss, scheduled(config, agent.num_updates), agent.params["network"])
         optimizer = descent(agent.num_updates)
@@ -162,7 +150,7 @@ def vmpo(
     def total_loss(now: VMPOConfig, acted: PyTree, params: PyTree, batch: Batch, carry: PyTree):
         policy, value, _ = net.unroll(params["network"], carry, batch.observation, batch.done)
         old_policy, _, _ = net.unroll(acted, carry, batch.observation, batch.done)
-        duals = jax.tree.map(lambda x: jax.nn.softplus(x) + LEAST, params["duals"])
+        duals = positive(params["duals"])
         mean = partial(masked.mean, mask=batch.mask)
 
         better = better_half(batch.advantage, batch.mask)
@@ -173,10 +161,6 @@ def vmpo(
         entropy = mean(policy.entropy())
 
         kl, spread_kl = (mean(part) for part in kl_parts(jax.lax.stop_gradient(old_policy), policy))
-        held = [(duals.kl_weight, kl, now.kl_epsilon), (duals.spread_kl_weight, spread_kl, now.spread_kl_epsilon)]
-        sg = jax.lax.stop_gradient
-        trust_loss = sum(weight * (epsilon - sg(kl)) + sg(weight) * kl for weight, kl, epsilon in held)
-
         metrics = {
             "policy_loss": policy_loss,
             "value_loss": value_loss,
@@ -186,7 +170,9 @@ def vmpo(
             "temperature": duals.temperature,
             "kl_weight": duals.kl_weight,
         }
-        total = policy_loss + temperature_loss + trust_loss + now.value_coefficient * value_loss
+        total = (
+            policy_loss + temperature_loss + trust_loss(duals, kl, spread_kl, now) + now.value_coefficient * value_loss
+        )
         return total - now.entropy_coefficient * entropy, metrics
 
     return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)

@@ -1,7 +1,7 @@
 """The contracts: what an environment, an algorithm, a rollout and a config are."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -59,6 +59,14 @@ class TimeStep(NamedTuple):
     def done(self) -> Array:
         """bool[]: whether the episode ended with this step: terminated or truncated."""
         return self.terminated | self.truncated
+
+
+class Situation(NamedTuple):
+    """What an algorithm that plans in the environment acts on: an observation, and the state behind it."""
+
+    observation: PyTree  # of whoever acts next
+    state: PyTree  # the environment's; () in rollouts, which are learned from
+    side: Array  # i32[], who acts next: 0 or 1 in a game in turns, else 0
 
 
 class Environment:
@@ -225,6 +233,7 @@ class Config:
         choices=("auto", "prefetch", "always", "pool"),
     )
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
+    uses_model: ClassVar[bool] = False  # whether the algorithm plans in the environment itself, see `Model`
 
     @property
     def steps_per_update(self) -> int:
@@ -238,3 +247,7 @@ class Config:
 
 
 AlgorithmFactory = Callable[[EnvironmentSpec, Any], Algorithm]
+# Where the config's class says `uses_model = True`, the factory also takes `model=`, its `act` is given `Situation`s in
+# place of observations, and the observations of its rollouts are `Situation`s without states.
+Model = Callable[[Key, Situation, PyTree], TimeStep]
+# (key, situation, action) -> the step of whoever acts there: the reward is theirs, the observation the next situation

@@ -54,13 +54,23 @@ def _memory(task: str) -> list[Figure]:
     return [plain[0], Figure(task=task, algorithm="ppo", variant="feedforward", changes={"rnn": "none"}), *plain[1:]]
 
 
+def _exploration(task: str) -> list[Figure]:
+    """Return the figures of a task that random play does not solve: PPO with and without curiosity."""
+    kinds = [
+        Figure(task=task, algorithm="ppo", variant=kind, changes={"curiosity": kind}, seeds=5)
+        for kind in ("rnd", "icm")
+    ]
+    return [Figure(task=task, algorithm="ppo", seeds=5), *kinds]
+
+
 REFERENCES = {  # task -> algorithm -> what others reach, and who
     "CartPole-v1": {
         "ppo": ("490.0 +- 6.1", CLEANRL),
         "dqn": ("488.7 +- 16.1", CLEANRL),
         "pqn": ("495.1 +- 6.9", CLEANRL),
         "c51": ("481 to 491", CLEANRL),
-        **dict.fromkeys(("a2c", "impala", "vmpo", "iqn", "munchausen", "qrdqn", "rainbow"), ("", "")),
+        **dict.fromkeys(("a2c", "reinforce", "ppo-penalty", "impala", "vmpo", "awr", "mpo"), ("", "")),
+        **dict.fromkeys(("iqn", "munchausen", "qrdqn", "rainbow"), ("", "")),
     },
     "Acrobot-v1": {
         "ppo": ("-86.4 +- 1.3", CLEANRL),
@@ -70,7 +80,10 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
     },
     "MountainCar-v0": {"ppo": ("-200", CLEANRL), "dqn": ("-195 +- 8", CLEANRL)},
     "MountainCarContinuous-v0": {"ppo": ("92", "gymnax-blines")},
-    "Pendulum-v1": {"ppo": ("-130", "gymnax-blines"), **dict.fromkeys(("vmpo", "ddpg", "td3", "sac"), ("", ""))},
+    "Pendulum-v1": {
+        "ppo": ("-130", "gymnax-blines"),
+        **dict.fromkeys(("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq"), ("", "")),
+    },
 }
 FIGURES = (
     *(
@@ -80,6 +93,7 @@ FIGURES = (
     ),
     *_games(),
     *(figure for task in MEMORY for figure in _memory(task)),
+    *_exploration("DeepSea"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     Figure(task="envpool/Pong-v5", algorithm="dqn", seeds=1),
 )

@@ -247,16 +247,19 @@ def _short(value: Any) -> str:
 
 def _conditions(task: str, results: Path) -> str:
     """Return the conditions of a task's returns: time limit, sticky actions, action set; of a suite's, all settings."""
+    figures = [figure for figure in FIGURES if figure.task == task]
     if "/" in task:  # the suite may not be installed here
-        labels = [figure.label for figure in FIGURES if figure.task == task]
+        labels = [figure.label for figure in figures]
         made = next(path for label in labels if (path := path_of(task, label, results)).exists())
         given = read(made).head.get("env", {})
         return (
             "; ".join(f"{name}: {value}" for name, value in given.items()) + "." if given else "As the suite makes it."
         )
-    env = registry.make(task)
+    given = settings_for(figures[0]).parameters
+    env = registry.make(task, **given)
     limit = getattr(env, "time_limit", None)
-    conditions = [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
+    conditions = [f"{name.capitalize().replace('_', ' ')}: {value}." for name, value in given.items()]
+    conditions += [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
     if hasattr(env, "sticky_action_probability"):
         conditions += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]
     return " ".join(conditions)
@@ -288,7 +291,7 @@ def check(figure: Figure, results: Path = FOLDER, steps: int = CHECK_STEPS) -> C
     begin = int(max([0, *known[known < end]]))
     wanted = settings_for(figure)
     factory, _ = registry.algorithm(figure.algorithm)
-    trainer = make_trainer(factory, registry.make(figure.task), wanted.config)
+    trainer = make_trainer(factory, registry.make(figure.task, **wanted.parameters), wanted.config)
     per_update = wanted.config.steps_per_update
 
     def returns(key: jax.Array) -> jax.Array:

@@ -53,7 +53,8 @@ ROOMS = {
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
         *("agent_groups", "devices", "errors", "fields", "host", "host_environment", "loop", "multi_agent"),
-        *("prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing", "types", "xla"),
+        *("prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing", "types"),
+        *("wrappers", "xla"),
     },
     "profiling": {"devices", "errors", "loop", "prng", "recompute", "run", "settings", "types"},
     "sweeps": {

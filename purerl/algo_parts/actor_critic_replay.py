@@ -1,16 +1,19 @@
-"""Parts that SAC, TD3 and DDPG share: settings, and actions in units of their box."""
+"""Parts that SAC, TD3, MPO and their kin share: settings, first actions, and actions in units of their box."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from purerl.algo_parts.off_policy import OffPolicyConfig
+from purerl.algo_parts.off_policy import OffPolicyAgent, OffPolicyConfig
+from purerl.algo_parts.schedules import updates_of
 from purerl.errors import InputError
+from purerl.functional.action_masks import action_mask
 from purerl.spaces import Box, Space
-from purerl.types import Array, number, pytree, static
+from purerl.types import Array, Key, PyTree, number, pytree, static
 
 
 @pytree
@@ -53,3 +56,16 @@ def unit_box(space: Space, what: str) -> UnitBox:
         to_unit=lambda action: (action - low) * 2.0 / (high - low) - 1.0,
         from_unit=lambda unit: space.clip(low + 0.5 * (unit + 1.0) * (high - low)),
     )
+
+
+def random_at_first(
+    space: Space, config: OffPolicyConfig, agent: OffPolicyAgent, key: Key, observation: PyTree, action: Any
+) -> Any:
+    """Return actions drawn from the space until learning starts, then `action`, [B, ...].
+
+    Where some actions are illegal, `action` stands from the beginning.
+    """
+    keys = jax.random.split(jax.random.fold_in(key, 1), jax.tree.leaves(observation)[0].shape[0])
+    random = jax.vmap(space.sample)(keys)
+    started = (agent.num_updates >= updates_of(config, config.learning_starts)) | (action_mask(observation) is not None)
+    return jnp.where(started, action, random)

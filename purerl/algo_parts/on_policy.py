@@ -1,4 +1,4 @@
-"""Parts that policy-gradient algorithms share: settings, the agent's state, acting, and normalized rollouts."""
+"""Parts that policy-gradient algorithms share: settings, the agent, acting, and what makes rollouts ready to learn."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from purerl.algo_parts.curiosity import CURIOSITIES, Curiosity, new_curiosity, with_bonus
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import ReturnScale, RunningStatistics, normalized
@@ -29,6 +30,11 @@ class PolicyConfig(ActorCriticConfig):
     normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
+    curiosity: str = static(
+        default="none", doc="rewards for what cannot be predicted yet", choices=("none", *CURIOSITIES)
+    )
+    curiosity_coefficient: float = number(default=0.1, doc="weight of the rewards of curiosity", at_least=0)
+    curiosity_learning_rate: float = number(default=1e-3, doc="Adam's step size, of what predicts", above=0)
 
 
 class PolicyAgent(NamedTuple):
@@ -40,6 +46,7 @@ class PolicyAgent(NamedTuple):
     observation_statistics: RunningStatistics | None
     return_scale: ReturnScale | None
     value_statistics: RunningStatistics | None  # of the value's targets; the critic predicts in their units
+    curiosity: Curiosity | None = None
 
 
 class PolicyFunctions(NamedTuple):
@@ -66,7 +73,7 @@ def policy_functions(
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, optimizer.init(params), spec, config)
+        return new_agent(key, params, optimizer.init(params), spec, config)
 
     def act(
         agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
@@ -81,9 +88,25 @@ def policy_functions(
 
 
 def new_agent(
-    params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: PolicyConfig, normalize_value: bool = False
+    key: Key,
+    params: PyTree,
+    opt_state: PyTree,
+    spec: EnvironmentSpec,
+    config: PolicyConfig,
+    normalize_value: bool = False,
 ) -> PolicyAgent:
-    """Return an agent before its first rollout, with the running statistics that the config asks for."""
+    """Return an agent before its first rollout, with the running statistics and the curiosity that the config asks for.
+
+    Args:
+      key: of the agent, that its parameters were made with.
+      params, opt_state: of its networks.
+      spec: the environment's spaces.
+      config: the settings.
+      normalize_value: whether its critic predicts in units of the targets.
+    """
+    curiosity = None
+    if config.curiosity != "none":
+        curiosity = new_curiosity(jax.random.fold_in(key, 1), spec, config, config.curiosity, config.num_envs)
     statistics = RunningStatistics.create(spec.observation_space.struct) if config.normalize_observation else None
     return PolicyAgent(
         params=params,
@@ -92,26 +115,39 @@ def new_agent(
         observation_statistics=statistics,
         return_scale=ReturnScale.create(config.num_envs) if config.normalize_reward else None,
         value_statistics=RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)) if normalize_value else None,
+        curiosity=curiosity,
     )
 
 
-def normalize_rollout(agent: PolicyAgent, rollout: Rollout, config: PolicyConfig) -> tuple[PolicyAgent, Rollout]:
-    """Return (the agent with the rollout added to its statistics, the rollout normalized).
+def ready_to_learn(
+    agent: PolicyAgent, rollout: Rollout, spec: EnvironmentSpec, config: PolicyConfig
+) -> tuple[PolicyAgent, Rollout]:
+    """Return (the agent with the rollout added to its statistics, the rollout normalized, with curiosity's rewards).
 
-    Observations are normalized by the statistics that they were acted on with, rewards by the new ones.
+    Observations are normalized by the statistics that they were acted on with, rewards by the new ones; the rewards of
+    curiosity are added after that.
     """
-    statistics, scale, reward = agent.observation_statistics, agent.return_scale, rollout.reward
+    statistics, scale, curiosity = agent.observation_statistics, agent.return_scale, agent.curiosity
     acted_by = statistics if rollout.statistics is None else rollout.statistics
     if scale is not None:
-        scale = scale.update(reward, rollout.terminated | rollout.time_up, config.discount, rollout.mask)
-        reward = scale.normalize(reward)
+        scale = scale.update(rollout.reward, rollout.terminated | rollout.time_up, config.discount, rollout.mask)
+        rollout = rollout._replace(reward=scale.normalize(rollout.reward))
+    if curiosity is not None:
+        curiosity, rollout = with_bonus(
+            curiosity,
+            rollout,
+            spec,
+            config,
+            config.curiosity,
+            config.curiosity_coefficient,
+            config.curiosity_learning_rate,
+        )
     raw = rollout.observation
     rollout = rollout._replace(
         observation=normalized(acted_by, rollout.observation),
         next_observation=normalized(acted_by, rollout.next_observation),
-        reward=reward,
         statistics=None,
     )
     if statistics is not None:
         statistics = statistics.update(raw, rollout.mask)
-    return agent._replace(observation_statistics=statistics, return_scale=scale), rollout
+    return agent._replace(observation_statistics=statistics, return_scale=scale, curiosity=curiosity), rollout

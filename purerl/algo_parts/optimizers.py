@@ -76,9 +76,15 @@ def _by_plan(optimizer: Optimizer) -> OptimizerFactory:
     return lambda plan: clipped(optimizer(learning_rate=plan.learning_rate), plan.max_grad_norm, flat=False)
 
 
-def adam_by_plan(plan: GradientPlan, eps: float = 1e-5) -> optax.GradientTransformation:
-    """Return Adam for a plan, behind a clip of the norm; `eps` is added to the root of the second moment."""
-    return clipped(optax.adam(plan.learning_rate, eps=eps), plan.max_grad_norm)
+def adam_by_plan(plan: GradientPlan, eps: float = 1e-5, b1: float = 0.9) -> optax.GradientTransformation:
+    """Return Adam for a plan, behind a clip of the norm.
+
+    Args:
+      plan: the gradient steps.
+      eps: is added to the root of the second moment.
+      b1: decay of the first moment.
+    """
+    return clipped(optax.adam(plan.learning_rate, b1=b1, eps=eps), plan.max_grad_norm)
 
 
 def rmsprop_by_plan(plan: GradientPlan, eps: float = 1e-5) -> optax.GradientTransformation:

@@ -54,6 +54,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
             stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
     for logger in ("jax._src.callback", "jax._src.debugging"):  # what a callback raises is told in a line
         logging.getLogger(logger).setLevel(logging.CRITICAL)
+    logging.getLogger("jax._src.xla_bridge").addFilter(_without_traceback)  # of a GPU's plugin on a machine without one
     run = partial((command or cli).main, args=args, prog_name=name, standalone_mode=False)
     words = sys.argv[1:] if args is None else args
     sign = threading.Timer(SILENCE, click.echo, (_loading(words),), {"err": True})
@@ -91,6 +92,14 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         _end(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     sys.exit(code)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    """Put the error of a log record at the end of its line, in place of a traceback; keep the record."""
+    if record.exc_info and record.exc_info[1] is not None:
+        record.msg, record.args = f"{record.getMessage()}: {record.exc_info[1]}", ()
+        record.exc_info = None
+    return True
 
 
 def _come_again(told: "sys.UnraisableHookArgs") -> None:

@@ -22,6 +22,7 @@ from purerl.host.xla_rollout import XlaRollout
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
+from purerl.loop.modeling import check_steppable
 from purerl.loop.pieces import check_key, check_pieces
 from purerl.loop.train import TrainState
 from purerl.loop.vector import VectorState
@@ -292,6 +293,7 @@ def make_host_trainer(
     """
     if not isinstance(algorithm, Algorithm):
         check_pieces(algorithm, source, config)
+        check_steppable(source, config)
     settings = settings or HostSettings()
     if settings.mode not in MODES:
         raise unknown("sampler", settings.mode, MODES)

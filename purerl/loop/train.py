@@ -13,6 +13,7 @@ from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
 from purerl.loop.metrics import MetricsSum, TrainMetrics
+from purerl.loop.modeling import with_model
 from purerl.loop.pieces import check_count, check_key, check_pieces
 from purerl.loop.resets import Resets
 from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
@@ -98,6 +99,7 @@ class CompiledTrainer:
     environment: Environment
     config: Config
     vector: VectorEnvironment
+    evaluation: Environment  # where episodes of an evaluation are played
 
     def init(self, key: Key) -> TrainState:
         """Start a run."""
@@ -134,7 +136,7 @@ class CompiledTrainer:
         self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
     ) -> Evaluation:
         """Play whole episodes side by side."""
-        return play_episodes(self.algorithm, self.environment, agent, key, num_episodes, max_steps, explore)
+        return play_episodes(self.algorithm, self.evaluation, agent, key, num_episodes, max_steps, explore)
 
     def close(self) -> None:
         """Do nothing."""
@@ -152,11 +154,15 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
       InputError: if one of them is of another kind, or a setting is out of range.
     """
     check_pieces(algorithm, env, config)
+    evaluation = env
+    if getattr(config, "uses_model", False):
+        algorithm, env, evaluation = with_model(algorithm, env)
     return CompiledTrainer(
         algorithm=algorithm(EnvironmentSpec(env.observation_space, env.action_space), config),
         environment=env,
         config=config,
         vector=vectorize(env, config.num_envs, config.reset_policy, config.pool_size, prng=config.prng),
+        evaluation=evaluation,
     )
 
 

@@ -39,7 +39,8 @@ from purerl.xla.trees import where
 KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.statistics", ".value_statistics")
 # fields of an agent that it takes along to another run
 OPEN_TURNS = "open turns"  # beside the policies' states: the turns whose outcome is still to come, by policy
-SHARED = tuple(Config.__dataclass_fields__)  # settings that a policy's config takes from the run's, but for `discount`
+SHARED = tuple(field.name for field in dataclasses.fields(Config))
+# settings that a policy's config takes from the run's, but for `discount`
 
 
 @pytree
@@ -200,6 +201,10 @@ def _bind(spec: EnvironmentSpec, config: MultiAgentConfig, settings: Policy) -> 
         bool(getattr(settings.config, "centralized_critic", False)) and "global_state" in spec.observation_space.spaces
     )
     joint, in_turns = bool(getattr(settings.config, "joint", False)), "turn" in spec.observation_space.spaces
+    if settings.config.uses_model:
+        raise InputError(
+            "one that searches plays for all sides of a game in turns by itself; it is no policy of a group"
+        )
     if joint and in_turns:
         raise InputError("agents that take turns cannot be learned as a team, whose value is that of acting together")
     if in_turns and not getattr(settings.config, "takes_turns", True):

@@ -55,10 +55,12 @@ class SelfPlayAgent(NamedTuple):
     num_updates: Array  # i32[]
 
 
-def self_play_config(algorithm: Any, config: Any, num_selves: int) -> SelfPlayConfig:
-    """Return the settings of self-play by an algorithm with its settings."""
+def self_play_config(
+    algorithm: Any, config: Any, num_selves: int, kind: type[SelfPlayConfig] = SelfPlayConfig
+) -> SelfPlayConfig:
+    """Return the settings of self-play, or of a `kind` of it, by an algorithm with its settings."""
     shared = {name: getattr(config, name) for name in SHARED}
-    return SelfPlayConfig(**shared, algorithm=algorithm, policy=config, num_selves=num_selves)
+    return kind(**shared, algorithm=algorithm, policy=config, num_selves=num_selves)
 
 
 def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
@@ -78,8 +80,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
 
     def init(key: Key) -> SelfPlayAgent:
         learner = inner.init(key)
-        pool = jax.tree.map(lambda x: jnp.broadcast_to(x, (num, *x.shape)), acting(learner))
-        return SelfPlayAgent(learner=learner, pool=pool, newest=jnp.int32(0), num_updates=jnp.int32(0))
+        return alone(learner, acting(learner), config)
 
     def initial_carry(num_envs: int) -> dict[str, PyTree]:
         return {"learner": inner.initial_carry(num_envs), "selves": inner.initial_carry(num_envs)}
@@ -113,14 +114,25 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
         )
         reward = side(rollout.reward, ~first, 1)[SELF]
         metrics |= {"reward_of_learner": jnp.mean(of_learner["reward"][SELF]), "reward_of_others": jnp.mean(reward)}
-        num_updates = increment(agent.num_updates)
-        parts = num_updates.astype(jnp.float32) * config.steps_per_update * num / config.total_timesteps
-        newest = jnp.minimum(parts.astype(jnp.int32), num - 1)
-        fill = (jnp.arange(num) >= newest) & (newest > agent.newest)
-        pool = where(fill, jax.tree.map(lambda x: x[None], acting(learner)), agent.pool)
-        return SelfPlayAgent(learner=learner, pool=pool, newest=newest, num_updates=num_updates), metrics
+        return learned(agent, learner, acting(learner), config), metrics
 
     return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
+
+
+def alone(learner: PyTree, acts: PyTree, config: SelfPlayConfig) -> SelfPlayAgent:
+    """Return the agent before its first update; `acts` is the part of the learner that acts."""
+    pool = jax.tree.map(lambda x: jnp.broadcast_to(x, (config.num_selves, *x.shape)), acts)
+    return SelfPlayAgent(learner=learner, pool=pool, newest=jnp.int32(0), num_updates=jnp.int32(0))
+
+
+def learned(agent: SelfPlayAgent, learner: PyTree, acts: PyTree, config: SelfPlayConfig) -> SelfPlayAgent:
+    """Return the agent after an update of its learner; where a part of the run is over, the pool keeps the new self."""
+    num, num_updates = config.num_selves, increment(agent.num_updates)
+    parts = num_updates.astype(jnp.float32) * config.steps_per_update * num / config.total_timesteps
+    newest = jnp.minimum(parts.astype(jnp.int32), num - 1)
+    fill = (jnp.arange(num) >= newest) & (newest > agent.newest)
+    pool = where(fill, jax.tree.map(lambda x: x[None], acts), agent.pool)
+    return SelfPlayAgent(learner=learner, pool=pool, newest=newest, num_updates=num_updates)
 
 
 def of_groups(config: SelfPlayConfig, names: tuple[str, ...]) -> MultiAgentConfig:

@@ -20,7 +20,7 @@ class Critics(NamedTuple):
 
     init: Callable[[Key], PyTree]  # key -> params
     apply: Callable[[PyTree, PyTree, Array], Array]
-    # (params, observation[..., *], action in [-1, 1] f32[..., n]) -> f32[num, ...]
+    # (params, observation[..., *], action in [-1, 1] f32[..., n]) -> f32[num, ...], or [num, ..., outputs]
 
 
 class _BesideAction(nn.Module):
@@ -34,13 +34,21 @@ class _BesideAction(nn.Module):
         return self.layers(jnp.concatenate([joint["action"], features.astype(jnp.float32)], axis=-1))
 
 
-def critics(space: Space, action_size: int, config: NetworkConfig, num: int, network: Module | None = None) -> Critics:
+def critics(
+    space: Space,
+    action_size: int,
+    config: NetworkConfig,
+    num: int,
+    network: Module | None = None,
+    outputs: int | None = None,
+) -> Critics:
     """Return critics for an observation space; observation and action enter the network side by side.
 
-    Of a `network` the features enter in the observation's place, unless the critics see a global state.
+    Of a `network` the features enter in the observation's place, unless the critics see a global state. A critic has
+    one output, or `outputs` of them on an axis of their own, such as quantiles.
     """
     joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
-    base, head = encoder(joint, config), dense(1, 1.0, initializer=config.initializer)
+    base, head = encoder(joint, config), dense(outputs or 1, 1.0, initializer=config.initializer)
     if network is not None and without_global_state(space) is space:
         layers = MLP(config.hidden_sizes, config.activation, config.layer_norm, initializer=config.initializer)
         beside = _BesideAction(own_torso(space, network)[0], layers)
@@ -57,7 +65,8 @@ def critics(space: Space, action_size: int, config: NetworkConfig, num: int, net
         # One after the other rather than stacked: batched products are slow on XLA's CPU backend.
         def one(params: PyTree) -> Array:
             features, _ = base.step(params["body"], (), {"action": action, "observation": observation})
-            return apply(head, params["head"], features)[..., 0]
+            values = apply(head, params["head"], features)
+            return values[..., 0] if outputs is None else values
 
         return jnp.stack([one(part) for part in params])
 

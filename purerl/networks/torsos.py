@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from purerl.networks.gated_transformer import GatedTransformer
 from purerl.networks.linear_rnn import LINEAR_RNNS
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Key, PyTree
@@ -89,6 +90,31 @@ class MLP(nn.Module):
         return x
 
 
+class ResidualMLP(nn.Module):
+    """A linear layer, a residual block of each of `hidden_sizes`, a layer norm: f32[..., n] -> [..., hidden_sizes[-1]].
+
+    A block adds to its input what two dense layers, the first four times as wide, make of its layer norm.
+
+    Source: Lee et al. (2024), "SimBa", arXiv:2410.09754.
+    """
+
+    hidden_sizes: tuple[int, ...] = (64, 64)
+    activation: str = "relu"
+    dtype: Any = jnp.float32
+    initializer: str = "orthogonal"
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Apply the layers to the last axis."""
+        layer = lambda size, scale: dense(size, scale, self.dtype, self.initializer)
+        for index, size in enumerate(self.hidden_sizes):
+            if index == 0 or x.shape[-1] != size:
+                x = layer(size, 1.0)(x)
+            wide = layer(4 * size, 2**0.5)(nn.LayerNorm(dtype=self.dtype)(x))
+            x = x + layer(size, 1.0)(ACTIVATIONS[self.activation](wide))
+        return nn.LayerNorm(dtype=self.dtype)(x) if self.hidden_sizes else x
+
+
 class CNN(nn.Module):
     """Convolutions with ReLU, flattened: f32[..., height, width, channels] -> [..., n].
 
@@ -156,7 +182,7 @@ CNNS: dict[str, Callable[[bool, Any, str], nn.Module]] = {
     "nature": lambda *rest: CNN(((32, 8, 4), (64, 4, 2), (64, 3, 1)), *rest),
     "impala": lambda _, *rest: ResidualCNN((16, 32, 32), *rest),
 }
-TORSOS = ("auto", "mlp", *CNNS)
+TORSOS = ("auto", "mlp", "simba", *CNNS)
 
 
 class Torso(nn.Module):
@@ -164,7 +190,7 @@ class Torso(nn.Module):
 
     Integers become one-hot, bytes are divided by 255, and the parts of a dict are put side by side in the order of
     their names. `kind` "auto" takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only
-    the MLP where there is no image; "mlp" flattens images.
+    the MLP where there is no image; "mlp" flattens images; "simba" is "auto" with residual blocks for the MLP.
     """
 
     space: Space
@@ -180,6 +206,8 @@ class Torso(nn.Module):
         """Map an observation with any leading axes to [..., hidden_sizes[-1]]."""
         features = [self._encode(space, part) for space, part in _parts(self.space, observation)]
         x = features[0] if len(features) == 1 else jnp.concatenate(features, axis=-1)
+        if self.kind == "simba":
+            return ResidualMLP(self.hidden_sizes, self.activation, self.dtype, self.initializer)(x)
         return MLP(self.hidden_sizes, self.activation, self.layer_norm, self.dtype, self.initializer)(x)
 
     def _encode(self, space: Space, x: Array) -> Array:
@@ -191,7 +219,7 @@ class Torso(nn.Module):
         assert isinstance(space, Box)
         x = x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
         kind = self.kind
-        if kind == "auto":
+        if kind in ("auto", "simba"):
             small = len(space.shape) == 3 and space.shape[0] < 36
             kind = "mlp" if len(space.shape) != 3 else "minatar" if small else "nature"
         if kind != "mlp" and len(space.shape) == 3:
@@ -210,6 +238,7 @@ RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {
     "gru": lambda size: nn.GRUCell(size, recurrent_kernel_init=orthogonal()),
     "lstm": lambda size: nn.OptimizedLSTMCell(size, recurrent_kernel_init=orthogonal()),
     **LINEAR_RNNS,
+    "gtrxl": GatedTransformer,
 }
 
 

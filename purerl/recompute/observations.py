@@ -119,13 +119,15 @@ def _check(factory: AlgorithmFactory, config: Config) -> None:
         if not rebuilds(algorithm):
             who = f"policy '{name}'" if name else getattr(algorithm, "__name__", "the algorithm")
             raise InputError(
-                f"rebuild_observations: {who} needs observations; it is for all policies or none, of a2c, ppo, mappo "
-                "and impala"
+                f"rebuild_observations: {who} needs observations; it is for all policies or none, of a2c, ppo, "
+                "mappo, vmpo, impala and their variants"
             )
         if getattr(settings, "normalize_observation", False):
             raise InputError(
                 "rebuild_observations goes without normalize_observation: its statistics need them all at once"
             )
+        if getattr(settings, "curiosity", "none") != "none":
+            raise InputError("rebuild_observations goes without curiosity: it needs all observations at once")
 
 
 def _with_looking_networks(factory: AlgorithmFactory, spec: EnvironmentSpec, config: Config, look: Look) -> Algorithm:

@@ -179,7 +179,7 @@ def draw(runs: Sequence[ComparedRun], path: Path) -> None:
     figure = plot.new_figure(11, 4.8)
     curves, finals = figure.subplots(1, 2, width_ratios=(3, 2))
     for i, run in enumerate(runs):
-        plot.curve(curves, run.columns, f"C{i % 10}", plot.literal(run.name))
+        plot.curve(curves, run.columns, plot.Style.of(i, len(runs)), plot.literal(run.name))
         _final(finals, run, len(runs) - 1 - i, f"C{i % 10}")
     plot.label_curves(curves)
     curves.legend(frameon=False, loc="best")

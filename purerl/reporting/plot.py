@@ -75,15 +75,30 @@ class View(NamedTuple):
 
 RETURNS = View()
 INSIDE = 6  # names of curves that fit beside them; more stand at the right of the picture
+MOST_TIMES = 8  # as long as the shortest run may the longest be on a linear axis
+SEEDS_SHOWN = 6  # runs in a picture, at most, whose seeds have lines of their own
 
 
-def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = "", view: View = RETURNS) -> None:
+class Style(NamedTuple):
+    """How a run's line looks."""
+
+    color: str
+    dashes: str = "-"
+    seeds: bool = True  # whether each seed has a thin line of its own
+
+    @staticmethod
+    def of(index: int, runs: int) -> "Style":
+        """Return the style of one of several runs: ten colors, then the same with other dashes."""
+        return Style(color=f"C{index % 10}", dashes=("-", "--", "-.")[index // 10 % 3], seeds=runs <= SEEDS_SHOWN)
+
+
+def curve(axes: Any, columns: dict[str, np.ndarray], style: Style, label: str = "", view: View = RETURNS) -> None:
     """Draw one run: training as a line with a band over seeds, of returns the evaluations as dots.
 
     Args:
       axes: of matplotlib.
       columns: from `metrics_csv.read`.
-      color: of the run.
+      style: of the run.
       label: its name in the legend; without one the legend says what line and dots are.
       view: which column, over what, how smooth.
 
@@ -105,22 +120,23 @@ def curve(axes: Any, columns: dict[str, np.ndarray], color: Any, label: str = ""
         axes.plot(
             grid,
             center,
-            color=color,
+            color=style.color,
+            linestyle=style.dashes,
             linewidth=1.8,
             label=(label or ("training episodes" if view.metric == RETURNS.metric else view.metric)) + how,
         )
         if seeds > 1:
-            axes.fill_between(grid, low, high, color=color, alpha=0.2, linewidth=0)
-        if 1 < seeds <= 20:
+            axes.fill_between(grid, low, high, color=style.color, alpha=0.2, linewidth=0)
+        if 1 < seeds <= 20 and style.seeds:
             for x, y in training.values():
-                axes.plot(x, y, color=color, linewidth=0.5, alpha=0.25)
+                axes.plot(x, y, color=style.color, linewidth=0.5, alpha=0.25)
     points_of = metrics_csv.by_seed(columns, "evaluation_return", view.column)
     evaluated = [pair for pair in points_of.values() if len(pair[0])]
     if evaluated and view.metric == RETURNS.metric:
         points = sorted(set(np.concatenate([x for x, _ in evaluated]).tolist()))
         means = [np.mean(np.concatenate([y[x == point] for x, y in evaluated])) for point in points]
         dots = {"marker": "o", "markersize": 4.5, "markeredgecolor": "white", "linestyle": "none"}
-        axes.plot(points, means, color=color, label=None if label else "evaluation, greedy (mean)", **dots)
+        axes.plot(points, means, color=style.color, label=None if label else "evaluation, greedy (mean)", **dots)
 
 
 def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
@@ -164,13 +180,19 @@ def panel(
 ) -> None:
     """Draw one or several runs on one task; arguments as for `draw` and `curve`."""
     for i, (name, columns) in enumerate(runs):
-        curve(axes, columns, f"C{i % 10}", literal(name) if len(runs) > 1 else "", view)
+        curve(axes, columns, Style.of(i, len(runs)), literal(name) if len(runs) > 1 else "", view)
     if len(runs) > 1 and view.metric == RETURNS.metric:
         axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
     for name, level in levels.items():
         axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
     axes.set_title(literal(title))
     label_curves(axes, view)
+    lengths = [float(columns[view.column].max()) for _, columns in runs]
+    if min(lengths) > 0 and max(lengths) > MOST_TIMES * min(lengths):  # else the shortest would be a line at the left
+        formatter = axes.xaxis.get_major_formatter()
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(formatter)
+        axes.set_xlim(min(lengths) / 20, max(lengths) * 1.1)
     names = len(axes.get_legend_handles_labels()[0])
     if names > INSIDE:
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

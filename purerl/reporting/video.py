@@ -39,6 +39,7 @@ def check(path: pathlib.Path) -> None:
 
 def drawable(env: Any, name: str) -> None:
     """Raise an `InputError` where an environment has no picture."""
+    env = getattr(env, "unwrapped", env)
     if not hasattr(env, "render_episode"):
         raise InputError(f"{name} has no picture: its class has no method render")
     own = (type(env).render, type(env).render_episode)

@@ -18,7 +18,7 @@ import numpy as np
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
 from purerl.run import agents
-from purerl.run.trained_run import TrainedRun
+from purerl.run.trained_run import TrainedRun, check_acts_alone
 from purerl.settings import agent_file
 from purerl.types import PyTree
 
@@ -54,11 +54,12 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
       InputError: if it cannot be written so.
     """
     check(path)
-    policy, suffix = run.policy(seed), path.suffix.lower()
+    agent, suffix = run.agent_of(seed), path.suffix.lower()
     if suffix == agent_file.SUFFIX:
-        content = agents.content(run, policy.agent, run.settings.options.seed if seed is None else seed)
+        content = agents.content(run, agent, run.settings.options.seed if seed is None else seed)
     else:
-        function, arguments = acting(run, policy.agent)
+        check_acts_alone(run)
+        function, arguments = acting(run, agent)
         content = stablehlo(function, arguments) if suffix == ".stablehlo" else onnx(function, arguments)
     try:
         write_whole(path, lambda file: file.write(content))

@@ -22,7 +22,8 @@ import numpy as np
 from purerl import agent_groups, registry
 from purerl.errors import InputError, hints, unknown
 from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for, started
-from purerl.multi_agent.self_play import SELF, self_play, self_play_config
+from purerl.multi_agent.search_play import SearchPlayConfig, check_game, search_play
+from purerl.multi_agent.self_play import SELF, SelfPlayConfig, self_play, self_play_config
 from purerl.settings.runs import Settings
 from purerl.settings.values import coerce
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
@@ -55,13 +56,16 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
       InputError: if a group or a setting of a group does not exist, or has a wrong value.
     """
     factory = run.make_algorithm()
-    if factory in (multi_agent, self_play):  # the config has the policies
+    if factory in (multi_agent, self_play, search_play):  # the config has the policies
         return factory, run.config
     names = agent_groups.sizes(env)
     if run.options.self_play:
         if run.groups:
             raise InputError("self-play has one policy for both groups: set it for the run, not by group")
-        return self_play, self_play_config(_begun(run, factory, load), run.config, run.options.self_play)
+        if run.config.uses_model:
+            check_game(names, run.environment)
+        play, kind = (search_play, SearchPlayConfig) if run.config.uses_model else (self_play, SelfPlayConfig)
+        return play, self_play_config(_begun(run, factory, load), run.config, run.options.self_play, kind)
     for group in run.groups:
         if not names:
             raise InputError(
@@ -71,6 +75,7 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
             raise unknown(f"group of {run.environment}", group, names)
     if not names:
         _check_actions(run, env)
+    if not names or run.config.uses_model:  # one that plans plays the game in turns for every side
         return _begun(run, factory, load), run.config
     owners = {group: _owner(group, run.groups.get(group, {}), names) for group in names}
     policies = {}
@@ -173,6 +178,8 @@ def trained_policy(
     if factory is self_play:
         trained = config_of(config, config.policy, next(iter(sizes.values())))
         return TrainedPolicy(factory=config.algorithm, config=trained, agent=agent.learner[SELF])
+    if factory is search_play:
+        return TrainedPolicy(factory=config.algorithm, config=config_of(config, config.policy, 1), agent=agent.learner)
     if factory is not multi_agent:
         return TrainedPolicy(factory=factory, config=config, agent=agent)
     if name not in config.policies and len(config.policies) > 1:

@@ -279,7 +279,9 @@ class Run(LongJob):
             self.progress = self.program.init()
         self._imports.start()
         every, of = self.options.video_interval, self.plan
-        films = [film(every, of.env, of.trainer.algorithm, self.options.seed, self.update)] if every else []
+        films = (
+            [film(every, of.trainer.environment, of.trainer.algorithm, self.options.seed, self.update)] if every else []
+        )
         self.callbacks = (*self._wanted, *films)
         if self.first:
             self._open_sinks()

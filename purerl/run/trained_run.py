@@ -57,13 +57,23 @@ class TrainedRun(NamedTuple):
           explore: act as in training instead of greedily.
 
         Raises:
+          InputError: if the run has no such seed, or its agents search.
+        """
+        agent = self.agent_of(seed)
+        check_acts_alone(self)
+        return ActingPolicy(self.trainer.algorithm, agent, self.plan.env, explore)
+
+    def agent_of(self, seed: int | None = None) -> PyTree:
+        """Return the agent of a seed, as `--seed` numbers them; None: of the first one that did not fail.
+
+        Raises:
           InputError: if the run has no such seed.
         """
         first, count = self.settings.options.seed, len(self.failed)
         index = int(np.argmin(self.failed)) if seed is None else seed - first
         if not 0 <= index < count:
             raise InputError(f"the run has no seed {seed}; its seeds are {first} .. {first + count - 1}")
-        return ActingPolicy(self.trainer.algorithm, self.agent(index), self.plan.env, explore)
+        return self.agent(index)
 
     def evaluate(self, episodes: int = 128, env: Any = None, seed: int | None = None, **parameters: Any) -> Evaluation:
         """Play greedy episodes with every seed's agent, also where it was not trained.
@@ -103,6 +113,15 @@ class TrainedRun(NamedTuple):
         of, count = self.settings, len(self.failed)
         seeds = "1 seed" if count == 1 else f"{count} seeds"
         return f"TrainedRun({of.algorithm} on {of.environment}, {seeds}, update {int(self.state.num_updates):,})"
+
+
+def check_acts_alone(run: TrainedRun) -> None:
+    """Raise an `InputError` where an agent needs more than observations to act."""
+    if run.settings.config.uses_model:
+        raise InputError(
+            f"{run.settings.algorithm} searches from the environment's state, which no observation holds: its agents "
+            "are evaluated and played, not exported or given observations; .safetensors holds their numbers"
+        )
 
 
 def load_run(
@@ -210,9 +229,8 @@ def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPol
         return env, render.random_policy(env) if name == "random" else render.scripted_policy(registry.load(name))
     run = load_run(name)
     other = environment not in (None, run.settings.environment)
-    env = make_environment(str(environment), {}) if other else run.plan.env
-    _same_spaces(run, env, name)
-    return env, render.agent_policy(run.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
+    plan = plan_in(run, environment) if other else run.plan
+    return plan.trainer.environment, render.agent_policy(plan.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
 
 
 def film(
@@ -238,7 +256,8 @@ def film(
     Raises:
       InputError: if the environment cannot be drawn or the file not written.
     """
-    env, count = (plan or run.plan).env, rows * columns
+    env: Any = (plan or run.plan).trainer.environment
+    count = rows * columns
     known = np.flatnonzero(~run.failed) if not run.failed.all() else np.arange(len(run.failed))
     agents = [best] if count == 1 else [int(known[i % len(known)]) for i in range(count)]
     episodes = recorded(run, env, agents, run.settings.options.seed if seed is None else seed)

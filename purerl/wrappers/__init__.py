@@ -13,23 +13,29 @@ from purerl.wrappers.agents import AgentIds
 from purerl.wrappers.base import Wrapped, Wrapper
 from purerl.wrappers.episodes import DomainRandomization, EpisodeRecord, RecordEpisode, TimeLimit
 from purerl.wrappers.observations import ActionMask, Cast, Flatten, FrameStack, PreviousActionReward, flat
+from purerl.wrappers.situations import Against, Player, Situations, at_random, lookahead
 
 __all__ = [
     "ActionMask",
     "ActionRepeat",
+    "Against",
     "AgentIds",
     "Cast",
     "DomainRandomization",
     "EpisodeRecord",
     "Flatten",
     "FrameStack",
+    "Player",
     "PreviousActionReward",
     "RecordEpisode",
     "RewardClip",
     "RewardScale",
+    "Situations",
     "StickyActions",
     "TimeLimit",
     "Wrapped",
     "Wrapper",
+    "at_random",
     "flat",
+    "lookahead",
 ]

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.on_policy import PolicyConfig, new_agent, normalize_rollout
+from purerl.algo_parts.on_policy import PolicyConfig, new_agent, ready_to_learn
 from purerl.functional.normalize import normalized
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
@@ -29,8 +29,8 @@ def make_rollout(key):
 
 def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
     config = PolicyConfig(num_envs=3, normalize_observation=True, normalize_reward=True)
-    rollout, agent = make_rollout(key), new_agent((), (), SPEC, config)
-    after, learned = normalize_rollout(agent, rollout, config)
+    rollout, agent = make_rollout(key), new_agent(key, (), (), SPEC, config)
+    after, learned = ready_to_learn(agent, rollout, SPEC, config)
     np.testing.assert_allclose(learned.observation, jnp.clip(rollout.observation, -10, 10), rtol=1e-5)
     np.testing.assert_allclose(after.observation_statistics.mean, rollout.observation.mean((0, 1)), rtol=1e-5)
     spread = np.sqrt(after.return_scale.statistics.variance)
@@ -42,6 +42,6 @@ def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
 
 def test_without_normalization_nothing_changes(key):
     config = PolicyConfig(num_envs=3)
-    rollout, agent = make_rollout(key), new_agent((), (), SPEC, config)
-    after, learned = normalize_rollout(agent, rollout, config)
+    rollout, agent = make_rollout(key), new_agent(key, (), (), SPEC, config)
+    after, learned = ready_to_learn(agent, rollout, SPEC, config)
     assert after == agent and learned == rollout and normalized(agent.observation_statistics, key) is key

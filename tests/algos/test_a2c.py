@@ -6,7 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algo_parts.optimizers import adam_by_plan
+from purerl.algos.a2c import A2CConfig, ReinforceConfig, a2c, reinforce
 from purerl.errors import InputError
 from tests.helpers.policy_table import PARAMS, SPEC, B, T, float64, make_rollout, table
 
@@ -101,3 +102,18 @@ def test_a_loss_of_ones_own_replaces_the_default():
 def test_a_setting_out_of_range():
     with pytest.raises(InputError, match=r"a2c: gae_lambda is 2\.0; it must be at least 0 and at most 1"):
         a2c(SPEC, dataclasses.replace(CONFIG, gae_lambda=2.0))
+
+
+def test_reinforce_is_a2c_on_whole_returns_by_adam(key):
+    given = {"num_envs": B, "rollout_length": T, "learning_rate": 1e-2}
+    config = ReinforceConfig(**given)
+    assert config.gae_lambda == 1.0
+    ours = reinforce(SPEC, config, network=table)
+    theirs = a2c(SPEC, A2CConfig(**given, gae_lambda=1.0), network=table, optimizer=adam_by_plan)
+    agent = ours.init(key)
+    learned, other = (made.update(agent, key, make_rollout())[0] for made in (ours, theirs))
+    for new, expected, old in zip(*(jax.tree.leaves(x.params) for x in (learned, other, agent)), strict=True):
+        np.testing.assert_array_equal(new, expected)
+        assert np.any(new != old) or new.size == 0
+    with pytest.raises(InputError, match="reinforce: gae_lambda is 2"):
+        reinforce(SPEC, ReinforceConfig(gae_lambda=2.0))

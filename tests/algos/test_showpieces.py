@@ -40,7 +40,16 @@ def test_a_config_inherits_from_one_shared_class(name):
     """Algorithms that are another one with other defaults also inherit from that one."""
     config = registry.algorithm(name)[1]
     of_algorithms = [cls.__name__ for cls in config.__mro__ if cls.__module__.startswith("purerl.algos")]
-    variants = {"mappo": "PPOConfig", "ddpg": "TD3Config", "qmix": "VDNConfig"}
+    variants = {
+        "mappo": "PPOConfig",
+        "ppo-penalty": "PPOConfig",
+        "ddpg": "TD3Config",
+        "d4pg": "TD3Config",
+        "qmix": "VDNConfig",
+        "redq": "SACConfig",
+        "reinforce": "A2CConfig",
+        "tqc": "SACConfig",
+    }
     assert of_algorithms == [config.__name__, *([variants[name]] if name in variants else [])]
     shared = [cls for cls in config.__mro__ if cls.__module__.startswith(("purerl.algo_parts", "purerl.networks"))]
     assert len(shared) <= 3 and all(len(cls.__bases__) == 1 for cls in config.__mro__[:-1])
@@ -49,7 +58,7 @@ def test_a_config_inherits_from_one_shared_class(name):
 @pytest.mark.parametrize(
     ("algorithms", "setting"),
     [
-        (("a2c", "impala", "pqn", "ppo", "vmpo", "mappo", "r2d2", "vdn", "qmix"), "rnn"),
+        (("a2c", "impala", "pqn", "ppo", "ppo-penalty", "reinforce", "vmpo", "mappo", "r2d2", "vdn", "qmix"), "rnn"),
         (("mappo",), "centralized_critic"),
         (("mappo",), "normalize_value"),
         (("mappo",), "value_huber_delta"),

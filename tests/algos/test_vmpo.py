@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from purerl import InputError
+from purerl.algo_parts.trust_region import LEAST
 from purerl.algos import vmpo as file
 from purerl.algos.vmpo import VMPOConfig, vmpo
 from purerl.functional.distributions import Categorical
@@ -89,19 +90,19 @@ def test_the_first_gradient_step_by_hand():
     agent = algorithm.init(jax.random.key(0))
     learned, metrics = algorithm.update(agent, jax.random.key(1), rollout())
 
-    powers = np.exp(np.array([1.0, 3.0]) / (2.0 + file.LEAST))
+    powers = np.exp(np.array([1.0, 3.0]) / (2.0 + LEAST))
     weight = powers / powers.sum()  # of actions 0 and 1 in state 0
     log_pi = log_softmax(LOGITS)
     assert float(metrics["policy_loss"]) == pytest.approx(-float(weight @ log_pi[0, :2]), rel=1e-5)
     assert float(metrics["kl"]) == pytest.approx(0.0, abs=1e-6)
-    assert float(metrics["temperature"]) == pytest.approx(2.0 + file.LEAST, rel=1e-6)
+    assert float(metrics["temperature"]) == pytest.approx(2.0 + LEAST, rel=1e-6)
     gradient = np.exp(log_pi[0]) - np.array([weight[0], weight[1], 0.0])
     moved = np.asarray(learned.params["network"]) - LOGITS
     np.testing.assert_allclose(moved[0], -1e-2 * np.sign(gradient), rtol=1e-2)  # Adam's first step
     np.testing.assert_allclose(moved[1], 0.0, atol=2e-4)  # no sample of the better half is there, but for rounding
 
     # d/dT of T (epsilon + log mean exp(A / T)): positive, so the temperature falls.
-    t = 2.0 + file.LEAST
+    t = 2.0 + LEAST
     slope = 0.1 + np.log(powers.mean()) - float(weight @ np.array([1.0, 3.0])) / t
     fell = float(learned.params["duals"].temperature - agent.params["duals"].temperature)
     assert np.sign(fell) == -np.sign(slope)

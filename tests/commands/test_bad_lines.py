@@ -125,10 +125,10 @@ def lines():
     for algorithm in sorted(ALGORITHMS):
         yield ("train", algorithm, "CartPole-v1", "--learning-rate", "-1"), "learning_rate is -1.0; it must be above 0"
         yield ("train", algorithm, "Nowhere-v9"), "unknown environment 'Nowhere-v9'"
-    for algorithm in ("dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2"):
+    for algorithm in ("alphazero", "muzero", "dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2"):
         yield ("train", algorithm, "Pendulum-v1"), f"{algorithm} needs discrete actions"
     for algorithm in ("ddpg", "td3"):
-        yield ("train", algorithm, "CartPole-v1"), "r2d2, rainbow, sac, vmpo take them"
+        yield ("train", algorithm, "CartPole-v1"), "reinforce, sac, vmpo take them"
     for command in cli.COMMANDS:
         yield (command, "--nonsense"), "No such option '--nonsense'"
     yield from MORE
@@ -201,6 +201,12 @@ MORE = [
     (("train", "ppo", "TagContinuous", "--set", "taggers.frozen=nowhere"), "there is no run in nowhere"),
     (("train", "vdn", "CartPole-v1"), "no groups of agents"),
     ((*TRAIN, "--self-play", "4"), "self-play"),
+    (("train", "alphazero", "CartPole-v1", "--self-play", "4"), "self-play needs a game of two groups of agents"),
+    (("train", "alphazero", "CoinGame"), "a search plays for one agent, or for two that move in turns"),
+    (("train", "alphazero", "CartPole-v1", "--search", "minimax"), "search is 'minimax'; allowed: gumbel, puct"),
+    (("train", "alphazero", "CartPole-v1", "--num-simulations", "0"), "num_simulations is 0; it must be at least 1"),
+    (("train", "alphazero", "CartPole-v1", "--sampler", "serial"), "searches in the environment itself"),
+    (("train", "muzero", "CartPole-v1", "--unroll-steps", "0"), "unroll_steps is 0; it must be at least 1"),
     ((*TRAIN, "--config", "nowhere.toml"), "cannot read nowhere.toml"),
     ((*TRAIN, "--config", "broken.toml"), "broken.toml is not a TOML file"),
     ((*TRAIN, "--config", "empty"), "cannot read empty/config.toml"),

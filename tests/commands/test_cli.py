@@ -1,5 +1,6 @@
 """The command line as a user meets it: real processes that are really killed, and bad input told in one line."""
 
+import logging
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from purerl.commands import cli
 from purerl.envs.classic.cartpole import CartPole
 from purerl.types import pytree
 from tests.helpers.cli import purerl, told
@@ -252,3 +254,21 @@ def test_a_backend_of_matplotlib_that_has_no_name_ends_nothing(run_folder, tmp_p
     env = os.environ | {"MPLBACKEND": "nonsense"}
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, env=env)
     assert done.returncode == 0 and (tmp_path / "curve.png").exists(), done.stderr
+
+
+def test_what_jax_logs_of_a_plugin_that_fails_is_a_line(capfd):
+    """As of CUDA's plugin where there is no GPU; the log of JAX goes to stderr."""
+    with pytest.raises(SystemExit):
+        cli.main(["list", "algos"])
+    logger = logging.getLogger("jax._src.xla_bridge")
+    handler = logging.StreamHandler()
+    logger.addHandler(handler)
+    try:
+        try:
+            raise RuntimeError("Unable to load cuPTI. Is it installed?")
+        except RuntimeError:
+            logger.exception("Jax plugin configuration error: Exception when calling %s", "initialize()")
+    finally:
+        logger.removeHandler(handler)
+    told = capfd.readouterr().err
+    assert "when calling initialize(): Unable to load cuPTI. Is it installed?\n" in told and "Traceback" not in told

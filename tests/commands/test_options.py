@@ -1,5 +1,7 @@
 """Options of commands, made of an algorithm's fields."""
 
+import dataclasses
+
 import pytest
 
 from purerl.commands import cli
@@ -11,8 +13,8 @@ def test_help_of_an_algorithm_lists_every_field(capsys):
     with pytest.raises(SystemExit):
         cli.main(["train", "ppo", "--help"])
     out = " ".join(capsys.readouterr().out.split())
-    for name, field in PPOConfig.__dataclass_fields__.items():
-        assert f"--{name.replace('_', '-')} " in out
+    for field in dataclasses.fields(PPOConfig):
+        assert f"--{field.name.replace('_', '-')} " in out
         assert field.metadata["doc"] in out
     assert "discount of future rewards, per step [number; default 0.99]" in out
     assert "tanh | relu" in out

@@ -41,13 +41,25 @@ SEQUENCES = {
 }
 
 
+# A few simulations in each step cost as much as many plain ones.
+SEARCHING = {"num_simulations": 4, "rollout_length": 8, "total_timesteps": 8_192, "learning_rate": 1e-2}
+
+
 SETTINGS = {
+    "alphazero": SEARCHING,
+    "muzero": SEARCHING | {"unroll_steps": 2},
     "a2c": {"rollout_length": 8, "learning_rate": 1e-2},
+    "awr": {"rollout_length": 8, "num_gradient_steps": 4, "n_step": 4},
+    "crossq": {"critic_hidden_sizes": (32,), "num_gradient_steps": 2},
+    "d4pg": DETERMINISTIC | {"v_min": -10.0, "v_max": 10.0, "n_step": 2},
     "ddpg": DETERMINISTIC,
     "impala": {"learning_rate": 1e-2},
     "pqn": {"num_minibatches": 4},
     "r2d2": SEQUENCES,
+    "redq": {"num_critics": 3, "num_gradient_steps": 2, "policy_period": 2},
+    "reinforce": {"learning_rate": 1e-2},
     "td3": DETERMINISTIC,
+    "tqc": {"num_critics": 2, "num_quantiles": 8},
 }
 
 

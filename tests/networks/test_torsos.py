@@ -11,7 +11,7 @@ import pytest
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
-from purerl.networks.torsos import CNNS, INITIALIZERS, apply, init, normal, orthogonal
+from purerl.networks.torsos import CNNS, INITIALIZERS, ResidualMLP, apply, init, normal, orthogonal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 
@@ -89,3 +89,27 @@ def test_atari_networks_are_as_published(key):
         net = CNNS[name](False, jnp.float32)
         made = lambda x, net=net: apply(net, init(net, key, x), x)
         assert jax.eval_shape(made, image).shape == (features,)
+
+
+def test_residual_blocks_by_hand(key):
+    """Two blocks of one width, then one of another, in NumPy."""
+    module = ResidualMLP(hidden_sizes=(4, 4, 6), activation="relu")
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    params = init(module, key, jnp.zeros((1, 3)))
+    given = jax.tree.map(lambda x: np.asarray(x, np.float64), params)
+
+    def dense(index, x):
+        layer = given[f"Dense_{index}"]
+        return x @ layer["kernel"] + layer["bias"]
+
+    def norm(index, x):
+        layer = given[f"LayerNorm_{index}"]
+        standard = (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + 1e-6)
+        return standard * layer["scale"] + layer["bias"]
+
+    y = dense(0, x.astype(np.float64))
+    y = y + dense(2, np.maximum(dense(1, norm(0, y)), 0.0))
+    y = y + dense(4, np.maximum(dense(3, norm(1, y)), 0.0))
+    y = dense(5, y)
+    y = y + dense(7, np.maximum(dense(6, norm(2, y)), 0.0))
+    np.testing.assert_allclose(apply(module, params, jnp.asarray(x)), norm(3, y), rtol=1e-4, atol=1e-5)

@@ -40,7 +40,7 @@ class Axes:
 def test_a_curve_is_the_iqm_with_its_interval(tmp_path):
     columns = metrics_csv.read(write_run(tmp_path / "run", seeds=8) / "metrics.csv")
     axes = Axes()
-    plot.curve(axes, columns, "C0")
+    plot.curve(axes, columns, plot.Style("C0"))
     x, y, style = axes.lines[0]
     assert "IQM, 95% interval of 8 seeds" in style["label"]
     known = ~np.isnan(y)
@@ -109,14 +109,14 @@ def test_a_metric_over_time_and_smoothed(tmp_path):
     columns = metrics_csv.read(folder / "metrics.csv")
     columns["wall_seconds"], columns["entropy"] = np.arange(20.0), np.arange(20.0) ** 2
     axes = Axes()
-    plot.curve(axes, columns, "C0", view=plot.View(metric="entropy", x="wall", smooth=3))
+    plot.curve(axes, columns, plot.Style("C0"), view=plot.View(metric="entropy", x="wall", smooth=3))
     (x, y, style), *dots = axes.lines
     assert x[0] == 0 and x[-1] == 19 and style["label"] == "entropy" and not dots
     expected = [np.mean(np.arange(20.0)[max(0, i - 2) : i + 1] ** 2) for i in range(20)]
     np.testing.assert_allclose(np.interp(np.arange(20.0), x, y), expected, atol=0.5)
     np.testing.assert_allclose(plot.smoothed(np.arange(20.0) ** 2, 3), expected)
     with pytest.raises(InputError, match="unknown metric 'entropie': did you mean 'entropy'"):
-        plot.curve(axes, columns, "C0", view=plot.View(metric="entropie"))
+        plot.curve(axes, columns, plot.Style("C0"), view=plot.View(metric="entropie"))
 
 
 def test_tasks_have_axes_of_their_own(tmp_path):
@@ -125,3 +125,31 @@ def test_tasks_have_axes_of_their_own(tmp_path):
     config.write_text(config.read_text().replace("CartPole-v1", "Acrobot-v1"))
     text = plot.plot_runs(folders, tmp_path / "all.svg").read_text()
     assert text.count('id="axes_') == 2, "it was one"
+
+
+def test_no_two_of_thirty_runs_look_alike():
+    styles = [plot.Style.of(i, 30) for i in range(30)]
+    assert len({(style.color, style.dashes) for style in styles}) == 30
+    assert not any(style.seeds for style in styles)
+    assert plot.Style.of(0, plot.SEEDS_SHOWN).seeds
+
+
+@pytest.mark.parametrize(("runs", "thin"), [(2, 3), (plot.SEEDS_SHOWN + 1, 0)])
+def test_seeds_have_lines_of_their_own_where_runs_are_few(tmp_path, runs, thin):
+    columns = metrics_csv.read(write_run(tmp_path / "run", seeds=3) / "metrics.csv")
+    axes = plot.new_figure(8, 4.8).add_subplot()
+    plot.panel(axes, [(f"run {i}", columns) for i in range(runs)], "some")
+    assert sum(line.get_linewidth() == 0.5 for line in axes.get_lines()) == runs * thin
+
+
+@pytest.mark.parametrize(("times", "scale"), [(2, "linear"), (20, "log")])
+def test_runs_of_very_different_lengths_share_a_logarithmic_axis(tmp_path, times, scale):
+    columns = metrics_csv.read(write_run(tmp_path / "run", seeds=1) / "metrics.csv")
+    longer = columns | {"env_steps": columns["env_steps"] * times}
+    figure = plot.new_figure(8, 4.8)
+    axes = figure.add_subplot()
+    plot.panel(axes, [("short", columns), ("long", longer)], "two")
+    figure.draw_without_rendering()
+    assert axes.get_xscale() == scale
+    low, high = axes.get_xlim()
+    assert low < columns["env_steps"].max() / 2 and high > longer["env_steps"].max()

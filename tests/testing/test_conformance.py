@@ -11,7 +11,21 @@ from tests.helpers.marks import rows
 from tests.helpers.small import small
 
 # Of these the contract and the worth of a time limit are tested by default.
-LONG = {"dqn", "iqn", "qrdqn", "r2d2", "rainbow", "sac"}
+LONG = {
+    "crossq",
+    "d4pg",
+    "dqn",
+    "iqn",
+    "mpo",
+    "ppo-penalty",
+    "qrdqn",
+    "r2d2",
+    "rainbow",
+    "redq",
+    "reinforce",
+    "sac",
+    "tqc",
+}
 WHOLE = {"ppo"}  # contract and learning together, by default
 
 
@@ -73,3 +87,10 @@ def test_memory():
     """One kind of memory is enough, as all policies share it."""
     factory, config, _ = made("ppo")
     check_algorithm(factory, dataclasses.replace(config, rnn="gru", num_minibatches=2), contract=False)
+
+
+@pytest.mark.parametrize("kind", rows(["rnd", "icm"], set()))
+def test_curiosity(kind):
+    """Contract, learning and meetings of a curious agent, whose knowledge is a part of the run's state."""
+    factory, config, _ = made("ppo")
+    check_algorithm(factory, dataclasses.replace(config, curiosity=kind), actions=("discrete",), meetings=True)

@@ -1,0 +1,191 @@
+"""AlphaZero: search in the environment itself, and learn what the search found. `purerl train alphazero Catch`.
+
+Before each action a tree of futures grows from the present state, led by a network that predicts a policy and a value;
+the network then learns the search's better policy, and the returns that followed. A game of two sides in turns is
+played by one network for both, each value as the side to move sees it: `--self-play 8`.
+Source: Silver et al. (2018), doi:10.1126/science.aar6404; the search by default: Danihelka et al. (2022), "Policy
+improvement by planning with Gumbel", openreview.net/forum?id=bERaNdoegnO.
+"""
+
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
+from purerl.algo_parts.on_policy import PolicyAgent
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
+from purerl.algo_parts.q_learning import num_actions
+from purerl.algo_parts.search import (
+    SearchConfig,
+    acts,
+    edge,
+    from_scale,
+    greedy_search,
+    network_for,
+    new_agent,
+    root_of,
+    search,
+    search_returns,
+    to_scale,
+)
+from purerl.fields import validate
+from purerl.functional import masked
+from purerl.functional.action_masks import action_mask
+from purerl.functional.counters import increment
+from purerl.functional.distributions import Categorical
+from purerl.networks.actor_critic import NetworkFactory, actor_critic
+from purerl.networks.modules import Module
+from purerl.types import (
+    Algorithm,
+    Array,
+    EnvironmentSpec,
+    Key,
+    Metrics,
+    Model,
+    PyTree,
+    Rollout,
+    Situation,
+    pytree,
+)
+
+
+@pytree
+class AlphaZeroConfig(SearchConfig):
+    """Settings of AlphaZero."""
+
+    uses_model: ClassVar[bool] = True
+
+
+class Node(NamedTuple):
+    """B nodes of B trees."""
+
+    situation: Situation  # [B, ...], without the observation
+    over: Array  # bool[B], the episode has ended: nothing follows
+    value: Array  # f32[B], where it has ended: 0, or the value where a time limit cut it off
+
+
+class Batch(NamedTuple):
+    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
+
+    observation: PyTree
+    weights: Array  # f32[..., n], the search's policy
+    target: Array  # f32, the return, as the network predicts it
+    mask: Array | None  # bool, which samples count; None: all
+
+
+def alphazero(
+    spec: EnvironmentSpec,
+    config: AlphaZeroConfig,
+    *,
+    model: Model | None = None,
+    optimizer: Optimizer = adam_by_plan,
+    network: NetworkFactory | Module = actor_critic,
+) -> Algorithm:
+    r"""Return AlphaZero for an environment with discrete actions.
+
+        loss = -sum_a w(a) log pi(a|s) + c_v (V(s) - G)^2 / 2
+
+    with w the policy that the search found and G the lambda return over the values that it found, in which the sign
+    changes with the side to move. A share epsilon of the actions is drawn uniformly, so that self-play sees more than
+    one game; G ends before them. Each edge of a tree is stepped once: of what is random in the environment, a tree
+    has one draw. The model sees the whole state, also what the observation hides.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      model: the environment's step; the loop gives it. Without it, or given an observation alone, the agent acts by its
+        network's policy.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+        (observation space, action head, config) -> the policy and the value function.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not discrete.
+    """
+    validate(config, "alphazero")
+    num_actions(spec, "alphazero")
+    check_minibatches(config, False, "alphazero")
+    net = network_for(spec, config, network)
+    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+
+    def init(key: Key) -> PolicyAgent:
+        params = net.init(key)
+        return new_agent(params, descent(jnp.int32(0)).init(params))
+
+    def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
+        if model is None or not isinstance(situation, Situation):
+            policy = Categorical(net.apply(agent.params, situation)[0])
+            return policy.sample(seed=key) if explore else policy.mode(), carry, ()
+        logits, value = predict(agent.params, situation.observation)
+        node = Node(situation=bare(situation), over=jnp.zeros_like(value, bool), value=value)
+        root = root_of(logits, value, node)
+        legal = action_mask(situation.observation)
+        if not explore:
+            return greedy_search(config, key, agent.params, root, expand, legal).action, carry, ()
+        key_search, key_draw = jax.random.split(key)
+        found = search(config, key_search, agent.params, root, expand, legal)
+        action, extras = acts(key_draw, found, legal, config)
+        return action, carry, extras
+
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        batch = with_targets(agent.params, rollout)
+        optimizer = descent(agent.num_updates)
+        params, opt_state, metrics = minibatch_epochs(
+            loss, optimizer, agent.params, agent.opt_state, batch, (), key, config, sequences=False
+        )
+        found = to_scale(config, rollout.extras["value"])
+        metrics["explained_variance"] = masked.explained_variance(found, batch.target, batch.mask)
+        return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
+
+    def expand(params: PyTree, key: Key, action: Array, node: Node) -> tuple[Any, Node]:
+        """Step B environments by B actions, and let the network judge where they lead."""
+        assert model is not None
+        timestep = jax.vmap(model)(jax.random.split(key, action.shape[0]), node.situation, action)
+        following = timestep.observation
+        logits, value = predict(params, following.observation)
+        value = jnp.where(node.over, node.value, jnp.where(timestep.terminated, 0.0, value))
+        discount = signed_discount(node.situation.side, following.side)
+        output = edge(
+            reward=jnp.where(node.over, 0.0, timestep.reward),
+            discount=jnp.where(node.over, 1.0, jnp.where(timestep.terminated, 0.0, discount)),
+            logits=logits,
+            value=value,
+        )
+        return output, Node(situation=bare(following), over=node.over | timestep.done, value=value)
+
+    def predict(params: PyTree, observation: PyTree) -> tuple[Array, Array]:
+        """Return (logits f32[..., n], value f32[...] in units of the reward, as the side to move sees it)."""
+        logits, value = net.apply(params, observation)
+        return logits, from_scale(config, value)
+
+    def signed_discount(side: Array, next_side: Array) -> Array:
+        return jnp.where(side == next_side, config.discount, -config.discount)
+
+    def with_targets(params: PyTree, rollout: Rollout) -> Batch:
+        now, following = rollout.observation, rollout.next_observation
+        _, judged = predict(params, following.observation)
+        returns = search_returns(rollout, judged, signed_discount(now.side, following.side), config.td_lambda)
+        return Batch(
+            observation=now.observation,
+            weights=rollout.extras["weights"],
+            target=to_scale(config, returns),
+            mask=rollout.mask,
+        )
+
+    def loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
+        logits, value = net.apply(params, batch.observation)
+        cross_entropy = -jnp.sum(batch.weights * jax.nn.log_softmax(logits), axis=-1)
+        value_error = 0.5 * (value - batch.target) ** 2
+        entropy = Categorical(logits).entropy()
+        samples = {"policy_loss": cross_entropy, "value_loss": value_error, "entropy": entropy}
+        metrics = masked.means(samples, batch.mask)
+        return metrics["policy_loss"] + config.value_coefficient * metrics["value_loss"], metrics
+
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
+
+
+def bare(situation: Situation) -> Situation:
+    """Return a situation without its observation: a tree holds one for each node."""
+    return situation._replace(observation=())

@@ -1,0 +1,133 @@
+"""AWR: advantage-weighted regression, from replay. `purerl train awr CartPole-v1`.
+
+Two regressions on what the replay holds: the value function on returns, and the policy on the actions taken, each
+weighed by the exponential of its advantage. There is no ratio and no target policy, so old samples stay useful.
+Source: Peng et al. (2019), arXiv:1910.00177. Returns are of n steps here, not of whole trajectories.
+"""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.off_policy import (
+    OffPolicyAgent,
+    OffPolicyConfig,
+    learn_from_replay,
+    move_towards,
+    new_agent,
+    new_statistics,
+    uniform_replay,
+)
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.fields import validate
+from purerl.functional.distributions import action_head
+from purerl.functional.normalize import normalized
+from purerl.networks.actor_critic import ActorCriticConfig, NetworkFactory, actor_critic, network_of
+from purerl.networks.modules import Module
+from purerl.replay.uniform import Replay, Transitions
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+
+@pytree
+class AWRConfig(OffPolicyConfig):
+    """Settings of AWR."""
+
+    num_envs: int = static(default=8, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=4, doc="steps of each environment per update", at_least=1)
+    share_body: bool = static(default=False, doc="policy and value function share all below their heads")
+    learning_rate: float = number(default=1e-3, doc="Adam's step size", above=0)
+    temperature: float = number(default=1.0, doc="of the weights, in units of the advantage", above=0)
+    normalize_advantage: bool = static(default=True, doc="divide the advantages of each batch by their spread")
+    max_weight: float = number(default=20.0, doc="largest weight of a sample", above=0)
+    value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
+    entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
+    max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
+    tau: float = number(default=0.01, doc="the target's step towards the network", above=0, at_most=1)
+    n_step: int = static(default=8, doc="steps of reward before bootstrapping", at_least=1)
+    batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
+    num_gradient_steps: int = static(default=2, doc="gradient steps per update", at_least=1)
+    replay_capacity: int = static(default=20_000, doc="steps held, all environments together", at_least=1)
+    learning_starts: int = static(default=1_000, doc="environment steps before the first gradient step", at_least=1)
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
+
+
+def awr(
+    spec: EnvironmentSpec,
+    config: AWRConfig,
+    *,
+    optimizer: Optimizer = adam_by_plan,
+    network: NetworkFactory | Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
+    r"""Return AWR for an environment with discrete, multi-discrete, continuous or dict actions.
+
+        loss = -min(exp(A / temperature), max_weight) log pi(a|s) + c_v (V(s) - R)^2 / 2 - c_e H
+        R = scale (r_0 + ... + discount^{n-1} r_{n-1}) + discount^n V'(s_n),  A = R - V'(s)
+
+    with V' the target network. An action counts as the environment was given it, clipped to its bounds.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+        (observation space, action head, config) -> the policy and the value function; `actor_critic` if none is given.
+      replay: a uniform one if none is given.
+
+    Raises:
+      InputError: if a setting is out of range or the action space has no distribution.
+    """
+    validate(config, "awr")
+    head = action_head(spec.action_space)
+    shared = {f.name for f in dataclasses.fields(ActorCriticConfig)} & {f.name for f in dataclasses.fields(config)}
+    net = network_of(actor_critic if network is None else network)(
+        spec.observation_space, head, ActorCriticConfig(**{name: getattr(config, name) for name in shared})
+    )
+    buffer = replay or uniform_replay(spec, config)
+    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
+
+    def init(key: Key) -> OffPolicyAgent:
+        params = net.init(key)
+        return new_agent(params, params, descent(jnp.int32(0)).init(params), buffer, new_statistics(spec, config))
+
+    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        policy, _ = net.policy(agent.params, (), normalized(agent.observation_statistics, observation))
+        return head.to_action(policy.sample(seed=key) if explore else policy.mode()), carry, ()
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+
+    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
+        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
+        target_params = move_towards(agent.target_params, params, config.tau)
+        return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
+
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions) -> tuple[Array, tuple[Array, Metrics]]:
+        mean, target_value = lambda x: jnp.mean(batch.weight * x), partial(net.value, target_params, ())
+        target = config.reward_scale * batch.reward + batch.discount * target_value(batch.next_observation)
+        weight = weights(target - target_value(batch.observation), config)
+        policy, _ = net.policy(params, (), batch.observation)
+        td_error = net.value(params, (), batch.observation) - target
+        entropy = mean(policy.entropy())
+        metrics = {
+            "policy_loss": -mean(weight * policy.log_prob(batch.action)),
+            "value_loss": 0.5 * mean(td_error**2),
+            "entropy": entropy,
+            "weight": jnp.mean(weight),
+        }
+        total = metrics["policy_loss"] + config.value_coefficient * metrics["value_loss"]
+        return total - config.entropy_coefficient * entropy, (jnp.abs(td_error), metrics)
+
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
+
+
+def weights(advantage: Array, config: AWRConfig) -> Array:
+    """Return the weights of a batch's samples, f32[N], of their advantages f32[N]."""
+    if config.normalize_advantage:
+        advantage = advantage / (jnp.std(advantage) + 1e-8)
+    return jnp.minimum(jnp.exp(advantage / config.temperature), config.max_weight)

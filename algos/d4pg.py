@@ -1,0 +1,71 @@
+"""D4PG: distributional deterministic policy gradients. `purerl train d4pg Pendulum-v1`.
+
+As DDPG, but the critic is a distribution of returns on fixed atoms, learned from several steps of reward.
+Source: Barth-Maron et al. (2018), arXiv:1804.08617. Environments in parallel stand for its actors, and its replay is
+uniform here: the paper finds that priorities help little.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.optimizers import Optimizer
+from purerl.algo_parts.q_learning import atoms
+from purerl.algos.td3 import ADAM, Returns, TD3Config, deterministic
+from purerl.functional.distributional import categorical_divergence, expectation, project
+from purerl.networks.modules import Module
+from purerl.replay.uniform import Replay
+from purerl.types import Algorithm, Array, EnvironmentSpec, number, pytree, static
+
+
+@pytree
+class D4PGConfig(TD3Config):
+    """Settings of D4PG."""
+
+    num_atoms: int = static(default=51, doc="atoms of the distribution of returns", at_least=2)
+    v_min: float = number(default=-100.0, doc="the lowest atom")
+    v_max: float = number(default=100.0, doc="the highest atom")
+    n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
+    num_critics: int = static(default=1, doc="critics, whose mean makes the target", at_least=1)
+    policy_period: int = number(default=1, doc="gradient steps of the critic per one of the policy", at_least=1)
+    target_noise: float = number(default=0.0, doc="standard deviation on the target's action", at_least=0)
+    exploration_noise: float = number(default=0.3, doc="standard deviation, in half widths of the box", at_least=0)
+
+
+def d4pg(
+    spec: EnvironmentSpec,
+    config: D4PGConfig,
+    *,
+    optimizer: Optimizer = ADAM,
+    network: Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
+    r"""Return D4PG.
+
+        critic: -sum_j m_j log p_j(s, a),  m = the projection of scale r + discount z under p'(s', mu'(s'))
+        policy: -E Z(s, mu(s))
+
+    with z the atoms, p their probabilities and Z the return so distributed. Of several critics the mean of their
+    distributions makes the target, and the policy climbs the first.
+
+    Args:
+      spec: the environment's spaces: actions are a Box with finite bounds.
+      config: the settings.
+      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
+        given.
+      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
+        a critic has its own, with `hidden_sizes` on its features and the action.
+      replay: a uniform one if none is given.
+
+    Raises:
+      InputError: if a setting is out of range or the actions are not such a box.
+    """
+    support = atoms("d4pg", config.num_atoms, config.v_min, config.v_max)
+
+    def errors(outputs: Array, next_outputs: Array, reward: Array, discount: Array) -> tuple[Array, Array]:
+        probability = jnp.mean(jax.nn.softmax(next_outputs), axis=0)
+        target = project(reward[:, None] + discount[:, None] * support, probability, support)
+        loss, divergence = jax.vmap(lambda logits: categorical_divergence(logits, target))(outputs)
+        return jnp.sum(loss, axis=0), jnp.mean(divergence, axis=0)
+
+    returns = Returns(outputs=config.num_atoms, mean=lambda logits: expectation(logits, support), errors=errors)
+    return deterministic(spec, config, returns, optimizer, network, replay, what="d4pg")

@@ -1,0 +1,248 @@
+"""MPO: maximum a posteriori policy optimization, from replay. `purerl train mpo Pendulum-v1`.
+
+Critics learn the value of the policy's actions. Weigh actions that the old policy would take by their values, and fit
+the policy to them by maximum likelihood, within a trust region. How sharp the weights are and how hard the region is
+held are dual variables, which are learned.
+Source: Abdolmaleki et al. (2018), arXiv:1806.06920; mean and spread apart: the same (2018), arXiv:1812.02256. Here the
+old policy is the target network, which follows at every step, and critics bootstrap from the policy's mean value.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, random_at_first, unit_box
+from purerl.algo_parts.off_policy import (
+    OffPolicyAgent,
+    learn_from_replay,
+    move_towards,
+    new_agent,
+    new_statistics,
+    uniform_replay,
+)
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.algo_parts.trust_region import initial_duals, positive, trust_loss
+from purerl.fields import validate
+from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
+from purerl.functional.distributions import Categorical, Normal, kl_parts
+from purerl.functional.normalize import normalized
+from purerl.functional.q_targets import at_action
+from purerl.networks.critics import critics
+from purerl.networks.encoder import encoder
+from purerl.networks.modules import Module
+from purerl.networks.q_networks import q_network
+from purerl.networks.torsos import apply, dense
+from purerl.networks.torsos import init as init_module
+from purerl.replay.uniform import Replay, Transitions
+from purerl.spaces import Discrete
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+
+
+@pytree
+class MPOConfig(ActorCriticReplayConfig):
+    """Settings of MPO."""
+
+    num_critics: int = static(default=2, doc="critics, of which the smallest counts", at_least=1)
+    num_samples: int = static(default=20, doc="actions drawn per observation, where they are continuous", at_least=1)
+    temperature_epsilon: float = number(default=0.1, doc="KL of the weighed actions from the old policy", above=0)
+    kl_epsilon: float = number(default=0.01, doc="KL from the old policy, of choices and of means, in nats", above=0)
+    spread_kl_epsilon: float = number(default=1e-4, doc="KL from the old policy, of a normal's spread", above=0)
+    initial_temperature: float = number(default=1.0, doc="of the weights at first, in units of Q", above=0)
+    initial_kl_weight: float = number(default=5.0, doc="of both KL terms at first", above=0)
+    dual_learning_rate: float = number(default=1e-2, doc="Adam's step size, of the dual variables", above=0)
+
+
+class Parts(NamedTuple):
+    """The policy and the critics, for continuous or for discrete actions; S candidates for each of N observations."""
+
+    init: Callable[[Key], PyTree]  # key -> {"actor": ..., "critics": ...}
+    policy: Callable[[PyTree, PyTree], Any]  # (actor params, observation[N]) -> distribution[N]
+    to_action: Callable[[Array], Array]  # a draw -> an action of the space
+    candidates: Callable[[Any, Key], tuple[Array, Array]]
+    # (distribution[N], key) -> (draws[S, N], log of their shares f32[S, N])
+    log_prob: Callable[[Any, Any, Array], Array]  # (policy[N], old policy[N], draws[S, N]) -> f32[S, N]
+    values: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], draws[S, N]) -> Q f32[num, S, N]
+    q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
+
+
+def mpo(
+    spec: EnvironmentSpec,
+    config: MPOConfig,
+    *,
+    optimizer: Optimizer = partial(adam_by_plan, eps=1e-8),
+    network: Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
+    r"""Return MPO.
+
+        critics: (Q_i(s, a) - [scale r + discount E_{a' ~ pi'} min_j Q'_j(s', a')])^2 / 2
+        policy:  -sum_a w_a log pi(a|s) + T (epsilon_T + log E_{a ~ pi'} exp(Q'(s, a) / T))
+                 + sum_k [c_k (epsilon_k - sg KL_k) + sg(c_k) KL_k],  w ~ pi'(a|s) exp(Q'(s, a) / T)
+
+    with pi' and Q' the target networks, T the temperature, KL_k the divergence of the policy from pi', of choices or
+    means and of spreads, and c_k their weights; sg stops gradients. Over discrete actions the expectations are exact.
+    A mean is fitted with the old spread, and a spread with the old mean.
+
+    Args:
+      spec: the environment's spaces: discrete actions, or a Box with finite bounds.
+      config: the settings.
+      optimizer: of the networks, and of the dual variables: of optax, such as `optax.lion`, or `GradientPlan` ->
+        transformation; Adam if none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
+        a critic of continuous actions has its own, with `hidden_sizes` on its features and the action.
+      replay: a uniform one if none is given.
+
+    Raises:
+      InputError: if a setting is out of range or the actions fit neither form.
+    """
+    validate(config, "mpo")
+    net = (_discrete if isinstance(spec.action_space, Discrete) else _continuous)(spec, config, network)
+    buffer = replay or uniform_replay(spec, config)
+    rates = {"networks": config, "duals": dataclasses.replace(config, learning_rate=config.dual_learning_rate)}
+    descents = {part: optimizer_of(given, config.num_gradient_steps, optimizer) for part, given in rates.items()}
+
+    def init(key: Key) -> OffPolicyAgent:
+        networks = net.init(key)
+        params = {"networks": networks, "duals": initial_duals(config)}
+        opt_state = {part: descent(jnp.int32(0)).init(params[part]) for part, descent in descents.items()}
+        return new_agent(params, networks, opt_state, buffer, new_statistics(spec, config))
+
+    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        seen = normalized(agent.observation_statistics, observation)
+        policy = net.policy(agent.params["networks"]["actor"], seen)
+        if not explore:
+            return net.to_action(policy.mode()), carry, ()
+        action = net.to_action(policy.sample(seed=key))
+        return random_at_first(spec.action_space, config, agent, key, observation, action), carry, ()
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+
+    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        # Each loss reaches only its part of the parameters.
+        gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
+        stepped = {
+            part: apply_gradients(descent(agent.num_updates), gradient[part], agent.opt_state[part], agent.params[part])
+            for part, descent in descents.items()
+        }
+        params, opt_state = ({part: both[i] for part, both in stepped.items()} for i in range(2))
+        target_params = move_towards(agent.target_params, params["networks"], config.tau)
+        return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
+
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
+        key_next, key_now = jax.random.split(key)
+        networks, duals, mean = params["networks"], positive(params["duals"]), lambda x: jnp.mean(batch.weight * x)
+
+        following = net.policy(target_params["actor"], batch.next_observation)
+        draws, log_share = net.candidates(following, key_next)
+        next_q = jnp.min(net.values(target_params["critics"], batch.next_observation, draws), axis=0)
+        next_value = jnp.sum(jnp.exp(log_share) * next_q, axis=0)
+        target = config.reward_scale * batch.reward + batch.discount * next_value
+        td_error = net.q(networks["critics"], batch.observation, batch.action) - target
+        critic_loss = 0.5 * mean(jnp.sum(td_error**2, axis=0))
+
+        old_policy = net.policy(target_params["actor"], batch.observation)
+        policy = net.policy(networks["actor"], batch.observation)
+        draws, log_share = net.candidates(old_policy, key_now)
+        value = jnp.min(net.values(target_params["critics"], batch.observation, draws), axis=0)
+        weight, log_mean = weights(value, log_share, duals.temperature)
+        fit = jnp.sum(jax.lax.stop_gradient(weight) * net.log_prob(policy, old_policy, draws), axis=0)
+        policy_loss, temperature_loss = -mean(fit), duals.temperature * (config.temperature_epsilon + mean(log_mean))
+        kl, spread_kl = (mean(part) for part in kl_parts(old_policy, policy))
+
+        metrics = {
+            "critic_loss": critic_loss,
+            "policy_loss": policy_loss,
+            "entropy": jnp.mean(policy.entropy()),
+            "kl": kl,
+            "spread_kl": spread_kl,
+            "temperature": duals.temperature,
+            "kl_weight": duals.kl_weight,
+        }
+        total = critic_loss + policy_loss + temperature_loss + trust_loss(duals, kl, spread_kl, config)
+        return total, (jnp.mean(jnp.abs(td_error), axis=0), metrics)
+
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
+
+
+def weights(value: Array, log_share: Array, temperature: Array) -> tuple[Array, Array]:
+    """Return (the candidates' weights f32[S, N], log E exp(Q / T) f32[N]) of their values and log shares f32[S, N]."""
+    scores = log_share + value / temperature
+    return jax.nn.softmax(scores, axis=0), jax.nn.logsumexp(scores, axis=0)
+
+
+def _continuous(spec: EnvironmentSpec, config: MPOConfig, network: Module | None) -> Parts:
+    """Return a policy of normals whose draws are clipped to [-1, 1], and critics of actions there."""
+    box = unit_box(spec.action_space, "mpo")
+    seen = without_global_state(spec.observation_space)
+    base, head = encoder(seen, config, network), dense(2 * box.size, 0.01, initializer=config.initializer)
+    both = critics(spec.observation_space, box.size, config, config.num_critics, network)
+
+    def init(key: Key) -> PyTree:
+        keys = jax.random.split(key, 3)
+        head_params = init_module(head, keys[1], jnp.zeros(base.size))
+        return {"actor": {"body": base.init(keys[0]), "head": head_params}, "critics": both.init(keys[2])}
+
+    def policy(params: PyTree, observation: PyTree) -> Normal:
+        outputs = apply(head, params["head"], base.step(params["body"], (), without_global_state(observation))[0])
+        mean, spread = jnp.split(outputs, 2, axis=-1)
+        std = 0.5 * jax.nn.softplus(spread) / math.log(2.0) + 1e-3  # half the half width at first
+        return Normal(jnp.tanh(mean), jnp.log(std))
+
+    def candidates(policy: Normal, key: Key) -> tuple[Array, Array]:
+        draws = jax.vmap(lambda key: policy.sample(seed=key))(jax.random.split(key, config.num_samples))
+        return draws, jnp.full(draws.shape[:2], -math.log(config.num_samples), jnp.float32)
+
+    def log_prob(policy: Normal, old: Normal, draws: Array) -> Array:
+        of_mean, of_spread = Normal(policy.mean, old.log_std), Normal(old.mean, policy.log_std)
+        return jax.vmap(lambda draw: of_mean.log_prob(draw) + of_spread.log_prob(draw))(draws)
+
+    def values(critic_params: PyTree, observation: PyTree, draws: Array) -> Array:
+        repeated = jax.tree.map(lambda x: jnp.broadcast_to(x, draws.shape[:1] + x.shape), observation)
+        return both.apply(critic_params, repeated, jnp.clip(draws, -1.0, 1.0))
+
+    return Parts(
+        init=init,
+        policy=policy,
+        to_action=lambda draw: box.from_unit(jnp.clip(draw, -1.0, 1.0)),
+        candidates=candidates,
+        log_prob=log_prob,
+        values=values,
+        q=lambda params, observation, action: both.apply(params, observation, box.to_unit(action)),
+    )
+
+
+def _discrete(spec: EnvironmentSpec, config: MPOConfig, network: Module | None) -> Parts:
+    """Return a categorical policy, and critics with a value per action; the candidates are all actions."""
+    assert isinstance(spec.action_space, Discrete)
+    q_of_all = q_network(spec.observation_space, spec.action_space.n, config, network=network)
+
+    def init(key: Key) -> PyTree:
+        keys = jax.random.split(key, 1 + config.num_critics)
+        return {"actor": q_of_all.init(keys[0]), "critics": tuple(q_of_all.init(key) for key in keys[1:])}
+
+    def policy(params: PyTree, observation: PyTree) -> Categorical:
+        return Categorical(mask_illegal(q_of_all.apply(params, observation, None), action_mask(observation)))
+
+    def candidates(policy: Categorical, key: Key) -> tuple[Array, Array]:
+        log_share = jnp.moveaxis(jax.nn.log_softmax(policy.logits), -1, 0)
+        each = jnp.arange(log_share.shape[0], dtype=jnp.int32)
+        return jnp.broadcast_to(each[:, None], log_share.shape), log_share
+
+    def of_all(critic_params: PyTree, observation: PyTree) -> Array:
+        return jnp.stack([q_of_all.apply(part, observation, None) for part in critic_params])
+
+    return Parts(
+        init=init,
+        policy=policy,
+        to_action=lambda draw: draw,
+        candidates=candidates,
+        log_prob=lambda policy, old, draws: jax.vmap(policy.log_prob)(draws),
+        values=lambda params, observation, draws: jnp.moveaxis(of_all(params, observation), -1, 1),
+        q=lambda params, observation, action: jax.vmap(lambda q: at_action(q, action))(of_all(params, observation)),
+    )

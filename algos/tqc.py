@@ -1,0 +1,90 @@
+"""TQC: truncated quantile critics, with continuous actions. `purerl train tqc Pendulum-v1`.
+
+As SAC, but critics are distributions of returns by their quantiles; the highest ones of all critics together are left
+out of the target, which holds overestimation back by as much as one likes.
+Source: Kuznetsov et al. (2020), arXiv:2005.04269.
+"""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
+from purerl.algo_parts.soft_actor_critic import SoftCritics, soft_agent, squashed_policy
+from purerl.algos.sac import SACConfig
+from purerl.errors import InputError
+from purerl.fields import validate
+from purerl.functional.distributional import quantile_huber
+from purerl.networks.critics import critics
+from purerl.networks.modules import Module
+from purerl.replay.uniform import Replay
+from purerl.types import Algorithm, Array, EnvironmentSpec, number, pytree, static
+
+
+@pytree
+class TQCConfig(SACConfig):
+    """Settings of TQC."""
+
+    num_critics: int = static(default=5, doc="critics, whose quantiles are pooled", at_least=1)
+    num_quantiles: int = static(default=25, doc="quantiles of each critic", at_least=1)
+    num_dropped: int = static(default=2, doc="highest quantiles left out of the target, per critic", at_least=0)
+    kappa: float = number(default=1.0, doc="error where the loss turns linear", above=0)
+    policy_period: int = number(default=1, doc="gradient steps of the critics per one of the policy", at_least=1)
+
+
+def tqc(
+    spec: EnvironmentSpec,
+    config: TQCConfig,
+    *,
+    optimizer: Optimizer = partial(adam_by_plan, eps=1e-8),
+    network: Module | None = None,
+    replay: Replay | None = None,
+) -> Algorithm:
+    r"""Return TQC.
+
+        critics: mean_ij |tau_i - 1{u_ij < 0}| H(u_ij),  u_ij = scale r + discount (z_j - temperature log pi) - theta_i
+        policy:  -E(mean_i theta_i(s, a) - temperature log pi(a|s))
+
+    with theta the quantiles of a critic, and z the lowest (num_quantiles - num_dropped) x num_critics of those of all
+    target networks at (s', a'); tau_i = (i + 1/2) / num_quantiles, and H is Huber's function.
+
+    Args:
+      spec: the environment's spaces: actions are a Box with finite bounds.
+      config: the settings.
+      optimizer: of either part: of optax, such as `optax.lion`, or `GradientPlan` -> transformation; Adam if none is
+        given.
+      network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
+        a critic has its own, with `hidden_sizes` on its features and the action.
+      replay: a uniform one if none is given.
+
+    Raises:
+      InputError: if the settings contradict one another or the actions are not such a box.
+    """
+    validate(config, "tqc")
+    if config.num_dropped >= config.num_quantiles:
+        raise InputError(f"tqc: num_dropped {config.num_dropped} leaves none of num_quantiles {config.num_quantiles}")
+    policy = squashed_policy(spec, config, network, "tqc")
+    kept = (config.num_quantiles - config.num_dropped) * config.num_critics
+    quantiles = critics(
+        spec.observation_space, policy.box.size, config, config.num_critics, network, outputs=config.num_quantiles
+    )
+
+    def errors(outputs: Array, targets: Array) -> tuple[Array, Array]:
+        of_critics = jax.vmap(lambda quantiles: quantile_huber(quantiles, targets, config.kappa))(outputs)
+        loss = jnp.sum(of_critics, axis=0) / float(config.num_quantiles)
+        return loss, jnp.mean(jnp.abs(jnp.mean(targets, axis=-1) - jnp.mean(outputs, axis=-1)), axis=0)
+
+    made = SoftCritics(
+        networks=quantiles,
+        next_values=lambda outputs, key: lowest(outputs, kept),
+        errors=errors,
+        value=lambda outputs: jnp.mean(outputs, axis=(0, -1)),
+    )
+    return soft_agent(spec, config, policy, made, optimizer, replay)
+
+
+def lowest(quantiles: Array, number: int) -> Array:
+    """Return the `number` lowest of all critics' quantiles f32[num, N, n], in ascending order, f32[N, number]."""
+    pooled = jnp.moveaxis(quantiles, 0, 1).reshape(quantiles.shape[1], -1)
+    return jnp.sort(pooled, axis=-1)[:, :number]

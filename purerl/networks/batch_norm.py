@@ -1,0 +1,114 @@
+"""Batch renormalization, and critics that have it before and after each hidden layer."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from purerl.functional.action_masks import without_mask
+from purerl.networks.encoder import NetworkConfig, make_torso
+from purerl.networks.torsos import ACTIVATIONS, dense
+from purerl.spaces import Box, Dict, Space
+from purerl.types import Array, Key, PyTree
+
+WARMUP = 10_000  # batches that are normalized by their own statistics alone
+LARGEST_RATIO, LARGEST_SHIFT = 3.0, 5.0  # of a batch's statistics to the running ones, after that
+EPSILON = 1e-3  # added to variances
+
+
+class BatchRenorm(nn.Module):
+    """Standardize the last axis f32[N, n], by the running statistics or, in training, by those of the batch.
+
+    In training the output is corrected to what the running statistics would give, up to bounds; gradients flow through
+    the batch's own. The collection "batch_stats" holds the running statistics.
+
+    Source: Ioffe (2017), arXiv:1702.03275.
+    """
+
+    @nn.compact
+    def __call__(self, x: Array, train: bool, step: Array | float = 0.0) -> Array:
+        """Return the output; where `train`, the running statistics take a `step` towards those of the batch."""
+        size = x.shape[-1:]
+        mean = self.variable("batch_stats", "mean", jnp.zeros, size)
+        variance = self.variable("batch_stats", "variance", jnp.ones, size)
+        batches = self.variable("batch_stats", "batches", lambda: jnp.float32(0))
+        scale, bias = self.param("scale", nn.initializers.ones, size), self.param("bias", nn.initializers.zeros, size)
+        if not train:
+            return (x - mean.value) * jax.lax.rsqrt(variance.value + EPSILON) * scale + bias
+        own_mean, own_variance = jnp.mean(x, axis=0), jnp.var(x, axis=0)
+        own_std, std = jnp.sqrt(own_variance + EPSILON), jnp.sqrt(variance.value + EPSILON)
+        ratio = jnp.clip(own_std / std, 1.0 / LARGEST_RATIO, LARGEST_RATIO)
+        shift = jnp.clip((own_mean - mean.value) / std, -LARGEST_SHIFT, LARGEST_SHIFT)
+        warm = batches.value >= WARMUP
+        ratio, shift = jax.lax.stop_gradient((jnp.where(warm, ratio, 1.0), jnp.where(warm, shift, 0.0)))
+        mean.value = mean.value + step * (own_mean - mean.value)
+        variance.value = variance.value + step * (own_variance - variance.value)
+        batches.value = batches.value + 1.0
+        return ((x - own_mean) / own_std * ratio + shift) * scale + bias
+
+
+class NormedCritics(NamedTuple):
+    """Several Q functions with batch renormalization; `state` holds their running statistics."""
+
+    init: Callable[[Key], tuple[PyTree, PyTree]]  # key -> (params, state)
+    apply: Callable[[PyTree, PyTree, PyTree, Array], Array]
+    # (params, state, observation[N], action in [-1, 1] f32[N, n]) -> f32[num, N], by the running statistics
+    train: Callable[..., tuple[Array, PyTree]]
+    # (params, state, observation[N], action f32[N, n], step) -> (f32[num, N], state), by those of the batch
+
+
+class _NormedCritic(nn.Module):
+    torso: nn.Module
+    hidden_sizes: tuple[int, ...]
+    activation: str
+    initializer: str
+
+    @nn.compact
+    def __call__(self, joint: PyTree, train: bool, step: Array | float = 0.0) -> Array:
+        x = BatchRenorm()(self.torso(joint), train, step)
+        for size in self.hidden_sizes:
+            x = ACTIVATIONS[self.activation](dense(size, 2**0.5, initializer=self.initializer)(x))
+            x = BatchRenorm()(x, train, step)
+        return dense(1, 1.0, initializer=self.initializer)(x)[..., 0]
+
+
+def normed_critics(
+    space: Space, action_size: int, config: NetworkConfig, hidden_sizes: tuple[int, ...], num: int
+) -> NormedCritics:
+    """Return critics for an observation space; observation and action enter the network side by side.
+
+    Args:
+      space: of observations.
+      action_size: numbers of an action.
+      config: the settings of what is below the hidden layers.
+      hidden_sizes: units of the hidden layers.
+      num: how many critics.
+    """
+    joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
+    torso, _ = make_torso(joint, config, ())
+    module: Any = _NormedCritic(torso, hidden_sizes, config.activation, config.initializer)
+
+    def pair(observation: PyTree, action: Array) -> PyTree:
+        return {"action": action, "observation": observation}
+
+    def init(key: Key) -> tuple[PyTree, PyTree]:
+        example = jax.tree.map(lambda x: x[None], joint.zeros())
+        made = [module.init(key, example, False) for key in jax.random.split(key, num)]
+        return tuple(one["params"] for one in made), tuple(one["batch_stats"] for one in made)
+
+    def variables(params: PyTree, state: PyTree) -> list[dict[str, PyTree]]:
+        return [{"params": one, "batch_stats": its} for one, its in zip(params, state, strict=True)]
+
+    def apply(params: PyTree, state: PyTree, observation: PyTree, action: Array) -> Array:
+        return jnp.stack([module.apply(both, pair(observation, action), False) for both in variables(params, state)])
+
+    def train(
+        params: PyTree, state: PyTree, observation: PyTree, action: Array, step: Array | float
+    ) -> tuple[Array, PyTree]:
+        inputs = pair(observation, action)
+        done = [module.apply(both, inputs, True, step, mutable=["batch_stats"]) for both in variables(params, state)]
+        return jnp.stack([values for values, _ in done]), tuple(changed["batch_stats"] for _, changed in done)
+
+    return NormedCritics(init=init, apply=apply, train=train)

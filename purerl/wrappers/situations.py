@@ -1,0 +1,226 @@
+"""Situations: an environment as an algorithm that plans in it sees it, and a game in turns against an opponent."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl import agent_groups
+from purerl.errors import InputError
+from purerl.fields import pytree, static
+from purerl.spaces import Dict, Space, Stacked
+from purerl.types import Array, Environment, Key, PyTree, Situation, TimeStep
+from purerl.wrappers.base import Wrapped, Wrapper
+from purerl.xla.trees import where
+
+KEYS = ("key", "rng", "rng_key", "_rng_key")  # fields in which states keep a raw random key
+
+
+@pytree
+class Situations(Wrapper):
+    """Observes the state beside the observation, as `Situation`; a game in turns becomes that of one agent.
+
+    In a game of two agents in turns this agent makes every move: the observation, the action and the reward of a step
+    are those of the side that moves, and `Situation.side` says which one moves next. The spaces are those of the
+    observation and the action.
+    """
+
+    def reset(self, key: Key) -> tuple[Situation, Situation]:
+        """Start an episode."""
+        situation = self._situation(*self.env.reset(key))
+        return situation, situation
+
+    def step(self, key: Key, state: Situation, action: PyTree) -> tuple[Situation, TimeStep]:
+        """Step by the action of whoever acts."""
+        situation, timestep = self.advance(key, state, action)
+        reward = timestep.reward[state.side] if sides(self.env) else timestep.reward
+        return situation, timestep._replace(reward=reward)
+
+    def advance(self, key: Key, state: Situation, action: PyTree) -> tuple[Situation, TimeStep]:
+        """Step likewise; in a game in turns the reward is that of both sides, f32[2]."""
+        names = sides(self.env)
+        actions = {name: jax.tree.map(lambda x: x[None], action) for name in names} if names else action
+        inner, timestep = self.env.step(key, state.state, actions)
+        situation = self._situation(inner, timestep.observation)
+        reward = jnp.concatenate([timestep.reward[name] for name in names]) if names else timestep.reward
+        return situation, timestep._replace(observation=situation, reward=reward)
+
+    def model(self, key: Key, situation: Situation, action: PyTree) -> TimeStep:
+        """Step as a search does: what is random is drawn from `key`, also where the state holds a random key."""
+        key_step, key_state = jax.random.split(key)
+        state = without_future(key_state, situation.state)
+        return self.step(key_step, situation._replace(state=state), action)[1]
+
+    def observe(self, state: Situation) -> Situation:
+        """Return the situation, which is the state."""
+        return state
+
+    def _situation(self, state: PyTree, observation: PyTree) -> Situation:
+        names = sides(self.env)
+        if not names:
+            return Situation(observation=observation, state=state, side=jnp.int32(0))
+        side = observation["turn"][names[1]][0].astype(jnp.int32)
+        first, second = (jax.tree.map(lambda x: x[0], observation[name]) for name in names)
+        return Situation(observation=where(side == 0, first, second), state=state, side=side)
+
+    def render(self, state: Situation) -> np.ndarray:
+        """Draw the state."""
+        return self.env.render(state.state)
+
+    def render_episode(self, states: list[Situation]) -> list[np.ndarray]:
+        """Draw the states."""
+        return self.env.render_episode([state.state for state in states])
+
+    def render_text(self, state: Situation) -> str:
+        """Write the state."""
+        return self.env.render_text(state.state)
+
+    @property
+    def observation_space(self) -> Space:
+        """The space of `Situation.observation`."""
+        return _of_one(self.env.observation_space, sides(self.env))
+
+    @property
+    def action_space(self) -> Space:
+        """The space of the action of whoever acts."""
+        return _of_one(self.env.action_space, sides(self.env))
+
+
+Player = Callable[[Situations, Key, Situation], Array]  # chooses an action, i32[], of legal ones
+
+
+def at_random(game: Situations, key: Key, situation: Situation) -> Array:
+    """Draw an action uniformly, of the legal ones where a mask is observed."""
+    return agent_groups.draw(game.action_space, key, situation.observation)
+
+
+def lookahead(game: Situations, key: Key, situation: Situation) -> Array:
+    r"""Look one move ahead and at each reply: win where a move wins, and else let the other side not win at once.
+
+        argmax_a r(a) - max_b r(b | a)
+
+    with r the rewards of the moves, b the replies of the other side, and ties drawn uniformly. The game has n discrete
+    actions, and this takes n + n^2 of its steps.
+    """
+    key_draw, key_move, key_reply = jax.random.split(key, 3)
+    actions = jnp.arange(game.action_space.n, dtype=jnp.int32)  # type: ignore[attr-defined]
+    moved = jax.vmap(lambda action: game.model(key_move, situation, action))(actions)
+    replies = jax.vmap(lambda after: jax.vmap(lambda reply: game.model(key_reply, after, reply).reward)(actions))
+    reply = jnp.max(jnp.where(_legal(moved.observation), replies(moved.observation), -jnp.inf), axis=1)
+    sign = jnp.where(moved.observation.side == situation.side, 1.0, -1.0)
+    worth = moved.reward + jnp.where(moved.done, 0.0, sign * reply)
+    worth = jnp.where(_legal(situation), worth, -jnp.inf)
+    best = jnp.where(worth >= jnp.max(worth), 0.0, -jnp.inf)
+    return jax.random.categorical(key_draw, best).astype(jnp.int32)
+
+
+@pytree
+class Against(Wrapper):
+    """A game in turns against an opponent. The agent's side is drawn anew for each game, and so is who begins.
+
+    A step is the agent's move and the opponent's replies, until it is the agent's turn again or the game is over; the
+    reward is the agent's.
+    """
+
+    env: Any = dataclasses.field(kw_only=False)
+    opponent: Any = static(default=lookahead, doc="(game, key, situation) -> action")
+
+    def reset(self, key: Key) -> tuple[Wrapped, Situation]:
+        """Start a game; where the opponent begins, its moves are made."""
+        key_game, key_side, key_reply = jax.random.split(key, 3)
+        situation, _ = self.env.reset(key_game)
+        side = jax.random.bernoulli(key_side).astype(jnp.int32)
+        first = TimeStep.transition(situation, jnp.zeros(2))
+        situation = self._reply(key_reply, side, first).observation
+        return Wrapped(inner=situation, outer=side), situation
+
+    def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
+        """Move, and let the opponent reply."""
+        key_step, key_reply = jax.random.split(key)
+        timestep = self.env.advance(key_step, state.inner, action)[1]
+        timestep = self._reply(key_reply, state.outer, timestep)
+        after = Wrapped(inner=timestep.observation, outer=state.outer)
+        return after, timestep._replace(reward=timestep.reward[state.outer])
+
+    def _reply(self, key: Key, side: Array, timestep: TimeStep) -> TimeStep:
+        """Return the step after the opponent's moves, with the rewards of both sides summed."""
+
+        def waits(carry: tuple[Key, TimeStep]) -> Array:
+            return ~carry[1].done & (carry[1].observation.side != side)
+
+        def move(carry: tuple[Key, TimeStep]) -> tuple[Key, TimeStep]:
+            key_act, key_step, key = jax.random.split(carry[0], 3)
+            action = self.opponent(self.env, key_act, carry[1].observation)
+            timestep = self.env.advance(key_step, carry[1].observation, action)[1]
+            return key, timestep._replace(reward=timestep.reward + carry[1].reward, info=carry[1].info)
+
+        return jax.lax.while_loop(waits, move, (key, timestep._replace(info={})))[1]
+
+    def render(self, state: Wrapped) -> np.ndarray:
+        """Draw the game."""
+        return self.env.render(state.inner)
+
+    def render_episode(self, states: list[Wrapped]) -> list[np.ndarray]:
+        """Draw the states."""
+        return self.env.render_episode([state.inner for state in states])
+
+    def render_text(self, state: Wrapped) -> str:
+        """Write the game."""
+        return self.env.render_text(state.inner)
+
+
+def sides(env: Environment) -> tuple[str, ...]:
+    """Return the names of the two groups of a game in turns; () for an environment of one agent.
+
+    Raises:
+      InputError: for groups that are not two of one agent each, that see and do alike, in turns.
+    """
+    sizes = agent_groups.sizes(env)
+    if not sizes:
+        return ()
+    assert isinstance(env.observation_space, Dict) and isinstance(env.action_space, Dict)
+    seen, acts = env.observation_space.spaces, env.action_space.spaces
+    wrong = None
+    if "turn" not in seen:
+        wrong = f"the agents of {type(env).__name__} act at the same time"
+    elif list(sizes.values()) != [1, 1]:
+        wrong = f"{type(env).__name__} has {sum(sizes.values())} agents"
+    elif len({(str(seen[name].struct), repr(acts[name])) for name in sizes}) > 1:
+        wrong = f"the sides of {type(env).__name__} do not see and do alike"
+    if wrong is not None:
+        raise InputError(f"a search plays for one agent, or for two that move in turns and see alike; {wrong}")
+    return tuple(sizes)
+
+
+def without_future(key: Key, state: PyTree) -> PyTree:
+    """Return a state whose random keys, typed or raw, are drawn anew: what they would have drawn is unknown."""
+
+    def renewed(path: Any, leaf: Array) -> Array:
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            words = jax.eval_shape(jax.random.key_data, leaf)
+            bits = jax.random.bits(key, words.shape, jnp.uint32)
+            return jax.random.wrap_key_data(bits, impl=jax.random.key_impl(leaf))
+        name = jax.tree_util.keystr(path[-1:], simple=True) if path else ""
+        raw = name in KEYS and leaf.dtype == jnp.uint32 and leaf.ndim >= 1
+        return jax.random.bits(key, leaf.shape, jnp.uint32) if raw else leaf
+
+    return jax.tree_util.tree_map_with_path(renewed, state)
+
+
+def _legal(situation: Situation) -> Array | bool:
+    """Return which actions are legal, bool[..., n]; True where all are."""
+    observation = situation.observation
+    return observation["action_mask"] if isinstance(observation, Mapping) and "action_mask" in observation else True
+
+
+def _of_one(space: Space, names: tuple[str, ...]) -> Space:
+    """Return the space of the one agent of a group."""
+    if not names:
+        return space
+    assert isinstance(space, Dict)
+    part = space.spaces[names[0]]
+    assert isinstance(part, Stacked)
+    return part.space

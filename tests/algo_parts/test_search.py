@@ -1,0 +1,73 @@
+"""What algorithms that search share: drawn actions, scales of values, and returns over the values that were found."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.algo_parts.search import Found, SearchConfig, acts, from_scale, network_for, search_returns, to_scale
+from purerl.networks.actor_critic import actor_critic
+from purerl.prng import fast
+from purerl.spaces import Box, Dict, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+MASK = jnp.array([True, False, True])
+
+
+def test_drawn_actions_are_legal_and_marked():
+    found = Found(action=jnp.zeros(900, jnp.int32), weights=jnp.full((900, 3), 1 / 3), value=jnp.zeros(900))
+    legal = jnp.broadcast_to(MASK, (900, 3))
+    action, extras = acts(fast(jax.random.key(0)), found, legal, SearchConfig(epsilon=0.5))
+    drawn = np.asarray(extras["drawn"])
+    assert 0.4 < drawn.mean() < 0.6 and set(np.asarray(action)[~drawn].tolist()) == {0}
+    assert set(np.asarray(action)[drawn].tolist()) == {0, 2}
+    free, _ = acts(fast(jax.random.key(0)), found, None, SearchConfig(epsilon=1.0))
+    assert set(np.asarray(free).tolist()) == {0, 1, 2}
+
+
+def test_scales():
+    value = jnp.array([-200.0, 0.0, 3.0])
+    plain, squeezed = SearchConfig(), SearchConfig(rescale_value=True)
+    np.testing.assert_array_equal(to_scale(plain, value), value)
+    np.testing.assert_allclose(to_scale(squeezed, value)[2], 2.0 - 1.0 + 0.003, rtol=1e-6)
+    np.testing.assert_allclose(from_scale(squeezed, to_scale(squeezed, value)), value, rtol=1e-4)
+
+
+def test_returns_over_what_was_found():
+    """r = 1 each step and the discount .5: v = 10, 20, 30, and 40 judged after the last."""
+    column = lambda x: jnp.asarray(x)[:, None]
+
+    def returns(td_lambda, drawn=(False, False, False), terminated=(False, False, False)):
+        extras = {"value": column(np.array([10.0, 20.0, 30.0], np.float32)), "drawn": column(np.array(drawn))}
+        rollout = Rollout(
+            observation=(),
+            action=(),
+            reward=jnp.ones((3, 1)),
+            terminated=column(np.array(terminated)),
+            truncated=jnp.zeros((3, 1), bool),
+            next_observation=(),
+            extras=extras,
+            carry=(),
+        )
+        return search_returns(rollout, column(np.array([4.0, 5.0, 40.0], np.float32)), 0.5, td_lambda)[:, 0].tolist()
+
+    assert returns(1.0) == [1 + 0.5 * (1 + 0.5 * 21), 1 + 0.5 * 21, 21]
+    assert returns(0.0) == [11, 16, 21]
+    assert returns(1.0, terminated=(False, True, False)) == [1.5, 1, 21]
+    assert returns(1.0, drawn=(False, True, False)) == [11, 20, 21], "where an action was drawn the found value stands"
+
+
+def test_a_network_for_search_knows_what_is_legal():
+    space = Dict(
+        spaces={
+            "observation": Box(low=-1.0, high=1.0, shape=(2,)),
+            "action_mask": Box(low=0, high=1, shape=(3,), dtype=jnp.bool_),
+        }
+    )
+    config = dataclasses.replace(SearchConfig(), hidden_sizes=(8,))
+    net = network_for(EnvironmentSpec(space, Discrete(n=3)), config, actor_critic)
+    seen = {"observation": jnp.zeros((4, 5, 2)), "action_mask": jnp.broadcast_to(MASK, (4, 5, 3))}
+    logits, value = net.apply(net.init(jax.random.key(0)), seen)
+    assert logits.shape == (4, 5, 3) and value.shape == (4, 5)
+    assert (jax.nn.softmax(logits)[..., 1] == 0).all()

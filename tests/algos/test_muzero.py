@@ -1,0 +1,117 @@
+"""MuZero: what is known of the future by hand, the loss by hand, and an environment that it learns."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl import InputError
+from purerl.algos.muzero import MuZeroConfig, ahead, futures, muzero
+from purerl.networks.latent_model import latent_model
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec, Rollout
+
+T = 6
+SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3))
+DRAWS = np.random.default_rng(0)
+
+
+def column(x):
+    return jnp.asarray(x)[:, None]
+
+
+def rollout():
+    """Six steps of one environment: a task ends with step 1, a time limit cuts off at step 4, step 5 is of a third."""
+    weights = DRAWS.dirichlet(np.ones(3), T).astype(np.float32)
+    return Rollout(
+        observation=column(DRAWS.normal(size=(T, 2)).astype(np.float32)),
+        action=column(np.array([0, 2, 1, 1, 0, 2])),
+        reward=column(np.array([1.0, 2.0, -1.0, 0.5, 3.0, 0.25], np.float32)),
+        terminated=column(np.array([0, 1, 0, 0, 0, 0], bool)),
+        truncated=column(np.array([0, 0, 0, 0, 1, 0], bool)),
+        next_observation=column(DRAWS.normal(size=(T, 2)).astype(np.float32)),
+        extras={
+            "weights": column(weights),
+            "value": column(DRAWS.normal(size=T).astype(np.float32)),
+            "drawn": column(np.zeros(T, bool)),
+        },
+        carry=(),
+    )
+
+
+def test_what_is_known_of_the_future():
+    known = futures(rollout(), 3)
+    rows = lambda x: ["".join("1" if flag else "." for flag in row) for row in np.asarray(x[:, 0])]
+    assert rows(known.going) == ["11..", "1...", "111.", "11..", "1...", "1..."]
+    # Beyond the task's end all is 0 and known; beyond a time limit or the rollout only the successor is.
+    assert rows(known.over) == ["..11", ".111", "....", "....", "....", "...."]
+    assert rows(known.cut) == ["....", "....", "...1", "..1.", ".1..", ".1.."]
+    np.testing.assert_array_equal(ahead(column(np.arange(1, T + 1)), 2)[3:, 0], [[4, 5, 6], [5, 6, 0], [6, 0, 0]])
+
+
+def log_softmax(x):
+    return x - np.log(np.exp(x).sum())
+
+
+def test_the_loss_by_hand():
+    """Step by step, with the network as a black box."""
+    settings = MuZeroConfig(
+        num_envs=1, rollout_length=T, num_epochs=1, num_minibatches=1, unroll_steps=2, discount=0.9, td_lambda=1.0,
+        hidden_sizes=(4,),
+    )  # fmt: skip
+    algo, net = muzero(SPEC, settings), latent_model(SPEC.observation_space, 3, settings)
+    given, agent = rollout(), muzero(SPEC, settings).init(jax.random.key(2))
+    agent = agent._replace(params=jax.tree.map(lambda x: x + 0.1, agent.params))
+    _, metrics = jax.jit(algo.update)(agent, jax.random.key(1), given)
+
+    flat = jax.tree.map(lambda x: np.asarray(x)[:, 0], given._replace(carry=()))
+    value_of = lambda seen: float(net.predict(agent.params, net.represent(agent.params, jnp.asarray(seen)))[1])
+    last, cut = value_of(flat.next_observation[5]), value_of(flat.next_observation[4])
+    returns = np.zeros(T)
+    returns[5] = 0.25 + 0.9 * last
+    returns[4] = 3.0 + 0.9 * cut
+    for t in (3, 2):
+        returns[t] = flat.reward[t] + 0.9 * returns[t + 1]
+    returns[1] = 2.0
+    returns[0] = 1.0 + 0.9 * 2.0
+
+    going, over, cut_off = (np.asarray(x)[:, 0] for x in futures(given, 2))
+    sums = {"policy_loss": 0.0, "value_loss": 0.0, "reward_loss": 0.0}
+    for t in range(T):
+        latent = net.represent(agent.params, jnp.asarray(flat.observation[t]))
+        for k in range(3):
+            weight = 1.0 if k == 0 else 0.5
+            if k:
+                action = flat.action[t + k - 1] if going[t, k - 1] else (flat.action[t] + k - 1) % 3
+                latent, reward = net.advance(agent.params, latent, jnp.int32(action))
+                if going[t, k - 1] or over[t, k - 1]:
+                    real = flat.reward[t + k - 1] if going[t, k - 1] else 0.0
+                    sums["reward_loss"] += weight * 0.5 * (float(reward) - real) ** 2
+            logits, value = net.predict(agent.params, latent)
+            if going[t, k] or over[t, k] or cut_off[t, k]:
+                beyond = (last if t + k == T else cut) if cut_off[t, k] else 0.0
+                real = returns[t + k] if going[t, k] else beyond
+                sums["value_loss"] += weight * 0.5 * (float(value) - real) ** 2
+            if going[t, k]:
+                sums["policy_loss"] -= weight * flat.extras["weights"][t + k] @ log_softmax(np.asarray(logits))
+    for name, total in sums.items():
+        np.testing.assert_allclose(metrics[name], total / T, rtol=2e-4, err_msg=name)
+
+
+def test_it_learns_catch():
+    """A ball falls for nine steps and only the last one pays: a random player catches a third."""
+    settings = MuZeroConfig(
+        num_envs=32, rollout_length=18, num_simulations=8, learning_rate=3e-3, hidden_sizes=(64,), discount=0.99,
+        unroll_steps=3,
+    )  # fmt: skip
+    trainer = purerl.make_trainer(muzero, purerl.make("Catch"), settings)
+    advance = jax.jit(lambda state: jax.lax.fori_loop(0, 160, lambda _, s: trainer.step(s)[0], state))
+    state = advance(jax.jit(trainer.init)(jax.random.key(0)))
+    played = jax.jit(lambda agent: purerl.evaluate(trainer, agent, jax.random.key(1), 128))(state.agent)
+    assert float(played.episode_return.mean()) > 0.9
+
+
+def test_continuous_actions_are_told():
+    with pytest.raises(InputError, match="muzero: needs discrete actions"):
+        purerl.make_trainer(muzero, purerl.make("Pendulum-v1"), MuZeroConfig())
