@@ -64,13 +64,15 @@ def every_id(files: list[Path]) -> list[str]:
     for file in files:
         report = json.loads(file.read_text())
         suite, ids = report["suite"], report["ids"]
-        failed += [f"- `{name}`: {found['failed']}" for name, found in ids.items() if found["failed"]]
+        with_ = "".join(f" {name} {value}" for name, value in report["fields"].items())
+        failed += [f"- `{name}`{with_}: {found['failed']}" for name, found in ids.items() if found["failed"]]
         hold = sum(not found["failed"] for found in ids.values())
         by = sorted({done for found in ids.values() for done in found["done"]} - {"made", "stepped", "checked"})
         times = [found["compile_seconds"] for found in ids.values() if found["compile_seconds"] is not None]
         compiled = f"{np.median(times):.1f} s; at most {max(times):.1f}" if times else ""
+        made = "".join(f", {name} {value}" for name, value in report["fields"].items())
         cells = [
-            f"`{suite}`",
+            f"`{suite}`{made}",
             report["versions"][report["package"]],
             report["date"],
             str(len(ids)),

@@ -1,6 +1,7 @@
 """Every id of a suite, made, checked and trained on, each in a process of its own: `purerl check --suite NAME`."""
 
 import contextlib
+import fnmatch
 import importlib.metadata
 import json
 import resource
@@ -8,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from purerl import registry
-from purerl.errors import InputError
+from purerl.errors import InputError, unknown
 from purerl.reporting import summary
 from purerl.reporting.files import write_whole
 from purerl.spaces import Box, Discrete
@@ -32,7 +34,15 @@ ALGORITHMS = {  # by the kind of the action space: two that learn in different w
 LIMIT = 600.0  # seconds that an id may take
 
 
-def check_suite(suite: str, file: Path, limit: float = LIMIT, tell: Callable[[str], None] = print) -> dict[str, Any]:
+def check_suite(
+    suite: str,
+    file: Path,
+    limit: float = LIMIT,
+    tell: Callable[[str], None] = print,
+    *,
+    only: Sequence[str] = (),
+    fields: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Check every id of a suite, one after the other; what the file holds already is not done again.
 
     Args:
@@ -40,30 +50,37 @@ def check_suite(suite: str, file: Path, limit: float = LIMIT, tell: Callable[[st
       file: JSON, written anew after each id: what was found, with versions and date.
       limit: seconds that an id may take.
       tell: is given a line for each id.
+      only: patterns, such as "MiniGrid-*"; of these ids alone, the suite's name left out. None: all.
+      fields: parameters that every id is made with.
 
     Returns:
-      What the file holds: {"suite", "package", "versions", "date", "ids": {id: {"failed": text or "", "done": phases,
-      "compile_seconds", "seconds", "peak_mb"}}}.
+      What the file holds: {"suite", "package", "fields", "versions", "date", "ids": {id: {"failed": text or "",
+      "done": phases, "compile_seconds", "seconds", "peak_mb"}}}.
 
     Raises:
-      InputError: if there is no such suite, it is not installed, or the file is not one of these.
+      InputError: if there is no such suite, it is not installed, nothing matches, or the file is not one of these.
     """
-    names = registry.names(None if suite == "native" else suite)
-    known = _read(file, suite)
+    every, fields = registry.names(None if suite == "native" else suite), dict(fields)
+    names = [name for name in every if not only or any(_matches(name, pattern) for pattern in only)]
+    for pattern in only:
+        if not any(_matches(name, pattern) for name in every):
+            raise unknown(f"environment of {suite}", pattern, [name.removeprefix(f"{suite}/") for name in every])
+    known = _read(file, suite, fields)
     package = _package(suite)
-    report: dict[str, Any] = {"suite": suite, "package": package, "versions": summary.versions(package)}
+    report: dict[str, Any] = {"suite": suite, "package": package, "fields": fields}
+    report |= {"versions": summary.versions(package)}
     report |= {"date": date.today().isoformat(), "ids": known}
     for number, name in enumerate(names):
         if name not in known:
-            known[name] = check_id(name, limit)
+            known[name] = check_id(name, limit, fields)
             write_whole(file, json.dumps(report, indent=1) + "\n")
         tell(f"{number + 1}/{len(names)} {line(name, known[name])}")
     return report
 
 
-def check_id(name: str, limit: float = LIMIT) -> dict[str, Any]:
-    """Return what was found of an id in a process of its own: an entry of "ids"."""
-    began, told = time.perf_counter(), [*_lines(name, limit)]
+def check_id(name: str, limit: float = LIMIT, fields: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return what was found of an id, made with `fields`, in a process of its own: an entry of "ids"."""
+    began, told = time.perf_counter(), [*_lines(name, limit, fields)]
     found: dict[str, Any] = {"failed": "", "done": [], "compile_seconds": None, "peak_mb": None}
     for entry in told:
         found["done"] += [entry.pop("done")] if "done" in entry else []
@@ -81,16 +98,21 @@ def line(name: str, found: dict[str, Any]) -> str:
     )
 
 
-def _read(file: Path, suite: str) -> dict[str, Any]:
+def _matches(name: str, pattern: str) -> bool:
+    return fnmatch.fnmatchcase(name.partition("/")[2] or name, pattern)
+
+
+def _read(file: Path, suite: str, fields: dict[str, Any]) -> dict[str, Any]:
     if not file.exists():
         return {}
     try:
         report = json.loads(file.read_text())
-        if report["suite"] == suite and isinstance(report["ids"], dict):
+        if report["suite"] == suite and report["fields"] == fields and isinstance(report["ids"], dict):
             return report["ids"]
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    raise InputError(f"{file} exists, and is no report on {suite}; name another by --out")
+    made = "".join(f" with {name} {value}" for name, value in fields.items())
+    raise InputError(f"{file} exists, and is no report on {suite}{made}; name another by --out")
 
 
 def _package(suite: str) -> str:
@@ -101,14 +123,20 @@ def _package(suite: str) -> str:
     return importlib.metadata.packages_distributions().get(package, [package])[0]
 
 
-def _lines(name: str, limit: float) -> Iterator[dict[str, Any]]:
+def _lines(name: str, limit: float, fields: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Run an id's process; yield what it told, and what became of it if it did not come to its end."""
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryFile("w+") as told,
         tempfile.TemporaryFile() as said,
     ):
-        words = [sys.executable, "-c", "from purerl.commands.suites import _main; _main()", name]
+        words = [
+            sys.executable,
+            "-c",
+            "from purerl.commands.suites import _main; _main()",
+            name,
+            json.dumps(dict(fields)),
+        ]
         process = subprocess.Popen(words, stdout=told, stderr=said, cwd=folder, stdin=subprocess.DEVNULL)
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -130,7 +158,8 @@ def _lines(name: str, limit: float) -> Iterator[dict[str, Any]]:
 
 def _main() -> None:
     """Make, step, check and train on the id that the command names; print a line of JSON for each that succeeded."""
-    name, shown = sys.argv[1], sys.stdout
+    (name, text), shown = sys.argv[1:3], sys.stdout
+    fields = json.loads(text)
     sys.stdout = sys.stderr  # suites print
 
     def tell(**entry: Any) -> None:
@@ -144,20 +173,21 @@ def _main() -> None:
         from purerl.run.plan import make_environment
         from purerl.testing.environments import check_environment
 
-        env = make_environment(name, {})
+        env = make_environment(name, fields)
         tell(done="made")
         if not isinstance(env, HostSource):  # training steps those that run on the host
             doing = "step"
             tell(compile_seconds=round(_steps(env), 1))
             tell(done="stepped")
             doing = "check"
-            check_environment(env, num_steps=CHECKED_STEPS, name=name, eager="/" not in name)  # engines take minutes
+            foreign = "/" in name  # its engine takes minutes step by step; its starts are the suite's own
+            check_environment(env, num_steps=CHECKED_STEPS, name=name, eager=not foreign, same_start=foreign)
             tell(done="checked")
         actions = env.action_space
         kind = next((kind for kind in ALGORITHMS if kind is not None and isinstance(actions, kind)), None)
         for algorithm, settings in ALGORITHMS[kind].items():
             doing = f"train {algorithm}"
-            values: dict[str, Any] = SMALL | settings
+            values: dict[str, Any] = SMALL | settings | ({"env": fields} if fields else {})
             train(algorithm, name, total_timesteps=STEPS, out=algorithm, display="none", **values)
             tell(done=algorithm)
     except BaseException as error:  # whatever a suite raises, the end of the process included

@@ -6,8 +6,12 @@ import pytest
 from click.testing import CliRunner
 
 from purerl import InputError, registry
+from purerl.commands import suites
 from purerl.commands.check import command
 from purerl.commands.suites import check_id, check_suite, line
+from tests.helpers.cli import told
+
+DONE = {"failed": "", "done": ["made"], "compile_seconds": 1.5, "peak_mb": 7, "seconds": 2.0}
 
 
 def test_an_id_that_fails_says_where_and_why():
@@ -37,17 +41,40 @@ def test_an_id_that_holds(name, second):
 def test_a_report_goes_on_where_it_ends(tmp_path, monkeypatch):
     file, told = tmp_path / "report.json", []
     monkeypatch.setattr(registry, "names", lambda suite: ["A-v9", "B-v9"])
-    done = {"failed": "", "done": ["made"], "compile_seconds": 1.5, "peak_mb": 7, "seconds": 2.0}
-    file.write_text(json.dumps({"suite": "native", "ids": {"A-v9": done}}))
+    file.write_text(json.dumps({"suite": "native", "fields": {}, "ids": {"A-v9": DONE}}))
     report = check_suite("native", file, tell=told.append)
     assert told[0] == "1/2 A-v9: made (compiled in 1.5 s, 2.0 s, 7 MB)" and "2/2 B-v9: nothing; FAILED" in told[1]
-    assert json.loads(file.read_text()) == report and report["ids"]["A-v9"] == done
+    assert json.loads(file.read_text()) == report and report["ids"]["A-v9"] == DONE
     assert report["package"] == "purerl" and {"purerl", "jax"} <= set(report["versions"])
     assert report["ids"]["B-v9"]["failed"]
     for wrong in ("{", "[]", '{"suite": "gymnax", "ids": {}}'):
         file.write_text(wrong)
         with pytest.raises(InputError, match="exists, and is no report on native"):
             check_suite("native", file)
+
+
+def test_some_ids_with_fields(tmp_path, monkeypatch):
+    file = tmp_path / "report.json"
+    monkeypatch.setattr(registry, "names", lambda suite: ["Acrobot-v1", "CartPole-v1", "CartPole-v9"])
+    asked = []
+    monkeypatch.setattr(suites, "check_id", lambda name, limit, fields: asked.append((name, fields)) or DONE)
+    report = check_suite("native", file, tell=asked.append, only=["Cart*"], fields={"gravity": 12.0})
+    assert asked[0] == ("CartPole-v1", {"gravity": 12.0}) and list(report["ids"]) == ["CartPole-v1", "CartPole-v9"]
+    assert report["fields"] == {"gravity": 12.0} and asked[1].startswith("1/2 CartPole-v1: made")
+    with pytest.raises(InputError, match=r"is no report on native; name another"):
+        check_suite("native", file)
+    with pytest.raises(InputError, match=r"unknown environment of native 'Cartpole-v1': did you mean 'CartPole-v1'"):
+        check_suite("native", file, only=["Cartpole-v1"])
+
+
+def test_the_command_ends_with_1_where_an_id_fails(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(suites, "check_id", lambda *_: DONE | {"failed": "make: no"})
+    code, err = told(capsys, "check", "--suite", "native", "--only", "Catch", "--out", str(tmp_path / "report.json"))
+    assert code == 1 and "sys.exit" not in err
+
+
+def test_an_id_is_made_with_the_fields():
+    assert "gravity" in check_id("CartPole-v1", fields={"gravitation": 12.0})["failed"]
 
 
 @pytest.mark.parametrize(
@@ -57,6 +84,9 @@ def test_a_report_goes_on_where_it_ends(tmp_path, monkeypatch):
         (["CartPole-v1", "--suite", "gymnax"], "one of them"),
         (["--suite", "gymnacks"], "unknown suite 'gymnacks': did you mean 'gymnax'"),
         (["CartPole-v1", "--out", "x.json"], "--out is for --suite"),
+        (["CartPole-v1", "--only", "A*"], "--only is for --suite"),
+        (["ppo", "--env.gravity", "12"], "--env.gravity is for an environment, and ppo is an algorithm"),
+        (["CartPole-v1", "--env.gravitation", "12"], "did you mean 'gravity'"),
     ],
 )
 def test_wrong_words(words, message):
