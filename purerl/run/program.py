@@ -4,6 +4,8 @@ The config and the environment are arguments: one compilation, and one entry of 
 numbers and every number of updates.
 """
 
+import dataclasses
+import functools
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -119,7 +121,8 @@ class Functions(Protocol):
         ...
 
 
-class CompiledFunctions(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class CompiledFunctions:
     """The functions of the compiled loop, jitted but not compiled, with their arguments."""
 
     init: Any
@@ -142,19 +145,26 @@ class CompiledFunctions(NamedTuple):
 
     def template(self) -> Progress:
         """Return the shapes of the run's `Progress`."""
-        return self.init.eval_shape(self.seeds, *self.numbers)
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self._start.out_info)
+
+    @functools.cached_property
+    def _seeds(self) -> Array:
+        return place(self.seeds, self.mesh, "seed")
+
+    @functools.cached_property
+    def _start(self) -> Any:
+        """`init`, traced: once for the shapes of a run and for the compiler."""
+        return self.init.trace(self._seeds, *self.numbers)
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
         """Compile side by side, and wait."""
-        zero, numbers = np.int32(0), self.numbers
-        seeds = place(self.seeds, self.mesh, "seed")
+        zero, numbers, seeds = np.int32(0), self.numbers, self._seeds
         jobs: dict[str, Future] = {}
         pool = ThreadPoolExecutor(3)
         if wanted.training:
             jobs["advance"] = pool.submit(self.lower_training(shapes).compile)
         if wanted.training and wanted.init:
-            lowered = self.init.lower(seeds, *numbers)
-            jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
+            jobs["init"] = pool.submit(self._start.lower().compile, compiler_options=_init_options(shapes))
         jobs["evaluate"] = pool.submit(self.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
         pool.shutdown(wait=False)
         while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C

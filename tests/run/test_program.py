@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.devices.sharding import make_mesh
+from purerl.envs.bsuite.catch import Catch
 from purerl.run import program
 from purerl.run.plan import make_plan
 from purerl.settings.runs import settings
@@ -88,3 +89,20 @@ def test_a_program_without_a_start(plan):
         compiled.init()
     with pytest.raises(KeyboardInterrupt):
         plan.parts.compile(plan.shapes, program.Wanted(interrupted=lambda: True))
+
+
+def test_an_environment_is_traced_once_for_each_program_that_steps_it(monkeypatch):
+    """The start is traced for the shapes and never again; the metrics' shapes, training and evaluation need a step."""
+    traced = {"reset": 0, "step": 0}
+    for name in traced:
+
+        def counting(*args, name=name, original=getattr(Catch, name)):
+            traced[name] += 1
+            return original(*args)
+
+        monkeypatch.setattr(Catch, name, counting)
+    made = make_plan(settings("a2c", "Catch", FLAGS), make_mesh(1))
+    before = dict(traced)
+    made.parts.compile(made.shapes)
+    assert {name: traced[name] - before[name] for name in traced} == {"reset": 2, "step": 2}
+    assert max(traced.values()) <= 4
