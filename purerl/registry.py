@@ -95,6 +95,12 @@ SUITES: dict[str, Suite] = {
         extra="playground",
         example="playground/CartpoleBalance",
     ),
+    "xminigrid": Suite(
+        module="purerl.envs.adapters.xminigrid",
+        package="xminigrid",
+        extra="xminigrid",
+        example="xminigrid/XLand-MiniGrid-R1-9x9",
+    ),
 }
 
 

@@ -179,3 +179,23 @@ def pgx_in_turns(name):
         return state, (observed(state), state.rewards, state.terminated, state.truncated)
 
     return reset, step
+
+
+def xminigrid(name, limit):
+    """XLand-MiniGrid's own environment; its discount tells an ending from the limit."""
+    import xminigrid
+
+    with jax.numpy_dtype_promotion("standard"):
+        env, params = xminigrid.make(name, max_steps=limit)
+
+    def reset(key):
+        first = env.reset(params, raw_key(key))
+        return first, first.observation.astype(jnp.int8)
+
+    def step(key, before, action):
+        after = env.step(params, before, action)
+        ended = after.discount == 0
+        after = jax.tree.map(lambda new, old: jnp.asarray(new, old.dtype), after, before)
+        return after, (after.observation.astype(jnp.int8), after.reward, ended, after.last() & ~ended)
+
+    return reset, step

@@ -57,6 +57,11 @@ ADAPTERS = {
         lambda key, t, observation: jax.random.randint(key, (), 0, 3, jnp.int32),
         "navix",
     ),
+    "xminigrid/MiniGrid-EmptyRandom-5x5": (
+        {},
+        lambda key, t, observation: jax.random.randint(key, (), 0, 3, jnp.int32),
+        "xminigrid",
+    ),
 }
 
 

@@ -89,6 +89,25 @@ def test_navix(name, side_by_side):
     )
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "MiniGrid-Empty-5x5",
+            "MiniGrid-FourRooms",
+            "MiniGrid-LockedRoom",
+            "MiniGrid-MemoryS8",
+            "MiniGrid-Playground",
+        ),
+        *("MiniGrid-Unlock", "XLand-MiniGrid-R2-9x9", "XLand-MiniGrid-R9-16x16"),
+    ],
+)
+def test_xminigrid(name, side_by_side):
+    pytest.importorskip("xminigrid", reason="pip install 'purerl[xminigrid]'")
+    env = purerl.make(f"xminigrid/{name}", time_limit=25)
+    side_by_side(env, *suites.xminigrid(name, 25), num_envs=4, steps=27)
+
+
 @pytest.mark.parametrize("name", ["2048", *[f"minatar-{game}" for game in ("asterix", "breakout", "freeway")]])
 def test_pgx_alone(name, side_by_side):
     pytest.importorskip("pgx", reason="pip install 'purerl[pgx]'")
