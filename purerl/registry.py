@@ -252,6 +252,13 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         source="Song et al. 2019, arXiv:1909.12238",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
+    "spo": AlgorithmEntry(
+        factory="purerl.algos.spo:spo",
+        config="purerl.algos.spo:SPOConfig",
+        summary="particles planned ahead in the environment itself, in a trust region",
+        source="Macfarlane et al. 2024, arXiv:2402.07963",
+        actions=("discrete", "multi-discrete", "continuous", "dict"),
+    ),
     "td3": AlgorithmEntry(
         factory="purerl.algos.td3:td3",
         config="purerl.algos.td3:TD3Config",

@@ -234,6 +234,7 @@ class Config:
     )
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
     uses_model: ClassVar[bool] = False  # whether the algorithm plans in the environment itself, see `Model`
+    plays_sides: ClassVar[bool] = True  # where it does, whether it plays both sides of a game in turns
 
     @property
     def steps_per_update(self) -> int:

@@ -75,7 +75,7 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
         "dqn": ("488.7 +- 16.1", CLEANRL),
         "pqn": ("495.1 +- 6.9", CLEANRL),
         "c51": ("481 to 491", CLEANRL),
-        **dict.fromkeys(("a2c", "reinforce", "ppo-penalty", "impala", "vmpo", "awr", "mpo"), ("", "")),
+        **dict.fromkeys(("a2c", "reinforce", "ppo-penalty", "impala", "vmpo", "awr", "mpo", "spo"), ("", "")),
         **dict.fromkeys(("iqn", "munchausen", "qrdqn", "rainbow"), ("", "")),
     },
     "Acrobot-v1": {

@@ -55,6 +55,15 @@ def with_model(factory: AlgorithmFactory, env: Environment) -> tuple[AlgorithmFa
     return planning, situations, evaluation
 
 
+def check_sides(env: Environment, config: Any) -> None:
+    """Raise an `InputError` where an algorithm that plans for one agent is given a game of two sides in turns."""
+    if sides(env) and not getattr(config, "plays_sides", True):
+        name = type(config).__name__.removesuffix("Config").lower()
+        raise InputError(
+            f"{name} plans for one agent, and this is a game of two in turns; alphazero and muzero play it"
+        )
+
+
 def check_steppable(source: HostSource, config: Config) -> None:
     """Raise an `InputError` where an algorithm would plan in an environment that runs on the host."""
     if getattr(config, "uses_model", False):

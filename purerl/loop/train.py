@@ -13,7 +13,7 @@ from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
 from purerl.loop.metrics import MetricsSum, TrainMetrics
-from purerl.loop.modeling import with_model
+from purerl.loop.modeling import check_sides, with_model
 from purerl.loop.pieces import check_count, check_key, check_pieces
 from purerl.loop.resets import Resets
 from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
@@ -156,6 +156,7 @@ def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) 
     check_pieces(algorithm, env, config)
     evaluation = env
     if getattr(config, "uses_model", False):
+        check_sides(env, config)
         algorithm, env, evaluation = with_model(algorithm, env)
     return CompiledTrainer(
         algorithm=algorithm(EnvironmentSpec(env.observation_space, env.action_space), config),

@@ -4,8 +4,6 @@ The config and the environment are arguments: one compilation, and one entry of 
 numbers and every number of updates.
 """
 
-import dataclasses
-import functools
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -121,8 +119,7 @@ class Functions(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
-class CompiledFunctions:
+class CompiledFunctions(NamedTuple):
     """The functions of the compiled loop, jitted but not compiled, with their arguments."""
 
     init: Any
@@ -145,26 +142,19 @@ class CompiledFunctions:
 
     def template(self) -> Progress:
         """Return the shapes of the run's `Progress`."""
-        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self._start.out_info)
-
-    @functools.cached_property
-    def _seeds(self) -> Array:
-        return place(self.seeds, self.mesh, "seed")
-
-    @functools.cached_property
-    def _start(self) -> Any:
-        """`init`, traced: once for the shapes of a run and for the compiler."""
-        return self.init.trace(self._seeds, *self.numbers)
+        return self.init.eval_shape(self.seeds, *self.numbers)
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
         """Compile side by side, and wait."""
-        zero, numbers, seeds = np.int32(0), self.numbers, self._seeds
+        zero, numbers = np.int32(0), self.numbers
+        seeds = place(self.seeds, self.mesh, "seed")
         jobs: dict[str, Future] = {}
         pool = ThreadPoolExecutor(3)
         if wanted.training:
             jobs["advance"] = pool.submit(self.lower_training(shapes).compile)
         if wanted.training and wanted.init:
-            jobs["init"] = pool.submit(self._start.lower().compile, compiler_options=_init_options(shapes))
+            lowered = self.init.lower(seeds, *numbers)
+            jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
         jobs["evaluate"] = pool.submit(self.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
         pool.shutdown(wait=False)
         while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C

@@ -93,7 +93,8 @@ def value(trainer, config, state, metrics):
         return -metrics["actor_loss"]
     env = trainer.environment
     critic = actor_critic(env.observation_space, action_head(env.action_space), config).value
-    return critic(state.agent.params, (), jnp.ones(2))
+    params = state.agent.params
+    return critic(params.get("network", params), (), jnp.ones(2))  # beside dual variables
 
 
 @pytest.mark.parametrize("name", rows(registry.ALGORITHMS, QUICK))

@@ -58,6 +58,7 @@ SETTINGS = {
     "r2d2": SEQUENCES,
     "redq": {"num_critics": 3, "num_gradient_steps": 2, "policy_period": 2},
     "reinforce": {"learning_rate": 1e-2},
+    "spo": {"num_particles": 4, "depth": 2, "resampling_period": 1, "rollout_length": 8, "learning_rate": 1e-2},
     "td3": DETERMINISTIC,
     "tqc": {"num_critics": 2, "num_quantiles": 8},
 }

@@ -1,0 +1,214 @@
+"""SPO: sequential Monte Carlo policy optimization. `purerl train spo CartPole-v1`.
+
+Before each action particles set out from the present state: each acts by the policy in the environment itself, is
+weighed by the advantages that it meets, and from time to time the light ones are replaced by copies of the heavy ones.
+The first actions of those that remain are a better policy, which the network learns, within a trust region.
+Source: Macfarlane et al. (2024), "SPO: sequential Monte Carlo policy optimisation", arXiv:2402.07963.
+"""
+
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
+from purerl.algo_parts.on_policy import PolicyAgent
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
+from purerl.algo_parts.particles import heaviest, imagine
+from purerl.algo_parts.schedules import Schedule, schedule
+from purerl.algo_parts.search import new_agent
+from purerl.algo_parts.trust_region import initial_duals, positive, trust_loss
+from purerl.errors import InputError
+from purerl.fields import validate
+from purerl.functional import masked
+from purerl.functional.counters import increment
+from purerl.functional.distributions import action_head, kl_parts
+from purerl.functional.returns import gae
+from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
+from purerl.networks.encoder import NetworkConfig
+from purerl.networks.modules import Module
+from purerl.types import (
+    Algorithm,
+    Array,
+    EnvironmentSpec,
+    Key,
+    Metrics,
+    Model,
+    PyTree,
+    Rollout,
+    Situation,
+    TimeStep,
+    number,
+    pytree,
+    static,
+)
+
+
+@pytree
+class SPOConfig(NetworkConfig):
+    """Settings of SPO."""
+
+    num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
+    rollout_length: int = static(default=32, doc="steps of each environment per update", at_least=1)
+    num_particles: int = static(default=16, doc="futures that are imagined before each action", at_least=2)
+    depth: int = static(default=4, doc="actions that each of them goes deep", at_least=1)
+    resampling_period: int = static(default=2, doc="actions after which the light ones are replaced", at_least=1)
+    discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
+    gae_lambda: float = number(default=0.95, doc="mixing of the value's targets", at_least=0, at_most=1)
+    num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
+    num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
+    learning_rate: float = number(default=1e-3, doc="the optimizer's step size", above=0)
+    learning_rate_schedule: Schedule = schedule("linear")
+    max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
+    value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
+    entropy_coefficient: float = number(default=0.0, doc="weight of the entropy bonus", at_least=0)
+    temperature_epsilon: float = number(default=0.5, doc="KL of the particles' weights from equal ones", above=0)
+    kl_epsilon: float = number(default=0.01, doc="KL per update, of choices and of means, in nats", above=0)
+    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of a normal's spread, in nats", above=0)
+    initial_temperature: float = number(default=1.0, doc="of the weights at first, in units of the return", above=0)
+    initial_kl_weight: float = number(default=1.0, doc="of both KL terms at first", above=0)
+    squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
+    share_body: bool = static(default=False, doc="policy and value function share all below their heads")
+    rnn: ClassVar[str] = "none"
+    rnn_size: ClassVar[int] = 1
+    uses_model: ClassVar[bool] = True
+    plays_sides: ClassVar[bool] = False  # an advantage is that of one agent
+
+    @property
+    def samples_per_gradient(self) -> int:
+        """Environment steps in a minibatch."""
+        return self.steps_per_update // self.num_minibatches
+
+
+class Batch(NamedTuple):
+    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
+
+    observation: PyTree
+    first: PyTree  # [N, ...], the draws of the particles' first actions
+    gain: Array  # f32[K, N], what the particles gained in each of K periods
+    weight: Array  # f32[N], of the first actions
+    target: Array  # f32, the return that V(s) should be
+    mask: Array | None  # bool, which samples count; None: all
+
+
+def spo(
+    spec: EnvironmentSpec,
+    config: SPOConfig,
+    *,
+    model: Model | None = None,
+    optimizer: Optimizer = adam_by_plan,
+    network: NetworkFactory | Module = actor_critic,
+) -> Algorithm:
+    r"""Return SPO for an environment with discrete, multi-discrete, continuous or dict actions.
+
+        loss = -sum_n w_n log pi(a_n|s) + T (epsilon_T + sum_k log mean_n exp(g_kn / T)) + c_v (V - R)^2 / 2
+               + sum_j [c_j (epsilon_j - sg KL_j) + sg(c_j) KL_j],  w = softmax_n(g_Kn / T)
+
+    with a_n the first action of particle n, g_kn the sum of its advantages r + discount V(s') - V(s) in period k, after
+    which the particles are drawn anew by softmax(g_k / T), T the temperature, KL_j the divergence of the policy from
+    the one that acted, of choices or means and of spreads, and c_j their weights; sg stops gradients. The action
+    taken is drawn by w; in evaluation it is the one that weighs most.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      model: the environment's step; the loop gives it. Without it, or given an observation alone, the agent acts by its
+        network's policy.
+      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
+        none is given.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+        (observation space, action head, config) -> the policy and the value function.
+
+    Raises:
+      InputError: if the settings contradict one another or the action space has no distribution.
+    """
+    validate(config, "spo")
+    check_minibatches(config, False, "spo")
+    if config.depth % config.resampling_period:
+        raise InputError(f"spo: resampling_period {config.resampling_period} does not divide depth {config.depth}")
+    head = action_head(spec.action_space, config.squash_actions)
+    net = network_of(network)(spec.observation_space, head, config)  # type: ignore[arg-type]
+    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+
+    def init(key: Key) -> PolicyAgent:
+        params = {"network": net.init(key), "duals": initial_duals(config)}
+        return new_agent(params, descent(jnp.int32(0)).init(params))
+
+    def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
+        params, temperature = agent.params["network"], positive(agent.params["duals"]).temperature
+        if model is None or not isinstance(situation, Situation):  # nothing to plan in
+            policy, _ = net.policy(params, (), situation)
+            return head.to_action(policy.sample(seed=key) if explore else policy.mode()), carry, ()
+        if not explore:  # the same situation gives the same action, whatever the key
+            key = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(key)), impl=jax.random.key_impl(key))
+        key_search, key_draw = jax.random.split(key)
+        first, gain = imagine(
+            key_search,
+            situation,
+            policy=lambda observation: net.policy(params, (), observation)[0],
+            value=lambda observation: net.value(params, (), observation),
+            step=partial(step, model),
+            temperature=temperature,
+            config=config,
+        )
+        last = gain[:, -1] / temperature
+        chosen = jax.random.categorical(key_draw, last, axis=-1) if explore else heaviest(first, jax.nn.softmax(last))
+        draw = jax.tree.map(lambda x: jax.vmap(lambda row, i: row[i])(x, chosen), first)
+        return head.to_action(draw), carry, {"first": first, "gain": gain} if explore else ()
+
+    def step(model: Model, key: Key, situation: Situation, draw: PyTree) -> TimeStep:
+        return model(key, situation, head.to_action(draw))
+
+    def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
+        batch, value = with_targets(agent.params, rollout)
+        optimizer = descent(agent.num_updates)
+        loss = partial(total_loss, agent.params["network"])
+        params, opt_state, metrics = minibatch_epochs(
+            loss, optimizer, agent.params, agent.opt_state, batch, (), key, config, sequences=False
+        )
+        metrics["explained_variance"] = masked.explained_variance(value, batch.target, batch.mask)
+        return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
+
+    def with_targets(params: PyTree, rollout: Rollout) -> tuple[Batch, Array]:
+        now, following = rollout.observation.observation, rollout.next_observation.observation
+        value, next_value = net.value(params["network"], (), now), net.value(params["network"], (), following)
+        advantage = gae(
+            rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
+        )
+        gain = rollout.extras["gain"]
+        batch = Batch(
+            observation=now,
+            first=rollout.extras["first"],
+            gain=gain,
+            weight=jax.nn.softmax(gain[..., -1, :] / positive(params["duals"]).temperature),
+            target=value + advantage,
+            mask=rollout.mask,
+        )
+        return batch, value
+
+    def total_loss(acted: PyTree, params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
+        policy, _ = net.policy(params["network"], (), batch.observation)
+        old_policy, _ = net.policy(acted, (), batch.observation)
+        duals, mean = positive(params["duals"]), partial(masked.mean, mask=batch.mask)
+        axis = batch.weight.ndim - 1
+        log_prob = jax.vmap(policy.log_prob, axis, -1)(batch.first)
+        policy_loss = -mean(jnp.sum(batch.weight * log_prob, axis=-1))
+        log_mean = jax.nn.logsumexp(batch.gain / duals.temperature, axis=-1) - jnp.log(float(config.num_particles))
+        temperature_loss = duals.temperature * (config.temperature_epsilon + mean(jnp.sum(log_mean, axis=-1)))
+        value_loss = 0.5 * mean((net.value(params["network"], (), batch.observation) - batch.target) ** 2)
+        entropy = mean(policy.entropy())
+        kl, spread_kl = (mean(part) for part in kl_parts(jax.lax.stop_gradient(old_policy), policy))
+        metrics = {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "kl": kl,
+            "spread_kl": spread_kl,
+            "temperature": duals.temperature,
+            "kl_weight": duals.kl_weight,
+        }
+        total = policy_loss + temperature_loss + trust_loss(duals, kl, spread_kl, config)
+        return total + config.value_coefficient * value_loss - config.entropy_coefficient * entropy, metrics
+
+    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)

@@ -1,0 +1,26 @@
+"""Particles: which of them go on, and which first action weighs most."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.algo_parts import particles as file
+
+
+def test_systematic_resampling_keeps_the_share_of_each():
+    weight = np.array([[0.5, 0.3, 0.2, 0.0], [0.25, 0.25, 0.25, 0.25]])
+    counts = np.zeros((2, 4))
+    for seed in range(200):
+        kept = np.asarray(file.survivors(jax.random.key(seed), jnp.log(jnp.asarray(weight, jnp.float32) + 1e-30)))
+        each = np.stack([np.bincount(row, minlength=4) for row in kept])
+        assert (each >= np.floor(4 * weight - 1e-6)).all() and (each <= np.ceil(4 * weight + 1e-6)).all()
+        counts += each
+    np.testing.assert_array_equal(kept[1], np.arange(4), "equal weights keep all")
+    np.testing.assert_allclose(counts / 800, weight, atol=0.02)
+
+
+def test_equal_actions_add_up():
+    first, weight = jnp.array([[0, 1, 1], [2, 0, 1]]), jnp.array([[0.4, 0.3, 0.3], [0.5, 0.3, 0.2]])
+    assert first[jnp.arange(2), file.heaviest(first, weight)].tolist() == [1, 2]
+    both = {"a": first, "b": jnp.array([[[0.0], [1.0], [2.0]]] * 2)}
+    assert file.heaviest(both, weight).tolist() == [0, 0], "actions are equal in all their parts"
