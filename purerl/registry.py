@@ -102,6 +102,7 @@ SUITES: dict[str, Suite] = {
         example="xminigrid/XLand-MiniGrid-R1-9x9",
     ),
 }
+KNOWN = "purerl.envs.adapters.known"  # has check_name(suite, package, name), and imports nothing
 
 
 class AlgorithmEntry(NamedTuple):
@@ -501,11 +502,10 @@ def make(env_id: str, **parameters: Any) -> Any:
     if not isinstance(env_id, str):
         what = f"the class {env_id.__name__}" if isinstance(env_id, type) else f"a {type(env_id).__name__}"
         raise InputError(f"make takes the id of an environment, such as make('CartPole-v1'); this is {what}")
+    check_id(env_id)
     suite, slash, name = env_id.partition("/")
     if slash and (suite in SUITES or not is_own(env_id)):
-        return _make_from_suite(suite, name, parameters)
-    if env_id not in ENVIRONMENTS and ":" not in env_id:
-        raise unknown_environment(env_id)
+        return _adapter(suite).make(name, **parameters)
     cls = environment_class(env_id)
     allowed = getattr(cls, "__dataclass_fields__", {})
     for parameter in parameters:
@@ -517,6 +517,19 @@ def make(env_id: str, **parameters: Any) -> Any:
 
         validate(made, env_id)
     return made
+
+
+def check_id(env_id: str) -> None:
+    """Refuse an id that can be told to be wrong at once: nothing is imported, and an id that passes may still be wrong.
+
+    Raises:
+      InputError: for an unknown suite, one that is not installed, or an unknown name, naming the nearest.
+    """
+    suite, slash, name = env_id.partition("/")
+    if slash and (suite in SUITES or not is_own(env_id)):
+        importlib.import_module(KNOWN).check_name(suite, _entry(suite).package, name)
+    elif env_id not in ENVIRONMENTS and ":" not in env_id:
+        raise unknown_environment(env_id)
 
 
 def environment_class(env_id: str) -> type:
@@ -582,17 +595,17 @@ def names(suite: str | None = None) -> list[str]:
     return list(ENVIRONMENTS) if suite is None else [f"{suite}/{name}" for name in _adapter(suite).names()]
 
 
-def _make_from_suite(suite: str, name: str, parameters: dict[str, Any]) -> Any:
-    return _adapter(suite).make(name, **parameters)
-
-
 def _adapter(suite: str) -> Any:
+    return importlib.import_module(_entry(suite).module)
+
+
+def _entry(suite: str) -> Suite:
     if suite not in SUITES:
         raise unknown("suite", suite, SUITES)
     entry = SUITES[suite]
     if not installed(suite):
         raise InputError(f"{suite} is not installed: pip install 'purerl[{entry.extra or suite}]'")
-    return importlib.import_module(entry.module)
+    return entry
 
 
 def installed(suite: str) -> bool:

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.adapters import common
+from purerl.envs.adapters.known import LEFT_OUT
 from purerl.errors import InputError, unknown
 from purerl.spaces import Box, Dict, Discrete, Space, Stacked
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, pytree, static
@@ -57,6 +58,10 @@ class JaxMARLEnvironment(Environment):
     not in SMAX: there it can only stand still, and is paid as its team. The suite says only that an episode is over; it
     counts as truncated where it would go on without the time limit of the environment (`max_steps`), and as terminated
     elsewhere, on the very step of the limit too. Observations of bytes become float32.
+
+    JaxMARL's storm family is not offered: its observations and rewards are an array or a tuple of all agents, not by
+    their names, and at its time limit it returns the first observation of the next game. Nor are the environments of
+    JaxRobotarium, whose simulator no package has, and SMAX against a trained enemy.
 
     Source: Rutherford et al. (2024), arXiv:2311.10090.
     """
@@ -185,8 +190,8 @@ def make(name: str, **parameters: Any) -> JaxMARLEnvironment:
 
 
 def names() -> list[str]:
-    """Return JaxMARL's ids, without those whose observations are no dict of agents or that need another package."""
-    return sorted(n for n in _import().registered_envs if not n.startswith(("storm", "JaxRobotarium", "LearnedPolicy")))
+    """Return JaxMARL's ids, without those of `known.LEFT_OUT`, which says why."""
+    return sorted(name for name in _import().registered_envs if not name.startswith(tuple(LEFT_OUT["jaxmarl"])))
 
 
 def _import() -> Any:

@@ -74,6 +74,8 @@ def command(
     take_modules((), name)
     from purerl import registry
 
+    if "/" in name:
+        registry.check_id(name)  # before JAX and a suite are imported
     if name in ALGORITHMS or (registry.is_own(name) and not isinstance(registry.load(name), type)):
         if parameters:
             raise InputError(f"--env.{next(iter(parameters))} is for an environment, and {name} is an algorithm")

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from purerl.errors import InputError, describe, hints, printable, unknown
-from purerl.registry import ALGORITHMS, module_of
+from purerl.registry import ALGORITHMS, check_id, module_of
 from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text, to_text
@@ -190,6 +190,8 @@ def find_algorithm(args: list[str]) -> str | None:
     if args and not args[0].startswith("-"):
         if args[0] not in ALGORITHMS and not _is_path(args[0]):
             raise _unknown_algorithm(*args[:2])
+        if len(args) > 1 and not args[1].startswith("-"):
+            check_id(args[1])  # before JAX and a suite are imported
         take_modules((), args[0])
         return args[0]
     named = next((arg for arg in args if arg in ALGORITHMS), None) or next(filter(_is_path, args), None)

@@ -26,7 +26,6 @@ from purerl.xla import backend
 from purerl.xla.trees import strong
 
 EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
-SMALL = 300_000  # numbers in a run's state
 _EVALUATION = np.uint32(0x6576616C)  # sets the keys of evaluations apart from those of training
 
 CAUSES = {
@@ -142,7 +141,8 @@ class CompiledFunctions(NamedTuple):
 
     def template(self) -> Progress:
         """Return the shapes of the run's `Progress`."""
-        return self.init.eval_shape(self.seeds, *self.numbers)
+        seeds = jax.ShapeDtypeStruct(self.seeds.shape, self.seeds.dtype, sharding=sharding(self.mesh, "seed"))
+        return self.init.eval_shape(seeds, *self.numbers)  # seeds as `compile` places them: it does not trace again
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
         """Compile side by side, and wait."""
@@ -154,7 +154,7 @@ class CompiledFunctions(NamedTuple):
             jobs["advance"] = pool.submit(self.lower_training(shapes).compile)
         if wanted.training and wanted.init:
             lowered = self.init.lower(seeds, *numbers)
-            jobs["init"] = pool.submit(lowered.compile, compiler_options=_init_options(shapes))
+            jobs["init"] = pool.submit(lowered.compile, compiler_options=backend.start_options(shapes.state))
         jobs["evaluate"] = pool.submit(self.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
         pool.shutdown(wait=False)
         while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C
@@ -259,12 +259,6 @@ def evaluation_key(seed: Any, update: Any, part: Any) -> Array:
 
 def _on_host(tree: PyTree, count: int) -> Any:
     return jax.tree.map(lambda x: x[:count], jax.device_get(tree))
-
-
-def _init_options(shapes: Progress) -> dict[str, int] | None:
-    """A small start runs in an instant either way, but compiles in less than half the time without optimization."""
-    small = sum(leaf.size for leaf in jax.tree.leaves(shapes.state)) < SMALL
-    return {"xla_backend_optimization_level": 0} if small and backend.name() == "cpu" else None
 
 
 def _absent(*_: Any) -> Any:

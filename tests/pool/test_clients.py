@@ -146,7 +146,7 @@ class AsGymnasium029(gymnasium.vector.VectorWrapper):
 
 SCRIPTS = {
     "ppo": "--total-timesteps 100000 --num-envs 8 --learning-rate 1e-3",
-    "dqn": "--total-timesteps 60000 --learning-starts 1000 --train-frequency 2 --learning-rate 1e-3 --batch-size 64 "
+    "dqn": "--total-timesteps 100000 --learning-starts 1000 --train-frequency 2 --learning-rate 1e-3 --batch-size 64 "
     "--exploration-fraction 0.3 --target-network-frequency 250",
 }
 
