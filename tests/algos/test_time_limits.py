@@ -7,9 +7,11 @@ import jax.numpy as jnp
 import pytest
 
 from purerl import make_trainer, registry
+from purerl.algos.mpo import MPOConfig
 from purerl.functional.distributions import action_head
 from purerl.multi_agent.joint import multi_agent, policies_for
-from purerl.networks.actor_critic import actor_critic
+from purerl.networks.actor_critic import ActorCriticConfig, actor_critic
+from purerl.networks.q_networks import q_network
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Environment, TimeStep, number, pytree, static
 from tests.helpers.marks import rows
@@ -91,9 +93,23 @@ def value(trainer, config, state, metrics):
         return metrics["q_value"]
     if "actor_loss" in metrics:
         return -metrics["actor_loss"]
-    env = trainer.environment
+    env, agent = trainer.environment, state.agent
+    _, _, extras = trainer.algorithm.act(agent, state.carry, state.key, state.observation, True)
+    if "drawn" in extras:  # a search's
+        return jnp.mean(extras["value"])
+    if isinstance(config, MPOConfig):
+        q = q_network(env.observation_space, env.action_space.n, config)
+        return jnp.mean(q.apply(agent.params["networks"]["critics"][0], jnp.ones(2), None))
+    if not hasattr(config, "rnn"):
+        config = ActorCriticConfig(
+            **{
+                f.name: getattr(config, f.name)
+                for f in dataclasses.fields(ActorCriticConfig)
+                if hasattr(config, f.name)
+            }
+        )
     critic = actor_critic(env.observation_space, action_head(env.action_space), config).value
-    params = state.agent.params
+    params = agent.params
     return critic(params.get("network", params), (), jnp.ones(2))  # beside dual variables
 
 
