@@ -41,6 +41,9 @@ def told(env_id):
     ],
 )
 def test_a_wrong_name_is_told_without_an_import(env_id, words):
+    suite = env_id.partition("/")[0]
+    if suite in NAMES and metadata.version(suite) != NAMES[suite].version:
+        pytest.skip(f"{suite} {NAMES[suite].version} is not installed")
     line, imported, seconds = told(env_id)
     assert words in line
     assert imported == "[]"
@@ -54,12 +57,6 @@ def test_the_tables_are_what_the_suites_say(suite):
         pytest.skip(f"{suite} {NAMES[suite].version} is not installed")
     names = importlib.import_module(entry.module).names()
     assert sorted(NAMES[suite].names.split(" ")) == sorted(names), "run python scripts/suite_names.py"
-
-
-def test_the_versions_are_the_locked_ones(pytestconfig):
-    lock = (pytestconfig.rootpath / "uv.lock").read_text(encoding="utf-8")
-    for suite, table in NAMES.items():
-        assert f'name = "{suite}"\nversion = "{table.version}"\n' in lock, suite
 
 
 def test_a_table_of_another_version_refuses_nothing(monkeypatch):
