@@ -1,6 +1,6 @@
 """Write `envs/adapters/known.py` again: the names of each suite that takes seconds to import.
 
-python scripts/suite_names.py     # with craftax, brax, gymnax, jaxmarl, jumanji, navix, pgx and playground installed
+python scripts/suite_names.py     # of those suites that are installed; the rows of the others stay
 """
 
 import importlib
@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 
 from purerl.envs.adapters import known
-from purerl.registry import SUITES
+from purerl.registry import SUITES, installed
 
 WIDTH = 112
 FILE = Path(known.__file__)
@@ -27,9 +27,11 @@ def lines(names: list[str]) -> list[str]:
 def table() -> str:
     """Return the source of `NAMES`, of the versions that are installed."""
     source = ["NAMES = {"]
-    for suite in sorted(known.NAMES):
-        names = importlib.import_module(SUITES[suite].module).names()
-        source += [f'    "{suite}": Names(', f'        "{metadata.version(suite)}",', *lines(sorted(names)), "    ),"]
+    for suite, (version, names) in sorted(known.NAMES.items()):
+        found = names.split()
+        if installed(suite):
+            version, found = metadata.version(suite), importlib.import_module(SUITES[suite].module).names()
+        source += [f'    "{suite}": Names(', f'        "{version}",', *lines(sorted(found)), "    ),"]
     return "\n".join([*source, "}"]) + "\n"
 
 

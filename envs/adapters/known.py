@@ -95,6 +95,20 @@ NAMES = {
         "SpotGetup SpotJoystickGaitTracking SwimmerSwimmer6 T1JoystickFlatTerrain T1JoystickRoughTerrain "
         "WalkerRun WalkerStand WalkerWalk",
     ),
+    "xminigrid": Names(
+        "0.9.3",
+        "MiniGrid-BlockedUnlockPickUp MiniGrid-DoorKey-16x16 MiniGrid-DoorKey-5x5 MiniGrid-DoorKey-6x6 "
+        "MiniGrid-DoorKey-8x8 MiniGrid-Empty-16x16 MiniGrid-Empty-5x5 MiniGrid-Empty-6x6 MiniGrid-Empty-8x8 "
+        "MiniGrid-EmptyRandom-16x16 MiniGrid-EmptyRandom-5x5 MiniGrid-EmptyRandom-6x6 "
+        "MiniGrid-EmptyRandom-8x8 MiniGrid-FourRooms MiniGrid-LockedRoom MiniGrid-MemoryS128 "
+        "MiniGrid-MemoryS16 MiniGrid-MemoryS32 MiniGrid-MemoryS64 MiniGrid-MemoryS8 MiniGrid-Playground "
+        "MiniGrid-Unlock MiniGrid-UnlockPickUp XLand-MiniGrid-R1-11x11 XLand-MiniGrid-R1-13x13 "
+        "XLand-MiniGrid-R1-15x15 XLand-MiniGrid-R1-17x17 XLand-MiniGrid-R1-9x9 XLand-MiniGrid-R2-11x11 "
+        "XLand-MiniGrid-R2-13x13 XLand-MiniGrid-R2-15x15 XLand-MiniGrid-R2-17x17 XLand-MiniGrid-R2-9x9 "
+        "XLand-MiniGrid-R4-11x11 XLand-MiniGrid-R4-13x13 XLand-MiniGrid-R4-15x15 XLand-MiniGrid-R4-17x17 "
+        "XLand-MiniGrid-R4-9x9 XLand-MiniGrid-R6-13x13 XLand-MiniGrid-R6-17x17 XLand-MiniGrid-R6-19x19 "
+        "XLand-MiniGrid-R9-16x16 XLand-MiniGrid-R9-19x19 XLand-MiniGrid-R9-25x25",
+    ),
 }
 
 
