@@ -19,7 +19,8 @@ from purerl.errors import InputError, hints
 from purerl.fields import is_static
 from purerl.host import make_host_trainer
 from purerl.host_environment import HostSource
-from purerl.loop.train import Trainer, make_trainer, whole_updates
+from purerl.levels.trainer import make_trainer
+from purerl.loop.train import Trainer, whole_updates
 from purerl.recompute.observations import from_states, make_rebuilding_trainer
 from purerl.run import agents, checkpoint, policies, program
 from purerl.run.folders import changes

@@ -16,8 +16,9 @@ from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.fields import is_static
 from purerl.host_environment import HostSource, not_inside_jit
+from purerl.levels.trainer import make_trainer
 from purerl.loop.population import AXIS, MakeTrainer, with_values
-from purerl.loop.train import curve_points, make_trainer, whole_updates
+from purerl.loop.train import curve_points, whole_updates
 from purerl.recompute.observations import make_rebuilding_trainer
 from purerl.run.plan import algorithm_of, environment_of
 from purerl.run.program import as_leaf
