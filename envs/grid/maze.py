@@ -83,7 +83,7 @@ class Maze(Environment):
         state = MazeState(row=row, column=column, direction=direction, time=state.time + 1)
         goal = jnp.asarray(self.goal, jnp.int32)
         found = (row == goal[0]) & (column == goal[1])
-        reward = jnp.where(found, 1.0 - 0.9 * state.time / self.time_limit, 0.0)
+        reward = jnp.where(found, 1.0 - 0.9 * (state.time.astype(jnp.float32) / self.time_limit), 0.0)
         time_up = state.time >= self.time_limit
         return state, TimeStep.transition(self._seen(state), reward, terminated=found, time_up=time_up)
 

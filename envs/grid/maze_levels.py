@@ -29,7 +29,7 @@ def read_maze(text: str) -> Level:
     goals, starts = np.argwhere(cells == "G"), np.argwhere(np.isin(cells, list(FACES)))
     if len(goals) != 1 or len(starts) != 1:
         raise InputError(f"a maze has one goal G and one start of > v < ^; this one has {len(goals)} and {len(starts)}")
-    return level(cells == "#", tuple(goals[0]), tuple(starts[0]), FACES.index(cells[tuple(starts[0])]))
+    return level(cells == "#", tuple(goals[0]), tuple(starts[0]), FACES.index(str(cells[tuple(starts[0])])))
 
 
 def level(walls: np.ndarray, goal: tuple[int, int], start: tuple[int, int], direction: int) -> Level:

@@ -46,6 +46,12 @@ def is_filled(buffer: LevelBuffer) -> Array:
     return jnp.arange(buffer.score.shape[0]) < buffer.filled
 
 
+def mean_score(buffer: LevelBuffer) -> Array:
+    """Return f32[], the mean score of the levels; 0 without any."""
+    total = jnp.sum(jnp.where(is_filled(buffer), buffer.score, 0.0))
+    return total / jnp.maximum(buffer.filled, 1).astype(jnp.float32)
+
+
 def probabilities(buffer: LevelBuffer, now: Array, temperature: Array | float, staleness: Array | float) -> Array:
     """Return f32[C], with which probability each level is replayed first, by the equation above; 0 in empty places."""
     filled = is_filled(buffer)
@@ -55,7 +61,7 @@ def probabilities(buffer: LevelBuffer, now: Array, temperature: Array | float, s
     by_score = jax.nn.softmax(jnp.where(filled, -jnp.log(rank.astype(jnp.float32)) / temperature, -jnp.inf))
     age = jnp.where(filled, (now - buffer.played).astype(jnp.float32), 0.0)
     total = jnp.sum(age)
-    even = filled / jnp.maximum(buffer.filled, 1)
+    even = filled.astype(jnp.float32) / jnp.maximum(buffer.filled, 1).astype(jnp.float32)
     by_age = jnp.where(total > 0, age / jnp.maximum(total, 1.0), even)
     return jnp.where(filled, (1.0 - staleness) * by_score + staleness * by_age, 0.0)
 

@@ -67,6 +67,7 @@ class LevelVector(VectorEnvironment):
 class LevelTrainer(CompiledTrainer):
     """The `Trainer` of an algorithm that replays levels; `environment` draws what is held out."""
 
+    config: Any  # with the fields of `LevelSettings`
     plain: Algorithm  # the algorithm without levels
     space: LevelSpace
     values: Callable[[PolicyAgent, Rollout], "Values"]
@@ -74,15 +75,8 @@ class LevelTrainer(CompiledTrainer):
     def init(self, key: Key) -> TrainState:
         """Start a run: on levels that are drawn."""
         state = super().init(key)
-        levels = self._drawn(key)
-        agent = LevelAgent(
-            learner=state.agent,
-            buffer=buffers.empty(jax.tree.map(lambda x: x[0], levels), self.config.levels_capacity),
-            playing=levels,
-            kind=jnp.int32(NEW),
-        )
-        vector_state, observation = self._on(levels).reset(key)
-        return state._replace(agent=agent, vector=vector_state, observation=observation)
+        vector_state, observation = self._on(state.agent.playing).reset(key)
+        return state._replace(vector=vector_state, observation=observation)
 
     def step(self, state: TrainState) -> tuple[TrainState, TrainMetrics]:
         """Choose levels, play them from their starts, score them and learn."""
@@ -102,10 +96,9 @@ class LevelTrainer(CompiledTrainer):
         agent = LevelAgent(learner=learner, buffer=buffer, playing=choice.level, kind=choice.kind)
         state = state._replace(agent=agent, num_updates=now + 1)
         metrics |= {
-            "levels/filled": buffer.filled / self.config.levels_capacity,
+            "levels/filled": buffer.filled.astype(jnp.float32) / self.config.levels_capacity,
             "levels/replayed": (choice.kind == REPLAYED).astype(jnp.float32),
-            "levels/score": jnp.sum(jnp.where(buffers.is_filled(buffer), buffer.score, 0.0))
-            / jnp.maximum(buffer.filled, 1),
+            "levels/score": buffers.mean_score(buffer),
         }
         return self.placed(state), state.vector.statistics.metrics(metrics)
 
@@ -113,20 +106,21 @@ class LevelTrainer(CompiledTrainer):
         of = self.vector
         return LevelVector(**{f.name: getattr(of, f.name) for f in dataclasses.fields(of)}, level=levels)
 
-    def _drawn(self, key: Key) -> PyTree:
-        return jax.vmap(self.space.draw)(jax.random.split(key, self.config.num_envs))
-
     def _choose(self, key: Key, agent: LevelAgent, now: Array) -> Choice:
         """Return the levels of the next update."""
         config, buffer = self.config, agent.buffer
         key_kind, key_new, key_place, key_mutate = jax.random.split(key, 4)
-        ready = buffer.filled >= jnp.maximum(config.num_envs, config.levels_minimum_fill * config.levels_capacity)
+        least = jnp.maximum(config.num_envs, config.levels_minimum_fill * config.levels_capacity)
+        ready = buffer.filled.astype(jnp.float32) >= least
         replays = ready & (jax.random.uniform(key_kind) < config.levels_replay_probability)
         kind = jnp.where(replays, REPLAYED, NEW)
         place = buffers.draw(
             key_place, buffer, config.num_envs, now, config.levels_temperature, config.levels_staleness
         )
-        sources = [lambda: self._drawn(key_new), lambda: jax.tree.map(lambda x: x[place], buffer.level)]
+        sources = [
+            lambda: _drawn(self.space, key_new, config.num_envs),
+            lambda: jax.tree.map(lambda x: x[place], buffer.level),
+        ]
         if config.levels == "accel":
             kind = jnp.where(agent.kind == REPLAYED, MUTATED, kind)
             sources.append(lambda: self._mutated(key_mutate, agent.playing))
@@ -212,9 +206,8 @@ def make_trainer(factory: AlgorithmFactory, env: Environment, config: Any) -> Co
         raise InputError(f"levels {method} goes without reset_policy pool: each level has its own resets")
     trainer = train.make_trainer(factory, env, config)
     plain = trainer.algorithm
-    act = lambda agent, *given: plain.act(agent.learner, *given)
     return LevelTrainer(
-        algorithm=plain._replace(init=plain.init, act=act, update=_not_alone),
+        algorithm=_with_buffer(plain, space, config),
         environment=evaluation,
         config=config,
         vector=trainer.vector,
@@ -223,6 +216,29 @@ def make_trainer(factory: AlgorithmFactory, env: Environment, config: Any) -> Co
         space=space,
         values=values_of(factory, EnvironmentSpec(env.observation_space, env.action_space), config),
     )
+
+
+def _with_buffer(plain: Algorithm, space: LevelSpace, config: Any) -> Algorithm:
+    """Return an algorithm whose agents hold a buffer of levels; the trainer updates them."""
+
+    def init(key: Key) -> LevelAgent:
+        levels = _drawn(space, jax.random.fold_in(key, NEW), config.num_envs)
+        return LevelAgent(
+            learner=plain.init(key),
+            buffer=buffers.empty(jax.tree.map(lambda x: x[0], levels), config.levels_capacity),
+            playing=levels,
+            kind=jnp.int32(NEW),
+        )
+
+    def act(agent: LevelAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        return plain.act(agent.learner, carry, key, observation, explore)
+
+    return plain._replace(init=init, act=act, update=_not_alone)
+
+
+def _drawn(space: LevelSpace, key: Key, num: int) -> PyTree:
+    """Draw levels, [num, ...]."""
+    return jax.vmap(space.draw)(jax.random.split(key, num))
 
 
 def evaluation_environment(env: Environment) -> DomainRandomization | None:

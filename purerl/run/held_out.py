@@ -80,9 +80,7 @@ def play_levels(
         return jax.vmap(on_all, in_axes=(0, None, None))(agents, stacked, jax.random.split(key, len(levels)))
 
     played = jax.device_get(play(run.state.agent))
-    return LevelResults(
-        names=tuple(levels), episode_return=played.episode_return, episode_length=played.episode_length
-    )
+    return LevelResults(names=tuple(levels), episode_return=played.episode_return, episode_length=played.episode_length)
 
 
 def table(run: TrainedRun, results: LevelResults) -> list[str]:
