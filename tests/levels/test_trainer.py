@@ -1,6 +1,7 @@
 """Training on levels: what is played, scored and learned from, against the parts by hand."""
 
 import dataclasses
+import itertools
 from functools import partial
 
 import jax
@@ -67,7 +68,7 @@ def test_levels_are_new_until_enough_are_kept_then_replayed_and_changed(accel):
     kinds = [int(state.agent.kind) for state in states[1:]]
     assert kinds[:2] == [NEW, NEW], "half of 12 places are filled by two updates of 4 levels"
     assert {NEW, REPLAYED, MUTATED} == set(kinds)
-    for before, kind, (old, new) in zip(kinds, kinds[1:], zip(states[1:], states[2:], strict=False), strict=False):
+    for before, kind, (old, new) in zip(kinds, kinds[1:], itertools.pairwise(states), strict=False):
         assert (kind == MUTATED) == (before == REPLAYED)
         places = [buffers._equal(old.agent.buffer.level, one) for one in _each(new.agent.playing)]
         known = [bool(jnp.any(place & buffers.is_filled(old.agent.buffer))) for place in places]
@@ -96,7 +97,7 @@ def test_only_replays_are_learned_from(accel):
 
 def test_plr_learns_from_everything(key):
     states, metrics = run_of(trainer_of("plr"), key, 6)
-    for old, new in zip(states, states[1:], strict=False):
+    for old, new in itertools.pairwise(states):
         assert not equal(old.agent.learner.params, new.agent.learner.params)
         assert int(new.agent.kind) in (NEW, REPLAYED)
     assert "learning" not in metrics[0]
