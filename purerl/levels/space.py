@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 
-from purerl.errors import InputError, hints
+from purerl.errors import InputError, hints, unknown
 from purerl.fields import is_static
 from purerl.settings import ranges
 from purerl.settings.ranges import Range
@@ -103,8 +103,6 @@ def _range(text: str, env: Any, config: Any) -> Range:
     if not isinstance(wanted, Range):
         raise InputError(f"levels_over {text}: it must be NAME=LOW:HIGH or NAME=LOW:HIGH:log")
     if name not in _numbers(env):
-        from purerl.errors import unknown
-
         raise unknown(f"number of {type(env).__name__}", name, _numbers(env))
     bound = ranges.bind({f"env.{name}": wanted}, config, env)[f"env.{name}"]
     assert isinstance(bound, Range)

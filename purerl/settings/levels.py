@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from purerl.errors import InputError
@@ -62,21 +63,31 @@ def leveled(config: Any, **fields: Any) -> Any:
     return cls(**{**values, **fields})
 
 
-def mentioned(values: Any) -> bool:
-    """Return whether a mapping of settings, or any of several names, has one of levels."""
-    return any(str(name).startswith("levels") for name in values)
+def mentioned(values: Iterable[str]) -> list[str]:
+    """Return the names of settings of levels among those of a layer."""
+    return [name for name in values if str(name).startswith("levels")]
+
+
+def without(config: Mapping[str, Any], given: Iterable[str]) -> dict[str, Any]:
+    """Return the values of a config whose `levels` are none without the others of levels: they are of another run.
+
+    Args:
+      config: values by field.
+      given: the names of the settings that the user gave.
+
+    Raises:
+      InputError: if the user gave one of levels.
+    """
+    if wrong := [name for name in mentioned(given) if name != "levels"]:
+        raise InputError(f"{wrong[0]} is of levels: give levels too, allowed: {', '.join(METHODS)}")
+    return {name: value for name, value in config.items() if name == "levels" or not mentioned([name])}
 
 
 def check(config: Any) -> None:
-    """Raise an `InputError` for settings of levels without levels, or more that are played than are kept."""
-    if not isinstance(config, LevelSettings):
-        return
-    if config.levels == "none":
-        changed = [f.name for f in dataclasses.fields(LevelSettings) if getattr(config, f.name) != f.default]
-        if changed:
-            raise InputError(f"{changed[0]} is of levels: give levels too, allowed: {', '.join(METHODS)}")
-    elif config.levels != "dr" and config.levels_capacity < config.num_envs:  # type: ignore[attr-defined]
+    """Raise an `InputError` where more levels are played together than are kept."""
+    replays = getattr(config, "levels", "none") not in ("none", "dr")
+    if replays and config.levels_capacity < config.num_envs:
         raise InputError(
-            f"levels_capacity is {config.levels_capacity}; it must be at least num_envs "
-            f"{config.num_envs}, the levels that are replayed together"  # type: ignore[attr-defined]
+            f"levels_capacity is {config.levels_capacity}; it must be at least num_envs {config.num_envs}, the levels "
+            "that are replayed together"
         )

@@ -114,6 +114,8 @@ def settings(
             group_values[group] = group_values.get(group, {}) | dict(given)
     if env is not None and env_values:
         env, env_values = dataclasses.replace(env, **env_values), {}
+    if config is None and config_values.get("levels", "none") == "none":
+        config_values = levels.without(config_values, flags)
     config = config_class(**config_values) if config is None else dataclasses.replace(config, **config_values)
     from purerl.fields import validate
 

@@ -249,7 +249,6 @@ def test_bad_combinations(key):
             lambda: _make(ppo, PPOConfig, "accel", levels_capacity=3),
             "levels_capacity is 3; it must be at least num_envs",
         ),
-        (lambda: _make(ppo, PPOConfig, "none", levels_capacity=3), "levels_capacity is of levels: give levels too"),
         (lambda: _make(ppo, PPOConfig, "pl"), "levels is 'pl'; allowed: none, dr, plr, robust-plr, accel"),
         (lambda: _make(a2c, A2CConfig, "plr", env=CartPole()), "give levels_over, such as gravity=LOW:HIGH"),
     ):
