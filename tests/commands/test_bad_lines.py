@@ -363,7 +363,7 @@ def test_alone_a_group_shows_its_help(capsys, words):
         ),
         (
             ("ppo", "Maze", "--levels", "plr", "--levels-temperature", "0"),
-            "levels_temperature is 0; it must be above 0",
+            "levels_temperature is 0.0; it must be above 0",
         ),
         (
             ("ppo", "Maze", "--levels", "plr", "--levels-score", "regret"),
@@ -379,7 +379,7 @@ def test_alone_a_group_shows_its_help(capsys, words):
         (("ppo", "MatrixGame", "--levels", "dr", "--levels-over", "a=1:2"), "and MatrixGame has several"),
         (("ppo", "gymnasium/CartPole-v1", "--levels", "dr"), "gymnasium/CartPole-v1 runs on the host"),
         (
-            ("ppo", "Maze", "--levels", "plr", "--rebuild-observations", "true"),
+            ("ppo", "Maze", "--levels", "plr", "--rebuild-observations"),
             "levels go without rebuild_observations",
         ),
         (("alphazero", "Maze", "--levels", "dr"), "levels go without algorithms that plan"),
