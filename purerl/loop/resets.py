@@ -74,6 +74,9 @@ def _compute(reset: Reset, resets: Resets, episode: Array) -> PyTree:
     keys = jax.lax.optimization_barrier(keys)
     if resets.pool is None:
         return reset(keys)
-    size = jax.tree.leaves(resets.pool)[0].shape[0]
-    row = jax.vmap(lambda key: jax.random.randint(key, (), 0, size))(keys)
-    return jax.tree.map(lambda x: x[row], resets.pool)
+
+    def one(key: Key) -> PyTree:
+        row = jax.random.randint(key, (), 0, jax.tree.leaves(resets.pool)[0].shape[0])
+        return jax.tree.map(lambda x: x[row], resets.pool)
+
+    return jax.vmap(one)(keys)
