@@ -276,8 +276,9 @@ def values_of(
         seen, after = (
             normalized(agent.observation_statistics, x) for x in (rollout.observation, rollout.next_observation)
         )
-        _, value, carry = net.unroll(agent.params, rollout.carry, seen, rollout.done)
-        next_value = net.value(agent.params, carry, after)
+        params = agent.params.get("network", agent.params)  # V-MPO and PPO with a penalty keep more beside it
+        _, value, carry = net.unroll(params, rollout.carry, seen, rollout.done)
+        next_value = net.value(params, carry, after)
         value, next_value = (denormalized_values(agent.value_statistics, x) for x in (value, next_value))
         scale = agent.return_scale.normalize if agent.return_scale is not None else lambda x: x
         return Values(value=value, next_value=next_value, reward=scale(rollout.reward), scale=scale)

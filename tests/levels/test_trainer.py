@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl import registry
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
@@ -239,6 +240,20 @@ def test_evaluation_is_on_held_out_levels(key):
     assert {np.asarray(x).tobytes() for x in states.outer["walls"]} == held
     played = trainer.evaluate(trainer.init(key).agent, key, 4)
     assert played.episode_length.max() <= 10
+
+
+@pytest.mark.parametrize("name", ["a2c", "impala", "ppo", "ppo-penalty", "reinforce", "vmpo", "mappo"])
+@pytest.mark.parametrize("score", ["max_monte_carlo", "positive_value_loss"])
+def test_every_actor_critic_is_scored(name, score, key):
+    """Both scores are traced, the state keeps its shapes; with statistics of rewards and observations, too."""
+    factory, cls = registry.algorithm(name)
+    sizes = {"num_envs": 4, "rollout_length": 16, "normalize_observation": True, "normalize_reward": True}
+    config = leveled(cls(**sizes), levels="robust-plr", levels_score=score, levels_capacity=8)
+    trainer = make_trainer(factory, Maze(), config)
+    state = jax.eval_shape(trainer.init, key)
+    after, metrics = jax.eval_shape(trainer.step, state)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), after) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
+    assert {"levels/score", "levels/filled", "levels/replayed", "learning"} <= set(metrics.algorithm)
 
 
 def test_bad_combinations(key):
