@@ -19,5 +19,5 @@ def test_settings_reach_the_measurement(monkeypatch):
 
 
 def test_levels_that_choose_what_is_learned_from(capsys):
-    code, err = told(capsys, "explain", "ppo", "Maze", "--levels", "accel", "--no-cache")
+    code, err = told(capsys, "explain", "ppo", "Maze", "--levels", "accel")
     assert code == 2 and "--levels dr explains the same work" in err and err.count("\n") == 1, err
