@@ -36,6 +36,7 @@ ENVIRONMENTS: dict[str, str] = {  # id -> "module:Class"
     "TagContinuous": "purerl.envs.tag.continuous:TagContinuous",
     "TagGridWorld": "purerl.envs.tag.grid_world:TagGridWorld",
     "GridWorld": "purerl.envs.grid.grid_world:GridWorld",
+    "Maze": "purerl.envs.grid.maze:Maze",
     "Autoencode": "purerl.envs.memory.autoencode:Autoencode",
     "RepeatPrevious": "purerl.envs.memory.repeat_previous:RepeatPrevious",
     "TMaze": "purerl.envs.memory.t_maze:TMaze",

@@ -10,6 +10,7 @@ from purerl import registry
 from purerl.errors import InputError
 from purerl.host.trainer import make_host_trainer
 from purerl.host_environment import HostSource, not_inside_jit
+from purerl.levels import trainer as levels
 from purerl.loop import train
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.metrics import TrainMetrics
@@ -36,7 +37,7 @@ def make_trainer(algorithm: AlgorithmFactory | str, env: Environment | HostSourc
     factory, task, config = _objects(algorithm, env, config)
     if isinstance(task, HostSource):
         return make_host_trainer(factory, task, config)
-    return train.make_trainer(factory, task, config)
+    return levels.make_trainer(factory, task, config)
 
 
 def make_train(
@@ -64,7 +65,7 @@ def make_train(
     factory, task, config = _objects(algorithm, env, config)
     if isinstance(task, HostSource):
         raise not_inside_jit(task, "make_train")
-    return train.make_train(factory, task, config, total_timesteps, num_points)
+    return train.make_train(factory, task, config, total_timesteps, num_points, levels.make_trainer)
 
 
 def _objects(algorithm: Any, env: Any, config: Any) -> tuple[AlgorithmFactory, Any, Any]:

@@ -42,8 +42,11 @@ ROOMS = {
         *("agent_groups", "devices", "errors", "host_environment", "loop", "multi_agent", "networks", "types"),
         *("wrappers", "xla"),
     },
+    "levels": {
+        *("algo_parts", "errors", "fields", "functional", "loop", "networks", "prng", "settings", "types", "wrappers"),
+    },
     "host": {"agent_groups", "errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
-    "training": {"errors", "host", "host_environment", "loop", "registry", "settings", "types"},
+    "training": {"errors", "host", "host_environment", "levels", "loop", "registry", "settings", "types"},
     "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
     "testing": {
         *("agent_groups", "errors", "fields", "host_environment", "loop", "multi_agent", "prng", "registry", "spaces"),
@@ -52,13 +55,13 @@ ROOMS = {
     "settings": {"errors", "fields", "registry"},
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
-        *("agent_groups", "devices", "errors", "fields", "host", "host_environment", "loop", "multi_agent"),
+        *("agent_groups", "devices", "errors", "fields", "host", "host_environment", "levels", "loop", "multi_agent"),
         *("prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing", "types"),
         *("wrappers", "xla"),
     },
-    "profiling": {"devices", "errors", "loop", "prng", "recompute", "run", "settings", "types"},
+    "profiling": {"devices", "errors", "levels", "loop", "prng", "recompute", "run", "settings", "types"},
     "sweeps": {
-        *("devices", "errors", "fields", "host_environment", "loop", "prng", "recompute", "reporting"),
+        *("devices", "errors", "fields", "host_environment", "levels", "loop", "prng", "recompute", "reporting"),
         *("run", "settings", "types", "xla"),
     },
     "evolution": {

@@ -71,6 +71,8 @@ class GridWorld(Environment):
     Each step pays `step_reward` and what `rewards` holds for the cell the walker is in after it. Best possible return:
     of the default map 1; its farthest cell is 12 steps from the goal.
 
+    A level is a map: it can be drawn and mutated.
+
     Observation bool[H, W, 3]: the walker, the walls, the goals. Action: 0 up, 1 right, 2 down, 3 left.
     """
 
@@ -120,6 +122,37 @@ class GridWorld(Environment):
         empty = jnp.stack([jnp.zeros_like(walls), walls, goals], axis=-1)
         return empty.at[state.row, state.column, 0].set(True)
 
+    def draw_level(self, key: Key) -> dict[str, Array]:
+        """Draw a map of this size: inner cells are walls with a probability of 0 .. 0.4, one other a goal, one a start.
+
+        The goal pays 1. The outermost cells stay as they are.
+        """
+        key_share, key_walls, key_cells = jax.random.split(key, 3)
+        walls, share = jnp.asarray(self.walls, jnp.bool_), jax.random.uniform(key_share, maxval=0.4)
+        walls = jnp.where(self._inner, jax.random.uniform(key_walls, walls.shape) < share, walls)
+        free = jnp.where(walls | ~self._inner, -1.0, jax.random.uniform(key_cells, walls.shape)).ravel()
+        goal, start = (_only(cell, walls.shape) for cell in jax.lax.top_k(free, 2)[1])
+        walls = walls & ~goal & ~start  # where nothing was free
+        return {"walls": walls, "goals": goal, "rewards": goal.astype(jnp.float32), "starts": start}
+
+    def mutate_level(self, key: Key, level: dict[str, Array]) -> dict[str, Array]:
+        """Change a map a little: one time in ten its goal moves, else an inner cell becomes a wall or free."""
+        key_kind, key_goal, key_cell = jax.random.split(key, 3)
+        walls, goal, start = level["walls"], level["goals"], level["starts"]
+        inner = self._inner & ~goal & ~start
+        choose = lambda key, cells: _only(
+            jnp.argmax(jnp.where(cells, jax.random.uniform(key, cells.shape), -1.0)), cells.shape
+        )
+        moves = (jax.random.uniform(key_kind) < 0.1) & jnp.any(inner & ~walls)
+        walls = walls ^ (choose(key_cell, inner) & inner & ~moves)
+        goal = jnp.where(moves, choose(key_goal, inner & ~walls), goal)
+        return {"walls": walls, "goals": goal, "rewards": goal.astype(jnp.float32), "starts": start}
+
+    @property
+    def _inner(self) -> np.ndarray:
+        """bool[H, W], the cells that are not outermost."""
+        return np.pad(np.ones([size - 2 for size in self.walls.shape], np.bool_), 1)
+
     def render_text(self, state: GridState) -> str:
         """Write the map: @ the walker, # walls, G goals that pay, H goals that do not."""
         letters = np.where(np.asarray(self.walls), "#", ".")
@@ -140,3 +173,8 @@ class GridWorld(Environment):
     def action_space(self) -> Discrete:
         """0 up, 1 right, 2 down, 3 left."""
         return Discrete(n=4)
+
+
+def _only(cell: Array, shape: tuple[int, ...]) -> Array:
+    """Return bool[H, W], True in the cell of an index alone."""
+    return (jnp.arange(shape[0] * shape[1]) == cell).reshape(shape)

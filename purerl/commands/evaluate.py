@@ -8,6 +8,7 @@ import click
 from purerl.commands.options import (
     NO_CACHE,
     PATH,
+    PICTURES,
     TRUST,
     EnvironmentCommand,
     check_file,
@@ -41,6 +42,10 @@ MOST = 64  # episodes of a grid
 @click.option("--gif", type=PATH, metavar="FILE", help="The same as a .gif.")
 @click.option("--grid", metavar="ROWSxCOLUMNS", help="Record so many episodes side by side, such as 3x3.")
 @click.option("--html", type=PATH, metavar="FILE", help="Record an episode of brax as a page with brax's own viewer.")
+@click.option(
+    "--levels", metavar="NAMES", help="Play each of these levels: held-out for all, or names separated by commas."
+)
+@click.option("--picture", type=PATH, metavar="FILE", help="With --levels: draw each with the agent's way through it.")
 @TRUST
 def command(
     run_dir: Path,
@@ -52,6 +57,8 @@ def command(
     gif: Path | None,
     grid: str | None,
     html: Path | None,
+    levels: str | None,
+    picture: Path | None,
     trust: tuple[str, ...],
     **flags: Any,
 ) -> None:
@@ -62,11 +69,17 @@ def command(
     \b
     purerl evaluate runs/ppo-CartPole-v1-1
     purerl evaluate runs/ppo-CartPole-v1-1 --env.gravity 12 --seed 5 --grid 3x3 --video cartpole.mp4
+    purerl evaluate runs/ppo-Maze-1 --levels held-out --episodes 32 --picture levels.png
     """
     parameters, given = typed(flags)
     rows, columns = _grid(grid)
     if grid is not None and video is None and gif is None:
         raise InputError("--grid is of a recording: add --video FILE or --gif FILE")
+    if picture is not None and levels is None:
+        raise InputError("--picture is of levels: add --levels held-out")
+    if levels is not None and (grid, video, gif, html) != (None, None, None, None):
+        raise InputError("--levels goes with --picture; recordings of held-out levels are made without it")
+    check_file(picture, *PICTURES)
     check_file(gif, ".gif")
     check_file(html, ".html")
     take_modules(trust)
@@ -81,6 +94,9 @@ def command(
             videos.check(path)
     run = trained_run.load_run(run_dir, checkpoint=checkpoint)
     plan = trained_run.plan_in(run, None, parameters)
+    if levels is not None:
+        _evaluate_levels(run, plan, levels, episodes, seed, picture)
+        return
     if video is not None or gif is not None:
         videos.drawable(plan.env, run.settings.environment)
     if html is not None:
@@ -95,6 +111,21 @@ def command(
     if html is not None:
         trained_run.save_html(run, html, plan=plan, seed=seed, best=best)
         say(html)
+
+
+def _evaluate_levels(run: Any, plan: Any, names: str, episodes: int, seed: int | None, picture: Path | None) -> None:
+    """Play the levels of these names, and show the results."""
+    from purerl.reporting import video as videos
+    from purerl.run import held_out
+
+    levels = held_out.chosen_levels(plan.env, names, run.settings.environment)
+    if picture is not None:
+        videos.drawable(plan.env, run.settings.environment)
+    results = held_out.play_levels(run, plan, levels, episodes, seed)
+    say("\n".join(held_out.table(run, results)))
+    if picture is not None:
+        held_out.draw_levels(run, plan, levels, results, picture, seed)
+        say(picture)
 
 
 def _grid(text: str | None) -> tuple[int, int]:

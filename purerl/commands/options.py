@@ -11,6 +11,7 @@ import click
 
 from purerl.errors import InputError, describe, hints, printable, unknown
 from purerl.registry import ALGORITHMS, check_id, module_of
+from purerl.settings.levels import with_level_settings
 from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text, to_text
@@ -236,7 +237,7 @@ def config_options(algorithm: str | None) -> list[click.Option]:
         return [click.Option(["--total-timesteps", "total_timesteps"], hidden=True)]
     from purerl import registry
 
-    return options_of(registry.algorithm(algorithm)[1])
+    return options_of(with_level_settings(registry.algorithm(algorithm)[1]))
 
 
 def options_of(cls: Any, only: Iterable[str] = ()) -> list[click.Option]:

@@ -12,7 +12,7 @@ run, bit for bit, and no reset state is used twice. The policies:
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from purerl.types import Array, Key, PyTree
 from purerl.xla import backend
 from purerl.xla.vmap_cond import any_member
 
-Reset = Callable[[Key], PyTree]
+Reset = Callable[[Key], PyTree]  # keys [n] -> the resets of n environments, [n, ...]
 POLICIES = ("auto", "prefetch", "always", "pool")
 
 
@@ -43,7 +43,7 @@ def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -
     pool = None
     if policy == "pool":
         key, key_pool = jax.random.split(key)
-        pool = jax.vmap(reset)(jax.random.split(key_pool, pool_size))
+        pool = reset(jax.random.split(key_pool, pool_size))
     episode = jnp.zeros(num_envs, jnp.int32)
     resets = Resets(key=jax.random.split(key, num_envs), episode=episode, prefetched=None, used=None, pool=pool)
     first = _compute(reset, resets, episode)
@@ -69,13 +69,14 @@ def take(reset: Reset, resets: Resets, done: Array) -> tuple[Resets, PyTree]:
 
 def _compute(reset: Reset, resets: Resets, episode: Array) -> PyTree:
     """Return the resets [B, ...] of these episodes, i32[B]."""
+    keys = jax.vmap(lambda key, number: renew(jax.random.fold_in(key, number)))(resets.key, episode)
+    # The barrier keeps XLA from computing the keys anew for every number of a reset state.
+    keys = jax.lax.optimization_barrier(keys)
+    if resets.pool is None:
+        return reset(keys)
 
-    def one(key: Key) -> Any:
-        if resets.pool is None:
-            return reset(key)
+    def one(key: Key) -> PyTree:
         row = jax.random.randint(key, (), 0, jax.tree.leaves(resets.pool)[0].shape[0])
         return jax.tree.map(lambda x: x[row], resets.pool)
 
-    keys = jax.vmap(lambda key, number: renew(jax.random.fold_in(key, number)))(resets.key, episode)
-    # The barrier keeps XLA from computing the keys anew for every number of a reset state.
-    return jax.vmap(one)(jax.lax.optimization_barrier(keys))
+    return jax.vmap(one)(keys)

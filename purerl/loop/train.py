@@ -124,8 +124,12 @@ class CompiledTrainer:
         state, rollout = collect(self.algorithm, self.vector, state, key_rollout, self.config.rollout_length)
         agent, metrics = self.algorithm.update(state.agent, key_update, rollout)
         state = state._replace(agent=agent, num_updates=state.num_updates + 1)
+        return self.placed(state), state.vector.statistics.metrics(metrics)
+
+    def placed(self, state: TrainState) -> TrainState:
+        """Return a state whose parts are split over the mesh axis `data` where they are of environments."""
         place = lambda split, part: split_data(part) if split else whole(part)
-        return jax.tree.map(place, PER_ENVIRONMENT, state), state.vector.statistics.metrics(metrics)
+        return jax.tree.map(place, PER_ENVIRONMENT, state)
 
     def template(self, key: Key) -> tuple[TrainState, TrainMetrics]:
         """Return the shapes of a state and of metrics."""
@@ -211,15 +215,19 @@ def make_train(
     config: Any,
     total_timesteps: int | None = None,
     num_points: int | None = None,
+    make: Callable[[AlgorithmFactory, Environment, Any], CompiledTrainer] = make_trainer,
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
-    """Return a whole run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`."""
+    """Return a whole run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`.
+
+    `make` makes its trainer.
+    """
     check_pieces(algorithm, env, config)
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
     total_timesteps = check_count(total_timesteps, "total_timesteps")
     config = dataclasses.replace(config, total_timesteps=total_timesteps)
     num_updates = whole_updates(config)
-    trainer = make_trainer(algorithm, env, config)
+    trainer = make(algorithm, env, config)
 
     def train(key: Key) -> tuple[TrainState, TrainMetrics]:
         return jax.lax.scan(lambda state, _: trainer.step(state), trainer.init(key), None, num_updates)

@@ -55,7 +55,7 @@ class VectorEnvironment:
           (state, observation[B]).
         """
         key = as_generator(key, self.prng)
-        coming, first = resets.create(self._reset_one, self.num_envs, key, self.reset_policy, self.pool_size)
+        coming, first = resets.create(self._reset_all, self.num_envs, key, self.reset_policy, self.pool_size)
         env_state, observation = self._observed(first)
         step = jax.eval_shape(self._one_step, key, env_state)[1]
         zeros = jnp.zeros(self.num_envs)
@@ -85,13 +85,13 @@ class VectorEnvironment:
           observations differ exactly where an episode ended.
         """
         keys = jax.random.split(as_generator(key, self.prng), self.num_envs)
-        env_state, step = jax.vmap(self.env.step)(keys, state.env_state, action)
+        env_state, step = self.each(lambda env, *x: env.step(*x), keys, state.env_state, action)
         if self._observes:  # from the state in memory: XLA would else compute the step anew for what is observed
             env_state = jax.lax.optimization_barrier(env_state)
-            step = step._replace(observation=jax.vmap(self.env.observe)(env_state))
+            step = step._replace(observation=self._observe(env_state))
         done = step.done
         assert state.resets is not None
-        coming, reset = resets.take(self._reset_one, state.resets, done)
+        coming, reset = resets.take(self._reset_all, state.resets, done)
         env_state, observation = self._observed(where(done, reset, (env_state, step.observation)[: len(reset)]))
         episode_return = state.episode_return + mean_reward(step.reward)
         group_return = jax.tree.map(jnp.add, state.group_return, group_rewards(step.reward))
@@ -113,13 +113,21 @@ class VectorEnvironment:
         keys = jax.random.split(as_generator(key, self.prng), self.num_envs)
         return jax.vmap(self.env.action_space.sample)(keys)
 
-    def _reset_one(self, key: Key) -> tuple[PyTree, ...]:
-        """Return (state, observation) of a reset, or (state,) where states are observed."""
-        return self.env.reset(key)[: 1 if self._observes else 2]
+    def each(self, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+        """Return the results [B, ...] of a function (env, *arguments) on every environment; arguments [B, ...]."""
+        return jax.vmap(lambda *x: function(self.env, *x))(*arguments)
+
+    def _reset_all(self, keys: Key) -> tuple[PyTree, ...]:
+        """Return (state, observation)[B] of resets, or (state,) where states are observed."""
+        parts = 1 if self._observes else 2
+        return self.each(lambda env, key: env.reset(key)[:parts], keys)
+
+    def _observe(self, env_state: PyTree) -> PyTree:
+        return self.each(lambda env, state: env.observe(state), env_state)
 
     def _observed(self, reset: tuple[PyTree, ...]) -> tuple[PyTree, PyTree]:
-        """Return (state, observation)[B] of what `_reset_one` returned."""
-        return (reset[0], jax.vmap(self.env.observe)(reset[0])) if self._observes else (reset[0], reset[1])
+        """Return (state, observation)[B] of what `_reset_all` returned."""
+        return (reset[0], self._observe(reset[0])) if self._observes else (reset[0], reset[1])
 
     @property
     def _observes(self) -> bool:

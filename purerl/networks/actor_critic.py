@@ -1,5 +1,6 @@
 """Actor-critic: a policy and a value function, recurrent or not, as pure functions."""
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -135,3 +136,13 @@ def actor_critic(
         return policies, apply(critic_head, params["critic"], features)[..., 0], after
 
     return ActorCritic(init=initialize, initial_carry=initial_carry, policy=policy, value=value, unroll=unroll)
+
+
+def actor_critic_of(factory: Callable[..., Any]) -> NetworkFactory | None:
+    """Return the networks of an algorithm whose `network` argument is an actor-critic; None of any other algorithm."""
+    function = factory.func if isinstance(factory, partial) else factory
+    argument = inspect.signature(function).parameters.get("network")
+    if argument is None or argument.default is not actor_critic:
+        return None
+    given = factory.keywords if isinstance(factory, partial) else {}
+    return network_of(given.get("network", actor_critic))

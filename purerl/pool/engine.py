@@ -81,7 +81,7 @@ def advance(
     over = instances.over | restart
     keys = jax.vmap(jax.random.fold_in)(instances.key, instances.drawn)
     stepped, timestep = jax.vmap(env.step)(keys, instances.env_state, action)
-    resets, (reset_state, first) = take(env.reset, instances.resets, over)
+    resets, (reset_state, first) = take(jax.vmap(env.reset), instances.resets, over)
     elapsed = jnp.where(over, 0, instances.elapsed_step + 1)
     terminated, truncated = timestep.terminated & ~over, timestep.truncated & ~over
     if strict_limit is not None:

@@ -11,7 +11,8 @@ import jax
 from purerl.devices import memory
 from purerl.devices.memory import nbytes
 from purerl.errors import InputError
-from purerl.loop.train import TrainState, collect, make_trainer
+from purerl.levels.trainer import LevelTrainer, make_trainer
+from purerl.loop.train import TrainState, collect
 from purerl.prng import convert
 from purerl.profiling.flops import operations
 from purerl.recompute.observations import from_states
@@ -78,6 +79,8 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     if run.options.rebuild_observations:
         factory, env = from_states(factory, env)
     trainer = make_trainer(factory, env, config)
+    if isinstance(trainer, LevelTrainer):
+        raise InputError(f"levels {config.levels} choose what is learned from; --levels dr explains the same work")
     config = _short_wait(config)
     tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")
     try:

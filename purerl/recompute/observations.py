@@ -6,10 +6,8 @@ algorithm's network is given references, which it looks up (`purerl.recompute.re
 """
 
 import dataclasses
-import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import jax
 
@@ -19,7 +17,7 @@ from purerl.loop.observing import rebuilder
 from purerl.loop.train import CompiledTrainer, make_trainer
 from purerl.multi_agent.joint import MultiAgentConfig, Policy
 from purerl.multi_agent.self_play import SelfPlayConfig
-from purerl.networks.actor_critic import actor_critic, network_of
+from purerl.networks.actor_critic import actor_critic_of
 from purerl.recompute.references import Look, looking_up, refer, view
 from purerl.types import (
     Algorithm,
@@ -102,9 +100,7 @@ def make_rebuilding_trainer(factory: AlgorithmFactory, env: Environment, config:
 
 def rebuilds(factory: AlgorithmFactory) -> bool:
     """Return whether an algorithm can rebuild observations: its `network` argument is an actor-critic."""
-    function = factory.func if isinstance(factory, partial) else factory
-    argument = inspect.signature(function).parameters.get("network")
-    return argument is not None and argument.default is actor_critic
+    return actor_critic_of(factory) is not None
 
 
 def _check(factory: AlgorithmFactory, config: Config) -> None:
@@ -148,7 +144,7 @@ def _with_looking_networks(factory: AlgorithmFactory, spec: EnvironmentSpec, con
 
 
 def _looking(factory: Callable[..., Algorithm], look: Look, groups: tuple[str, ...]) -> AlgorithmFactory:
-    given: Any = factory.keywords if isinstance(factory, partial) else {}
-    network = given.get("network", actor_critic)
-    wrapped = lambda *args: looking_up(network_of(network)(*args), lambda references: look(references, groups))
+    network = actor_critic_of(factory)
+    assert network is not None
+    wrapped = lambda *args: looking_up(network(*args), lambda references: look(references, groups))
     return partial(factory, network=wrapped)

@@ -19,7 +19,8 @@ from purerl.errors import InputError, hints
 from purerl.fields import is_static
 from purerl.host import make_host_trainer
 from purerl.host_environment import HostSource
-from purerl.loop.train import Trainer, make_trainer, whole_updates
+from purerl.levels.trainer import LevelAgent, make_trainer
+from purerl.loop.train import Trainer, whole_updates
 from purerl.recompute.observations import from_states, make_rebuilding_trainer
 from purerl.run import agents, checkpoint, policies, program
 from purerl.run.folders import changes
@@ -64,6 +65,7 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         mesh = mesh or selection.choose(options.devices, options.mesh, options.seeds, config.num_envs)
     env = environment_of(run)
     factory, config = algorithm_of(run, env)
+    check_levels(run, env, config)
     num_updates = whole_updates(config)
     source = source_of(env, run.environment, options, config)
     make_training = make_rebuilding_trainer if options.rebuild_observations else make_trainer
@@ -116,6 +118,28 @@ def algorithm_of(run: Settings, env: Environment) -> tuple[Any, Any]:
       InputError: as `policies.assemble`.
     """
     return policies.assemble(run, env, load_policy)
+
+
+def check_levels(run: Settings, env: Any, config: Any) -> None:
+    """Raise an `InputError` where a run with levels is none of a single policy on an environment in JAX.
+
+    Args:
+      run: the settings.
+      env: its environment.
+      config: that `algorithm_of` returned.
+    """
+    method = getattr(run.config, "levels", "none")
+    if method == "none":
+        return
+    wrong = None
+    if isinstance(env, HostSource):
+        wrong = f"are of environments in JAX, and {run.environment} runs on the host"
+    elif config is not run.config:
+        wrong = f"are for one agent, and {run.environment} has several"
+    elif run.options.rebuild_observations:
+        wrong = "go without rebuild_observations"
+    if wrong is not None:
+        raise InputError(f"levels {wrong}; it is {method}, and --levels none trains without")
 
 
 def environment_of(run: Settings) -> Any:
@@ -261,5 +285,6 @@ def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
         _loading.pop()
     seed = int(np.argmin(np.asarray(progress.failed_at) > 0))
     agent = jax.device_get(jax.tree.map(lambda x: x[seed], progress.state.agent))
+    agent = agent.learner if isinstance(agent, LevelAgent) else agent
     factory, config = algorithm_of(plan.settings, plan.env)
     return policies.trained_policy(factory, config, plan.env, agent, name, str(folder))

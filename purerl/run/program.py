@@ -17,10 +17,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices.sharding import pad, place, resize, sharded_vmap, sharding
+from purerl.levels.trainer import make_trainer
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.metrics import MetricsSum, TrainMetrics
 from purerl.loop.population import TOGETHER
-from purerl.loop.train import PER_ENVIRONMENT, Trainer, TrainState, make_trainer
+from purerl.loop.train import PER_ENVIRONMENT, Trainer, TrainState
 from purerl.types import AlgorithmFactory, Array, Config, Environment, PyTree
 from purerl.xla import backend
 from purerl.xla.trees import strong

@@ -14,7 +14,7 @@ from typing import Any
 from purerl import registry
 from purerl.errors import InputError, hints, unknown
 from purerl.registry import ENVIRONMENTS
-from purerl.settings import objects, toml, trust
+from purerl.settings import levels, objects, toml, trust
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce
 
@@ -103,6 +103,9 @@ def settings(
     elif tuned.is_file() and config is None:
         built_in = toml.read(tuned)
         layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {}) if env is None else {}))
+    if any(levels.mentioned(values) for values, _, _ in layers):
+        config_class = levels.with_level_settings(config_class)
+        config = None if config is None else levels.leveled(config)
     option_values, config_values, env_values, group_values = {}, {}, {}, {}
     for values, where, env_table in layers:
         _sort_in(values, where, config_class, option_values, config_values)
@@ -111,10 +114,13 @@ def settings(
             group_values[group] = group_values.get(group, {}) | dict(given)
     if env is not None and env_values:
         env, env_values = dataclasses.replace(env, **env_values), {}
+    if config is None and config_values.get("levels", "none") == "none":
+        config_values = levels.without(config_values, flags)
     config = config_class(**config_values) if config is None else dataclasses.replace(config, **config_values)
     from purerl.fields import validate
 
     validate(config, algorithm)
+    levels.check(config)
     enough = {"algorithm": named, "environment": known, "config": objects.is_writable(config)}
     return Settings(
         algorithm=algorithm,

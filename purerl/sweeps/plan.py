@@ -16,10 +16,11 @@ from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.fields import is_static
 from purerl.host_environment import HostSource, not_inside_jit
+from purerl.levels.trainer import make_trainer
 from purerl.loop.population import AXIS, MakeTrainer, with_values
-from purerl.loop.train import curve_points, make_trainer, whole_updates
+from purerl.loop.train import curve_points, whole_updates
 from purerl.recompute.observations import make_rebuilding_trainer
-from purerl.run.plan import algorithm_of, environment_of
+from purerl.run.plan import algorithm_of, check_levels, environment_of
 from purerl.run.program import as_leaf
 from purerl.settings import ranges, toml
 from purerl.settings.options import DESIGNS, SearchOptions, checked, make_options
@@ -125,6 +126,7 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
     chosen, config = algorithm_of(run, env)
     if config is not run.config:
         raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
+    check_levels(run, env, config)
     dimensions = ranges.bind(over, run.config, env)
     design = options.method if options.method in DESIGNS else "random"
     trials = search.trials(dimensions, design, options.trials, run.options.seed)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from purerl.errors import InputError
 from purerl.fields import number, pytree, static
@@ -102,6 +103,18 @@ class DomainRandomization(Wrapper):
         """Step under this episode's parameters."""
         inner, step = self._with(state.outer).step(key, state.inner, action)
         return Wrapped(inner, state.outer), step
+
+    def render(self, state: Wrapped) -> np.ndarray:
+        """Draw the state under its episode's parameters."""
+        return self._with(state.outer).render(state.inner)
+
+    def render_episode(self, states: list[Wrapped]) -> list[np.ndarray]:
+        """Draw the states of one episode under its parameters."""
+        return self._with(states[0].outer).render_episode([state.inner for state in states])
+
+    def render_text(self, state: Wrapped) -> str:
+        """Write the state under its episode's parameters."""
+        return self._with(state.outer).render_text(state.inner)
 
     def _with(self, parameters: Mapping[str, Array]) -> Any:
         leaves = [parameters.get(name, leaf) for name, leaf in _named_leaves(self.env)]

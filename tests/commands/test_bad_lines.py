@@ -351,3 +351,41 @@ def test_alone_a_group_shows_its_help(capsys, words):
         cli.main(list(words))
     shown = capsys.readouterr()
     assert not caught.value.code and "Commands:" in shown.out and shown.err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("ppo", "Maze", "--levels", "acel"), "levels is 'acel'; allowed: none, dr, plr, robust-plr, accel"),
+        (
+            ("ppo", "Maze", "--levels", "plr", "--levels-capacity", "3"),
+            "levels_capacity is 3; it must be at least num_envs",
+        ),
+        (
+            ("ppo", "Maze", "--levels", "plr", "--levels-temperature", "0"),
+            "levels_temperature is 0.0; it must be above 0",
+        ),
+        (
+            ("ppo", "Maze", "--levels", "plr", "--levels-score", "regret"),
+            "levels_score is 'regret'; allowed: max_monte",
+        ),
+        (("dqn", "Maze", "--levels", "accel"), "levels accel needs the values of an actor-critic, which dqn has not"),
+        (("ppo", "CartPole-v1", "--levels-temperature", "1"), "levels_temperature is of levels: give levels too"),
+        (
+            ("ppo", "CartPole-v1", "--levels", "plr"),
+            "CartPole draws no levels of its own: give levels_over, such as gravity",
+        ),
+        (("ppo", "CartPole-v1", "--levels", "plr", "--levels-over", "gravitu=1:2"), "did you mean 'gravity'"),
+        (("ppo", "MatrixGame", "--levels", "dr", "--levels-over", "a=1:2"), "and MatrixGame has several"),
+        (("ppo", "gymnasium/CartPole-v1", "--levels", "dr"), "gymnasium/CartPole-v1 runs on the host"),
+        (
+            ("ppo", "Maze", "--levels", "plr", "--rebuild-observations"),
+            "levels go without rebuild_observations",
+        ),
+        (("alphazero", "Maze", "--levels", "dr"), "levels go without algorithms that plan"),
+    ],
+)
+def test_levels_that_cannot_be(words, message, tmp_path, capsys):
+    code, err = told(capsys, "train", *words, "--no-cache", "--out", str(tmp_path / "run"))
+    assert code == 2 and message in err and err.count("\n") == 1, err
+    assert not (tmp_path / "run").exists()

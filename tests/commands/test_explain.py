@@ -4,6 +4,7 @@ from click.testing import CliRunner
 
 from purerl.commands.cli import cli
 from purerl.profiling import explain
+from tests.helpers.cli import told
 
 
 def test_settings_reach_the_measurement(monkeypatch):
@@ -15,3 +16,8 @@ def test_settings_reach_the_measurement(monkeypatch):
     assert result.output == "dqn on CartPole-v1\nfast\n"
     (run,) = asked
     assert (run.config.batch_size, run.options.seeds, run.parameters) == (8, 3, {"gravity": 5.0})
+
+
+def test_levels_that_choose_what_is_learned_from(capsys):
+    code, err = told(capsys, "explain", "ppo", "Maze", "--levels", "accel")
+    assert code == 2 and "--levels dr explains the same work" in err and err.count("\n") == 1, err

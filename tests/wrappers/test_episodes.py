@@ -1,8 +1,12 @@
 """Wrappers of episodes."""
 
+import dataclasses
+
 import numpy as np
 
+from purerl.envs.grid.grid_world import GridWorld
 from purerl.wrappers import (
+    DomainRandomization,
     RecordEpisode,
     TimeLimit,
 )
@@ -23,3 +27,13 @@ def test_record_keeps_the_episode():
     np.testing.assert_array_equal(record.action, ACTIONS[:5])
     np.testing.assert_array_equal(record.reward, timestep.reward[:5])
     assert record.length == 8
+
+
+def test_a_state_is_drawn_under_its_episodes_parameters(key):
+    """Another map for each episode: the pictures and the text show that map, not the one the wrapper holds."""
+    env = DomainRandomization(GridWorld(), redraw=lambda key, env: dataclasses.replace(env, **env.draw_level(key)))
+    state, _ = env.reset(key)
+    drawn = dataclasses.replace(GridWorld(), **state.outer)
+    assert env.render_text(state) == drawn.render_text(state.inner) != GridWorld().render_text(state.inner)
+    np.testing.assert_array_equal(env.render(state), drawn.render(state.inner))
+    assert [x.tolist() for x in env.render_episode([state, state])] == [drawn.render(state.inner).tolist()] * 2

@@ -96,3 +96,24 @@ def test_maps_with_errors():
         with pytest.raises(InputError, match=message):
             read_map(text)
     np.testing.assert_array_equal(read_map("SGH")["rewards"], [[0, 1, -1]])
+
+
+def test_maps_are_drawn_and_mutated(key):
+    env, num = GridWorld(), 1000
+    keys = jax.random.split(key, 2 * num).reshape(2, num)
+    drawn = jax.jit(jax.vmap(env.draw_level))(keys[0])
+    mutated = jax.jit(jax.vmap(env.mutate_level))(keys[1], drawn)
+    before, after = (jax.tree.map(np.asarray, levels) for levels in (drawn, mutated))
+    for levels in (before, after):
+        assert levels["walls"][:, [0, -1]].all() and levels["walls"][:, :, [0, -1]].all(), "the border stays"
+        for name in ("goals", "starts"):
+            assert np.all(levels[name].sum(axis=(1, 2)) == 1) and not np.any(levels[name] & levels["walls"])
+        assert not np.any(levels["goals"] & levels["starts"])
+        np.testing.assert_array_equal(levels["rewards"], levels["goals"].astype(np.float32))
+    share = before["walls"][:, 1:-1, 1:-1].mean(axis=(1, 2))
+    assert 0.15 < share.mean() < 0.25 and share.max() > 0.35
+    assert before["goals"].any(axis=0)[1:-1, 1:-1].all(), "a goal anywhere within"
+    flipped = (before["walls"] != after["walls"]).sum(axis=(1, 2))
+    moved = (before["goals"] != after["goals"]).any(axis=(1, 2))
+    assert np.all(flipped == ~moved) and 0.07 < moved.mean() < 0.13
+    np.testing.assert_array_equal(before["starts"], after["starts"])
