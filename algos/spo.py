@@ -6,15 +6,16 @@ The first actions of those that remain are a better policy, which the network le
 Source: Macfarlane et al. (2024), "SPO: sequential Monte Carlo policy optimisation", arXiv:2402.07963.
 """
 
+import dataclasses
 from functools import partial
 from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
+from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
 from purerl.algo_parts.on_policy import PolicyAgent
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
+from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.particles import heaviest, imagine
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.algo_parts.search import new_agent
@@ -28,6 +29,7 @@ from purerl.functional.returns import gae
 from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.modules import Module
+from purerl.networks.torsos import ACTIVATIONS
 from purerl.types import (
     Algorithm,
     Array,
@@ -68,6 +70,10 @@ class SPOConfig(NetworkConfig):
     spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of a normal's spread, in nats", above=0)
     initial_temperature: float = number(default=1.0, doc="of the weights at first, in units of the return", above=0)
     initial_kl_weight: float = number(default=1.0, doc="of both KL terms at first", above=0)
+    dual_learning_rate: float = number(default=1e-2, doc="Adam's step size, of the dual variables", above=0)
+    activation: str = static(  # values far from 0, which advantages depend on, saturate tanh
+        default="relu", doc="hidden layers' activation", choices=tuple(ACTIVATIONS)
+    )
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
     share_body: bool = static(default=False, doc="policy and value function share all below their heads")
     rnn: ClassVar[str] = "none"
@@ -115,8 +121,8 @@ def spo(
       config: the settings.
       model: the environment's step; the loop gives it. Without it, or given an observation alone, the agent acts by its
         network's policy.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
+      optimizer: of the network, and of the dual variables: of optax, such as `optax.lion`, behind a clip of the norm,
+        or `GradientPlan` -> transformation; Adam if none is given.
       network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
         (observation space, action head, config) -> the policy and the value function.
 
@@ -129,11 +135,13 @@ def spo(
         raise InputError(f"spo: resampling_period {config.resampling_period} does not divide depth {config.depth}")
     head = action_head(spec.action_space, config.squash_actions)
     net = network_of(network)(spec.observation_space, head, config)  # type: ignore[arg-type]
-    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+    rates = {"network": config, "duals": dataclasses.replace(config, learning_rate=config.dual_learning_rate)}
+    steps = config.num_epochs * config.num_minibatches
+    descents = {part: optimizer_of(given, steps, optimizer) for part, given in rates.items()}
 
     def init(key: Key) -> PolicyAgent:
         params = {"network": net.init(key), "duals": initial_duals(config)}
-        return new_agent(params, descent(jnp.int32(0)).init(params))
+        return new_agent(params, {part: descent(jnp.int32(0)).init(params[part]) for part, descent in descents.items()})
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
         params, temperature = agent.params["network"], positive(agent.params["duals"]).temperature
@@ -162,10 +170,20 @@ def spo(
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         batch, value = with_targets(agent.params, rollout)
-        optimizer = descent(agent.num_updates)
         loss = partial(total_loss, agent.params["network"])
-        params, opt_state, metrics = minibatch_epochs(
-            loss, optimizer, agent.params, agent.opt_state, batch, (), key, config, sequences=False
+
+        def gradient_step(learner: tuple[PyTree, PyTree], minibatch: Batch, carry: PyTree):
+            gradient, metrics = jax.grad(loss, has_aux=True)(learner[0], minibatch, carry)
+            stepped = {
+                part: apply_gradients(descent(agent.num_updates), gradient[part], learner[1][part], learner[0][part])
+                for part, descent in descents.items()
+            }
+            params, opt_state = ({part: both[i] for part, both in stepped.items()} for i in range(2))
+            return (params, opt_state), metrics
+
+        learner = (agent.params, agent.opt_state)
+        (params, opt_state), metrics = rollout_minibatches(
+            gradient_step, learner, batch, (), key, config, sequences=False
         )
         metrics["explained_variance"] = masked.explained_variance(value, batch.target, batch.mask)
         return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
