@@ -94,7 +94,7 @@ def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
     last = [(float(y[-1]), part, seed) for part, curves in finals.items() for seed, (_, y) in curves.items() if len(y)]
     reached, part, seed = max(last)
     trained = load_run(part)
-    content = agents.content(trained, trained.policy(seed).agent, seed, **{"return": f"{reached:.6g}"})
+    content = agents.content(trained, trained.agent_of(seed), seed, **{"return": f"{reached:.6g}"})
     zoo = agent_file.ZOO if results == FOLDER else results / "zoo"
     path = zoo / f"{figure.label}-{figure.task.replace('/', '-')}{agent_file.SUFFIX}"
     if len(content) > MOST_BYTES:
