@@ -12,7 +12,7 @@ MINATAR = {  # game -> PPO's return elsewhere, and where
     "Seaquest": ("about 54 at 2e7 frames", "Pgx"),
     "SpaceInvaders": ("145 to 152 at 2e7 frames", "Pgx"),
 }
-SEEDS = {"Seaquest": 3, "SpaceInvaders": 3}  # of the slower games, by DQN and PQN
+SEEDS = {"Seaquest": 3, "SpaceInvaders": 3}  # of the slower games
 MEMORY = ("TMaze", "RepeatPrevious")
 CLEANRL = "CleanRL"
 
@@ -42,13 +42,7 @@ class Figure(NamedTuple):
 def _games() -> list[Figure]:
     """Return the figures of MinAtar: PPO with its references, PQN and DQN."""
     return [
-        Figure(
-            task=f"{game}-MinAtar",
-            algorithm=name,
-            seeds=3 if name == "ppo" else SEEDS.get(game, 5),  # PPO's runs of 1e7 frames are the long ones
-            reference=reference,
-            source=source,
-        )
+        Figure(task=f"{game}-MinAtar", algorithm=name, seeds=SEEDS.get(game, 5), reference=reference, source=source)
         for game, ppo in MINATAR.items()
         for name, (reference, source) in {"ppo": ppo, "pqn": ("", ""), "dqn": ("", "")}.items()
     ]
