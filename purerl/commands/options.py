@@ -11,7 +11,6 @@ import click
 
 from purerl.errors import InputError, describe, hints, printable, unknown
 from purerl.registry import ALGORITHMS, check_id, module_of
-from purerl.settings.levels import with_level_settings
 from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text, to_text
@@ -191,7 +190,7 @@ def find_algorithm(args: list[str]) -> str | None:
     if args and not args[0].startswith("-"):
         if args[0] not in ALGORITHMS and not _is_path(args[0]):
             raise _unknown_algorithm(*args[:2])
-        if len(args) > 1 and not args[1].startswith("-"):
+        if len(args) > 1 and not args[1].startswith("-") and not {"-h", "--help"} & set(args):
             check_id(args[1])  # before JAX and a suite are imported
         take_modules((), args[0])
         return args[0]
@@ -236,6 +235,7 @@ def config_options(algorithm: str | None) -> list[click.Option]:
     if algorithm is None:
         return [click.Option(["--total-timesteps", "total_timesteps"], hidden=True)]
     from purerl import registry
+    from purerl.settings.levels import with_level_settings
 
     return options_of(with_level_settings(registry.algorithm(algorithm)[1]))
 

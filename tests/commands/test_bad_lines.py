@@ -128,7 +128,7 @@ def lines():
     for algorithm in ("alphazero", "muzero", "dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2"):
         yield ("train", algorithm, "Pendulum-v1"), f"{algorithm} needs discrete actions"
     for algorithm in ("ddpg", "td3"):
-        yield ("train", algorithm, "CartPole-v1"), "reinforce, sac, vmpo take them"
+        yield ("train", algorithm, "CartPole-v1"), "reinforce, sac, spo, vmpo take them"
     for command in cli.COMMANDS:
         yield (command, "--nonsense"), "No such option '--nonsense'"
     yield from MORE
