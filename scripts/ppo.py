@@ -52,6 +52,11 @@ class Sample(NamedTuple):
     target: Array  # f32, of the value
 
 
+def normal(scale: float) -> nn.initializers.Initializer:
+    """Return an initializer of variance scale^2 / inputs; orthogonal weights under vmap can hang XLA on a CPU."""
+    return nn.initializers.variance_scaling(scale**2, "fan_in", "normal")
+
+
 class Network(nn.Module):
     """A policy and a value function, each with two hidden layers."""
 
@@ -66,8 +71,8 @@ class Network(nn.Module):
     def mlp(self, x: Array, num_outputs: int, scale: float) -> Array:
         """Return f32[..., num_outputs]."""
         for _ in range(2):
-            x = nn.tanh(nn.Dense(64, kernel_init=nn.initializers.orthogonal(2**0.5))(x))
-        return nn.Dense(num_outputs, kernel_init=nn.initializers.orthogonal(scale))(x)
+            x = nn.tanh(nn.Dense(64, kernel_init=normal(2**0.5))(x))
+        return nn.Dense(num_outputs, kernel_init=normal(scale))(x)
 
 
 def ppo(spec: EnvironmentSpec, config: PPOConfig) -> Algorithm:
