@@ -45,6 +45,7 @@ BENCHMARKS = {
     "seeds": Benchmark("seeds:measure", "1, 16 and 256 seeds of PPO, on one device and on all"),
     "compile": Benchmark("compile_time:measure", "imports, the first update, whole commands, compilation"),
     "adapters": Benchmark("adapters:measure", "compilation of adapters beside the suites' own step and reset"),
+    "twins": Benchmark("twins:measure", "PPO on native MinAtar and on pgx's: final returns over five seeds"),
     "memory": Benchmark("seeds:measure_memory", "processes that train 1 and 256 seeds"),
     "gpu": Benchmark("gpu:measure", "kernels of an update, by the compiler; speed where there is a GPU"),
     "pool.throughput": Benchmark("pool:throughput", "1024 CartPoles, NumPy in and out, beside EnvPool's"),

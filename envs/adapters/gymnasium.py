@@ -48,6 +48,8 @@ class GymnasiumSource(HostSource):
         except Exception as error:  # whatever a third party's constructor raises
             raise InputError(f"{self.id} cannot be made: {type(error).__name__}: {error}") from None
         self._observation_space = host_common.from_gymnasium(env.observation_space, self.id)
+        if isinstance(env.action_space, gymnasium.spaces.Tuple):
+            raise host_common.refused(env.action_space, self.id)
         self._action_space = host_common.from_gymnasium(env.action_space, self.id)
         env.close()
 
@@ -62,8 +64,9 @@ class GymnasiumSource(HostSource):
         return self._action_space
 
     def prepare(self, observation: Any) -> Any:
-        """Give observations the space's dtype."""
-        return jax.tree.map(lambda x, s: x.astype(s.dtype), observation, self._observation_space.struct)
+        """Give observations the space's names and dtypes."""
+        observation, struct = host_common.named(observation), self._observation_space.struct
+        return jax.tree.map(lambda x, s: x.astype(s.dtype), observation, struct)
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of them."""

@@ -16,7 +16,7 @@ PyTree = Any
 
 
 def from_gymnasium(space: Any, what: str) -> Space:
-    """Return a Gymnasium space as ours, with 32-bit numbers for 64-bit ones.
+    """Return a Gymnasium space as ours, with 32-bit numbers for 64-bit ones; the parts of a tuple are named "0", "1", ...
 
     Raises:
       InputError: for a space that has no counterpart.
@@ -34,7 +34,24 @@ def from_gymnasium(space: Any, what: str) -> Space:
         return Box(low=low, high=high, shape=tuple(space.shape), dtype=jnp.dtype(dtype))
     if kind == "Dict":
         return Dict(spaces={name: from_gymnasium(part, what) for name, part in space.spaces.items()})
-    raise InputError(f"{what} has the space {space}; allowed: Discrete from 0, MultiDiscrete, MultiBinary, Box, Dict")
+    if kind == "Tuple":
+        return Dict(spaces={str(i): from_gymnasium(part, what) for i, part in enumerate(space.spaces)})
+    raise refused(space, what)
+
+
+def refused(space: Any, what: str) -> InputError:
+    """Return the error for a space that has no counterpart."""
+    allowed = "Discrete from 0, MultiDiscrete, MultiBinary, Box, Dict, and for observations Tuple"
+    return InputError(f"{what} has the space {space}; allowed: {allowed}")
+
+
+def named(observation: Any) -> Any:
+    """Return an observation as its space in `from_gymnasium` has it."""
+    if isinstance(observation, tuple):
+        return {str(i): named(part) for i, part in enumerate(observation)}
+    if isinstance(observation, dict):
+        return {name: named(part) for name, part in observation.items()}
+    return observation
 
 
 def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:

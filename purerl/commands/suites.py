@@ -23,7 +23,7 @@ from purerl.spaces import Box, Discrete
 
 STEPS = 2_048  # environment steps of a training
 CHECKED_STEPS = 32  # of random play
-SMALL = {"num_envs": 8, "hidden_sizes": (16,), "evaluations": 0, "eval_episodes": 1}
+SMALL = {"num_envs": 8, "network": "mlp", "hidden_sizes": (16,), "evaluations": 0, "eval_episodes": 1}
 ON_POLICY = {"rollout_length": 32, "num_minibatches": 2, "num_epochs": 1}
 OFF_POLICY = {"replay_capacity": 1_024, "learning_starts": 256, "batch_size": 32}
 ALGORITHMS = {  # by the kind of the action space: two that learn in different ways

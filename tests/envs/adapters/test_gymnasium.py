@@ -75,6 +75,32 @@ def test_gymnasium_reports_who_raised():
     env.close()
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_parts_of_a_tuple_are_numbered(cores, monkeypatch):
+    monkeypatch.setattr(adapter, "_cores", lambda: cores)
+    source = purerl.make("gymnasium/Blackjack-v1")
+    assert {name: part.n for name, part in source.observation_space.spaces.items()} == {"0": 32, "1": 11, "2": 2}
+    env, oracles = source.open(4, seed=3, parallel=cores > 1), [gymnasium.make("Blackjack-v1") for _ in range(4)]
+    expected = np.array([oracle.reset(seed=3 + i)[0] for i, oracle in enumerate(oracles)])
+    for action in (None, 1):
+        if action is not None:
+            expected = np.array([oracle.step(action)[0] for oracle in oracles])
+        given = source.prepare(env.reset(None) if action is None else env.step(np.full(4, action), None, 0).observation)
+        assert {name: (x.shape, x.dtype) for name, x in given.items()} == dict.fromkeys("012", ((4,), np.int32))
+        np.testing.assert_array_equal(np.stack([given[name] for name in "012"], 1), expected)
+    env.close()
+
+
+def test_actions_that_are_a_tuple_are_refused():
+    class Pair(gymnasium.Env):
+        observation_space = gymnasium.spaces.Discrete(2)
+        action_space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)] * 2)
+
+    gymnasium.register("ActsByTuples-v0", Pair)
+    with pytest.raises(InputError, match=r"ActsByTuples-v0 has the space Tuple\(.*\); allowed: Discrete from 0"):
+        purerl.make("gymnasium/ActsByTuples-v0")
+
+
 def test_ppo_learns_on_gymnasium():
     config = PPOConfig(
         num_envs=8,

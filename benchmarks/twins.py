@@ -1,0 +1,69 @@
+"""Whether an environment of another suite that is the same task is learned alike: native MinAtar beside pgx's own."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import purerl
+from benchmarks import tables
+from benchmarks.groups import Request
+from benchmarks.tables import Table
+from benchmarks.timing import progress
+from purerl.errors import InputError
+from purerl.reporting import compare
+
+TWINS = {  # native -> the other, both with sticky actions of 0.1 and six actions
+    "Asterix-MinAtar": "pgx/minatar-asterix",
+    "Breakout-MinAtar": "pgx/minatar-breakout",
+    "Freeway-MinAtar": "pgx/minatar-freeway",
+    "Seaquest-MinAtar": "pgx/minatar-seaquest",
+    "SpaceInvaders-MinAtar": "pgx/minatar-space_invaders",
+}
+PARAMETERS = {"use_minimal_action_set": False, "time_limit": 1_000_000}  # of the others; native games have no limit
+STEPS = 1_000_000
+SEEDS = 5
+SETTINGS = {
+    "num_envs": 64,
+    "rollout_length": 128,
+    "num_minibatches": 8,
+    "learning_rate": 2.5e-3,
+    "network": "mlp",
+    "hidden_sizes": (128, 128),
+    "activation": "relu",
+    "evaluations": 0,
+    "eval_episodes": 256,
+}
+COLUMNS = tables.columns("game: text; native: text; pgx: text; native less pgx: text; intervals overlap: text")
+
+
+def measure(request: Request) -> list[Table]:
+    """Return the final returns of PPO on both of each pair, over the same seeds."""
+    if not purerl.registry.installed("pgx"):
+        raise InputError("twins compares with pgx, which is not installed: pip install 'purerl[pgx]'")
+    steps, games = max(STEPS * request.size, 8_192), list(TWINS)[: max(1, round(len(TWINS) * request.size))]
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for game in games:
+            native = _trained(game, {}, steps, Path(folder) / game)
+            other = _trained(TWINS[game], PARAMETERS, steps, Path(folder) / f"pgx-{game}")
+            rows.append(row(game, native, other))
+            progress(": ".join([game, ", ".join(rows[-1][1:])]))
+    title = f"Final return of PPO after {steps:,.0f} steps, IQM of {SEEDS} seeds with 95% intervals, equal settings"
+    return [Table(title=title, columns=COLUMNS, rows=rows)]
+
+
+def row(game: str, native: compare.ComparedRun, other: compare.ComparedRun) -> list[str]:
+    """Return the line of a pair."""
+    duel, intervals = compare.duel(native, other), [native.interval, other.interval]
+    assert duel is not None and intervals[0] is not None and intervals[1] is not None
+    sign, bounds = 1 if duel.better is native else -1, duel.difference_interval
+    low, high = sorted(sign * bound for bound in bounds)
+    overlap = max(interval[0] for interval in intervals) <= min(interval[1] for interval in intervals)
+    cells = [f"{run.center:.3g} ({run.interval[0]:.3g} to {run.interval[1]:.3g})" for run in (native, other)]
+    return [game, *cells, f"{sign * duel.difference:.3g} ({low:.3g} to {high:.3g})", "yes" if overlap else "no"]
+
+
+def _trained(env_id: str, parameters: dict[str, Any], steps: float, out: Path) -> compare.ComparedRun:
+    options = SETTINGS | ({"env": parameters} if parameters else {})
+    purerl.train("ppo", env_id, seeds=SEEDS, total_timesteps=steps, out=out, display="none", **options)
+    return compare.load(out)
