@@ -130,6 +130,10 @@ class Environment:
         names = ((jax.tree_util.keystr(path, simple=True), x) for path, x in jax.tree.leaves_with_path(state))
         return "\n".join(f"{name:18} {np.array2string(np.asarray(x), precision=3)}" for name, x in names)
 
+    def action_text(self, action: int) -> str:
+        """Return the name of a discrete action, for people; its number where it has none."""
+        return str(action)
+
     @property
     def observation_space(self) -> Space:
         """The space of `TimeStep.observation`."""

@@ -16,7 +16,7 @@ PyTree = Any
 
 
 def from_gymnasium(space: Any, what: str) -> Space:
-    """Return a Gymnasium space as ours, with 32-bit numbers for 64-bit ones; the parts of a tuple are named "0", "1", ...
+    """Return a Gymnasium space as ours, with 32-bit numbers for 64-bit ones; a tuple's parts are named "0", "1", ...
 
     Raises:
       InputError: for a space that has no counterpart.

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from purerl.envs.adapters import common
+from purerl.envs.adapters import boards, common
 from purerl.errors import InputError, unknown
 from purerl.fields import validate
 from purerl.spaces import Box, Dict, Discrete, Space, Stacked
@@ -84,6 +85,14 @@ class PgxEnvironment(Environment):
 
         return jax.lax.while_loop(others_turn, move, (key, state, rewards))[1:]
 
+    def render_text(self, state: common.Timed) -> str:
+        """Draw the board: the agent's pieces are X, the other's O."""
+        return _text(self, state, super().render_text)
+
+    def action_text(self, action: int) -> str:
+        """Name a move as the board does."""
+        return _move(self, action)
+
     def _observe(self, state: Any, player: Any) -> PyTree:
         built = _build(self.name, self.options)
         observation = common.settle(built.env._observe(state, player))
@@ -133,6 +142,19 @@ class PgxSelfPlay(Environment):
         step = _time_step(self, observation, after.rewards[0], after, time)
         return common.Timed(after, time), step._replace(reward=rewards)
 
+    @property
+    def has_board(self) -> bool:
+        """Whether `render_text` draws a board, which shows what both players know."""
+        return self.name in boards.GAMES
+
+    def render_text(self, state: common.Timed) -> str:
+        """Draw the board: the pieces of player_0 are X, those of player_1 O."""
+        return _text(self, state, super().render_text)
+
+    def action_text(self, action: int) -> str:
+        """Name a move as the board does."""
+        return _move(self, action)
+
     def _observe(self, state: Any) -> PyTree:
         env, seen, turn = _build(self.name, self.options).env, {}, {}
         for i, seat in enumerate(self._seats):
@@ -167,6 +189,19 @@ def _time_step(env: Any, observation: PyTree, reward: Array, state: Any, time: A
     late = jnp.bool_(False) if env.time_limit is None else common.flag(time >= env.time_limit)
     time_up = common.flag(state.truncated) | late
     return TimeStep.transition(observation, common.scalar(reward), terminated=terminated, time_up=time_up)
+
+
+def _text(env: Any, state: common.Timed, plain: Callable[[Any], str]) -> str:
+    if env.name not in boards.GAMES:
+        return plain(state)
+    planes = np.asarray(_build(env.name, env.options).env._observe(state.suite, jnp.int32(0)))
+    return boards.text(env.name, planes[..., 0] + 2 * planes[..., 1])
+
+
+def _move(env: Any, action: int) -> str:
+    built = _build(env.name, env.options)
+    rows, columns = built.spaces["observation"].struct.shape[:2] if env.name in boards.GAMES else (0, 0)
+    return boards.move(env.name, action, columns, rows * columns) if rows else str(action)
 
 
 class PgxSetup(NamedTuple):

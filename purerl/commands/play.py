@@ -13,6 +13,15 @@ from purerl.settings import agent_file, toml
 @click.command(name="play")
 @click.argument("environment", metavar="ENVIRONMENT|RUN")
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
+@click.option(
+    "--against", metavar="PLAYER", help="Play a game in turns yourself, against a run's folder, random or lookahead."
+)
+@click.option(
+    "--seat",
+    type=click.Choice(("first", "second", "drawn")),
+    default="first",
+    help="With --against: whose move is the first; default first: yours.",
+)
 @click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
 @click.option("--terminal", is_flag=True, help="Show the episode as text.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="S", help="Random seed; default 0.")
@@ -30,6 +39,8 @@ from purerl.settings import agent_file, toml
 def command(
     environment: str,
     policy: str,
+    against: str | None,
+    seat: str,
     gif: Path | None,
     terminal: bool,
     seed: int,
@@ -44,11 +55,20 @@ def command(
     purerl play runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
     purerl play zoo/ppo-Breakout-MinAtar --gif breakout.gif      # see purerl list agents
     purerl play CartPole-v1 --policy my_module:balance --gif cartpole.gif
+    purerl play pgx/connect_four --against runs/alphazero-connect_four-1     # you against it, at the terminal
     A scripted policy is a function (key, observation) -> action. With a run's folder, the environment that it was
     trained on has its parameters.
     """
+    if against is not None:
+        if gif is not None or terminal or policy != "random":
+            raise InputError("--against shows the game as it is played; leave out --policy, --gif and --terminal")
+        take_modules(trust, environment, against)
+        _match(environment, against, seat, seed)
+        return
+    if seat != "first":
+        raise InputError("--seat is for --against")
     if gif is None and not terminal:
-        raise InputError("play needs --gif FILE or --terminal")
+        raise InputError("play needs --gif FILE, --terminal or --against PLAYER")
     check_file(gif, ".gif")
     named: str | None = environment  # None: what the run was trained on
     if (Path(environment) / toml.RUN.file).is_file() or agent_file.find(Path(environment)):
@@ -79,3 +99,26 @@ def command(
     parts = {name: float(reward.sum()) for name, reward in agent_groups.group_rewards(episode.reward).items()}
     each = f" ({', '.join(f'{name} {value:.5g}' for name, value in parts.items())}, per agent)" if parts else ""
     say(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")
+
+
+def _match(environment: str, against: str, seat: str, seed: int) -> None:
+    """Let a person play against a player, and say how it ended."""
+    import jax
+
+    from purerl.run import match
+
+    game = match.game_of(environment)
+    opponent = match.opponent_of(against, game)
+    found = match.play_match(game, opponent, jax.random.key(seed), seat, _ask, say)
+    if not found.over:
+        say(f"left after {found.moves} moves")
+        return
+    outcome = "you win" if found.reward > 0 else "you lose" if found.reward < 0 else "a draw"
+    say(f"{outcome} in {found.moves} moves")
+
+
+def _ask(prompt: str) -> str | None:
+    try:
+        return input(prompt)
+    except EOFError:
+        return None

@@ -269,7 +269,7 @@ MORE = [
     (("evaluate", "run", "--episodes", "many"), "--episodes"),
     (("evaluate", "run", "--gif", "x.mp4"), "x.mp4 must end in .gif"),
     (("evaluate", "run", "--gif", "nodir/x.gif"), "there is no folder nodir"),
-    (("play", "CartPole-v1"), "play needs --gif FILE or --terminal"),
+    (("play", "CartPole-v1"), "play needs --gif FILE, --terminal or --against PLAYER"),
     (("play",), "Missing argument"),
     (("play", "CartPole-v1", "--terminal", "--seed", "99999999999"), "not in the range 0<=x<=4294967295"),
     (("play", "CartPol", "--terminal"), "unknown environment 'CartPol': did you mean 'CartPole-v1'"),

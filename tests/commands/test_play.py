@@ -48,10 +48,34 @@ def test_a_run_is_played_with_its_own_parameters(tmp_path, capsys):
     assert "trained on Catch, whose spaces are others" in capsys.readouterr().err
 
 
+def test_a_person_plays(capsys, monkeypatch):
+    said = iter(["x9", "a1", "b1", "c1", *(f"{column}{row}" for row in (2, 3) for column in "abc")] * 2)
+    monkeypatch.setattr("builtins.input", lambda prompt: next(said))
+    assert run("pgx/tic_tac_toe", "--against", "random", "--seed", "3") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("you are ") and "'x9' is no legal move; legal: a1, b1, c1" in out
+    assert out.splitlines()[-1].rpartition(" in ")[0] in ("you win", "you lose", "a draw")
+
+
+def test_a_person_leaves(capsys, monkeypatch):
+    def gone(prompt):
+        raise EOFError
+
+    monkeypatch.setattr("builtins.input", gone)
+    assert run("pgx/tic_tac_toe", "--against", "random", "--seat", "second") == 0
+    assert capsys.readouterr().out.endswith("left after 1 moves\n")
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("CartPole-v1",), "--gif FILE or --terminal"),
+        (("CartPole-v1",), "--gif FILE, --terminal or --against PLAYER"),
+        (("CartPole-v1", "--against", "random"), "is none: it has one agent"),
+        (("MatrixGame", "--against", "random"), "is none: the agents of MatrixGame act at the same time"),
+        (("pgx/kuhn_poker", "--against", "random"), "is none: it has no board that is drawn as text"),
+        (("pgx/tic_tac_toe", "--against", "lookahed"), "did you mean 'lookahead'"),
+        (("pgx/tic_tac_toe", "--against", "random", "--terminal"), "leave out --policy, --gif and --terminal"),
+        (("pgx/tic_tac_toe", "--seat", "second", "--terminal"), "--seat is for --against"),
         (("CartPol-v1", "--terminal"), "CartPole-v1"),
         (
             ("CartPole-v1", "--terminal", "--policy", "nope"),
