@@ -54,12 +54,12 @@ def measure(request: Request) -> list[Table]:
 
 def row(game: str, native: compare.ComparedRun, other: compare.ComparedRun) -> list[str]:
     """Return the line of a pair."""
-    duel, intervals = compare.duel(native, other), [native.interval, other.interval]
-    assert duel is not None and intervals[0] is not None and intervals[1] is not None
+    duel, ours, theirs = compare.duel(native, other), native.interval, other.interval
+    assert duel is not None and ours is not None and theirs is not None
     sign, bounds = 1 if duel.better is native else -1, duel.difference_interval
     low, high = sorted(sign * bound for bound in bounds)
-    overlap = max(interval[0] for interval in intervals) <= min(interval[1] for interval in intervals)
-    cells = [f"{run.center:.3g} ({run.interval[0]:.3g} to {run.interval[1]:.3g})" for run in (native, other)]
+    overlap = max(ours[0], theirs[0]) <= min(ours[1], theirs[1])
+    cells = [f"{run.center:.3g} ({a:.3g} to {b:.3g})" for run, (a, b) in ((native, ours), (other, theirs))]
     return [game, *cells, f"{sign * duel.difference:.3g} ({low:.3g} to {high:.3g})", "yes" if overlap else "no"]
 
 
