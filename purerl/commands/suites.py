@@ -23,7 +23,7 @@ from purerl.spaces import Box, Discrete
 
 STEPS = 2_048  # environment steps of a training
 CHECKED_STEPS = 32  # of random play
-SMALL = {"num_envs": 8, "network": "mlp", "hidden_sizes": (16,), "evaluations": 0, "eval_episodes": 1}
+SMALL = {"num_envs": 8, "network": "mlp", "hidden_sizes": (16,), "total_timesteps": STEPS}
 ON_POLICY = {"rollout_length": 32, "num_minibatches": 2, "num_epochs": 1}
 OFF_POLICY = {"replay_capacity": 1_024, "learning_starts": 256, "batch_size": 32}
 ALGORITHMS = {  # by the kind of the action space: two that learn in different ways
@@ -169,7 +169,6 @@ def _main() -> None:
     doing = "make"
     try:
         from purerl.host_environment import HostSource
-        from purerl.run.entry import train
         from purerl.run.plan import make_environment
         from purerl.testing.environments import check_environment
 
@@ -187,14 +186,46 @@ def _main() -> None:
         kind = next((kind for kind in ALGORITHMS if kind is not None and isinstance(actions, kind)), None)
         for algorithm, settings in ALGORITHMS[kind].items():
             doing = f"train {algorithm}"
-            values: dict[str, Any] = SMALL | settings | ({"env": fields} if fields else {})
-            train(algorithm, name, total_timesteps=STEPS, out=algorithm, display="none", **values)
+            _train(algorithm, name, env, fields, SMALL | settings)
             tell(done=algorithm)
     except BaseException as error:  # whatever a suite raises, the end of the process included
         text = " ".join(str(error).split()) or "no message"
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
         tell(failed=f"{doing}: {kind}{text[:300]}")
         raise SystemExit(1) from None
+
+
+def _train(algorithm: str, name: str, env: Any, fields: dict[str, Any], values: dict[str, Any]) -> None:
+    """Train on an environment, in one compiled program where it runs in JAX.
+
+    Raises:
+      FloatingPointError: if a metric is not finite.
+    """
+    import jax
+    import numpy as np
+
+    from purerl.host import HostSettings, make_host_trainer
+    from purerl.host_environment import HostSource
+    from purerl.loop.train import make_trainer, whole_updates
+    from purerl.run.plan import algorithm_of
+    from purerl.settings.runs import settings
+
+    factory, config = algorithm_of(settings(algorithm, name, values, fields), env)
+    num_updates, key = whole_updates(config), jax.random.key(0)
+    if isinstance(env, HostSource):
+        on_host = make_host_trainer(factory, env, config, HostSettings(mode="serial"))
+        state, each = on_host.init(key), []
+        for _ in range(num_updates):
+            state, metrics = on_host.step(state)
+            each.append(metrics.algorithm)
+        on_host.close()
+    else:
+        trainer = make_trainer(factory, env, config)
+        update = lambda state, _: trainer.step(state)
+        each = jax.jit(lambda key: jax.lax.scan(update, trainer.init(key), None, num_updates)[1].algorithm)(key)
+    for path, leaf in jax.tree.leaves_with_path(jax.device_get(each)):
+        if not np.isfinite(leaf).all():
+            raise FloatingPointError(f"the metric {jax.tree_util.keystr(path[-1:], simple=True)} is not finite")
 
 
 def _steps(env: Any) -> float:
