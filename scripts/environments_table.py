@@ -33,8 +33,8 @@ steps. The best possible return is that of the default fields where it is a numb
 """
 CHECKED = """\
 Written by `purerl check --suite NAME`: each id, in a process of its own, is made, stepped, checked against the
-contract, and trained on for 2,048 steps by two algorithms of its kind of action. Compiled: `reset` and `step` of one
-environment.
+contract, and trained on for 2,048 steps by two algorithms of its kind of action; an environment on the host is made and
+trained on. Compiled: `reset` and `step` of one environment.
 """
 HEADER = "| environment | observation | action | time limit | best possible return | source | steps/s |"
 
@@ -60,28 +60,31 @@ def every_id(files: list[Path]) -> list[str]:
         return []
     lines = ["\n## Every id\n", CHECKED, "| suite | version | date | ids | hold | trained by | compiled in |"]
     lines += ["|---|---|---|---|---|---|---|"]
-    failed = []
+    failed: dict[tuple[str, str], list[str]] = {}  # ids by suite with parameters, and cause
     for file in files:
         report = json.loads(file.read_text())
         suite, ids = report["suite"], report["ids"]
-        with_ = "".join(f" {name} {value}" for name, value in report["fields"].items())
-        failed += [f"- `{name}`{with_}: {found['failed']}" for name, found in ids.items() if found["failed"]]
         hold = sum(not found["failed"] for found in ids.values())
         by = sorted({done for found in ids.values() for done in found["done"]} - {"made", "stepped", "checked"})
         times = [found["compile_seconds"] for found in ids.values() if found["compile_seconds"] is not None]
         compiled = f"{np.median(times):.1f} s; at most {max(times):.1f}" if times else ""
         made = "".join(f", {name} {value}" for name, value in report["fields"].items())
+        for name, found in ids.items():
+            if found["failed"]:
+                cause = found["failed"].replace(f"{name} cannot be made: ", "").replace(name, "it")
+                failed.setdefault((f"`{suite}`{made}", cause), []).append(name.partition("/")[2] or name)
         cells = [
             f"`{suite}`{made}",
             report["versions"][report["package"]],
             report["date"],
-            str(len(ids)),
+            str(len(ids)) if report["offered"] == len(ids) else f"{len(ids)} of {report['offered']}",
             str(hold),
             ", ".join(by),
             compiled,
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    return [*lines, *(["\nWhat fails:\n", *failed] if failed else [])]
+    causes = [f"- {suite}: {', '.join(names)}: {cause}" for (suite, cause), names in failed.items()]
+    return [*lines, *(["\nWhat fails:\n", *causes] if causes else [])]
 
 
 def row(env_id: str, speed: str) -> str:

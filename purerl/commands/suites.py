@@ -54,7 +54,7 @@ def check_suite(
       fields: parameters that every id is made with.
 
     Returns:
-      What the file holds: {"suite", "package", "fields", "versions", "date", "ids": {id: {"failed": text or "",
+      What the file holds: {"suite", "package", "fields", "offered" ids, "versions", "date", "ids": {id: {"failed": text or "",
       "done": phases, "compile_seconds", "seconds", "peak_mb"}}}.
 
     Raises:
@@ -67,7 +67,7 @@ def check_suite(
             raise unknown(f"environment of {suite}", pattern, [name.removeprefix(f"{suite}/") for name in every])
     known = _read(file, suite, fields)
     package = _package(suite)
-    report: dict[str, Any] = {"suite": suite, "package": package, "fields": fields}
+    report: dict[str, Any] = {"suite": suite, "package": package, "fields": fields, "offered": len(every)}
     report |= {"versions": summary.versions(package)}
     report |= {"date": date.today().isoformat(), "ids": known}
     for number, name in enumerate(names):
