@@ -28,7 +28,8 @@ class JumanjiEnvironment(Environment):
 
     The observation is a dict of jumanji's fields. "action_mask" bool[n] says what is legal: n is the number of actions,
     or the sum of the numbers of choices where each of several choices has a mask of its own. Choices that are masked
-    jointly, such as Tetris's rotation and column, are one `Discrete` action. `info` holds jumanji's scalar extras.
+    jointly, such as Tetris's rotation and column, are one `Discrete` action. Where jumanji goes on although nothing is
+    legal, as FlatPack does, everything is, and does what jumanji makes of it. `info` holds jumanji's scalar extras.
 
     jumanji mostly ends an episode at its time limit as if the task were over; here that is a truncation.
 
@@ -70,7 +71,10 @@ class JumanjiEnvironment(Environment):
     def _observe(self, observation: Any) -> PyTree:
         parts = common.settle(_as_dict(observation))
         if "action_mask" in parts:
-            parts["action_mask"] = parts["action_mask"].reshape(-1)
+            mask = parts["action_mask"]
+            several = isinstance(self.action_space, MultiDiscrete)
+            some = jnp.any(mask, axis=-1, keepdims=True) if several else jnp.any(mask)
+            parts["action_mask"] = (mask | ~some).reshape(-1)
         return parts
 
     @property

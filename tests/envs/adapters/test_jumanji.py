@@ -2,11 +2,13 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import purerl
+from purerl import agent_groups
 from purerl.spaces import Box, Discrete, MultiDiscrete
 from tests.helpers import suites
 
@@ -73,3 +75,23 @@ def test_names_are_those_of_jumanji():
     from purerl.envs.adapters.jumanji import names
 
     assert set(names()) == set(jumanji.registered_environments())
+
+
+def test_where_nothing_is_legal_everything_is():
+    """FlatPack goes on to its last step although no block fits any more."""
+    env, suite = purerl.make("jumanji/FlatPack-v0"), jumanji.make("FlatPack-v0")
+
+    def step(carry, key):
+        state, observation = carry
+        key_act, key_step = jax.random.split(key)
+        action = agent_groups.draw(env.action_space, key_act, observation)
+        state, timestep = env.step(key_step, state, action)
+        with jax.numpy_dtype_promotion("standard"):
+            theirs = suite._make_action_mask(state.suite.grid, state.suite.blocks, state.suite.placed_blocks)
+        return (state, timestep.observation), (timestep.observation["action_mask"], theirs.reshape(-1), timestep.done)
+
+    keys = jax.random.split(jax.random.key(0), 25)
+    ours, theirs, done = jax.jit(lambda start: jax.lax.scan(step, start, keys)[1])(env.reset(jax.random.key(1)))
+    stuck = ~theirs.any(axis=1)
+    assert stuck[:-1].any() and done[-1] and not done[:-1].any()
+    assert ours[stuck].all() and (ours[~stuck] == theirs[~stuck]).all()
