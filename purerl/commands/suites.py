@@ -54,8 +54,8 @@ def check_suite(
       fields: parameters that every id is made with.
 
     Returns:
-      What the file holds: {"suite", "package", "fields", "offered" ids, "versions", "date", "ids": {id: {"failed": text or "",
-      "done": phases, "compile_seconds", "seconds", "peak_mb"}}}.
+      What the file holds: {"suite", "package", "fields", "offered": number of the suite's ids, "versions", "date",
+      "ids": {id: {"failed": text or "", "done": phases, "compile_seconds", "seconds", "peak_mb"}}}.
 
     Raises:
       InputError: if there is no such suite, it is not installed, nothing matches, or the file is not one of these.

@@ -18,8 +18,10 @@ from purerl.profiling.flops import operations
 from purerl.recompute.observations import from_states
 from purerl.run.lifecycle import cause_of
 from purerl.run.plan import algorithm_of, environment_of
+from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import Settings
 from purerl.types import Config
+from purerl.xla import backend
 
 PEAK_SIZE = 2048  # of the matrices whose product is the machine's peak
 
@@ -30,6 +32,19 @@ class PartCost(NamedTuple):
     name: str
     operations: float  # arithmetic operations
     seconds: float
+    compile_seconds: float  # that it adds to the program
+
+
+class Compilation(NamedTuple):
+    """The seconds until a function is a program."""
+
+    tracing: float
+    compiling: float
+
+    @property
+    def total(self) -> float:
+        """Their sum."""
+        return self.tracing + self.compiling
 
 
 class Option(NamedTuple):
@@ -49,7 +64,7 @@ class Explanation(NamedTuple):
     environments: int  # bytes of their states
     rollout: int  # bytes
     program: int  # bytes that a call of the compiled update takes, all of these included
-    compile_seconds: float
+    compilation: dict[str, Compilation]  # of what a run compiles side by side: start, update, evaluation
     steps_per_second: float
     peak: float  # operations/s of a float32 matrix product on this machine
     options: tuple[Option, ...]  # the fastest first
@@ -60,7 +75,8 @@ class Trial(NamedTuple):
 
     compiled: Any
     state: TrainState  # after enough updates that learning has begun
-    compile_seconds: float
+    start: Compilation
+    update: Compilation
     seconds: float  # per update
 
 
@@ -104,24 +120,32 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
 
         return jax.lax.scan(step, (state.vector, state.observation), jax.random.split(key, config.rollout_length))
 
-    acting, stepping = (_seconds(jax.jit(jax.vmap(f)), trial.state) for f in (rollout, environment_alone))
+    evaluate = lambda agent: trainer.evaluate(agent, key, EVALUATION_BATCH)
+    _, evaluation = _compiled(jax.vmap(evaluate), trial.state.agent)
+    (act, compiling_act), (move, compiling_move) = (
+        _compiled(jax.vmap(f), trial.state) for f in (rollout, environment_alone)
+    )
+    acting, stepping = _seconds(act, trial.state), _seconds(move, trial.state)
     act_operations, step_operations = operations(rollout, one), operations(environment_alone, one)
     all_operations = operations(trainer.step, one)
     per_step = config.steps_per_update
     seconds = (stepping, max(acting - stepping, 0.0), max(trial.seconds - acting, 0.0))
     counts = (step_operations, act_operations - step_operations, all_operations - act_operations)
-    named = zip(("environment", "policy", "learning"), counts, seconds, strict=True)
+    until = (compiling_move.total, compiling_act.total, trial.update.total)
+    compiled = (until[0], max(until[1] - until[0], 0.0), max(until[2] - until[1], 0.0))
+    named = zip(("environment", "policy", "learning"), counts, seconds, compiled, strict=True)
     return Explanation(
         num_updates=int(config.total_timesteps) // per_step,
         steps_per_update=per_step,
         parts=tuple(
-            PartCost(name=name, operations=count / per_step, seconds=time / steps) for name, count, time in named
+            PartCost(name=name, operations=count / per_step, seconds=time / steps, compile_seconds=own)
+            for name, count, time, own in named
         ),
         agent={name: nbytes(part) for name, part in _named(one.agent).items()},
         environments=nbytes(one.vector),
         rollout=nbytes(jax.eval_shape(rollout, one)[1]),
         program=memory.needed(trial.compiled),
-        compile_seconds=trial.compile_seconds,
+        compilation={"start": trial.start, "update": trial.update, "evaluation": evaluation},
         steps_per_second=steps / trial.seconds,
         peak=matmul_peak(),
         options=_options(factory, env, config, run.options.seeds),
@@ -144,11 +168,12 @@ def _short_wait(config: Any) -> Any:
 
 def _try(factory: Any, env: Any, config: Config, seeds: int) -> Trial:
     trainer = make_trainer(factory, env, config)
-    began = time.perf_counter()
-    init = jax.jit(jax.vmap(trainer.init))
-    state = init(jax.random.split(jax.random.key(0), seeds))
-    compiled = jax.jit(jax.vmap(lambda state: trainer.step(state)), donate_argnums=0).lower(state).compile()
-    compile_seconds = time.perf_counter() - began
+    keys = jax.random.split(jax.random.key(0), seeds)
+    init = jax.vmap(trainer.init)
+    init, start = _compiled(init, keys, compiler_options=backend.start_options(jax.eval_shape(init, keys)))
+    state, options = init(keys), backend.compiler_options()
+    step = jax.vmap(lambda state: trainer.step(state))
+    compiled, update = _compiled(step, state, compiler_options=options, donate_argnums=0)
     warm = math.ceil(getattr(config, "learning_starts", 0) / config.steps_per_update) + 1
     seconds, total, best = 0.0, 0, math.inf
     while total < warm + 3 or seconds < 1.0:  # at least a second of updates that learn
@@ -158,7 +183,15 @@ def _try(factory: Any, env: Any, config: Config, seeds: int) -> Trial:
         if total > warm:
             seconds += time.perf_counter() - began
             best = min(best, time.perf_counter() - began)
-    return Trial(compiled=compiled, state=state, compile_seconds=compile_seconds, seconds=best)
+    return Trial(compiled=compiled, state=state, start=start, update=update, seconds=best)
+
+
+def _compiled(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Compilation]:
+    began = time.perf_counter()
+    lowered = jax.jit(function, **options).lower(*args)
+    traced = time.perf_counter()
+    compiled = lowered.compile()
+    return compiled, Compilation(tracing=traced - began, compiling=time.perf_counter() - traced)
 
 
 def _seconds(function: Callable[..., Any], *args: Any, least: float = 1.0) -> float:
@@ -210,19 +243,23 @@ def lines(run: Settings, explained: Explanation) -> list[str]:
     agents = f"{run.options.seeds} agents" if run.options.seeds > 1 else "one agent"
     share = all_operations * rate / explained.peak
     names = ", ".join(f"{name} {_size(count)}" for name, count in explained.agent.items() if count)
+    compilation = ", ".join(
+        f"{name} {took.total:.1f} s ({took.tracing:.1f} s of it tracing)"
+        for name, took in explained.compilation.items()
+    )
     out = [
         f"{run.algorithm} on {run.environment}: {agents}, {explained.num_updates:,} updates of "
         f"{explained.steps_per_update:,} environment steps, on {jax.devices()[0].device_kind}",
         "",
-        f"{'per environment step':22}{'operations':>12}{'time':>12}{'share':>8}",
+        f"{'per environment step':22}{'operations':>12}{'time':>12}{'share':>8}{'compiles in':>14}",
     ]
     for part in explained.parts:
         shown = (_count(part.operations), f"{part.seconds * 1e6:.3g} us", f"{100 * part.seconds / total:.0f}%")
-        out.append(f"  {part.name:20}{shown[0]:>12}{shown[1]:>12}{shown[2]:>8}")
+        out.append(f"  {part.name:20}{shown[0]:>12}{shown[1]:>12}{shown[2]:>8}{part.compile_seconds:>12.1f} s")
     out += [
         f"  {'total':20}{_count(all_operations):>12}{total * 1e6:>9.3g} us",
         "",
-        f"compilation   {explained.compile_seconds:.1f} s",
+        f"compilation   {compilation}; side by side in a run",
         f"speed         {rate:,.0f} environment steps/s, so {timesteps:,} take {_duration(timesteps / rate)}; "
         f"{100 * share:.0f}% of this machine's float32 matrix products ({explained.peak / 1e9:,.0f} G/s)",
         f"memory        {_size(explained.program)} for the program; per agent: {names}, environments "

@@ -27,7 +27,12 @@ def test_a_run_explained(algorithm, more, monkeypatch):
     assert found.steps_per_second == pytest.approx(1 / per_step, rel=0.5)  # one machine, moments apart
     assert found.program >= sum(found.agent.values())
     assert found.num_updates == 10_000 // found.steps_per_update
+    assert list(found.compilation) == ["start", "update", "evaluation"]
+    assert all(0 < took.tracing < took.total for took in found.compilation.values())
+    of_parts = sum(part.compile_seconds for part in found.parts)
+    assert of_parts >= 0.99 * found.compilation["update"].total and found.parts[0].compile_seconds > 0
     text = "\n".join(explain.lines(run, found))
+    assert "compilation   start " in text and text.count(" s of it tracing)") == 3
     assert f"{algorithm} on CartPole-v1: one agent" in text
     assert "--seeds 8" in text
     assert "nan" not in text
