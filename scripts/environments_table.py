@@ -34,7 +34,7 @@ steps. The best possible return is that of the default fields where it is a numb
 CHECKED = """\
 Written by `purerl check --suite NAME`: each id, in a process of its own, is made, stepped, checked against the
 contract, and trained on for 2,048 steps by two algorithms of its kind of action; an environment on the host is made and
-trained on. Compiled: `reset` and `step` of one environment.
+trained on. Compiled: `reset` and `step` of one environment. The games that `gymnasium` also has are those of `ale`.
 """
 HEADER = "| environment | observation | action | time limit | best possible return | source | steps/s |"
 
