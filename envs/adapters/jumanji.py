@@ -20,6 +20,7 @@ from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytr
 _NEVER = np.iinfo(np.int32).max
 _LIMIT_IN_REWARD = ("SearchAndRescue-v0",)  # rewards shrink to nothing towards the time limit
 _LIMIT_IN_SHAPES = ("MMST-v0",)  # the state has a column per step
+_NOWHERE = {"TSP-v1": ("position",)}  # fields that are -1 at the start, where jumanji states 0 .. n - 1
 
 
 @pytree
@@ -159,6 +160,8 @@ def _build(name: str, options: common.Options) -> JumanjiSetup:
         if mask is not None:
             first["action_mask"] = jax.ShapeDtypeStruct((math.prod(mask.shape),), jnp.bool_)
         spaces = {k: _space(env.observation_spec[k], part, k) for k, part in first.items()}
+        for field in _NOWHERE.get(name, ()):
+            spaces[field] = common.box(first[field], -1, int(env.observation_spec[field].num_values) - 1)
     time_limit = getattr(env, "time_limit", None)
     if time_limit is not None and name not in _LIMIT_IN_REWARD:
         env.time_limit = _NEVER  # the adapter keeps the time, so that an ending can be told from a time limit

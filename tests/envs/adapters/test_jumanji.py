@@ -95,3 +95,10 @@ def test_where_nothing_is_legal_everything_is():
     stuck = ~theirs.any(axis=1)
     assert stuck[:-1].any() and done[-1] and not done[:-1].any()
     assert ours[stuck].all() and (ours[~stuck] == theirs[~stuck]).all()
+
+
+def test_before_the_first_city_the_position_is_none():
+    env = purerl.make("jumanji/TSP-v1")
+    _, first = jax.jit(env.reset)(jax.random.key(0))
+    space = env.observation_space.spaces["position"]
+    assert int(first["position"]) == -1 and space == Box(low=-1, high=19, shape=(), dtype=jnp.int32)
