@@ -207,9 +207,11 @@ def _train(algorithm: str, name: str, env: Any, fields: dict[str, Any], values: 
     from purerl.host import HostSettings, make_host_trainer
     from purerl.host_environment import HostSource
     from purerl.loop.train import make_trainer, whole_updates
+    from purerl.run import cache
     from purerl.run.plan import algorithm_of
     from purerl.settings.runs import settings
 
+    cache.enable()  # ids of one suite often have one program
     factory, config = algorithm_of(settings(algorithm, name, values, fields), env)
     num_updates, key = whole_updates(config), jax.random.key(0)
     if isinstance(env, HostSource):
