@@ -29,13 +29,17 @@ def make(name: str, **parameters: Any) -> HostSource:
       InputError: if there is no such game or parameter.
     """
     if name not in names():
+        if name in map(_id, _roms()):
+            raise InputError(f"ale/{name} is for several players, which ale-py's vector of games does not play")
         raise unknown("game of ale-py (or its ROM is missing)", name, names())
     return ALESource(name, parameters)
 
 
 def names() -> list[str]:
-    """Return the games whose ROMs are there."""
-    return [_camel(rom) + VERSION for rom in _roms()]
+    """Return the games for one player whose ROMs are there."""
+    known = importlib.import_module("ale_py").ALEInterface.isSupportedROM  # for another ROM, C++ ends the process
+    path = importlib.import_module("ale_py.roms").get_rom_path
+    return [_id(rom) for rom in _roms() if known(path(rom)) is not None]
 
 
 def _roms() -> list[str]:
@@ -44,6 +48,10 @@ def _roms() -> list[str]:
 
 def _camel(rom: str) -> str:
     return "".join(part.capitalize() for part in rom.split("_"))
+
+
+def _id(rom: str) -> str:
+    return _camel(rom) + VERSION
 
 
 def _rom(name: str) -> str:

@@ -112,6 +112,8 @@ class EnvPoolSource(HostSource):
                 return _envpool().make_spec(self._name, **options)
         except (TypeError, ValueError, AssertionError) as error:
             raise InputError(f"{self.id}: EnvPool refuses these parameters: {error or 'out of range'}") from None
+        except (ImportError, RuntimeError) as error:  # such as for a library of the system that is missing
+            raise InputError(f"{self.id} cannot be made: {error}") from None
 
 
 class _EnvPoolBatch(host_common.Followed):

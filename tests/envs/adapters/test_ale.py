@@ -53,3 +53,20 @@ def test_bad_games(name):
         purerl.make(name, frame_skp=4)
     with pytest.raises(InputError, match="allowed: 2015, 2018"):
         purerl.make(name, preprocessing="2016")
+
+
+def test_a_game_for_several_players_is_refused():
+    """ale-py ends the process where such a ROM is loaded for one."""
+    pytest.importorskip("ale_py", reason="pip install 'purerl[atari]'")
+    assert "ale/Combat-v5" not in purerl.registry.names("ale") and "ale/Pong-v5" in purerl.registry.names("ale")
+    with pytest.raises(InputError, match=r"^ale/Combat-v5 is for several players"):
+        purerl.make("ale/Combat-v5")
+
+
+def test_what_envpool_cannot_load_is_told_in_a_line():
+    """Its Procgen needs a library of the system."""
+    pytest.importorskip("envpool", reason="pip install 'purerl[envpool]'")
+    try:
+        assert purerl.make("envpool/BigfishEasy-v0").action_space.n == 15
+    except InputError as error:
+        assert str(error).startswith("envpool/BigfishEasy-v0 cannot be made: EnvPool Procgen requires")
