@@ -59,7 +59,7 @@ ROOMS = {
         *("prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing", "types"),
         *("wrappers", "xla"),
     },
-    "profiling": {"devices", "errors", "levels", "loop", "prng", "recompute", "run", "settings", "types"},
+    "profiling": {"devices", "errors", "levels", "loop", "prng", "recompute", "run", "settings", "types", "xla"},
     "sweeps": {
         *("devices", "errors", "fields", "host_environment", "levels", "loop", "prng", "recompute", "reporting"),
         *("run", "settings", "types", "xla"),

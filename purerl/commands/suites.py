@@ -169,7 +169,9 @@ def _main() -> None:
     doing = "make"
     try:
         from purerl.host_environment import HostSource
+        from purerl.run import cache, trial
         from purerl.run.plan import make_environment
+        from purerl.settings.runs import settings
         from purerl.testing.environments import check_environment
 
         env = make_environment(name, fields)
@@ -184,50 +186,16 @@ def _main() -> None:
             tell(done="checked")
         actions = env.action_space
         kind = next((kind for kind in ALGORITHMS if kind is not None and isinstance(actions, kind)), None)
-        for algorithm, settings in ALGORITHMS[kind].items():
+        cache.enable()  # ids of one suite often have one program
+        for algorithm, values in ALGORITHMS[kind].items():
             doing = f"train {algorithm}"
-            _train(algorithm, name, env, fields, SMALL | settings)
+            trial.train(settings(algorithm, name, SMALL | values, fields), env)
             tell(done=algorithm)
     except BaseException as error:  # whatever a suite raises, the end of the process included
         text = " ".join(str(error).split()) or "no message"
         kind = "" if isinstance(error, InputError) else f"{type(error).__name__}: "
         tell(failed=f"{doing}: {kind}{text[:300]}")
         raise SystemExit(1) from None
-
-
-def _train(algorithm: str, name: str, env: Any, fields: dict[str, Any], values: dict[str, Any]) -> None:
-    """Train on an environment, in one compiled program where it runs in JAX.
-
-    Raises:
-      FloatingPointError: if a metric is not finite.
-    """
-    import jax
-    import numpy as np
-
-    from purerl.host import HostSettings, make_host_trainer
-    from purerl.host_environment import HostSource
-    from purerl.loop.train import make_trainer, whole_updates
-    from purerl.run import cache
-    from purerl.run.plan import algorithm_of
-    from purerl.settings.runs import settings
-
-    cache.enable()  # ids of one suite often have one program
-    factory, config = algorithm_of(settings(algorithm, name, values, fields), env)
-    num_updates, key = whole_updates(config), jax.random.key(0)
-    if isinstance(env, HostSource):
-        on_host = make_host_trainer(factory, env, config, HostSettings(mode="serial"))
-        state, each = on_host.init(key), []
-        for _ in range(num_updates):
-            state, metrics = on_host.step(state)
-            each.append(metrics.algorithm)
-        on_host.close()
-    else:
-        trainer = make_trainer(factory, env, config)
-        update = lambda state, _: trainer.step(state)
-        each = jax.jit(lambda key: jax.lax.scan(update, trainer.init(key), None, num_updates)[1].algorithm)(key)
-    for path, leaf in jax.tree.leaves_with_path(jax.device_get(each)):
-        if not np.isfinite(leaf).all():
-            raise FloatingPointError(f"the metric {jax.tree_util.keystr(path[-1:], simple=True)} is not finite")
 
 
 def _steps(env: Any) -> float:
