@@ -45,7 +45,7 @@ class JumanjiEnvironment(Environment):
         """Start an episode; jumanji draws all its random numbers from a key in its state."""
         with common.standard_promotion():
             state, first = _build(self.name, self.options).env.reset(common.raw_key(key))
-            return common.Timed(common.settle(state), jnp.int32(0)), self._observe(first.observation)
+            return common.Timed(common.settle(state), jnp.int32(0)), self._observe(first.observation, jnp.bool_(False))
 
     def step(self, key: Key, state: common.Timed, action: PyTree) -> tuple[common.Timed, TimeStep]:
         """Advance by one action."""
@@ -64,18 +64,18 @@ class JumanjiEnvironment(Environment):
             time_up = common.flag(step.step_type == 2) | common.flag(out_of_time)
             info = {k: common.scalar(v) for k, v in step.extras.items() if jnp.ndim(v) == 0}
             after, reward = common.settle(after), common.scalar(jnp.sum(step.reward))
-            observation = self._observe(step.observation)
+            observation = self._observe(step.observation, step.step_type == 2)
         return common.Timed(after, time), TimeStep.transition(
             observation, reward, terminated=terminated, time_up=time_up, info=info
         )
 
-    def _observe(self, observation: Any) -> PyTree:
+    def _observe(self, observation: Any, last: Array) -> PyTree:
         parts = common.settle(_as_dict(observation))
         if "action_mask" in parts:
             mask = parts["action_mask"]
             several = isinstance(self.action_space, MultiDiscrete)
             some = jnp.any(mask, axis=-1, keepdims=True) if several else jnp.any(mask)
-            parts["action_mask"] = (mask | ~some).reshape(-1)
+            parts["action_mask"] = (mask | ~(some | last)).reshape(-1)
         return parts
 
     @property

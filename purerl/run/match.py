@@ -67,7 +67,7 @@ def opponent_of(name: str, game: Situations) -> Opponent:
     """
     if name in PLAYERS:
         player = PLAYERS[name]
-        return Opponent(name, (), lambda carry, key, situation: (player(game, key, situation), carry))
+        return Opponent(name=name, carry=(), move=lambda carry, key, situation: (player(game, key, situation), carry))
     if not (Path(name).is_dir() or agent_file.find(Path(name))):
         raise unknown("opponent", name, [*PLAYERS, "a run's folder", "an agent's file", "zoo/NAME"])
     factory, config, agent = load_policy(Path(name), "")
@@ -82,7 +82,7 @@ def opponent_of(name: str, game: Situations) -> Opponent:
         action, carry, _ = algorithm.act(agent, carry, key, jax.tree.map(lambda x: x[None], seen), False)
         return action[0], carry
 
-    return Opponent(name, algorithm.initial_carry(1), move)
+    return Opponent(name=name, carry=algorithm.initial_carry(1), move=move)
 
 
 def _same(wanted: Any, agent: Any) -> bool:
@@ -121,14 +121,14 @@ def play_match(
             tell(game.render_text(situation))
             action = _asked(game, situation, ask, tell)
             if action is None:
-                return Match(reward, moves, over=False)
+                return Match(reward=reward, moves=moves, over=False)
         else:
             action, carry = choose(carry, key_act, situation)
             tell(f"{opponent.name} plays {game.env.action_text(int(action))}")
         situation, timestep = step(key_step, situation, np.int32(action))
         reward, moves, over = reward + float(timestep.reward[mine]), moves + 1, bool(timestep.done)
     tell(game.render_text(situation))
-    return Match(reward, moves, over)
+    return Match(reward=reward, moves=moves, over=over)
 
 
 def _asked(
