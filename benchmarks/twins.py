@@ -64,6 +64,6 @@ def row(game: str, native: compare.ComparedRun, other: compare.ComparedRun) -> l
 
 
 def _trained(env_id: str, parameters: dict[str, Any], steps: float, out: Path) -> compare.ComparedRun:
-    options = SETTINGS | ({"env": parameters} if parameters else {})
-    purerl.train("ppo", env_id, seeds=SEEDS, total_timesteps=steps, out=out, display="none", **options)
+    values: dict[str, Any] = SETTINGS | {"env": parameters}
+    purerl.train("ppo", env_id, seeds=SEEDS, total_timesteps=steps, out=out, display="none", **values)
     return compare.load(out)

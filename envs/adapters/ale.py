@@ -6,7 +6,6 @@ pip install 'purerl[atari]'.
 
 import dataclasses
 import importlib
-import re
 from typing import Any
 
 from purerl.envs.adapters import host_common
@@ -28,42 +27,37 @@ def make(name: str, **parameters: Any) -> HostSource:
     Raises:
       InputError: if there is no such game or parameter.
     """
-    if name not in names():
-        if name in map(_id, _roms()):
-            raise InputError(f"ale/{name} is for several players, which ale-py's vector of games does not play")
+    games = _games()
+    if name not in games:
         raise unknown("game of ale-py (or its ROM is missing)", name, names())
-    return ALESource(name, parameters)
+    if not _for_one(games[name]):
+        raise InputError(f"ale/{name} is for several players, which ale-py's vector of games does not play")
+    return ALESource(name, games[name], parameters)
 
 
 def names() -> list[str]:
     """Return the games for one player whose ROMs are there."""
-    known = importlib.import_module("ale_py").ALEInterface.isSupportedROM  # for another ROM, C++ ends the process
-    path = importlib.import_module("ale_py.roms").get_rom_path
-    return [_id(rom) for rom in _roms() if known(path(rom)) is not None]
+    return [name for name, rom in _games().items() if _for_one(rom)]
 
 
-def _roms() -> list[str]:
-    return importlib.import_module("ale_py.roms").get_all_rom_ids()
+def _games() -> dict[str, str]:
+    """Return the ROMs by the games' names."""
+    roms = importlib.import_module("ale_py.roms").get_all_rom_ids()
+    return {"".join(part.capitalize() for part in rom.split("_")) + VERSION: rom for rom in roms}
 
 
-def _camel(rom: str) -> str:
-    return "".join(part.capitalize() for part in rom.split("_"))
-
-
-def _id(rom: str) -> str:
-    return _camel(rom) + VERSION
-
-
-def _rom(name: str) -> str:
-    return {_camel(rom): rom for rom in _roms()}[re.sub(f"{VERSION}$", "", name)]
+def _for_one(rom: str) -> bool:
+    """Return whether a ROM is a game for one player; where another one is loaded, C++ ends the process."""
+    path = importlib.import_module("ale_py.roms").get_rom_path(rom)
+    return importlib.import_module("ale_py").ALEInterface.isSupportedROM(path) is not None
 
 
 class ALESource(HostSource):
     """An Atari game."""
 
-    def __init__(self, name: str, parameters: dict[str, Any]):
+    def __init__(self, name: str, rom: str, parameters: dict[str, Any]):
         """Ask the game for its actions."""
-        self.id, self._rom = f"ale/{name}", _rom(name)
+        self.id, self._rom = f"ale/{name}", rom
         self._settings = host_common.atari_settings(parameters, self.id)
         self.parameters = dataclasses.asdict(self._settings)
         env = self._make(1, 1)

@@ -47,9 +47,7 @@ class GymnasiumSource(HostSource):
             env = gymnasium.make(name, **parameters)
         except Exception as error:  # whatever a third party's constructor raises
             raise InputError(f"{self.id} cannot be made: {type(error).__name__}: {error}") from None
-        self._observation_space = host_common.from_gymnasium(env.observation_space, self.id)
-        if isinstance(env.action_space, gymnasium.spaces.Tuple):
-            raise host_common.refused(env.action_space, self.id)
+        self._observation_space = host_common.from_gymnasium(env.observation_space, self.id, tuples=True)
         self._action_space = host_common.from_gymnasium(env.action_space, self.id)
         env.close()
 

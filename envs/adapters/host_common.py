@@ -15,8 +15,13 @@ from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 PyTree = Any
 
 
-def from_gymnasium(space: Any, what: str) -> Space:
-    """Return a Gymnasium space as ours, with 32-bit numbers for 64-bit ones; a tuple's parts are named "0", "1", ...
+def from_gymnasium(space: Any, what: str, tuples: bool = False) -> Space:
+    """Return a Gymnasium space as ours, with 32-bit numbers for 64-bit ones.
+
+    Args:
+      space: Gymnasium's.
+      what: its environment, for messages.
+      tuples: take tuples, as `named` names their parts, which actions have no way back from.
 
     Raises:
       InputError: for a space that has no counterpart.
@@ -33,20 +38,15 @@ def from_gymnasium(space: Any, what: str) -> Space:
         low, high = space.low.astype(dtype), space.high.astype(dtype)
         return Box(low=low, high=high, shape=tuple(space.shape), dtype=jnp.dtype(dtype))
     if kind == "Dict":
-        return Dict(spaces={name: from_gymnasium(part, what) for name, part in space.spaces.items()})
-    if kind == "Tuple":
-        return Dict(spaces={str(i): from_gymnasium(part, what) for i, part in enumerate(space.spaces)})
-    raise refused(space, what)
-
-
-def refused(space: Any, what: str) -> InputError:
-    """Return the error for a space that has no counterpart."""
+        return Dict(spaces={name: from_gymnasium(part, what, tuples) for name, part in space.spaces.items()})
+    if kind == "Tuple" and tuples:
+        return Dict(spaces={str(i): from_gymnasium(part, what, tuples) for i, part in enumerate(space.spaces)})
     allowed = "Discrete from 0, MultiDiscrete, MultiBinary, Box, Dict, and for observations Tuple"
-    return InputError(f"{what} has the space {space}; allowed: {allowed}")
+    raise InputError(f"{what} has the space {space}; allowed: {allowed}")
 
 
 def named(observation: Any) -> Any:
-    """Return an observation as its space in `from_gymnasium` has it."""
+    """Return an observation with the parts of its tuples named "0", "1", ..."""
     if isinstance(observation, tuple):
         return {str(i): named(part) for i, part in enumerate(observation)}
     if isinstance(observation, dict):

@@ -25,8 +25,34 @@ def random_opponent(parameters: PyTree, key: Key, observation: dict[str, Array])
     return jax.random.categorical(key, logits).astype(jnp.int32)
 
 
+class _Game(Environment):
+    """What both forms of a game share: how it is shown to people."""
+
+    name: str
+    options: Any
+
+    @property
+    def has_board(self) -> bool:
+        """Whether `render_text` draws a board, which shows what both players know."""
+        return self.name in boards.GAMES
+
+    def render_text(self, state: common.Timed) -> str:
+        """Draw the board: the pieces of player 0, who is the agent against an opponent, are X, the other's O."""
+        if not self.has_board:
+            return super().render_text(state)
+        planes = np.asarray(_build(self.name, self.options).env._observe(state.suite, jnp.int32(0)))
+        return boards.text(self.name, planes[..., 0] + 2 * planes[..., 1])
+
+    def action_text(self, action: int) -> str:
+        """Name a move as the board does."""
+        if not self.has_board:
+            return super().action_text(action)
+        rows, columns = _build(self.name, self.options).spaces["observation"].struct.shape[:2]
+        return boards.move(self.name, action, columns, rows * columns)
+
+
 @pytree
-class PgxEnvironment(Environment):
+class PgxEnvironment(_Game):
     """A game of pgx in which the other seats are played by `opponent`; a step lasts until it is the agent's turn again.
 
     Observation: {"observation": what pgx shows the agent, "action_mask": bool[n], what is legal}; without the mask for
@@ -85,14 +111,6 @@ class PgxEnvironment(Environment):
 
         return jax.lax.while_loop(others_turn, move, (key, state, rewards))[1:]
 
-    def render_text(self, state: common.Timed) -> str:
-        """Draw the board: the agent's pieces are X, the other's O."""
-        return _text(self, state, super().render_text)
-
-    def action_text(self, action: int) -> str:
-        """Name a move as the board does."""
-        return _move(self, action)
-
     def _observe(self, state: Any, player: Any) -> PyTree:
         built = _build(self.name, self.options)
         observation = common.settle(built.env._observe(state, player))
@@ -111,7 +129,7 @@ class PgxEnvironment(Environment):
 
 
 @pytree
-class PgxSelfPlay(Environment):
+class PgxSelfPlay(_Game):
     """A game of pgx turn by turn: every step is a move of whoever's turn it is.
 
     Every seat is a group of one agent, "player_0", "player_1", ...: {"observation": what pgx shows to that seat,
@@ -141,19 +159,6 @@ class PgxSelfPlay(Environment):
         rewards = {seat: common.scalar(after.rewards[i])[None] for i, seat in enumerate(self._seats)}
         step = _time_step(self, observation, after.rewards[0], after, time)
         return common.Timed(after, time), step._replace(reward=rewards)
-
-    @property
-    def has_board(self) -> bool:
-        """Whether `render_text` draws a board, which shows what both players know."""
-        return self.name in boards.GAMES
-
-    def render_text(self, state: common.Timed) -> str:
-        """Draw the board: the pieces of player_0 are X, those of player_1 O."""
-        return _text(self, state, super().render_text)
-
-    def action_text(self, action: int) -> str:
-        """Name a move as the board does."""
-        return _move(self, action)
 
     def _observe(self, state: Any) -> PyTree:
         env, seen, turn = _build(self.name, self.options).env, {}, {}
@@ -189,19 +194,6 @@ def _time_step(env: Any, observation: PyTree, reward: Array, state: Any, time: A
     late = jnp.bool_(False) if env.time_limit is None else common.flag(time >= env.time_limit)
     time_up = common.flag(state.truncated) | late
     return TimeStep.transition(observation, common.scalar(reward), terminated=terminated, time_up=time_up)
-
-
-def _text(env: Any, state: common.Timed, plain: Callable[[Any], str]) -> str:
-    if env.name not in boards.GAMES:
-        return plain(state)
-    planes = np.asarray(_build(env.name, env.options).env._observe(state.suite, jnp.int32(0)))
-    return boards.text(env.name, planes[..., 0] + 2 * planes[..., 1])
-
-
-def _move(env: Any, action: int) -> str:
-    built = _build(env.name, env.options)
-    rows, columns = built.spaces["observation"].struct.shape[:2] if env.name in boards.GAMES else (0, 0)
-    return boards.move(env.name, action, columns, rows * columns) if rows else str(action)
 
 
 class PgxSetup(NamedTuple):

@@ -11,12 +11,12 @@ from purerl.errors import InputError, unknown
 from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.run.plan import load_policy, make_environment
+from purerl.run.tournament import REFERENCES
 from purerl.settings import agent_file
 from purerl.types import EnvironmentSpec, Key, PyTree, Situation
-from purerl.wrappers import Situations, at_random, lookahead
-from purerl.wrappers.situations import sides
+from purerl.wrappers import Situations
+from purerl.wrappers.situations import no_sides
 
-PLAYERS = {"random": at_random, "lookahead": lookahead}
 FIRST, SECOND, DRAWN = SEATS = ("first", "second", "drawn")
 
 
@@ -43,15 +43,17 @@ def game_of(environment: str) -> Situations:
       InputError: if there is none of that name.
     """
     env = make_environment(environment, {})
-    problem = "it runs on the host"
-    if not isinstance(env, HostSource):
+    if isinstance(env, HostSource):
+        problem = "it runs on the host"
+    else:
         try:
-            game = Situations(env.for_self_play())
-            if sides(game.env) and getattr(game.env, "has_board", False):
-                return game
-            problem = "it has no board that is drawn as text" if sides(game.env) else "it has one agent"
-        except InputError as error:
-            problem = str(error).rpartition("; ")[2]
+            env = env.for_self_play()
+            problem = no_sides(env)
+        except InputError as error:  # it is played alone
+            problem = str(error)
+        if not problem and getattr(env, "has_board", False):
+            return Situations(env)
+    problem = problem or "it has no board that is drawn as text"
     raise InputError(f"--against is for board games of two in turns, and {environment} is none: {problem}")
 
 
@@ -59,17 +61,17 @@ def opponent_of(name: str, game: Situations) -> Opponent:
     """Return an opponent.
 
     Args:
-      name: of `PLAYERS`, a run's folder (its first seed that did not fail), an agent's file, or zoo/NAME.
+      name: of `tournament.REFERENCES`, a run's folder (its first seed that did not fail), an agent's file, or zoo/NAME.
       game: that is played.
 
     Raises:
       InputError: if there is none of that name, or it plays another game.
     """
-    if name in PLAYERS:
-        player = PLAYERS[name]
+    if name in REFERENCES:
+        player = REFERENCES[name]
         return Opponent(name=name, carry=(), move=lambda carry, key, situation: (player(game, key, situation), carry))
     if not (Path(name).is_dir() or agent_file.find(Path(name))):
-        raise unknown("opponent", name, [*PLAYERS, "a run's folder", "an agent's file", "zoo/NAME"])
+        raise unknown("opponent", name, [*REFERENCES, "a run's folder", "an agent's file", "zoo/NAME"])
     factory, config, agent = load_policy(Path(name), "")
     spec, searches = EnvironmentSpec(game.observation_space, game.action_space), getattr(config, "uses_model", False)
     made: Any = factory

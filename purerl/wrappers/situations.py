@@ -179,20 +179,26 @@ def sides(env: Environment) -> tuple[str, ...]:
       InputError: for groups that are not two of one agent each, that see and do alike, in turns.
     """
     sizes = agent_groups.sizes(env)
-    if not sizes:
-        return ()
-    assert isinstance(env.observation_space, Dict) and isinstance(env.action_space, Dict)
-    seen, acts = env.observation_space.spaces, env.action_space.spaces
-    wrong = None
-    if "turn" not in seen:
-        wrong = f"the agents of {type(env).__name__} act at the same time"
-    elif list(sizes.values()) != [1, 1]:
-        wrong = f"{type(env).__name__} has {sum(sizes.values())} agents"
-    elif len({(str(seen[name].struct), repr(acts[name])) for name in sizes}) > 1:
-        wrong = f"the sides of {type(env).__name__} do not see and do alike"
-    if wrong is not None:
+    wrong = no_sides(env) if sizes else ""
+    if wrong:
         raise InputError(f"a search plays for one agent, or for two that move in turns and see alike; {wrong}")
     return tuple(sizes)
+
+
+def no_sides(env: Environment) -> str:
+    """Return why an environment is no game of two in turns; "" if it is one."""
+    sizes, name = agent_groups.sizes(env), type(env).__name__
+    if not sizes:
+        return "it has one agent"
+    assert isinstance(env.observation_space, Dict) and isinstance(env.action_space, Dict)
+    seen, acts = env.observation_space.spaces, env.action_space.spaces
+    if "turn" not in seen:
+        return f"the agents of {name} act at the same time"
+    if list(sizes.values()) != [1, 1]:
+        return f"{name} has {sum(sizes.values())} agents"
+    if len({(str(seen[side].struct), repr(acts[side])) for side in sizes}) > 1:
+        return f"the sides of {name} do not see and do alike"
+    return ""
 
 
 def without_future(key: Key, state: PyTree) -> PyTree:
