@@ -122,4 +122,6 @@ def _observation_space(name: str, options: common.Options) -> Box:
     kind = kind if isinstance(kind, str) else kind.__name__
     if kind not in OBSERVATIONS or kind.startswith("rgb"):
         return common.box(struct)
-    return common.box(jax.ShapeDtypeStruct(struct.shape, jnp.int8), 0)
+    # KeyCorridor starts some doors with `open` 2, where 1 is open: navix shows 1 - 2, and twice that if it has a lock.
+    lowest = -2 if "KeyCorridor" in name else 0
+    return common.box(jax.ShapeDtypeStruct(struct.shape, jnp.int8), lowest)

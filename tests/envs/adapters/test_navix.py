@@ -32,6 +32,12 @@ def test_spaces():
         assert env.time_limit == navix.make("Navix-Empty-5x5-v0").max_steps
 
 
+def test_a_door_that_starts_open_twice_is_in_its_space():
+    env = purerl.make("navix/Navix-KeyCorridorS3R1-v0")
+    _, first = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 8))
+    assert np.min(first) == -2 == env.observation_space.low
+
+
 def test_what_is_refused(refused):
     assert "did you mean 'Navix-Empty-5x5-v0'" in refused("navix/Navix-Empty-5x5-v3")
     assert "did you mean 'symbolic'" in refused("navix/Navix-Empty-5x5-v0", observation_fn="symbolik")
