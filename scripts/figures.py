@@ -80,7 +80,7 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
         "pqn": ("-95.6 +- 5.7", CLEANRL),
         "c51": ("-87.7 +- 5.5", CLEANRL),
     },
-    "MountainCar-v0": {"ppo": ("-200", CLEANRL), "dqn": ("-195 +- 8", CLEANRL)},
+    "MountainCar-v0": {"ppo": ("-200", CLEANRL), "dqn": ("-195 +- 8", CLEANRL), "pqn": ("", "")},
     "MountainCarContinuous-v0": {"ppo": ("92", "gymnax-blines")},
     "Pendulum-v1": {
         "ppo": ("-130", "gymnax-blines"),
