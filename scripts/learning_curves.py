@@ -32,7 +32,7 @@ from purerl.loop.train import make_trainer
 from purerl.reporting import metrics_csv, plot
 from purerl.reporting.files import write_whole
 from purerl.run import agents, cache, plan, run
-from purerl.run.trained_run import load_run
+from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings import agent_file, runs
 from purerl.settings.runs import Settings
 from purerl.types import Algorithm, Config, EnvironmentSpec
@@ -93,10 +93,15 @@ def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
     finals = {part: metrics_csv.by_seed(metrics_csv.read(part / "metrics.csv"), "evaluation_return") for part in parts}
     last = [(float(y[-1]), part, seed) for part, curves in finals.items() for seed, (_, y) in curves.items() if len(y)]
     reached, part, seed = max(last)
-    trained = load_run(part)
-    content = agents.content(trained, trained.agent_of(seed), seed, **{"return": f"{reached:.6g}"})
+    name = f"{figure.label}-{figure.task.replace('/', '-')}"
+    ship_agent(load_run(part), seed, name, results, **{"return": f"{reached:.6g}"})
+
+
+def ship_agent(trained: TrainedRun, seed: int, name: str, results: Path = FOLDER, **texts: str) -> None:
+    """Write the agent of a seed into the zoo under a name, if its file is small enough; `texts` are told with it."""
+    content = agents.content(trained, trained.agent_of(seed), seed, **texts)
     zoo = agent_file.ZOO if results == FOLDER else results / "zoo"
-    path = zoo / f"{figure.label}-{figure.task.replace('/', '-')}{agent_file.SUFFIX}"
+    path = zoo / f"{name}{agent_file.SUFFIX}"
     if len(content) > MOST_BYTES:
         path.unlink(missing_ok=True)
         return
@@ -195,7 +200,7 @@ def table(results: Path = FOLDER) -> str:
         lines += ["", f"## {task}", "", _conditions(task, results), "", f"![]({task.replace('/', '-')}.png)", ""]
         lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
         lines += ["|---|---|---|---|---|---|---|---|", *rows]
-    return "\n".join([*lines, *_many_agents(results)]) + "\n"
+    return "\n".join([*lines, *_board_games(results), *_many_agents(results)]) + "\n"
 
 
 def _overview(results: Path) -> list[str]:
@@ -213,6 +218,30 @@ def _overview(results: Path) -> list[str]:
             f"| {figure.task} | {figure.label} | {result.made['frames']:,} | {_short(ours)} | "
             f"{figure.reference} ({figure.source}) | {said} |"
         )
+    return lines
+
+
+def _board_games(results: Path) -> list[str]:
+    """Return the section on games in turns, from the files of `scripts/board_games.py`."""
+    files = sorted((results / "games").glob("*.json"))
+    if not files:
+        return []
+    lines = ["", "## Games in turns", "", "Written by `python scripts/board_games.py`: agents that learned against"]
+    lines += [
+        "themselves (`--self-play 8`) play from either seat; the mean over seeds. A look ahead sees the own move and"
+    ]
+    lines += ["each reply: it wins where it can, and does not let the other win at once.", ""]
+    lines += ["| game | algorithm | frames | seeds | against | move | games | won | drawn | lost |"]
+    lines += ["|---|---|---|---|---|---|---|---|---|---|"]
+    for file in files:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        head = f"[{found['environment']}](games/{file.name}) | {found['algorithm']} | {found['frames']:,}"
+        for opponent, by_seed in found["scores"].items():
+            for rows in zip(*by_seed.values(), strict=True):
+                shares = (f"{np.mean([row[name] for row in rows]):.1%}" for name in ("won", "drawn", "lost"))
+                games = sum(row["games"] for row in rows)
+                cells = [head, str(len(rows)), opponent, rows[0]["seat"], f"{games:,}", *shares]
+                lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 

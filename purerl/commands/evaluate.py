@@ -45,6 +45,11 @@ MOST = 64  # episodes of a grid
 @click.option(
     "--levels", metavar="NAMES", help="Play each of these levels: held-out for all, or names separated by commas."
 )
+@click.option(
+    "--against",
+    metavar="PLAYER",
+    help="In a game in turns: play against a run's folder, random or lookahead, --episodes games from either seat.",
+)
 @click.option("--picture", type=PATH, metavar="FILE", help="With --levels: draw each with the agent's way through it.")
 @TRUST
 def command(
@@ -58,6 +63,7 @@ def command(
     grid: str | None,
     html: Path | None,
     levels: str | None,
+    against: str | None,
     picture: Path | None,
     trust: tuple[str, ...],
     **flags: Any,
@@ -70,6 +76,7 @@ def command(
     purerl evaluate runs/ppo-CartPole-v1-1
     purerl evaluate runs/ppo-CartPole-v1-1 --env.gravity 12 --seed 5 --grid 3x3 --video cartpole.mp4
     purerl evaluate runs/ppo-Maze-1 --levels held-out --episodes 32 --picture levels.png
+    purerl evaluate runs/alphazero-pgx-connect_four-1 --against lookahead
     """
     parameters, given = typed(flags)
     rows, columns = _grid(grid)
@@ -79,10 +86,12 @@ def command(
         raise InputError("--picture is of levels: add --levels held-out")
     if levels is not None and (grid, video, gif, html) != (None, None, None, None):
         raise InputError("--levels goes with --picture; recordings of held-out levels are made without it")
+    if against is not None and (levels, grid, video, gif, html) != (None,) * 5:
+        raise InputError("--against plays games and counts who wins; leave out --levels, --video, --gif and --html")
     check_file(picture, *PICTURES)
     check_file(gif, ".gif")
     check_file(html, ".html")
-    take_modules(trust)
+    take_modules(trust, against)
     launch(take_launch(given_values(given)))
     import numpy as np
 
@@ -96,6 +105,9 @@ def command(
     plan = trained_run.plan_in(run, None, parameters)
     if levels is not None:
         _evaluate_levels(run, plan, levels, episodes, seed, picture)
+        return
+    if against is not None:
+        _evaluate_against(run, plan, against, episodes, checkpoint, seed)
         return
     if video is not None or gif is not None:
         videos.drawable(plan.env, run.settings.environment)
@@ -126,6 +138,13 @@ def _evaluate_levels(run: Any, plan: Any, names: str, episodes: int, seed: int |
     if picture is not None:
         held_out.draw_levels(run, plan, levels, results, picture, seed)
         say(picture)
+
+
+def _evaluate_against(run: Any, plan: Any, against: str, games: int, checkpoint: str, seed: int | None) -> None:
+    """Play games against a player, and show who won."""
+    from purerl.run import match
+
+    say("\n".join(match.table(run, match.compare(run, plan, against, games, checkpoint, seed))))
 
 
 def _grid(text: str | None) -> tuple[int, int]:

@@ -57,4 +57,11 @@ def agents() -> None:
         path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
         table, said = toml.read(path), agent_file.about(path)
         steps = float(table["num_envs"]) * float(table["rollout_length"]) * int(said["update"])
-        click.echo(f"zoo/{name:32} return {float(said['return']):8.5g} after {steps:.3g} steps")
+        reached = f"return {float(said['return']):8.5g}" if "return" in said else _losses(said)
+        click.echo(f"zoo/{name:32} {reached} after {steps:.3g} steps")
+
+
+def _losses(said: dict[str, str]) -> str:
+    """Return how many games an agent loses against each player without a run."""
+    named = {name.removeprefix("lost_"): float(share) for name, share in said.items() if name.startswith("lost_")}
+    return ", ".join(f"loses {share:.1%} against {name}" for name, share in named.items())

@@ -108,7 +108,7 @@ def _match(environment: str, against: str, seat: str, seed: int) -> None:
     from purerl.run import match
 
     game = match.game_of(environment)
-    opponent = match.opponent_of(against, game)
+    opponent = match.contender_of(against, game)
     found = match.play_match(game, opponent, jax.random.key(seed), seat, _ask, say)
     if not found.over:
         say(f"left after {found.moves} moves")

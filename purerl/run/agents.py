@@ -29,7 +29,11 @@ def content(run: Any, agent: PyTree, seed: int, **texts: str) -> bytes:
       **texts: also to be in its metadata.
     """
     of = run.settings
-    alone = dataclasses.replace(of, options=dataclasses.replace(of.options, seed=seed, seeds=1, start=None))
+    options = dataclasses.replace(of.options, seed=seed, seeds=1, start=None)
+    if options.self_play > 1:  # the learner plays; of its earlier selves the newest stands for all
+        options = dataclasses.replace(options, self_play=1)
+        agent = agent._replace(pool=jax.tree.map(lambda x: x[-1:], agent.pool), newest=np.int32(0))
+    alone = dataclasses.replace(of, options=options)
     about = {"settings": dump(alone, run.plan.env), "update": str(int(run.state.num_updates)), **texts}
     return agent_file.pack(numbers(agent), about)
 

@@ -1,31 +1,35 @@
-"""A game in turns between a person at a terminal and a player: a run's agent, or one without a run."""
+"""Games in turns between two: a run's agent, a player without a run, or a person at a terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostSource
 from purerl.prng import fast
-from purerl.run.plan import load_policy, make_environment
+from purerl.run.plan import Plan, load_policy, make_environment
 from purerl.run.tournament import REFERENCES
+from purerl.run.trained_run import TrainedRun
 from purerl.settings import agent_file
-from purerl.types import EnvironmentSpec, Key, PyTree, Situation
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, Situation
 from purerl.wrappers import Situations
 from purerl.wrappers.situations import no_sides
+from purerl.xla.trees import where
 
 FIRST, SECOND, DRAWN = SEATS = ("first", "second", "drawn")
 
 
-class Opponent(NamedTuple):
-    """Who plays against the person."""
+class Contender(NamedTuple):
+    """Who plays a game without being asked."""
 
     name: str
+    agent: PyTree  # what `move` plays by
     carry: PyTree  # before its first move
-    move: Callable[[PyTree, Key, Situation], tuple[Any, PyTree]]  # (carry, key, situation) -> (action, carry)
+    move: Callable[[PyTree, PyTree, Key, Situation], tuple[Any, PyTree]]  # (agent, carry, ...) -> (action, carry)
 
 
 class Match(NamedTuple):
@@ -36,13 +40,18 @@ class Match(NamedTuple):
     over: bool  # False: the person left
 
 
-def game_of(environment: str) -> Situations:
-    """Return a board game of two that move in turns.
+def game_of(environment: str, parameters: Mapping[str, Any] | None = None, *, board: bool = True) -> Situations:
+    """Return a game of two that move in turns.
+
+    Args:
+      environment: its name.
+      parameters: of it; whoever plays the other side by them has no part.
+      board: whether it must have a board that is drawn as text.
 
     Raises:
-      InputError: if there is none of that name.
+      InputError: if there is none of that name, or it has no board.
     """
-    env = make_environment(environment, {})
+    env = make_environment(environment, dict(parameters or {}))
     if isinstance(env, HostSource):
         problem = "it runs on the host"
     else:
@@ -51,40 +60,43 @@ def game_of(environment: str) -> Situations:
             problem = no_sides(env)
         except InputError as error:  # it is played alone
             problem = str(error)
-        if not problem and getattr(env, "has_board", False):
+        if not problem and (not board or getattr(env, "has_board", False)):
             return Situations(env)
     problem = problem or "it has no board that is drawn as text"
-    raise InputError(f"--against is for board games of two in turns, and {environment} is none: {problem}")
+    raise InputError(f"--against is for {'board ' * board}games of two in turns, and {environment} is none: {problem}")
 
 
-def opponent_of(name: str, game: Situations) -> Opponent:
-    """Return an opponent.
+def contender_of(name: str, game: Situations, seed: int | None = None, checkpoint: str | int = "latest") -> Contender:
+    """Return a contender.
 
     Args:
-      name: of `tournament.REFERENCES`, a run's folder (its first seed that did not fail), an agent's file, or zoo/NAME.
+      name: of `tournament.REFERENCES`, a run's folder, an agent's file, or zoo/NAME.
       game: that is played.
+      seed: of the run's agent, counted from 0; None: the first that did not fail.
+      checkpoint: of the run: "latest", "best" or the update of one that is kept.
 
     Raises:
       InputError: if there is none of that name, or it plays another game.
     """
     if name in REFERENCES:
         player = REFERENCES[name]
-        return Opponent(name=name, carry=(), move=lambda carry, key, situation: (player(game, key, situation), carry))
+        plays = lambda agent, carry, key, situation: (player(game, key, situation), carry)
+        return Contender(name=name, agent=(), carry=(), move=plays)
     if not (Path(name).is_dir() or agent_file.find(Path(name))):
         raise unknown("opponent", name, [*REFERENCES, "a run's folder", "an agent's file", "zoo/NAME"])
-    factory, config, agent = load_policy(Path(name), "")
+    factory, config, agent = load_policy(Path(name), "", seed, checkpoint)
     spec, searches = EnvironmentSpec(game.observation_space, game.action_space), getattr(config, "uses_model", False)
     made: Any = factory
     algorithm = made(spec, config, model=game.model) if searches else made(spec, config)
     if not _same(jax.eval_shape(algorithm.init, jax.random.key(0)), agent):
         raise InputError(f"the agent of {name} plays another game")
 
-    def move(carry: PyTree, key: Key, situation: Situation) -> tuple[Any, PyTree]:
+    def move(agent: PyTree, carry: PyTree, key: Key, situation: Situation) -> tuple[Any, PyTree]:
         seen = situation if searches else situation.observation
         action, carry, _ = algorithm.act(agent, carry, key, jax.tree.map(lambda x: x[None], seen), False)
         return action[0], carry
 
-    return Opponent(name=name, carry=algorithm.initial_carry(1), move=move)
+    return Contender(name=name, agent=agent, carry=algorithm.initial_carry(1), move=move)
 
 
 def _same(wanted: Any, agent: Any) -> bool:
@@ -93,9 +105,116 @@ def _same(wanted: Any, agent: Any) -> bool:
     return shapes(wanted) == shapes(agent)
 
 
+def play_games(game: Situations, first: Contender, second: Contender, key: Key, count: int) -> Array:
+    """Play games between two that are not asked; agents may be traced.
+
+    Args:
+      game: from `game_of`.
+      first: makes the first move of each game.
+      second: makes the other side's moves.
+      key: draws the starts, and whatever is random.
+      count: how many games.
+
+    Returns:
+      f32[count], the sums of the rewards of `first`: above 0 where it has won, 0 in a draw.
+    """
+    key_start, key = jax.random.split(fast(key))
+    situations, _ = jax.vmap(game.reset)(jax.random.split(key_start, count))
+    begins = situations.side
+    carries = tuple(_stacked(one.carry, count) for one in (first, second))
+
+    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        situations, carries, reward, over, key = state
+        key, *key_of, key_step = jax.random.split(key, 4)
+        moved = [
+            jax.vmap(one.move, in_axes=(None, 0, 0, 0))(one.agent, carry, jax.random.split(of_one, count), situations)
+            for one, carry, of_one in zip((first, second), carries, key_of, strict=True)
+        ]
+        of_first = situations.side == begins
+        action = jnp.where(of_first, moved[0][0], moved[1][0])
+        after, timestep = jax.vmap(game.advance)(jax.random.split(key_step, count), situations, action)
+        gained = jnp.take_along_axis(timestep.reward, begins[:, None], axis=1)[:, 0]
+        following = tuple(
+            where(moves, new, old) for moves, (_, new), old in zip((of_first, ~of_first), moved, carries, strict=True)
+        )
+        reward = reward + jnp.where(over, 0.0, gained)
+        return where(over, situations, after), following, reward, over | timestep.done, key
+
+    begun = (situations, carries, jnp.zeros(count), jnp.zeros(count, bool), key)
+    return jax.lax.while_loop(lambda state: ~jnp.all(state[3]), step, begun)[2]
+
+
+def _stacked(tree: PyTree, count: int) -> PyTree:
+    return jax.tree.map(lambda x: jnp.broadcast_to(x, (count, *jnp.shape(x))), tree)
+
+
+class Score(NamedTuple):
+    """Shares of the games that an agent won, drew and lost."""
+
+    seat: str  # whether it made the first move or the second
+    games: int
+    won: float
+    drawn: float
+    lost: float
+
+
+def compare(
+    run: TrainedRun, plan: Plan, against: str, games: int, checkpoint: str | int = "latest", seed: int | None = None
+) -> dict[int, list[Score]]:
+    """Let the agents of a run play against a contender, from either seat.
+
+    Args:
+      run: whose agents play, but those of seeds that failed.
+      plan: of the run, with the environment that is played.
+      against: as `contender_of` takes it.
+      games: from each seat.
+      checkpoint: of the run.
+      seed: draws the starts, and whatever is random; None: the run's own.
+
+    Returns:
+      Seed -> scores from the first seat and from the second.
+
+    Raises:
+      InputError: as `contender_of`, if the run's environment is no game of two in turns, or every seed failed.
+    """
+    game, first = game_of(run.settings.environment, plan.settings.parameters, board=False), run.settings.options.seed
+    numbers = np.flatnonzero(~run.failed).tolist()
+    if not numbers:
+        raise InputError(f"every seed of {run.folder} failed in training: there is nobody to play")
+    opponent = contender_of(against, game)
+    agents = [contender_of(str(run.folder), game, number, checkpoint) for number in numbers]
+    key_first, key_second = jax.random.split(jax.random.key(first if seed is None else seed))
+
+    @jax.jit
+    def rewards(agent: PyTree, other: PyTree) -> Array:
+        """Return f32[2, games], the agent's from either seat."""
+        mine, theirs = agents[0]._replace(agent=agent), opponent._replace(agent=other)
+        leading = play_games(game, mine, theirs, key_first, games)
+        return jnp.stack([leading, -play_games(game, theirs, mine, key_second, games)])
+
+    scores = {}
+    for number, one in zip(numbers, agents, strict=True):
+        won = np.asarray(rewards(one.agent, opponent.agent))
+        scores[first + number] = [
+            Score(seat=seat, games=games, won=np.mean(x > 0), drawn=np.mean(x == 0), lost=np.mean(x < 0))
+            for seat, x in zip(SEATS, won, strict=False)
+        ]
+    return scores
+
+
+def table(run: TrainedRun, scores: dict[int, list[Score]]) -> list[str]:
+    """Return scores as lines: a row per seed and seat."""
+    lines = [f"{run.settings.algorithm} on {run.settings.environment}, update {int(run.state.num_updates):,}"]
+    lines.append(f"{'seed':>6} {'move':>7} {'games':>7} {'won':>7} {'drawn':>7} {'lost':>7}")
+    for seed, rows in scores.items():
+        for seat, games, *shares in rows:
+            lines.append(f"{seed:6} {seat:>7} {games:7} {' '.join(f'{share:7.1%}' for share in shares)}")
+    return lines
+
+
 def play_match(
     game: Situations,
-    opponent: Opponent,
+    opponent: Contender,
     key: Key,
     seat: str,
     ask: Callable[[str], str | None],
@@ -105,7 +224,7 @@ def play_match(
 
     Args:
       game: from `game_of`.
-      opponent: from `opponent_of`.
+      opponent: from `contender_of`.
       key: draws the start, and whatever is random.
       seat: whether the person makes the first move or the second, or that is drawn: of `SEATS`.
       ask: shows a prompt and returns what the person says; None to leave.
@@ -125,7 +244,7 @@ def play_match(
             if action is None:
                 return Match(reward=reward, moves=moves, over=False)
         else:
-            action, carry = choose(carry, key_act, situation)
+            action, carry = choose(opponent.agent, carry, key_act, situation)
             tell(f"{opponent.name} plays {game.env.action_text(int(action))}")
         situation, timestep = step(key_step, situation, np.int32(action))
         reward, moves, over = reward + float(timestep.reward[mine]), moves + 1, bool(timestep.done)

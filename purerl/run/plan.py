@@ -270,8 +270,16 @@ def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "lates
     return plan, program.resized(saved.progress, plan.settings.options.seeds)
 
 
-def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
-    """Return the policy that a run trained under a name, or its only one, of the first seed that did not fail.
+def load_policy(
+    folder: Path, name: str, seed: int | None = None, which: str | int = "latest"
+) -> policies.TrainedPolicy:
+    """Return the policy that a run trained under a name, or its only one.
+
+    Args:
+      folder: the run's.
+      name: of the policy.
+      seed: whose it is, counted from 0; None: the first that did not fail.
+      which: the checkpoint, as `saved_run` takes it.
 
     Raises:
       InputError: as `saved_run`, if the run has several policies and none of this name, or if it names itself.
@@ -280,10 +288,10 @@ def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
         raise InputError(f"the agents of {folder} start from themselves")
     _loading.append(folder.resolve())
     try:
-        plan, progress = saved_run(folder)
+        plan, progress = saved_run(folder, which=which)
     finally:
         _loading.pop()
-    seed = int(np.argmin(np.asarray(progress.failed_at) > 0))
+    seed = int(np.argmin(np.asarray(progress.failed_at) > 0)) if seed is None else seed
     agent = jax.device_get(jax.tree.map(lambda x: x[seed], progress.state.agent))
     agent = agent.learner if isinstance(agent, LevelAgent) else agent
     factory, config = algorithm_of(plan.settings, plan.env)
