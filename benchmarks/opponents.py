@@ -16,6 +16,7 @@ class Opponent(NamedTuple):
     packages: tuple[str, ...]  # of the environment that it runs in
     algorithms: tuple[str, ...]  # that it has, with the same settings
     needs_checkout: bool = False  # it is no package
+    suite: str = ""  # whose environments it trains on; "": the native ones, which it has as its own
     slow: bool = False  # minutes for what others do in seconds: measured once
     checkout: str | None = None
     uses_jax: bool = True
@@ -50,6 +51,17 @@ TRAINERS = {
         algorithms=("ppo", "dqn", "sac"),
         slow=True,
         uses_jax=False,
+    ),
+    "brax": Opponent(
+        name="brax", worker="with_brax.py", packages=("brax>=0.14,<0.15",), algorithms=("ppo",), suite="brax"
+    ),
+    "jaxmarl": Opponent(
+        name="jaxmarl",
+        worker="with_jaxmarl.py",
+        packages=("jaxmarl==0.2.0", "distrax", "optax", "flax"),
+        algorithms=("ppo",),
+        suite="jaxmarl",
+        needs_checkout=True,
     ),
 }
 HOSTS = {  # environments on the host, by the names that Gymnasium gave them

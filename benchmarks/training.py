@@ -14,8 +14,9 @@ from benchmarks.contest import Problem, Score, contest
 from benchmarks.groups import Request
 from benchmarks.tables import FAILED, Table
 from benchmarks.timing import ratios, spread
-from purerl import registry
+from purerl import agent_groups, registry
 from purerl.loop.train import make_trainer
+from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.profiling.explain import matmul_peak
 from purerl.profiling.flops import products
 
@@ -42,6 +43,21 @@ DQN = {  # PureJaxRL's
     "exploration_fraction": 0.5,
 }
 SAC_SMALL = {"num_envs": 4, "num_gradient_steps": 2, "hidden_sizes": (64, 64), "batch_size": 128}
+BRAX = {
+    "num_envs": 256,
+    "rollout_length": 16,
+    "num_minibatches": 8,
+    "num_epochs": 4,
+    "hidden_sizes": (128, 128),
+    "activation": "silu",
+    "learning_rate": 3e-4,
+    "learning_rate_schedule": "constant",
+    "discount": 0.97,
+    "clip_epsilon": 0.3,
+    "entropy_coefficient": 1e-2,
+    "max_grad_norm": 0.5,
+    "normalize_observation": True,
+}
 AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probability": 0.0, "time_limit": 1000}}
 
 
@@ -74,6 +90,12 @@ OFF_POLICY = (
     problem("SAC, batch 256 per step", "sac", "Pendulum-v1", 5_000, {}),
     problem("SAC, 64 units, batch 128 per two steps", "sac", "Pendulum-v1", 20_000, SAC_SMALL),
 )
+SUITES = (
+    problem(
+        "IPPO, 16 x 128", "ppo", "jaxmarl/MPE_simple_spread_v3", 2**20, {"num_envs": 16, "rollout_length": 128} | PPO
+    ),
+    problem("PPO, 256 x 16", "ppo", "brax/ant", 2**19, BRAX)._replace(parameters={"backend": "spring"}),
+)
 COLUMNS = tables.columns(
     "task: text; by: text; environment steps/s: rate; purerl against it: ratio; share of matmul peak: share; "
     "return reached: number; compile: seconds"
@@ -90,6 +112,11 @@ def measure_off_policy(request: Request) -> list[Table]:
     return [_table("Training from a replay, compilation left out", OFF_POLICY, request), replays.measure(request)]
 
 
+def measure_suites(request: Request) -> list[Table]:
+    """Return the speed on environments of suites, which come with trainers of their own."""
+    return [_table("Training on a suite's environments, compilation left out", SUITES, request)]
+
+
 def _table(title: str, problems: Sequence[Problem], request: Request) -> Table:
     rows = []
     for given in problems:
@@ -97,7 +124,9 @@ def _table(title: str, problems: Sequence[Problem], request: Request) -> Table:
         steps = max(int(given.steps * request.size), 2 * cls(**given.settings).steps_per_update)
         config = cls(**given.settings, total_timesteps=steps)
         task = given._replace(steps=steps, settings=dataclasses.asdict(config))
-        against = [o for o in request.trainers if task.algorithm in o.algorithms and (task.seeds == 1 or not o.slow)]
+        suite = task.environment.partition("/")[0] if "/" in task.environment else ""
+        able = [o for o in request.trainers if task.algorithm in o.algorithms and o.suite == suite]
+        against = [o for o in able if task.seeds == 1 or not o.slow]
         before = matmul_peak()
         scores = contest(task, against, request.runs)
         share = arithmetic(task, config) / max(before, matmul_peak())
@@ -121,6 +150,9 @@ def row(task: Problem, who: str, score: Score, ours: Score, seconds_at_peak: flo
 def arithmetic(task: Problem, config: Any) -> float:
     """Return the operations of an environment step's matrix products, learning included, as the program is traced."""
     factory, _ = registry.algorithm(task.algorithm)
-    trainer = make_trainer(factory, purerl.make(task.environment, **(task.parameters or {})), config)
+    env = purerl.make(task.environment, **(task.parameters or {}))
+    if agent_groups.sizes(env):
+        factory, config = multi_agent, policies_for(env, factory, config)
+    trainer = make_trainer(factory, env, config)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
     return products(trainer.step, state) / config.steps_per_update

@@ -3,7 +3,7 @@
     python scripts/board_games.py ppo-pgx-tic_tac_toe        train or go on, play, and write the result
     python scripts/board_games.py --all
 
-The settings are those of `configs/`, with --self-play 8. Then each seed plays 1,000 games from either seat against
+The settings are those of `configs/`, with --self-play 8. Then each seed plays 500 games from either seat against
 every player without a run, and its scores are written; the best seed ships in `zoo/`, to be played against:
 `purerl play pgx/connect_four --against zoo/ppo-pgx-connect_four`.
 """
@@ -25,7 +25,7 @@ from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings import runs
 
 RUNS = Path("runs") / "games"
-GAMES = 1000  # from each seat, against each player
+GAMES = 500  # from each seat, against each player
 SELVES = 8
 
 

@@ -1,0 +1,93 @@
+"""brax's own PPO, on brax's environments, patched for a JAX without `jax.device_put_replicated`.
+
+Each call compiles anew, so a training is timed by brax's own clock: the speed of its last part, which is compiled.
+"""
+
+import time
+from typing import Any, NamedTuple
+
+from protocol import renamed, serve
+
+NAMES = (  # purerl's = theirs
+    "num_envs=num_envs rollout_length=unroll_length num_epochs=num_updates_per_batch num_minibatches=num_minibatches "
+    "learning_rate=learning_rate discount=discounting gae_lambda=gae_lambda clip_epsilon=clipping_epsilon "
+    "entropy_coefficient=entropy_cost value_coefficient=vf_loss_coefficient max_grad_norm=max_grad_norm "
+    "normalize_observation=normalize_observations normalize_advantage=normalize_advantage"
+)
+PARTS = 4  # of a training, each followed by an evaluation
+
+
+class Training(NamedTuple):
+    """The course of one training."""
+
+    rates: list[float]  # environment steps per second of each part, the first with compilation
+    reached: float  # the mean return of the last evaluation
+
+
+def patch() -> None:
+    """Restore the function of JAX that it calls."""
+    import jax
+    import jax.numpy as jnp
+
+    jax.device_put_replicated = lambda tree, devices: jax.tree.map(lambda x: jnp.stack([x] * len(devices)), tree)
+
+
+def build(task: dict[str, Any]) -> tuple[float, Any]:
+    """Train shortly, for the seconds to compile."""
+    import functools
+
+    patch()
+    from brax import envs
+    from brax.training.agents.ppo import networks
+    from brax.training.agents.ppo import train as ppo
+    from flax import linen
+
+    given = task["settings"]
+    settings = renamed(given, NAMES)
+    settings["batch_size"] = given["num_envs"] // given["num_minibatches"]
+    sizes, activation = tuple(given["hidden_sizes"]), getattr(linen, given["activation"])
+    factory = functools.partial(
+        networks.make_ppo_networks,
+        policy_hidden_layer_sizes=sizes,
+        value_hidden_layer_sizes=sizes,
+        activation=activation,
+    )
+    env = envs.get_environment(task["environment"].partition("/")[2], **(task["parameters"] or {}))
+
+    def train(seed: int, steps: int = task["steps"]) -> Training:
+        told = []
+        ppo.train(
+            environment=env,
+            num_timesteps=steps,
+            episode_length=1000,
+            num_evals=PARTS + 1,
+            num_eval_envs=32,
+            network_factory=factory,
+            seed=seed,
+            progress_fn=lambda _, metrics: told.append(metrics),
+            **settings,
+        )
+        rates = [float(metrics["training/sps"]) for metrics in told if "training/sps" in metrics]
+        return Training(rates=rates, reached=float(told[-1]["eval/episode_reward"]))
+
+    steps = PARTS * given["num_envs"] * given["rollout_length"]
+    began, short = time.perf_counter(), train(0, steps)
+    print(f"brax: {time.perf_counter() - began:.1f} s for {PARTS} updates, evaluations included")
+    first, last = (steps / PARTS / rate for rate in (short.rates[0], short.rates[-1]))
+    return first - last, lambda seed: (train(seed), task["steps"])
+
+
+def read(done: tuple[Training, int]) -> float:
+    """Return the mean return at the end."""
+    return done[0].reached
+
+
+def time_of(done: tuple[Training, int]) -> float:
+    """Return the seconds of the whole training at the speed of its compiled parts."""
+    training, steps = done
+    rates = training.rates[1:]
+    return steps * sum(1 / rate for rate in rates) / len(rates)
+
+
+if __name__ == "__main__":
+    serve(build, read, time_of)

@@ -1,0 +1,49 @@
+"""JaxMARL's own IPPO for its particle tasks, from a checkout of its repository.
+
+Its script reads a command line and reports to Weights & Biases; both are replaced by nothing, as are its plots.
+"""
+
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from protocol import compiled_seeds, renamed, serve
+
+NAMES = (  # purerl's = theirs
+    "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=UPDATE_EPOCHS num_minibatches=NUM_MINIBATCHES "
+    "learning_rate=LR discount=GAMMA gae_lambda=GAE_LAMBDA clip_epsilon=CLIP_EPS entropy_coefficient=ENT_COEF "
+    "value_coefficient=VF_COEF max_grad_norm=MAX_GRAD_NORM activation=ACTIVATION"
+)
+
+
+def patch() -> None:
+    """Replace packages that training does not need."""
+    for name, value in (("hydra", "main"), ("wandb", "log"), ("omegaconf", "OmegaConf")):
+        sys.modules[name] = types.ModuleType(name)
+        setattr(sys.modules[name], value, lambda *_, **__: lambda function: function)
+
+
+def build(task: dict[str, Any]) -> tuple[float, Any]:
+    """Compile its training with the same settings."""
+    patch()
+    sys.path.insert(0, str(Path(task["checkout"]) / "baselines" / "IPPO"))
+    from ippo_ff_mpe import make_train  # pyright: ignore[reportMissingImports]
+
+    settings = renamed(task["settings"], NAMES)
+    settings["ANNEAL_LR"] = task["settings"]["learning_rate_schedule"] == "linear"
+    settings |= {"ENV_NAME": task["environment"].partition("/")[2], "ENV_KWARGS": task["parameters"] or {}}
+    settings["TOTAL_TIMESTEPS"] = task["steps"]
+    return compiled_seeds(make_train(settings), task)
+
+
+def read(done: Any) -> float:
+    """Return the mean return over the end of the run, of which its metrics are means already."""
+    import numpy as np
+
+    returns = np.asarray(done["metrics"]["returned_episode_returns"])
+    return float(returns[-max(len(returns) // 10, 1) :].mean())
+
+
+if __name__ == "__main__":
+    serve(build, read)
