@@ -9,6 +9,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.multi_agent.joint import KNOWN, field_of
+from purerl.multi_agent.self_play import SelfPlayAgent
 from purerl.prng import is_key
 from purerl.run.program import Progress
 from purerl.settings import agent_file
@@ -16,11 +17,12 @@ from purerl.settings.runs import dump
 from purerl.types import PyTree
 from purerl.xla import trees
 
+_SELVES, _LEARNER = "pool/", "learner/"  # where a `SelfPlayAgent` keeps them
 _FIELDS = tuple(field.removeprefix(".") for field in KNOWN)
 
 
 def content(run: Any, agent: PyTree, seed: int, **texts: str) -> bytes:
-    """Return the bytes of an agent's file.
+    """Return the bytes of an agent's file; of one that learned by self-play the earlier selves are left out.
 
     Args:
       run: a `TrainedRun`.
@@ -29,11 +31,7 @@ def content(run: Any, agent: PyTree, seed: int, **texts: str) -> bytes:
       **texts: also to be in its metadata.
     """
     of = run.settings
-    options = dataclasses.replace(of.options, seed=seed, seeds=1, start=None)
-    if options.self_play > 1:  # the learner plays; of its earlier selves the newest stands for all
-        options = dataclasses.replace(options, self_play=1)
-        agent = agent._replace(pool=jax.tree.map(lambda x: x[-1:], agent.pool), newest=np.int32(0))
-    alone = dataclasses.replace(of, options=options)
+    alone = dataclasses.replace(of, options=dataclasses.replace(of.options, seed=seed, seeds=1, start=None))
     about = {"settings": dump(alone, run.plan.env), "update": str(int(run.state.num_updates)), **texts}
     return agent_file.pack(numbers(agent), about)
 
@@ -69,14 +67,21 @@ def read(path: Path, shapes: Progress) -> Progress:
     if not update.isdecimal() or len(update) > 9:
         raise InputError(f"{path} is not the file of an agent: its update is {update!r}")
     progress = jax.tree.map(trees.zeros, shapes)
-    fill = lambda leaf, x: found[_name(leaf)][None] if _name(leaf) in found else x
+
+    def fill(leaf: Any, x: Any) -> Any:
+        name = _name(leaf)
+        if name.startswith(_SELVES) and (mine := found.get(_LEARNER + name.removeprefix(_SELVES))) is not None:
+            return np.broadcast_to(mine, x.shape)  # each earlier self is the learner
+        return found[name][None] if name in found else x
+
     agent = jax.tree_util.tree_map_with_path(fill, progress.state.agent)
     return progress._replace(state=progress.state._replace(agent=agent, num_updates=np.int32(update)))
 
 
 def _leaves(agent: PyTree) -> dict[str, tuple[bool, Any]]:
-    """Return (whether acting or learning on needs it, the leaf) by name, random keys left out."""
-    pairs = [(path, x) for path, x in jax.tree_util.tree_leaves_with_path(agent) if not is_key(x)]
+    """Return (whether acting or learning on needs it, the leaf) by name, random keys and earlier selves left out."""
+    alone = agent._replace(pool=()) if isinstance(agent, SelfPlayAgent) else agent
+    pairs = [(path, x) for path, x in jax.tree_util.tree_leaves_with_path(alone) if not is_key(x)]
     is_known = lambda path: any(f".{part}" in field_of(jax.tree_util.keystr(path)) for part in _FIELDS)
     return {_name(path): (is_known(path), x) for path, x in pairs}
 

@@ -45,6 +45,18 @@ def test_nothing_that_only_training_needs_is_in_it(pair):
     assert path.stat().st_size < sum(x.nbytes for x in jax.tree.leaves(run.agent(1)) if hasattr(x, "nbytes")) + 8_000
 
 
+def test_of_self_play_the_learner_is_kept(tmp_path):
+    """Each earlier self of the file is the learner."""
+    small = SMALL | {"self_play": 2, "num_envs": 4, "display": "none", "total_timesteps": 200}
+    run = purerl.train("a2c", "CoinGame", out=tmp_path / "run", **small)
+    export.save(run, tmp_path / "one.safetensors", seed=1)
+    assert all(name.startswith("learner/") for name in agent_file.arrays(tmp_path / "one.safetensors"))
+    wanted, found = run.agent(1), purerl.load_run(tmp_path / "one.safetensors").agent()
+    jax.tree.map(np.testing.assert_array_equal, found.learner["self"].params, wanted.learner["self"].params)
+    twice = jax.tree.map(lambda x: np.stack([x, x]), wanted.learner["self"].params)
+    jax.tree.map(np.testing.assert_array_equal, found.pool["self"].params, twice)
+
+
 def test_a_run_starts_from_it(pair, tmp_path):
     run, path = pair
     of = run.settings
