@@ -1,6 +1,7 @@
 """MuJoCo Playground: the DeepMind control suite, locomotion and manipulation on MJX, as `playground/NAME`."""
 
 import functools
+import subprocess
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -8,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.envs.adapters import common
+from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.spaces import Box, Space
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
@@ -96,7 +98,7 @@ def make(name: str, **parameters: Any) -> PlaygroundEnvironment:
         impl="warp" or `**{"reward_config.scales.energy": 0.0}`.
 
     Raises:
-      InputError: for an unknown name or parameter, naming the nearest.
+      InputError: for an unknown name or parameter, naming the nearest; if the robots cannot be downloaded.
     """
     what = f"playground/{name}"
     common.check_name("playground", name, names())
@@ -104,7 +106,11 @@ def make(name: str, **parameters: Any) -> PlaygroundEnvironment:
     settings = {k for k in config if k != "episode_length"}
     common.check_parameters(what, parameters, settings | {"time_limit"})
     options = common.freeze(what, {"impl": "jax"} | {k: v for k, v in parameters.items() if k in settings})
-    built = common.build(what, lambda: _build(name, options))
+    try:
+        built = common.build(what, lambda: _build(name, options))
+    except subprocess.CalledProcessError as error:
+        problem = "MuJoCo Playground could not download its models of robots (mujoco_menagerie) from GitHub"
+        raise InputError(f"{what} cannot be made: {problem}") from error
     default = -(-config["episode_length"] // built.action_repeat)
     env = PlaygroundEnvironment(name=name, options=options, time_limit=parameters.get("time_limit", default))
     validate(env, what)

@@ -1,5 +1,7 @@
 """MuJoCo Playground's environments step as Playground says and start afresh."""
 
+import subprocess
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -43,3 +45,15 @@ def test_what_is_refused(refused):
     assert "did you mean 'CheetahRun'" in refused("playground/CheetaRun")
     assert "did you mean 'ctrl_dt'" in refused("playground/CartpoleBalance", ctrl_d=0.1)
     assert "time_limit" in refused("playground/CartpoleBalance", time_limit=0)
+
+
+def test_robots_that_cannot_be_downloaded_are_told_in_a_line(refused, monkeypatch, tmp_path):
+    from mujoco_playground._src import mjx_env
+
+    def fails(*_):
+        raise subprocess.CalledProcessError(128, ["git", "clone"])
+
+    monkeypatch.setattr(mjx_env, "MENAGERIE_PATH", tmp_path / "menagerie")
+    monkeypatch.setattr(mjx_env, "EXTERNAL_DEPS_PATH", tmp_path)
+    monkeypatch.setattr(mjx_env, "_clone_with_progress", fails)
+    assert "could not download its models of robots (mujoco_menagerie) from GitHub" in refused("playground/Go1Getup")
