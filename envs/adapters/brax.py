@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import types
 from typing import Any
 
 import jax
@@ -100,9 +101,13 @@ def names() -> list[str]:
     return sorted(_import()._envs)
 
 
+@functools.cache
 def _import() -> Any:
     with common.building():
-        from brax import envs
+        from brax import envs, fluid
+    numpy: Any = types.SimpleNamespace(**vars(jnp))  # brax's fluids name an argument as JAX no longer does
+    numpy.clip = lambda x, a_min: jnp.maximum(x, a_min)
+    fluid.jp = numpy
     return envs
 
 

@@ -22,6 +22,14 @@ def test_the_light_one(side_by_side):
     assert out.ours.truncated[:, 9].all()
 
 
+def test_a_swimmer_swims():
+    """Its fluid needs an argument of `clip` that JAX dropped."""
+    env = purerl.make("brax/swimmer")
+    state, _ = jax.eval_shape(env.reset, jax.random.key(0))
+    _, step = jax.eval_shape(env.step, jax.random.key(0), state, jnp.zeros(2))
+    assert step.observation.shape == env.observation_space.shape == (8,)
+
+
 def test_inverted_pendulum_on_spring(side_by_side):
     # half of the poles stand for 18 steps: of 16, some fall and some are cut off, however a machine rounds
     out = compare(side_by_side, "inverted_pendulum", steps=20, limit=18, num_envs=16, backend="spring")
