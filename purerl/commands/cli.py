@@ -7,12 +7,13 @@ import io
 import logging
 import os
 import re
+import select
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -75,8 +76,9 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     except (KeyboardInterrupt, click.Abort) as error:
         click.echo("interrupted", err=True)
         _end(128 + _signal_of(error))  # now, although a compiler's thread may still be busy
-    except SystemExit as error:  # click raises others
-        code = _complain(f"something called sys.exit({error.code}), such as a step of the environment")
+    except SystemExit as error:  # click raises others, but where who reads the output has closed it, as head does
+        called = f"something called sys.exit({error.code}), such as a step of the environment"
+        code = CLOSED if _is_closed(sys.stdout) else _complain(called)
     except OSError as error:
         if error.strerror is None:
             raise
@@ -92,6 +94,16 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         _end(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     sys.exit(code)
+
+
+def _is_closed(output: TextIO) -> bool:
+    """Return whether whoever read the output of this process has closed it."""
+    try:
+        poll = select.poll()
+        poll.register(output.fileno(), 0)
+        return any(events & select.POLLERR for _, events in poll.poll(0))
+    except (AttributeError, OSError, ValueError):  # it is no file, or no system with polls
+        return False
 
 
 def _without_traceback(record: logging.LogRecord) -> bool:
@@ -153,6 +165,7 @@ def _complain(message: str) -> int:
     return 2
 
 
+CLOSED = 141  # the code where nobody reads the output any more, as of a process that SIGPIPE ends
 SILENCE = 0.5  # seconds, after which a command that still imports says so
 
 

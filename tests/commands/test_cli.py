@@ -272,3 +272,13 @@ def test_what_jax_logs_of_a_plugin_that_fails_is_a_line(capfd):
         logger.removeHandler(handler)
     told = capfd.readouterr().err
     assert "when calling initialize(): Unable to load cuPTI. Is it installed?\n" in told and "Traceback" not in told
+
+
+def test_whoever_closes_the_output_is_told_nothing():
+    """As in `purerl list agents | head -1`."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    words = [sys.executable, "-m", "purerl", "list", "agents"]
+    done = subprocess.run(words, stdout=writes, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (141, "")
