@@ -190,7 +190,7 @@ def table(results: Path = FOLDER) -> str:
         "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
         "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
         "95% bootstrap interval are over seeds. References are published by others, with their settings.",
-        "[How settings were found](search/README.md).",
+        "How settings were found: `search/README.md`.",
         *_overview(results),
     ]
     for task in dict.fromkeys(figure.task for figure in FIGURES):
