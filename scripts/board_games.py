@@ -5,7 +5,7 @@
 
 The settings are those of `configs/`, with --self-play 8. Then each seed plays 500 games from either seat against
 every player without a run, and its scores are written; the best seed ships in `zoo/`, to be played against:
-`purerl play pgx/connect_four --against zoo/ppo-pgx-connect_four`.
+`purerl play pgx/connect_four --against zoo/alphazero-pgx-connect_four`.
 """
 
 import argparse
@@ -44,7 +44,6 @@ class BoardGame(NamedTuple):
 
 BOARD_GAMES = (
     BoardGame(algorithm="ppo", environment="pgx/tic_tac_toe", seeds=3),
-    BoardGame(algorithm="ppo", environment="pgx/connect_four", seeds=1),
     BoardGame(algorithm="alphazero", environment="pgx/connect_four", seeds=1),
 )
 
