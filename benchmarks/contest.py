@@ -28,6 +28,15 @@ class Problem(NamedTuple):
     settings: dict[str, Any]  # of the algorithm, by purerl's names
     seeds: int = 1
     parameters: dict[str, Any] | None = None  # of purerl's environment, with which it is what the opponents' is
+    evaluations: int = 4  # in a training of a framework that trains and evaluates in turn
+
+
+class Training(NamedTuple):
+    """One training of a framework."""
+
+    seconds: float
+    reached: float  # the return
+    curve: list[tuple[int, float]]  # (environment steps, return) of evaluations on the way, where the trainer has some
 
 
 class Failed(Exception):
@@ -55,16 +64,16 @@ class FrameworkProcess:
         checkout = opponent.checkout if opponent else None
         self.compile_seconds = self._ask(json.dumps(problem._asdict() | {"checkout": checkout}))["compile"]
 
-    def train(self, seed: int) -> tuple[float, float]:
-        """Return (seconds, the return that was reached) of one training.
+    def train(self, seed: int) -> Training:
+        """Train once.
 
         Raises:
           Failed: if the process stops.
         """
         answer = self._ask(str(seed))
-        return answer["seconds"], answer["return"]
+        return Training(seconds=answer["seconds"], reached=answer["return"], curve=answer["curve"])
 
-    def _ask(self, line: str) -> dict[str, float]:
+    def _ask(self, line: str) -> dict[str, Any]:
         assert self.process.stdin is not None and self.process.stdout is not None
         try:
             self.process.stdin.write(line + "\n")
@@ -136,7 +145,7 @@ def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[
             for worker, score, name, slow in entrants:
                 if worker is None or (slow and turn > 0):
                     continue
-                seconds, reached = worker.train(turn + 1)
+                seconds, reached, _ = worker.train(turn + 1)
                 score.seconds.append(seconds)
                 score.returns.append(reached)
                 speed = problem.seeds * problem.steps / seconds

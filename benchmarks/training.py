@@ -14,9 +14,9 @@ from benchmarks.contest import Problem, Score, contest
 from benchmarks.groups import Request
 from benchmarks.tables import FAILED, Table
 from benchmarks.timing import ratios, spread
-from purerl import agent_groups, registry
+from purerl import registry
 from purerl.loop.train import make_trainer
-from purerl.multi_agent.joint import multi_agent, policies_for
+from purerl.multi_agent.joint import pieces_for
 from purerl.profiling.explain import matmul_peak
 from purerl.profiling.flops import products
 
@@ -151,8 +151,7 @@ def arithmetic(task: Problem, config: Any) -> float:
     """Return the operations of an environment step's matrix products, learning included, as the program is traced."""
     factory, _ = registry.algorithm(task.algorithm)
     env = purerl.make(task.environment, **(task.parameters or {}))
-    if agent_groups.sizes(env):
-        factory, config = multi_agent, policies_for(env, factory, config)
+    factory, config = pieces_for(env, factory, config)
     trainer = make_trainer(factory, env, config)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
     return products(trainer.step, state) / config.steps_per_update

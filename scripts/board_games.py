@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from exit_code import exit_code
 from learning_curves import make_pages, ship_agent
 from result_file import FOLDER, provenance
 
@@ -114,9 +115,4 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except InputError as error:
-        sys.exit(f"board_games: error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(exit_code(main, "board_games"))

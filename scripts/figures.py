@@ -13,7 +13,8 @@ MINATAR = {  # game -> PPO's return elsewhere, and where
     "SpaceInvaders": ("145 to 152 at 2e7 frames", "Pgx"),
 }
 SEEDS = {"Seaquest": 3, "SpaceInvaders": 3}  # of the slower games
-LONG = {"Breakout": 3}  # seeds of PPO where it runs for 1e7 frames
+LONG = {"Breakout": 3, "Freeway": 3}  # seeds of PPO where it runs for 1e7 frames
+BRAX = ("ant", "halfcheetah", "hopper", "walker2d", "reacher", "inverted_double_pendulum")
 MEMORY = ("TMaze", "RepeatPrevious")
 CLEANRL = "CleanRL"
 
@@ -28,6 +29,7 @@ class Figure(NamedTuple):
     variant: str = ""  # the name of the changes
     changes: dict[str, Any] = {}  # noqa: RUF012  (settings of the variant)
     seeds: int = 10
+    peer: str = ""  # whose own trainer makes the curve, with the same settings: `peer_curves.py`
 
     @property
     def level(self) -> float:
@@ -37,7 +39,8 @@ class Figure(NamedTuple):
     @property
     def label(self) -> str:
         """Its name in pictures and file names."""
-        return f"{self.algorithm}-{self.variant}" if self.variant else self.algorithm
+        variant = f"by-{self.peer}" if self.peer else self.variant
+        return f"{self.algorithm}-{variant}" if variant else self.algorithm
 
 
 def _games() -> list[Figure]:
@@ -63,6 +66,11 @@ def _exploration(task: str) -> list[Figure]:
         for kind in ("rnd", "icm")
     ]
     return [Figure(task=task, algorithm="ppo", seeds=5), *kinds]
+
+
+def _beside(task: str, algorithm: str, peer: str, seeds: int) -> list[Figure]:
+    """Return the figures of a task and of a peer's own trainer on it."""
+    return [Figure(task=task, algorithm=algorithm, seeds=seeds, peer=by) for by in ("", peer)]
 
 
 REFERENCES = {  # task -> algorithm -> what others reach, and who
@@ -96,6 +104,7 @@ FIGURES = (
     *_games(),
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
+    *(figure for name in BRAX for figure in _beside(f"brax/{name}", "ppo", "brax", 3)),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     Figure(task="envpool/Pong-v5", algorithm="dqn", seeds=1),
 )

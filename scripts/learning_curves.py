@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from exit_code import exit_code
 from figures import FIGURES, Figure, select
 from result_file import COLUMNS, FOLDER, Result, path_of, read, same, write
 
@@ -189,7 +190,8 @@ def table(results: Path = FOLDER) -> str:
         "Written by `python scripts/learning_curves.py --table` from the files beside it. A file holds a curve per",
         "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
         "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
-        "95% bootstrap interval are over seeds. References are published by others, with their settings.",
+        "95% bootstrap interval are over seeds. References are published by others, with their settings; or a",
+        "peer's own trainer made them here (`python scripts/peer_curves.py`): equal settings, steps and networks.",
         "How settings were found: `search/README.md`.",
         *_overview(results),
     ]
@@ -205,7 +207,10 @@ def table(results: Path = FOLDER) -> str:
 
 def _overview(results: Path) -> list[str]:
     """Return the table that opens the page: ours beside what others publish."""
-    found = [(f, read(path)) for f in FIGURES if f.reference and (path := path_of(f.task, f.label, results)).exists()]
+    there = [(f, read(path)) for f in FIGURES if (path := path_of(f.task, f.label, results)).exists()]
+    peers = {(f.task, f.algorithm): _of_peer(f, result) for f, result in there if f.peer}
+    found = [(peers.get((f.task, f.label), f), result) for f, result in there if not f.peer]
+    found = [(figure, result) for figure, result in found if figure.reference]
     if not found:
         return []
     lines = ["", "## Beside the references", "", "| task | algorithm | frames | ours, IQM | reference | |"]
@@ -219,6 +224,13 @@ def _overview(results: Path) -> list[str]:
             f"{figure.reference} ({figure.source}) | {said} |"
         )
     return lines
+
+
+def _of_peer(figure: Figure, result: Result) -> Figure:
+    """Return the figure whose reference is what a peer's own trainer reached."""
+    low, high = stats.bootstrap_interval(jax.random.key(0), result.final())
+    reached = f"{_short(stats.iqm(result.final()))}, {_short(low)} .. {_short(high)}"
+    return figure._replace(reference=reached, source=f"{figure.peer}'s own, run here", peer="")
 
 
 def _board_games(results: Path) -> list[str]:
@@ -340,7 +352,8 @@ def check_all(figures: Sequence[Figure]) -> int:
     """Compare all published curves; return the exit code, 1 if one got worse."""
     worse = 0
     for figure in figures:
-        if not path_of(figure.task, figure.label).exists() or figure.task.partition("/")[0] in HOST_SUITES:
+        elsewhere = figure.peer or figure.task.partition("/")[0] in HOST_SUITES
+        if elsewhere or not path_of(figure.task, figure.label).exists():
             continue
         pair = check(figure)
         worse += pair.worse
@@ -383,6 +396,9 @@ def main(args: Sequence[str] | None = None) -> int:
     if not given.tasks and not given.all:
         raise InputError("name a task, such as CartPole-v1, or --all")
     for figure in figures:
+        if figure.peer:
+            print(f"{figure.label} on {figure.task}: left out, `python scripts/peer_curves.py` makes it")
+            continue
         if not runs.defaults_path(figure.algorithm, figure.task).is_file():
             print(f"{figure.label} on {figure.task}: left out, as configs/ has no settings for it yet")
             continue
@@ -395,9 +411,4 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except InputError as error:
-        sys.exit(f"learning_curves: error: {error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
+    sys.exit(exit_code(main, "learning_curves"))

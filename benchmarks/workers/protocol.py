@@ -1,8 +1,8 @@
 """The protocol between `python -m benchmarks` and a framework that it measures: JSON, a line at a time.
 
 A script of this folder reads a task, builds it and answers {"compile": seconds}. Then, for every line with a seed, it
-trains once and answers {"seconds": ..., "return": ...}. Output of libraries goes to stderr. The scripts run in a Python
-of their own, each beside this file, and import nothing of purerl.
+trains once and answers {"seconds": ..., "return": ..., "curve": [[environment steps, return], ...]}. Output of
+libraries goes to stderr. The scripts run in a Python of their own, each beside this file, and import nothing of purerl.
 """
 
 import json
@@ -17,6 +17,7 @@ def serve(
     build: Callable[[dict[str, Any]], tuple[float, Callable[[int], Any]]],
     read: Callable[[Any], float],
     time_of: Callable[[Any], float] | None = None,
+    curve: Callable[[Any], list[tuple[int, float]]] = lambda _: [],
 ) -> None:
     """Answer until the input ends.
 
@@ -24,11 +25,12 @@ def serve(
       build: task -> (compile seconds, a call that trains from a seed until all that it computes is there).
       read: the result of such a call -> the return that was reached. It is not timed.
       time_of: the result -> its seconds, where the call compiles anew; the clock's around the call if none is given.
+      curve: the result -> what evaluations on the way reached, if there were any.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def answer(**values: float) -> None:
+    def answer(**values: Any) -> None:
         answers.write(json.dumps(values) + "\n")
         answers.flush()
 
@@ -38,7 +40,7 @@ def serve(
         began = time.perf_counter()
         done = train(int(line))
         seconds = time_of(done) if time_of else time.perf_counter() - began
-        answer(seconds=seconds, **{"return": read(done)})
+        answer(seconds=seconds, **{"return": read(done)}, curve=curve(done))
 
 
 def compiled(

@@ -10,9 +10,9 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     import jax
 
     import purerl
-    from purerl import agent_groups, registry
+    from purerl import registry
     from purerl.devices import selection, sharding, threads
-    from purerl.multi_agent.joint import multi_agent, policies_for
+    from purerl.multi_agent.joint import pieces_for
     from purerl.xla import backend
 
     factory, cls = registry.algorithm(task["algorithm"])
@@ -21,8 +21,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     with threads.fitting(config, task["environment"], parameters):
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     env = purerl.make(task["environment"], **parameters)
-    if agent_groups.sizes(env):
-        factory, config = multi_agent, policies_for(env, factory, config)
+    factory, config = pieces_for(env, factory, config)
     train = purerl.make_train(factory, env, config, task["steps"])
     several = sharding.sharded_vmap(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
     keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")

@@ -43,6 +43,11 @@ class _Game(Environment):
         planes = np.asarray(_build(self.name, self.options).env._observe(state.suite, jnp.int32(0)))
         return boards.text(self.name, planes[..., 0] + 2 * planes[..., 1])
 
+    @property
+    def side_texts(self) -> tuple[str, str]:
+        """What the pieces of player 0 and of player 1 are on the board."""
+        return boards.MARKS[1], boards.MARKS[2]
+
     def action_text(self, action: int) -> str:
         """Name a move as the board does."""
         if not self.has_board:

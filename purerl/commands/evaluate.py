@@ -107,7 +107,7 @@ def command(
         _evaluate_levels(run, plan, levels, episodes, seed, picture)
         return
     if against is not None:
-        _evaluate_against(run, plan, against, episodes, checkpoint, seed)
+        _evaluate_against(run, plan, against, episodes, seed)
         return
     if video is not None or gif is not None:
         videos.drawable(plan.env, run.settings.environment)
@@ -140,11 +140,11 @@ def _evaluate_levels(run: Any, plan: Any, names: str, episodes: int, seed: int |
         say(picture)
 
 
-def _evaluate_against(run: Any, plan: Any, against: str, games: int, checkpoint: str, seed: int | None) -> None:
+def _evaluate_against(run: Any, plan: Any, against: str, games: int, seed: int | None) -> None:
     """Play games against a player, and show who won."""
     from purerl.run import match
 
-    say("\n".join(match.table(run, match.compare(run, plan, against, games, checkpoint, seed))))
+    say("\n".join(match.table(run, match.compare(run, plan, against, games, seed))))
 
 
 def _grid(text: str | None) -> tuple[int, int]:

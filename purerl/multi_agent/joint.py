@@ -167,6 +167,11 @@ def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Any, **b
     return MultiAgentConfig(**shared, policies=policies)
 
 
+def pieces_for(env: Any, algorithm: Callable[..., Algorithm], config: Any) -> tuple[Callable[..., Algorithm], Any]:
+    """Return (algorithm, config) for `make_trainer`: as given, or of a policy per group where there are groups."""
+    return (multi_agent, policies_for(env, algorithm, config)) if agent_groups.sizes(env) else (algorithm, config)
+
+
 def _check(spec: EnvironmentSpec, config: MultiAgentConfig) -> None:
     agent_groups.check("the environment", spec)
     names = agent_groups.sizes(spec)

@@ -11,7 +11,8 @@ import numpy as np
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostSource
 from purerl.prng import fast
-from purerl.run.plan import Plan, load_policy, make_environment
+from purerl.run.plan import Plan, load_policy, make_environment, policy_of
+from purerl.run.policies import TrainedPolicy
 from purerl.run.tournament import REFERENCES
 from purerl.run.trained_run import TrainedRun
 from purerl.settings import agent_file
@@ -66,14 +67,12 @@ def game_of(environment: str, parameters: Mapping[str, Any] | None = None, *, bo
     raise InputError(f"--against is for {'board ' * board}games of two in turns, and {environment} is none: {problem}")
 
 
-def contender_of(name: str, game: Situations, seed: int | None = None, checkpoint: str | int = "latest") -> Contender:
+def contender_of(name: str, game: Situations) -> Contender:
     """Return a contender.
 
     Args:
       name: of `tournament.REFERENCES`, a run's folder, an agent's file, or zoo/NAME.
       game: that is played.
-      seed: of the run's agent, counted from 0; None: the first that did not fail.
-      checkpoint: of the run: "latest", "best" or the update of one that is kept.
 
     Raises:
       InputError: if there is none of that name, or it plays another game.
@@ -84,7 +83,12 @@ def contender_of(name: str, game: Situations, seed: int | None = None, checkpoin
         return Contender(name=name, agent=(), carry=(), move=plays)
     if not (Path(name).is_dir() or agent_file.find(Path(name))):
         raise unknown("opponent", name, [*REFERENCES, "a run's folder", "an agent's file", "zoo/NAME"])
-    factory, config, agent = load_policy(Path(name), "", seed, checkpoint)
+    return _trained(name, load_policy(Path(name), ""), game)
+
+
+def _trained(name: str, policy: TrainedPolicy, game: Situations) -> Contender:
+    """Return a trained policy as a contender."""
+    factory, config, agent = policy
     spec, searches = EnvironmentSpec(game.observation_space, game.action_space), getattr(config, "uses_model", False)
     made: Any = factory
     algorithm = made(spec, config, model=game.model) if searches else made(spec, config)
@@ -158,9 +162,7 @@ class Score(NamedTuple):
     lost: float
 
 
-def compare(
-    run: TrainedRun, plan: Plan, against: str, games: int, checkpoint: str | int = "latest", seed: int | None = None
-) -> dict[int, list[Score]]:
+def compare(run: TrainedRun, plan: Plan, against: str, games: int, seed: int | None = None) -> dict[int, list[Score]]:
     """Let the agents of a run play against a contender, from either seat.
 
     Args:
@@ -168,7 +170,6 @@ def compare(
       plan: of the run, with the environment that is played.
       against: as `contender_of` takes it.
       games: from each seat.
-      checkpoint: of the run.
       seed: draws the starts, and whatever is random; None: the run's own.
 
     Returns:
@@ -182,7 +183,8 @@ def compare(
     if not numbers:
         raise InputError(f"every seed of {run.folder} failed in training: there is nobody to play")
     opponent = contender_of(against, game)
-    agents = [contender_of(str(run.folder), game, number, checkpoint) for number in numbers]
+    trained = [policy_of(run.plan, run.agent(number), "", run.folder) for number in numbers]
+    agents = [_trained(str(run.folder), policy, game) for policy in trained]
     key_first, key_second = jax.random.split(jax.random.key(first if seed is None else seed))
 
     @jax.jit
@@ -234,7 +236,9 @@ def play_match(
     situation, _ = jax.jit(game.reset)(key)
     step, choose = jax.jit(game.advance), jax.jit(opponent.move)
     mine = {FIRST: int(situation.side), SECOND: 1 - int(situation.side), DRAWN: int(jax.random.bernoulli(key))}[seat]
-    tell(f"you are {'XO'[mine]}; {opponent.name} is {'XO'[1 - mine]}; q leaves")
+    sides: Any = game.env
+    pieces = sides.side_texts
+    tell(f"you are {pieces[mine]}; {opponent.name} is {pieces[1 - mine]}; q leaves")
     carry, reward, moves, over = opponent.carry, 0.0, 0, False
     while not over:
         key, key_act, key_step = jax.random.split(key, 3)

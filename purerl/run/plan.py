@@ -30,7 +30,7 @@ from purerl.settings import agent_file, toml
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, dump, settings
 from purerl.testing.trees import line_of
-from purerl.types import Environment
+from purerl.types import Environment, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
 FIXED = ("algorithm", "environment", "seed", "seeds", "self_play", "rebuild_observations")  # once a run has begun
@@ -270,16 +270,12 @@ def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "lates
     return plan, program.resized(saved.progress, plan.settings.options.seeds)
 
 
-def load_policy(
-    folder: Path, name: str, seed: int | None = None, which: str | int = "latest"
-) -> policies.TrainedPolicy:
-    """Return the policy that a run trained under a name, or its only one.
+def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
+    """Return the policy that a run trained under a name, or its only one, of the first seed that did not fail.
 
     Args:
       folder: the run's.
       name: of the policy.
-      seed: whose it is, counted from 0; None: the first that did not fail.
-      which: the checkpoint, as `saved_run` takes it.
 
     Raises:
       InputError: as `saved_run`, if the run has several policies and none of this name, or if it names itself.
@@ -288,11 +284,25 @@ def load_policy(
         raise InputError(f"the agents of {folder} start from themselves")
     _loading.append(folder.resolve())
     try:
-        plan, progress = saved_run(folder, which=which)
+        plan, progress = saved_run(folder)
     finally:
         _loading.pop()
-    seed = int(np.argmin(np.asarray(progress.failed_at) > 0)) if seed is None else seed
-    agent = jax.device_get(jax.tree.map(lambda x: x[seed], progress.state.agent))
-    agent = agent.learner if isinstance(agent, LevelAgent) else agent
+    seed = int(np.argmin(np.asarray(progress.failed_at) > 0))
+    return policy_of(plan, jax.tree.map(lambda x: x[seed], progress.state.agent), name, folder)
+
+
+def policy_of(plan: Plan, agent: PyTree, name: str, folder: Path) -> policies.TrainedPolicy:
+    """Return the policy that an agent of a run holds under a name, or its only one.
+
+    Args:
+      plan: of the run.
+      agent: of one seed.
+      name: of the policy.
+      folder: the run's, for messages.
+
+    Raises:
+      InputError: if the run has several policies and none of this name.
+    """
+    agent = jax.device_get(agent.learner if isinstance(agent, LevelAgent) else agent)
     factory, config = algorithm_of(plan.settings, plan.env)
     return policies.trained_policy(factory, config, plan.env, agent, name, str(folder))

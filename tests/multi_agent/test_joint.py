@@ -17,7 +17,7 @@ from purerl.envs.particle.spread import Spread
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
 from purerl.loop.train import collect, make_train, make_trainer
-from purerl.multi_agent.joint import Policy, multi_agent, policies_for
+from purerl.multi_agent.joint import Policy, multi_agent, pieces_for, policies_for
 from purerl.spaces import Dict, Stacked
 from purerl.types import Environment, number, pytree
 from tests.helpers.compiled import jit_exactly
@@ -56,6 +56,11 @@ def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
     jax.tree.map(np.testing.assert_array_equal, single.agent, alone.agent["agents"])
     jax.tree.map(np.testing.assert_array_equal, metrics.algorithm, others.algorithm)
     assert all(np.array_equal(value, others.episodes[name], equal_nan=True) for name, value in metrics.episodes.items())
+
+
+def test_pieces_have_a_policy_per_group_where_there_are_groups():
+    assert pieces_for(CartPole(), ppo, SMALL) == (ppo, SMALL)
+    assert pieces_for(CoinGame(), ppo, SMALL) == (multi_agent, policies_for(CoinGame(), ppo, SMALL))
 
 
 def test_agents_that_left_contribute_nothing():

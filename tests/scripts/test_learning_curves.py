@@ -146,7 +146,7 @@ def test_short_runs_reach_what_is_published(script):
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_all_short_runs_reach_what_is_published(script, files):
-    for figure, _ in published(script, files):
+    for figure in (figure for figure, _ in published(script, files) if not figure.peer):
         found = script.check(figure)
         assert not found.worse, (figure, found.new, found.published)
 
