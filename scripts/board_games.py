@@ -4,8 +4,8 @@
     python scripts/board_games.py --all
 
 The settings are those of `configs/`, with --self-play 8. Then each seed plays 500 games from either seat against
-every player without a run, and its scores are written; the best seed ships in `zoo/`, to be played against:
-`purerl play pgx/connect_four --against zoo/alphazero-pgx-connect_four`.
+players without a run, of which a perfect one is for small games, and its scores are written; the best seed ships in
+`zoo/`, to be played against: `purerl play pgx/connect_four --against zoo/alphazero-pgx-connect_four`.
 """
 
 import argparse
@@ -36,6 +36,7 @@ class BoardGame(NamedTuple):
     algorithm: str
     environment: str
     seeds: int
+    opponents: tuple[str, ...] = tuple(REFERENCES)
 
     @property
     def label(self) -> str:
@@ -44,7 +45,8 @@ class BoardGame(NamedTuple):
 
 
 BOARD_GAMES = (
-    BoardGame(algorithm="ppo", environment="pgx/tic_tac_toe", seeds=3),
+    BoardGame(algorithm="ppo", environment="pgx/tic_tac_toe", seeds=3, opponents=match.PLAYERS),
+    BoardGame(algorithm="alphazero", environment="pgx/tic_tac_toe", seeds=3, opponents=match.PLAYERS),
     BoardGame(algorithm="alphazero", environment="pgx/connect_four", seeds=1),
 )
 
@@ -57,10 +59,10 @@ def train(game: BoardGame, changes: dict[str, Any], folder: Path) -> int:
     return run.start(runs.settings(game.algorithm, game.environment, flags), folder, plain=True)
 
 
-def scores(trained: TrainedRun, games: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
+def scores(trained: TrainedRun, opponents: Sequence[str], games: int) -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Return opponent -> seed -> the scores from the first seat and from the second."""
     found = {}
-    for name in REFERENCES:
+    for name in opponents:
         by_seed = match.compare(trained, trained.plan, name, games)
         rounded = lambda score: score._asdict() | {k: round(getattr(score, k), 4) for k in ("won", "drawn", "lost")}
         found[name] = {str(seed): [rounded(score) for score in rows] for seed, rows in by_seed.items()}
@@ -70,7 +72,7 @@ def scores(trained: TrainedRun, games: int) -> dict[str, dict[str, list[dict[str
 def publish(game: BoardGame, folder: Path, games: int = GAMES, results: Path = FOLDER) -> Path:
     """Let the agents of a run play, write the scores, and ship the agent that lost the fewest games."""
     trained = load_run(folder)
-    found = scores(trained, games)
+    found = scores(trained, game.opponents, games)
     content = {
         "algorithm": game.algorithm,
         "environment": game.environment,

@@ -242,7 +242,8 @@ def _board_games(results: Path) -> list[str]:
     lines += [
         "themselves (`--self-play 8`) play from either seat; the mean over seeds. A look ahead sees the own move and"
     ]
-    lines += ["each reply: it wins where it can, and does not let the other win at once.", ""]
+    lines += ["each reply: it wins where it can, and does not let the other win at once. Perfect play follows from all"]
+    lines += ["positions of a game, each worth what its best move leads to.", ""]
     lines += ["| game | algorithm | frames | seeds | against | move | games | won | drawn | lost |"]
     lines += ["|---|---|---|---|---|---|---|---|---|---|"]
     for file in files:

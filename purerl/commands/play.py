@@ -14,7 +14,9 @@ from purerl.settings import agent_file, toml
 @click.argument("environment", metavar="ENVIRONMENT|RUN")
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
 @click.option(
-    "--against", metavar="PLAYER", help="Play a game in turns yourself, against a run's folder, random or lookahead."
+    "--against",
+    metavar="PLAYER",
+    help="Play a game in turns yourself, against a run's folder, random, lookahead or perfect.",
 )
 @click.option(
     "--seat",

@@ -13,6 +13,7 @@ from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.run.plan import Plan, load_policy, make_environment, policy_of
 from purerl.run.policies import TrainedPolicy
+from purerl.run.solver import perfect, solve
 from purerl.run.tournament import REFERENCES
 from purerl.run.trained_run import TrainedRun
 from purerl.settings import agent_file
@@ -21,6 +22,8 @@ from purerl.wrappers import Situations
 from purerl.wrappers.situations import no_sides
 from purerl.xla.trees import where
 
+PERFECT = "perfect"
+PLAYERS = (*REFERENCES, PERFECT)  # that are no run
 FIRST, SECOND, DRAWN = SEATS = ("first", "second", "drawn")
 
 
@@ -71,18 +74,18 @@ def contender_of(name: str, game: Situations) -> Contender:
     """Return a contender.
 
     Args:
-      name: of `tournament.REFERENCES`, a run's folder, an agent's file, or zoo/NAME.
+      name: of `PLAYERS`, a run's folder, an agent's file, or zoo/NAME.
       game: that is played.
 
     Raises:
-      InputError: if there is none of that name, or it plays another game.
+      InputError: if there is none of that name, it plays another game, or the game is too large for perfect play.
     """
-    if name in REFERENCES:
-        player = REFERENCES[name]
+    if name in PLAYERS:
+        player = perfect(solve(game, jax.random.key(0))) if name == PERFECT else REFERENCES[name]
         plays = lambda agent, carry, key, situation: (player(game, key, situation), carry)
         return Contender(name=name, agent=(), carry=(), move=plays)
     if not (Path(name).is_dir() or agent_file.find(Path(name))):
-        raise unknown("opponent", name, [*REFERENCES, "a run's folder", "an agent's file", "zoo/NAME"])
+        raise unknown("opponent", name, [*PLAYERS, "a run's folder", "an agent's file", "zoo/NAME"])
     return _trained(name, load_policy(Path(name), ""), game)
 
 

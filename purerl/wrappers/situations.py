@@ -109,10 +109,10 @@ def lookahead(game: Situations, key: Key, situation: Situation) -> Array:
     actions = jnp.arange(game.action_space.n, dtype=jnp.int32)  # type: ignore[attr-defined]
     moved = jax.vmap(lambda action: game.model(key_move, situation, action))(actions)
     replies = jax.vmap(lambda after: jax.vmap(lambda reply: game.model(key_reply, after, reply).reward)(actions))
-    reply = jnp.max(jnp.where(_legal(moved.observation), replies(moved.observation), -jnp.inf), axis=1)
+    reply = jnp.max(jnp.where(legal_actions(moved.observation), replies(moved.observation), -jnp.inf), axis=1)
     sign = jnp.where(moved.observation.side == situation.side, 1.0, -1.0)
     worth = moved.reward + jnp.where(moved.done, 0.0, sign * reply)
-    worth = jnp.where(_legal(situation), worth, -jnp.inf)
+    worth = jnp.where(legal_actions(situation), worth, -jnp.inf)
     best = jnp.where(worth >= jnp.max(worth), 0.0, -jnp.inf)
     return jax.random.categorical(key_draw, best).astype(jnp.int32)
 
@@ -216,7 +216,7 @@ def without_future(key: Key, state: PyTree) -> PyTree:
     return jax.tree_util.tree_map_with_path(renewed, state)
 
 
-def _legal(situation: Situation) -> Array | bool:
+def legal_actions(situation: Situation) -> Array | bool:
     """Return which actions are legal, bool[..., n]; True where all are."""
     observation = situation.observation
     return observation["action_mask"] if isinstance(observation, Mapping) and "action_mask" in observation else True

@@ -21,7 +21,8 @@ def test_a_game_becomes_a_file_a_table_and_an_agent(script, tmp_path):
     found = json.loads(file.read_text())
     assert file.name == "ppo-pgx-tic_tac_toe.json" and found["frames"] == 256 and found["commit"]
     run = load_run(folder)
-    for opponent in ("random", "lookahead"):
+    assert tuple(found["scores"]) == match.PLAYERS == ("lookahead", "random", "perfect")
+    for opponent in found["scores"]:
         wanted = match.compare(run, run.plan, opponent, 8)
         assert list(found["scores"][opponent]) == ["0", "1"]
         for seed, rows in wanted.items():
@@ -29,7 +30,7 @@ def test_a_game_becomes_a_file_a_table_and_an_agent(script, tmp_path):
                 assert told.pop("seat") == row.seat
                 assert list(told.values()) == pytest.approx(row[1:], abs=1e-4)
     table = [line for line in learning_curves.table(tmp_path).splitlines() if "games/ppo-pgx-tic_tac_toe.json" in line]
-    assert len(table) == 4 and all("| 256 | 2 | " in line and "| 16 |" in line for line in table)
+    assert len(table) == 6 and all("| 256 | 2 | " in line and "| 16 |" in line for line in table)
     agent = load_run(tmp_path / "zoo" / "ppo-pgx-tic_tac_toe.safetensors")
     seed = agent.settings.options.seed
     alone = match.compare(agent, agent.plan, "lookahead", 8, seed=0)
