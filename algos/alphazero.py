@@ -2,9 +2,11 @@
 
 Before each action a tree of futures grows from the present state, led by a network that predicts a policy and a value;
 the network then learns the search's better policy, and the returns that followed. A game of two sides in turns is
-played by one network for both, each value as the side to move sees it: `--self-play 8`.
+played by one network for both, each value as the side to move sees it: `--self-play 8`. Continuous actions are sampled
+from the policy at each node, and the search chooses among them: `purerl train alphazero Pendulum-v1`.
 Source: Silver et al. (2018), doi:10.1126/science.aar6404; the search by default: Danihelka et al. (2022), "Policy
-improvement by planning with Gumbel", openreview.net/forum?id=bERaNdoegnO.
+improvement by planning with Gumbel", openreview.net/forum?id=bERaNdoegnO; sampled actions: Hubert et al. (2021),
+arXiv:2104.06303.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -15,16 +17,19 @@ import jax.numpy as jnp
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
-from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.search import (
     SearchConfig,
     acts,
     edge,
     from_scale,
     greedy_search,
+    log_probs,
     network_for,
     new_agent,
+    offer,
+    offered,
     root_of,
+    same_key,
     search,
     search_returns,
     to_scale,
@@ -33,7 +38,7 @@ from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask
 from purerl.functional.counters import increment
-from purerl.functional.distributions import Categorical
+from purerl.functional.distributions import action_head
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module
 from purerl.types import (
@@ -60,6 +65,7 @@ class AlphaZeroConfig(SearchConfig):
 class Node(NamedTuple):
     """B nodes of B trees."""
 
+    draws: PyTree  # of an `Offer`
     situation: Situation  # [B, ...], without the observation
     over: Array  # bool[B], the episode has ended: nothing follows
     value: Array  # f32[B], where it has ended: 0, or the value where a time limit cut it off
@@ -69,7 +75,8 @@ class Batch(NamedTuple):
     """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
-    weights: Array  # f32[..., n], the search's policy
+    draws: PyTree  # [..., n, ...], the actions that the root offered, where they are a sample
+    weights: Array  # f32[..., n], the search's policy over them
     target: Array  # f32, the return, as the network predicts it
     mask: Array | None  # bool, which samples count; None: all
 
@@ -82,14 +89,15 @@ def alphazero(
     optimizer: Optimizer = adam_by_plan,
     network: NetworkFactory | Module = actor_critic,
 ) -> Algorithm:
-    r"""Return AlphaZero for an environment with discrete actions.
+    r"""Return AlphaZero.
 
         loss = -sum_a w(a) log pi(a|s) + c_v (V(s) - G)^2 / 2
 
-    with w the policy that the search found and G the lambda return over the values that it found, in which the sign
-    changes with the side to move. A share epsilon of the actions is drawn uniformly, so that self-play sees more than
-    one game; G ends before them. Each edge of a tree is stepped once: of what is random in the environment, a tree
-    has one draw. The model sees the whole state, also what the observation hides.
+    with a the actions that the root offers, all of a discrete space or a sample of the policy, w the policy that the
+    search found and G the lambda return over the values that it found, in which the sign changes with the side to move.
+    A share epsilon of the actions is drawn uniformly, so that self-play sees more than one game; G ends before them.
+    Each edge of a tree is stepped once: of what is random in the environment, a tree has one draw. The model sees the
+    whole state, also what the observation hides.
 
     Args:
       spec: the environment's spaces.
@@ -102,12 +110,11 @@ def alphazero(
         (observation space, action head, config) -> the policy and the value function.
 
     Raises:
-      InputError: if the settings contradict one another or the actions are not discrete.
+      InputError: if the settings contradict one another.
     """
     validate(config, "alphazero")
-    num_actions(spec, "alphazero")
     check_minibatches(config, False, "alphazero")
-    net = network_for(spec, config, network)
+    net, head = network_for(spec, config, network), action_head(spec.action_space)
     descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 
     def init(key: Key) -> PolicyAgent:
@@ -116,18 +123,22 @@ def alphazero(
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
         if model is None or not isinstance(situation, Situation):
-            policy = Categorical(net.apply(agent.params, situation)[0])
-            return policy.sample(seed=key) if explore else policy.mode(), carry, ()
-        logits, value = predict(agent.params, situation.observation)
-        node = Node(situation=bare(situation), over=jnp.zeros_like(value, bool), value=value)
-        root = root_of(logits, value, node)
+            policy, _ = net.apply(agent.params, situation)
+            return head.to_action(policy.sample(seed=key) if explore else policy.mode()), carry, ()
+        policy, value = predict(agent.params, situation.observation)
         legal = action_mask(situation.observation)
-        if not explore:
-            return greedy_search(config, key, agent.params, root, expand, legal).action, carry, ()
+        key = key if explore else same_key(key)
         key_search, key_draw = jax.random.split(key)
-        found = search(config, key_search, agent.params, root, expand, legal)
-        action, extras = acts(key_draw, found, legal, config)
-        return action, carry, extras
+        draws, logits = offer(policy, jax.random.fold_in(key_draw, 1), config, best=not explore)
+        node = Node(draws=draws, situation=bare(situation), over=jnp.zeros_like(value, bool), value=value)
+        root = root_of(logits, value, node)
+        if not explore:
+            number, extras = greedy_search(config, key, agent.params, root, expand, legal).action, ()
+        else:
+            found = search(config, key_search, agent.params, root, expand, legal)
+            number, extras = acts(key_draw, found, legal, config)
+            extras |= {"draws": draws}
+        return head.to_action(offered(draws, number)), carry, extras
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         batch = with_targets(agent.params, rollout)
@@ -142,9 +153,11 @@ def alphazero(
     def expand(params: PyTree, key: Key, action: Array, node: Node) -> tuple[Any, Node]:
         """Step B environments by B actions, and let the network judge where they lead."""
         assert model is not None
-        timestep = jax.vmap(model)(jax.random.split(key, action.shape[0]), node.situation, action)
+        chosen = head.to_action(offered(node.draws, action))
+        timestep = jax.vmap(model)(jax.random.split(key, action.shape[0]), node.situation, chosen)
         following = timestep.observation
-        logits, value = predict(params, following.observation)
+        policy, value = predict(params, following.observation)
+        draws, logits = offer(policy, jax.random.fold_in(key, 1), config)
         value = jnp.where(node.over, node.value, jnp.where(timestep.terminated, 0.0, value))
         discount = signed_discount(node.situation.side, following.side)
         output = edge(
@@ -153,12 +166,13 @@ def alphazero(
             logits=logits,
             value=value,
         )
-        return output, Node(situation=bare(following), over=node.over | timestep.done, value=value)
+        over = node.over | timestep.done
+        return output, Node(draws=draws, situation=bare(following), over=over, value=value)
 
-    def predict(params: PyTree, observation: PyTree) -> tuple[Array, Array]:
-        """Return (logits f32[..., n], value f32[...] in units of the reward, as the side to move sees it)."""
-        logits, value = net.apply(params, observation)
-        return logits, from_scale(config, value)
+    def predict(params: PyTree, observation: PyTree) -> tuple[Any, Array]:
+        """Return (policy, value f32[...] in units of the reward, as the side to move sees it)."""
+        policy, value = net.apply(params, observation)
+        return policy, from_scale(config, value)
 
     def signed_discount(side: Array, next_side: Array) -> Array:
         return jnp.where(side == next_side, config.discount, -config.discount)
@@ -169,16 +183,17 @@ def alphazero(
         returns = search_returns(rollout, judged, signed_discount(now.side, following.side), config.td_lambda)
         return Batch(
             observation=now.observation,
+            draws=rollout.extras["draws"],
             weights=rollout.extras["weights"],
             target=to_scale(config, returns),
             mask=rollout.mask,
         )
 
     def loss(params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
-        logits, value = net.apply(params, batch.observation)
-        cross_entropy = -jnp.sum(batch.weights * jax.nn.log_softmax(logits), axis=-1)
+        policy, value = net.apply(params, batch.observation)
+        cross_entropy = -jnp.sum(batch.weights * log_probs(policy, batch.draws), axis=-1)
         value_error = 0.5 * (value - batch.target) ** 2
-        entropy = Categorical(logits).entropy()
+        entropy = policy.entropy()
         samples = {"policy_loss": cross_entropy, "value_loss": value_error, "entropy": entropy}
         metrics = masked.means(samples, batch.mask)
         return metrics["policy_loss"] + config.value_coefficient * metrics["value_loss"], metrics

@@ -130,7 +130,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         config="purerl.algos.alphazero:AlphaZeroConfig",
         summary="search in the environment itself, by Gumbel or PUCT",
         source="Silver et al. 2018, doi:10.1126/science.aar6404",
-        actions=("discrete",),
+        actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "c51": AlgorithmEntry(
         factory="purerl.algos.c51:c51",

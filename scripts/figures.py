@@ -92,7 +92,7 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
     "MountainCarContinuous-v0": {"ppo": ("92", "gymnax-blines")},
     "Pendulum-v1": {
         "ppo": ("-130", "gymnax-blines"),
-        **dict.fromkeys(("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq"), ("", "")),
+        **dict.fromkeys(("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq", "alphazero"), ("", "")),
     },
 }
 FIGURES = (

@@ -1,6 +1,8 @@
 """Search: many trees side by side, one for each environment, by Gumbel MuZero's rule or by PUCT; the trees are mctx's.
 
-Source: Danihelka et al. (2022), openreview.net/forum?id=bERaNdoegnO; Silver et al. (2018), doi:10.1126/science.aar6404.
+A node of a tree offers some actions: of a few discrete ones all, of others a sample of the network's policy.
+Source: Danihelka et al. (2022), openreview.net/forum?id=bERaNdoegnO; Silver et al. (2018), doi:10.1126/science.aar6404;
+Hubert et al. (2021), "Learning and planning in complex action spaces", arXiv:2104.06303.
 """
 
 import dataclasses
@@ -14,7 +16,7 @@ import mctx
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.functional.action_masks import mask_illegal
-from purerl.functional.distributions import action_head
+from purerl.functional.distributions import Categorical, action_head
 from purerl.functional.q_targets import rescale, unscale
 from purerl.functional.returns import decayed_sum
 from purerl.networks.actor_critic import network_of
@@ -35,6 +37,9 @@ class SearchConfig(NetworkConfig):
         default="gumbel",
         doc="how a tree chooses: gumbel (sequential halving at the root), or puct",
         choices=("gumbel", "puct"),
+    )
+    num_sampled_actions: int = static(
+        default=16, doc="actions that a node offers where they are not discrete, drawn from the policy", at_least=2
     )
     max_considered_actions: int = static(default=16, doc="gumbel: actions that are tried at the root", at_least=1)
     gumbel_scale: float = number(default=1.0, doc="gumbel: noise of exploration at the root", at_least=0)
@@ -77,19 +82,58 @@ class SearchNetwork(NamedTuple):
     """A policy and a value in one pass."""
 
     init: Callable[[Key], PyTree]  # key -> params
-    apply: Callable[[PyTree, PyTree], tuple[Array, Array]]
-    # (params, observation [..., ]) -> (logits f32[..., n], low where illegal; value f32[...] on the network's scale)
+    apply: Callable[[PyTree, PyTree], tuple[Any, Array]]
+    # (params, observation [..., ]) -> (policy, value f32[...] on the network's scale)
 
 
 def network_for(spec: EnvironmentSpec, config: SearchConfig, network: Any) -> SearchNetwork:
     """Return the network of a search, from an actor-critic or the module below its heads."""
     net = network_of(network)(spec.observation_space, action_head(spec.action_space), config)  # type: ignore[arg-type]
 
-    def apply(params: PyTree, observation: PyTree) -> tuple[Array, Array]:
+    def apply(params: PyTree, observation: PyTree) -> tuple[Any, Array]:
         policy, value, _ = net.unroll(params, (), observation, jnp.zeros(0, jnp.bool_))
-        return policy.logits, value
+        return policy, value
 
     return SearchNetwork(init=net.init, apply=apply)
+
+
+class Offer(NamedTuple):
+    """The actions of B nodes, of which a tree knows the numbers."""
+
+    draws: PyTree  # [B, K, ...], what the policy drew; (): the K discrete actions themselves
+    logits: Array  # f32[B, K], of the policy; of a sample all alike, as it already follows the policy
+
+
+def offer(policy: Any, key: Key, config: SearchConfig, best: bool = False) -> Offer:
+    """Return what B nodes offer: every action of a categorical policy, of others a sample.
+
+    Args:
+      policy: of the nodes, a distribution.
+      key: draws the sample.
+      config: the settings.
+      best: the policy's mode takes the place of the first of the sample.
+    """
+    if isinstance(policy, Categorical):
+        return Offer(draws=(), logits=policy.logits)
+    keys = jax.random.split(key, config.num_sampled_actions)
+    draws = jax.vmap(lambda key: policy.sample(seed=key), out_axes=1)(keys)
+    if best:
+        draws = jax.tree.map(lambda x, mode: x.at[:, 0].set(mode), draws, policy.mode())
+    return Offer(draws=draws, logits=jnp.zeros(jax.tree.leaves(draws)[0].shape[:2]))
+
+
+def offered(draws: PyTree, number: Array) -> PyTree:
+    """Return the actions of these numbers, i32[B]: of a sample its draws, else the numbers."""
+    rows = jnp.arange(number.shape[0])
+    return jax.tree.map(lambda x: x[rows, number], draws) if jax.tree.leaves(draws) else number
+
+
+def log_probs(policy: Any, draws: PyTree) -> Array:
+    """Return the policies' log-probabilities of what they offered, f32[..., K], with draws [..., K, ...]."""
+    if isinstance(policy, Categorical):
+        return jax.nn.log_softmax(policy.logits)
+    axis = jax.eval_shape(policy.entropy).ndim
+    return jax.vmap(policy.log_prob, in_axes=axis, out_axes=axis)(draws)
 
 
 class Found(NamedTuple):
@@ -165,12 +209,16 @@ def greedy_search(
     config: SearchConfig, key: Key, params: PyTree, root: mctx.RootFnOutput, expand: Any, legal: Array | None
 ) -> Found:
     """Search likewise without noise, whatever the key: the same roots give the same actions."""
-    fixed = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(key)), impl=jax.random.key_impl(key))
     quiet: Any = {"gumbel_scale": 0.0, "dirichlet_fraction": 0.0, "temperature": 0.0}
-    found = search(dataclasses.replace(config, **quiet), fixed, params, root, expand, legal)
+    found = search(dataclasses.replace(config, **quiet), same_key(key), params, root, expand, legal)
     if config.search == "gumbel":
         return found
     return found._replace(action=jnp.argmax(found.weights, axis=-1).astype(jnp.int32))
+
+
+def same_key(key: Key) -> Key:
+    """Return a key of the same kind, the same whatever the key."""
+    return jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(key)), impl=jax.random.key_impl(key))
 
 
 def acts(key: Key, found: Found, legal: Array | None, config: SearchConfig) -> tuple[Array, dict[str, Array]]:

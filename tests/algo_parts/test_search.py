@@ -6,7 +6,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.search import Found, SearchConfig, acts, from_scale, network_for, search_returns, to_scale
+from purerl.algo_parts.search import (
+    Found,
+    SearchConfig,
+    acts,
+    from_scale,
+    log_probs,
+    network_for,
+    offer,
+    offered,
+    search_returns,
+    to_scale,
+)
+from purerl.functional.distributions import Categorical, Joint, Normal
 from purerl.networks.actor_critic import actor_critic
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
@@ -68,6 +80,34 @@ def test_a_network_for_search_knows_what_is_legal():
     config = dataclasses.replace(SearchConfig(), hidden_sizes=(8,))
     net = network_for(EnvironmentSpec(space, Discrete(n=3)), config, actor_critic)
     seen = {"observation": jnp.zeros((4, 5, 2)), "action_mask": jnp.broadcast_to(MASK, (4, 5, 3))}
-    logits, value = net.apply(net.init(jax.random.key(0)), seen)
-    assert logits.shape == (4, 5, 3) and value.shape == (4, 5)
-    assert (jax.nn.softmax(logits)[..., 1] == 0).all()
+    policy, value = net.apply(net.init(jax.random.key(0)), seen)
+    assert policy.logits.shape == (4, 5, 3) and value.shape == (4, 5)
+    assert (jax.nn.softmax(policy.logits)[..., 1] == 0).all()
+
+
+def test_a_categorical_policy_offers_every_action():
+    logits = jnp.array([[0.5, -1.0, 2.0], [0.0, 1.0, -1e9]])
+    found = offer(Categorical(logits), jax.random.key(0), SearchConfig())
+    assert found.logits is logits and found.draws == ()
+    assert offered(found.draws, jnp.array([2, 0])).tolist() == [2, 0]
+    np.testing.assert_allclose(log_probs(Categorical(logits), ()), jax.nn.log_softmax(logits), rtol=1e-6)
+
+
+def test_other_policies_offer_a_sample_that_follows_them():
+    mean, log_std = jnp.array([[1.0, -2.0], [0.0, 4.0]]), jnp.array([0.5, -1.0])
+    policy = Joint({"move": Normal(mean, log_std), "kind": Categorical(jnp.array([[0.0, 1.0], [3.0, 0.0]]))})
+    found = offer(policy, jax.random.key(0), dataclasses.replace(SearchConfig(), num_sampled_actions=4000))
+    move, kind = found.draws["move"], found.draws["kind"]
+    assert move.shape == (2, 4000, 2) and kind.shape == (2, 4000) and not found.logits.any()
+    np.testing.assert_allclose(move.mean(axis=1), mean, atol=0.15)
+    np.testing.assert_allclose(move.std(axis=1), np.exp([[0.5, -1.0]] * 2), rtol=0.1)
+    np.testing.assert_allclose(kind.mean(axis=1), [1 / (1 + np.exp(-1)), 1 / (1 + np.exp(3))], atol=0.05)
+    chosen = offered(found.draws, jnp.array([7, 3]))
+    assert jax.tree.all(jax.tree.map(lambda x, y: (x == jnp.stack([y[0, 7], y[1, 3]])).all(), chosen, found.draws))
+    each = log_probs(policy, found.draws)
+    assert each.shape == (2, 4000)
+    alone = Normal(mean[1], log_std).log_prob(move[1, 9]) + Categorical(jnp.array([3.0, 0.0])).log_prob(kind[1, 9])
+    np.testing.assert_allclose(each[1, 9], alone, rtol=1e-5)
+    best = offer(policy, jax.random.key(0), SearchConfig(), best=True)
+    np.testing.assert_array_equal(best.draws["move"][:, 0], mean)
+    assert best.draws["kind"][:, 0].tolist() == [1, 0] and best.draws["move"].shape == (2, 16, 2)

@@ -14,6 +14,7 @@ from purerl.functional.distributions import Categorical
 from purerl.functional.q_targets import rescale
 from purerl.networks.actor_critic import ActorCritic
 from purerl.prng import fast
+from purerl.settings import runs
 from purerl.spaces import Box, Discrete
 from purerl.types import Environment, EnvironmentSpec, Rollout, Situation, TimeStep, pytree
 from purerl.wrappers import Situations
@@ -207,6 +208,7 @@ def rollout(**changes):
         "weights": jnp.asarray([[0.3, 0.7], [0.5, 0.5], [0.1, 0.9], [0.6, 0.4]])[:, None],
         "value": column(np.array([0.2, -0.1, 0.8, 0.3], np.float32)),
         "drawn": column(np.zeros(4, bool)),
+        "draws": (),
     }
     return Rollout(
         observation=seen(jnp.asarray(left), side),
@@ -315,6 +317,94 @@ def test_wrong_settings_are_told(changes, words):
         purerl.make_trainer(alphazero, Nim(), config(**changes))
 
 
-def test_continuous_actions_are_told():
-    with pytest.raises(InputError, match="alphazero: needs discrete actions"):
-        purerl.make_trainer(alphazero, purerl.make("Pendulum-v1"), config())
+@pytree
+class Slide(Environment):
+    """A point moves by the action and pays the square of where it is."""
+
+    observation_space = Box(low=-9, high=9, shape=(1,))
+    action_space = Box(low=-1.0, high=1.0, shape=(1,))
+
+    def reset(self, key):
+        return jnp.float32(1), jnp.ones(1)
+
+    def step(self, key, state, action):
+        after = state + action[0]
+        return after, TimeStep.transition(after[None], -(after**2))
+
+
+def sloped(space, head, config):
+    """A value of 2 x and a normal policy about .2, as a network."""
+    policy = lambda params, x: head.distribution(jnp.full((*x.shape[:-1], 1), 0.2) + params, jnp.full(1, -0.5))
+    return ActorCritic(
+        init=lambda key: jnp.zeros(1),
+        initial_carry=lambda num_envs: (),
+        policy=lambda params, carry, x: (policy(params, x), ()),
+        value=lambda params, carry, x: 2.0 * x[..., 0],
+        unroll=lambda params, carry, x, done: (policy(params, x), 2.0 * x[..., 0], ()),
+    )
+
+
+def slid(explore, **changes):
+    settings = config(num_sampled_actions=3, num_simulations=3, normalize_search_value=False, value_scale=0.05)
+    settings = dataclasses.replace(settings, **changes)
+    trainer = purerl.make_trainer(lambda *a, **k: alphazero(*a, **k, network=sloped), Slide(), settings)
+    x = jnp.array([1.0, -0.5])
+    situation = Situation(observation=x[:, None], state=x, side=jnp.zeros(2, jnp.int32))
+    agent = trainer.algorithm.init(jax.random.key(0))
+    do = jax.jit(lambda key: trainer.algorithm.act(agent, (), key, situation, explore))
+    return trainer, agent, do
+
+
+def test_sampled_actions_by_hand():
+    """Three simulations try each of three draws once: the policy over them is softmax(51 x value_scale x Q)."""
+    _, _, do = slid(True)
+    action, _, extras = do(fast(jax.random.key(0)))
+    draws = np.asarray(extras["draws"])
+    assert draws.shape == (2, 3, 1) and len(np.unique(draws)) == 6
+    after = np.array([[1.0], [-0.5]]) + np.clip(draws[..., 0], -1, 1)
+    q = -(after**2) + 0.9 * 2 * after
+    scores = 51 * 0.05 * q
+    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(extras["weights"], expected, rtol=1e-4)
+    np.testing.assert_allclose(extras["value"], (expected * q).sum(axis=1), rtol=1e-4)
+    assert all(action[row, 0] in np.clip(draws[row, :, 0], -1, 1) for row in range(2))
+
+
+def test_greedy_sampled_actions_depend_on_no_key_and_know_the_mode():
+    _, _, do = slid(False)
+    first, second = (do(fast(jax.random.key(key)))[0] for key in (1, 2))
+    np.testing.assert_array_equal(first, second)
+    _, _, do = slid(False, num_sampled_actions=200, num_simulations=400, max_considered_actions=200, value_scale=1.0)
+    x = np.array([1.0, -0.5]) + np.asarray(do(fast(jax.random.key(1)))[0])[:, 0]
+    np.testing.assert_allclose(x, [0.9, 0.5], atol=0.05, err_msg="x^2 is weighed against 1.8 x; the step is at most 1")
+
+
+def test_the_loss_over_sampled_actions_by_hand():
+    trainer, agent, do = slid(True, num_envs=2, rollout_length=1, value_coefficient=0.0, max_grad_norm=1e9)
+    _, _, extras = do(fast(jax.random.key(0)))
+    x = jnp.array([[1.0], [-0.5]])
+    situation = Situation(observation=x[None], state=x[None, :, 0], side=jnp.zeros((1, 2), jnp.int32))
+    given = Rollout(
+        observation=situation,
+        action=jnp.zeros((1, 2, 1)),
+        reward=jnp.zeros((1, 2)),
+        terminated=jnp.zeros((1, 2), bool),
+        truncated=jnp.zeros((1, 2), bool),
+        next_observation=situation,
+        extras=jax.tree.map(lambda x: x[None], extras),
+        carry=(),
+    )
+    _, metrics = jax.jit(trainer.algorithm.update)(agent, jax.random.key(1), given)
+    draws, weights, std = np.asarray(extras["draws"])[..., 0], np.asarray(extras["weights"]), np.exp(-0.5)
+    log_pi = -0.5 * ((draws - 0.2) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
+    np.testing.assert_allclose(metrics["policy_loss"], -np.mean((weights * log_pi).sum(axis=1)), rtol=1e-4)
+
+
+@pytest.mark.long
+def test_it_learns_to_swing_up_by_sampled_actions():
+    settings = runs.settings("alphazero", "Pendulum-v1", {"total_timesteps": 25_000}).config
+    trained = purerl.make_train(alphazero, purerl.make("Pendulum-v1"), settings)
+    state, _ = jax.jit(trained)(jax.random.key(0))
+    trainer = purerl.make_trainer(alphazero, purerl.make("Pendulum-v1"), settings)
+    played = purerl.evaluate(trainer, state.agent, jax.random.key(1), 64)
+    assert played.episode_return.mean() > -250
