@@ -19,18 +19,14 @@ from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
 from purerl.algo_parts.search import (
     SearchConfig,
-    acts,
+    act_by_search,
     edge,
     from_scale,
-    greedy_search,
     log_probs,
     network_for,
     new_agent,
     offer,
     offered,
-    root_of,
-    same_key,
-    search,
     search_returns,
     to_scale,
 )
@@ -91,7 +87,7 @@ def alphazero(
 ) -> Algorithm:
     r"""Return AlphaZero.
 
-        loss = -sum_a w(a) log pi(a|s) + c_v (V(s) - G)^2 / 2
+        loss = -sum_a w(a) log pi(a|s) + c_v (V(s) - G)^2 / 2 - c_e H(pi)
 
     with a the actions that the root offers, all of a discrete space or a sample of the policy, w the policy that the
     search found and G the lambda return over the values that it found, in which the sign changes with the side to move.
@@ -127,18 +123,10 @@ def alphazero(
             return head.to_action(policy.sample(seed=key) if explore else policy.mode()), carry, ()
         policy, value = predict(agent.params, situation.observation)
         legal = action_mask(situation.observation)
-        key = key if explore else same_key(key)
-        key_search, key_draw = jax.random.split(key)
-        draws, logits = offer(policy, jax.random.fold_in(key_draw, 1), config, best=not explore)
-        node = Node(draws=draws, situation=bare(situation), over=jnp.zeros_like(value, bool), value=value)
-        root = root_of(logits, value, node)
-        if not explore:
-            number, extras = greedy_search(config, key, agent.params, root, expand, legal).action, ()
-        else:
-            found = search(config, key_search, agent.params, root, expand, legal)
-            number, extras = acts(key_draw, found, legal, config)
-            extras |= {"draws": draws}
-        return head.to_action(offered(draws, number)), carry, extras
+        over = jnp.zeros_like(value, bool)
+        node = lambda draws: Node(draws=draws, situation=bare(situation), over=over, value=value)
+        action, extras = act_by_search(config, head, key, agent.params, policy, value, node, expand, legal, explore)
+        return action, carry, extras
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         batch = with_targets(agent.params, rollout)
@@ -196,7 +184,8 @@ def alphazero(
         entropy = policy.entropy()
         samples = {"policy_loss": cross_entropy, "value_loss": value_error, "entropy": entropy}
         metrics = masked.means(samples, batch.mask)
-        return metrics["policy_loss"] + config.value_coefficient * metrics["value_loss"], metrics
+        total = metrics["policy_loss"] + config.value_coefficient * metrics["value_loss"]
+        return total - config.entropy_coefficient * metrics["entropy"], metrics
 
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
 

@@ -4,7 +4,8 @@ A network represents what is seen as a latent, predicts the reward of an action 
 latent the policy and the value. Before each action a tree grows in latents alone; then the model is unrolled along what
 happened and learns, at each step of it, the search's policy, the return and the reward.
 Source: Schrittwieser et al. (2020), arXiv:1911.08265; the search by default: Danihelka et al. (2022), "Policy
-improvement by planning with Gumbel", openreview.net/forum?id=bERaNdoegnO. Learned on-policy: from each rollout, without
+improvement by planning with Gumbel", openreview.net/forum?id=bERaNdoegnO; sampled actions where they are not discrete:
+Hubert et al. (2021), arXiv:2104.06303. Learned on-policy: from each rollout, without
 replay; values and rewards are single numbers.
 """
 
@@ -16,16 +17,15 @@ import jax.numpy as jnp
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
-from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.search import (
     SearchConfig,
-    acts,
+    act_by_search,
     edge,
     from_scale,
-    greedy_search,
+    log_probs,
     new_agent,
-    root_of,
-    search,
+    offer,
+    offered,
     search_returns,
     to_scale,
 )
@@ -33,6 +33,7 @@ from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.counters import increment
+from purerl.functional.distributions import Categorical, action_head
 from purerl.networks.latent_model import latent_model
 from purerl.networks.modules import Module
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -48,13 +49,21 @@ class MuZeroConfig(SearchConfig):
     reward_coefficient: float = number(default=1.0, doc="weight of the reward loss", at_least=0)
 
 
+class Node(NamedTuple):
+    """B nodes of B trees."""
+
+    draws: PyTree  # of an `Offer`
+    latent: Array  # f32[B, m]
+
+
 class Batch(NamedTuple):
     """What the loss needs of each step of a rollout and the K after it, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
-    action: Array  # i32[..., K]
+    action: PyTree  # [..., K, ...]
     reward: Array  # f32[..., K], as the network predicts it
-    weights: Array  # f32[..., K + 1, n], the search's policy
+    draws: PyTree  # [..., K + 1, n, ...], the actions that the roots offered, where they are a sample
+    weights: Array  # f32[..., K + 1, n], the search's policy over them
     target: Array  # f32[..., K + 1], the return, as the network predicts it
     known: "Futures"  # which of these are
     mask: Array | None  # bool, which samples count; None: all
@@ -67,11 +76,12 @@ def muzero(
     optimizer: Optimizer = adam_by_plan,
     network: Module | None = None,
 ) -> Algorithm:
-    r"""Return MuZero for an environment with discrete actions.
+    r"""Return MuZero.
 
-        loss = sum_k c_k [-sum_a w_k(a) log pi_k(a) + c_v (v_k - G_k)^2 / 2 + c_r (r_k - R_k)^2 / 2]
+        loss = sum_k c_k [-sum_a w_k(a) log pi_k(a) - c_e H(pi_k) + c_v (v_k - G_k)^2 / 2 + c_r (r_k - R_k)^2 / 2]
 
-    over k = 0 .. K steps of the model from a step of the rollout, with w the searches' policies, G the lambda returns
+    over k = 0 .. K steps of the model from a step of the rollout, with a the actions that the root offered, all of a
+    discrete space or a sample of the policy, w the searches' policies, G the lambda returns
     over their values, R the rewards on the way to k, c_0 = 1 and c_k = 1 / K. The gradient of each step of the model is
     halved. Legal actions are known at the root alone. Beyond the end of a task the return and the reward are 0; where a
     time limit or the rollout ends, the value of the true successor is the last that is learned.
@@ -85,11 +95,11 @@ def muzero(
         of NNX.
 
     Raises:
-      InputError: if the settings contradict one another or the actions are not discrete.
+      InputError: if the settings contradict one another.
     """
     validate(config, "muzero")
-    size = num_actions(spec, "muzero")
-    net = latent_model(spec.observation_space, size, config, network)
+    head = action_head(spec.action_space)
+    net = latent_model(spec.observation_space, spec.action_space, config, network)
     check_minibatches(config, False, "muzero")
     descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 
@@ -100,13 +110,12 @@ def muzero(
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         legal = action_mask(observation)
         latent = net.represent(agent.params, observation)
-        logits, value = net.predict(agent.params, latent)
-        root = root_of(mask_illegal(logits, legal), from_scale(config, value), latent)
-        if not explore:
-            return greedy_search(config, key, agent.params, root, expand, legal).action, carry, ()
-        key_search, key_draw = jax.random.split(key)
-        found = search(config, key_search, agent.params, root, expand, legal)
-        action, extras = acts(key_draw, found, legal, config)
+        policy, value = net.predict(agent.params, latent)
+        policy = policy if legal is None else Categorical(mask_illegal(policy.logits, legal))
+        node = lambda draws: Node(draws=draws, latent=latent)
+        action, extras = act_by_search(
+            config, head, key, agent.params, policy, from_scale(config, value), node, expand, legal, explore
+        )
         return action, carry, extras
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
@@ -119,12 +128,15 @@ def muzero(
         metrics["explained_variance"] = masked.explained_variance(found, batch.target[..., 0], batch.mask)
         return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
 
-    def expand(params: PyTree, key: Key, action: Array, latent: Array) -> tuple[Any, Array]:
+    def expand(params: PyTree, key: Key, action: Array, node: Node) -> tuple[Any, Node]:
         """Step B latents by B actions in the model."""
-        latent, reward = net.advance(params, latent, action)
-        logits, value = net.predict(params, latent)
+        chosen = head.to_action(offered(node.draws, action))
+        latent, reward = net.advance(params, node.latent, chosen)
+        policy, value = net.predict(params, latent)
+        draws, logits = offer(policy, key, config)
         discount = jnp.full_like(reward, config.discount)
-        return edge(from_scale(config, reward), discount, logits, from_scale(config, value)), latent
+        output = edge(from_scale(config, reward), discount, logits, from_scale(config, value))
+        return output, Node(draws=draws, latent=latent)
 
     def with_futures(params: PyTree, rollout: Rollout) -> Batch:
         _, judged = net.predict(params, net.represent(params, rollout.next_observation))
@@ -134,12 +146,13 @@ def muzero(
         later = lambda x: ahead(x, steps)
         successor = jnp.pad(later(judged)[..., :-1], ((0, 0), (0, 0), (1, 0)))
         target = jnp.where(known.going, later(returns), jnp.where(known.cut, successor, 0.0))
-        # Beyond an ending nobody acts: any actions stand there, so that whatever is done there is worth nothing.
-        any_action = (rollout.action[..., None] + jnp.arange(steps + 1)) % size
+        # Beyond an ending nobody acts: the rollout's other actions stand there, which are worth nothing.
+        around = lambda x: jnp.stack([jnp.roll(x, -k, axis=0) for k in range(steps)], axis=2)
         return Batch(
             observation=rollout.observation,
-            action=jnp.where(known.going, later(rollout.action), any_action)[..., :-1],
+            action=jax.tree.map(around, rollout.action),
             reward=to_scale(config, jnp.where(known.going, later(rollout.reward), 0.0))[..., :-1],
+            draws=jax.tree.map(later, rollout.extras["draws"]),
             weights=later(rollout.extras["weights"]),
             target=to_scale(config, target),
             known=known,
@@ -153,14 +166,16 @@ def muzero(
             weight = 1.0 if k == 0 else 1.0 / config.unroll_steps
             reward_error = jnp.zeros_like(batch.target[..., 0])
             if k > 0:
-                latent, reward = net.advance(params, latent, batch.action[..., k - 1])
+                latent, reward = net.advance(params, latent, jax.tree.map(lambda x, k=k: x[:, k - 1], batch.action))
                 latent = 0.5 * latent + 0.5 * jax.lax.stop_gradient(latent)
                 reward_error = 0.5 * (reward - batch.reward[..., k - 1]) ** 2
-            logits, value = net.predict(params, latent)
-            cross_entropy = -jnp.sum(batch.weights[..., k, :] * jax.nn.log_softmax(logits), axis=-1)
+            policy, value = net.predict(params, latent)
+            draws = jax.tree.map(lambda x, k=k: x[:, k], batch.draws)
+            cross_entropy = -jnp.sum(batch.weights[:, k] * log_probs(policy, draws), axis=-1)
             value_error = 0.5 * (value - batch.target[..., k]) ** 2
             part = {
                 "policy_loss": jnp.where(known.going[..., k], cross_entropy, 0.0),
+                "entropy": jnp.where(known.going[..., k], policy.entropy(), 0.0),
                 "value_loss": jnp.where(known.going[..., k] | known.over[..., k] | known.cut[..., k], value_error, 0.0),
                 "reward_loss": jnp.where(known.going[..., k - 1] | known.over[..., k - 1], reward_error, 0.0),
             }
@@ -168,6 +183,7 @@ def muzero(
         samples = {name: jnp.sum(jnp.stack([part[name] for part in parts]), axis=0) for name in parts[0]}
         metrics = masked.means(samples, batch.mask)
         total = metrics["policy_loss"] + config.value_coefficient * metrics["value_loss"]
+        total = total - config.entropy_coefficient * metrics["entropy"]
         return total + config.reward_coefficient * metrics["reward_loss"], metrics
 
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)

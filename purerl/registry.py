@@ -180,7 +180,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         config="purerl.algos.muzero:MuZeroConfig",
         summary="search in a learned model, by Gumbel or PUCT",
         source="Schrittwieser et al. 2020, arXiv:1911.08265",
-        actions=("discrete",),
+        actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "pqn": AlgorithmEntry(
         factory="purerl.algos.pqn:pqn",

@@ -92,7 +92,9 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
     "MountainCarContinuous-v0": {"ppo": ("92", "gymnax-blines")},
     "Pendulum-v1": {
         "ppo": ("-130", "gymnax-blines"),
-        **dict.fromkeys(("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq", "alphazero"), ("", "")),
+        **dict.fromkeys(
+            ("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq", "alphazero", "muzero"), ("", "")
+        ),
     },
 }
 FIGURES = (

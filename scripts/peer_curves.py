@@ -28,7 +28,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.contest import Failed, FrameworkProcess, Problem
 from benchmarks.opponents import TRAINERS, Opponent, chosen
 
-EVALUATIONS = 10
+EVALUATIONS = 4
 EPISODES = 128  # of an evaluation
 
 

@@ -16,7 +16,7 @@ import mctx
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.functional.action_masks import mask_illegal
-from purerl.functional.distributions import Categorical, action_head
+from purerl.functional.distributions import ActionHead, Categorical, action_head
 from purerl.functional.q_targets import rescale, unscale
 from purerl.functional.returns import decayed_sum
 from purerl.networks.actor_critic import network_of
@@ -63,6 +63,9 @@ class SearchConfig(NetworkConfig):
     learning_rate_schedule: Schedule = schedule()
     max_grad_norm: float = number(default=1.0, doc="global norm that gradients are clipped to", above=0)
     value_coefficient: float = number(default=1.0, doc="weight of the value loss", at_least=0)
+    entropy_coefficient: float = number(
+        default=0.0, doc="weight of the entropy bonus, which keeps a sample of actions wide", at_least=0
+    )
     rescale_value: bool = static(
         default=False, doc="learn values on a scale on which large ones are compressed: for rewards beyond some units"
     )
@@ -228,6 +231,47 @@ def acts(key: Key, found: Found, legal: Array | None, config: SearchConfig) -> t
     uniform = jax.random.categorical(key_draw, mask_illegal(jnp.zeros_like(found.weights), legal)).astype(jnp.int32)
     extras = {"weights": found.weights, "value": found.value, "drawn": drawn}
     return jnp.where(drawn, uniform, found.action), extras
+
+
+def act_by_search(
+    config: SearchConfig,
+    head: ActionHead,
+    key: Key,
+    params: PyTree,
+    policy: Any,
+    value: Array,
+    node: Callable[[PyTree], PyTree],
+    expand: Any,
+    legal: Array | None,
+    explore: bool,
+) -> tuple[PyTree, Any]:
+    """Search from B roots and act by what was found.
+
+    Args:
+      config: the settings.
+      head: of the actions.
+      key: for noise, and for what is drawn; without exploration the same roots give the same actions, whatever the key.
+      params: handed to `expand`.
+      policy: of the roots.
+      value: f32[B], of the roots.
+      node: the draws of the roots' `Offer` -> the roots [B, ...].
+      expand: as `search` takes it.
+      legal: bool[B, n], at the root; None: all actions.
+      explore: as in training.
+
+    Returns:
+      (the actions [B, ...], what is learned from them: that of `acts`, and the draws; () without exploration).
+    """
+    key = key if explore else same_key(key)
+    key_search, key_draw = jax.random.split(key)
+    draws, logits = offer(policy, jax.random.fold_in(key_draw, 1), config, best=not explore)
+    root = root_of(logits, value, node(draws))
+    if not explore:
+        number = greedy_search(config, key, params, root, expand, legal).action
+        return head.to_action(offered(draws, number)), ()
+    found = search(config, key_search, params, root, expand, legal)
+    number, extras = acts(key_draw, found, legal, config)
+    return head.to_action(offered(draws, number)), extras | {"draws": draws}
 
 
 def search_returns(rollout: Rollout, judged: Array, discount: Array | float, td_lambda: Array | float) -> Array:

@@ -1,14 +1,16 @@
 """Latent models: a learned model of an environment, in a space of its own, as pure functions."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from purerl.functional.distributions import action_head
 from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.modules import Module
-from purerl.networks.torsos import MLP, apply, dense, init
+from purerl.networks.torsos import MLP, apply, dense, init, vector
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
 
@@ -19,34 +21,37 @@ class LatentModel(NamedTuple):
     init: Callable[[Key], PyTree]  # key -> params
     represent: Callable[[PyTree, PyTree], Array]  # (params, observation) -> latent f32[..., m] in 0 .. 1
     advance: Callable[[PyTree, Array, Array], tuple[Array, Array]]
-    # (params, latent, action i32[...]) -> (the next latent, reward f32[...])
-    predict: Callable[[PyTree, Array], tuple[Array, Array]]  # (params, latent) -> (logits f32[..., n], value f32[...])
+    # (params, latent, action [..., ]) -> (the next latent, reward f32[...])
+    predict: Callable[[PyTree, Array], tuple[Any, Array]]  # (params, latent) -> (policy, value f32[...])
 
 
-def latent_model(space: Space, num_actions: int, config: NetworkConfig, network: Module | None = None) -> LatentModel:
-    """Return the model for an observation space and n discrete actions.
+def latent_model(
+    space: Space, action_space: Space, config: NetworkConfig, network: Module | None = None
+) -> LatentModel:
+    """Return the model for an observation space and an action space.
 
     Args:
       space: of observations; a mask of legal actions is left out.
-      num_actions: n.
+      action_space: of the actions, which the dynamics see as one vector.
       config: the settings of the hidden layers, which all three parts have.
       network: a module that stands for the torso of the representation.
 
     Source: Schrittwieser et al. (2020), arXiv:1911.08265.
     """
-    base = encoder(space, config, network)
+    base, head = encoder(space, config, network), action_head(action_space)
+    width = jax.eval_shape(partial(vector, action_space), action_space.struct).shape[-1]
     hidden: Any = MLP(config.hidden_sizes, config.activation, config.layer_norm, jnp.dtype(config.precision))
     layer = lambda size, scale: dense(size, scale, initializer=config.initializer)
     to_latent, to_reward, to_logits, to_value = (
         layer(base.size, 1.0),
         layer(1, 0.01),
-        layer(num_actions, 0.01),
+        layer(head.num_outputs, 0.01),
         layer(1, 0.01),
     )
 
     def initialize(key: Key) -> PyTree:
         keys = jax.random.split(key, 7)
-        latent, pair = jnp.zeros(base.size), jnp.zeros(base.size + num_actions)
+        latent, pair = jnp.zeros(base.size), jnp.zeros(base.size + width)
         features = jnp.zeros(config.hidden_sizes[-1])
         return {
             "representation": base.init(keys[0]),
@@ -56,22 +61,24 @@ def latent_model(space: Space, num_actions: int, config: NetworkConfig, network:
             "reward": init(to_reward, keys[4], features),
             "logits": init(to_logits, keys[5], features),
             "value": init(to_value, keys[6], features),
+            "log_std": jnp.zeros(head.num_log_std),
         }
 
     def represent(params: PyTree, observation: PyTree) -> Array:
         return unit(base.step(params["representation"], (), observation)[0])
 
-    def advance(params: PyTree, latent: Array, action: Array) -> tuple[Array, Array]:
-        pair = jnp.concatenate([latent, jax.nn.one_hot(action, num_actions, dtype=latent.dtype)], axis=-1)
+    def advance(params: PyTree, latent: Array, action: PyTree) -> tuple[Array, Array]:
+        pair = jnp.concatenate([latent, vector(action_space, action).astype(latent.dtype)], axis=-1)
         features = apply(hidden, params["dynamics"], pair)
         # What changes is added to what was, so that a latent lasts through many steps.
         return unit(latent + apply(to_latent, params["latent"], features)), apply(
             to_reward, params["reward"], features
         )[..., 0]
 
-    def predict(params: PyTree, latent: Array) -> tuple[Array, Array]:
+    def predict(params: PyTree, latent: Array) -> tuple[Any, Array]:
         features = apply(hidden, params["prediction"], latent)
-        return apply(to_logits, params["logits"], features), apply(to_value, params["value"], features)[..., 0]
+        policy = head.distribution(apply(to_logits, params["logits"], features), params["log_std"])
+        return policy, apply(to_value, params["value"], features)[..., 0]
 
     return LatentModel(init=initialize, represent=represent, advance=advance, predict=predict)
 

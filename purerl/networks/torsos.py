@@ -211,12 +211,8 @@ class Torso(nn.Module):
         return MLP(self.hidden_sizes, self.activation, self.layer_norm, self.dtype, self.initializer)(x)
 
     def _encode(self, space: Space, x: Array) -> Array:
-        match space:
-            case Discrete(n=n):
-                return jax.nn.one_hot(x, n)
-            case MultiDiscrete(nvec=nvec):
-                return jnp.concatenate([jax.nn.one_hot(x[..., i], n) for i, n in enumerate(nvec)], axis=-1)
-        assert isinstance(space, Box)
+        if not isinstance(space, Box):
+            return vector(space, x)
         x = x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
         kind = self.kind
         if kind in ("auto", "simba"):
@@ -224,7 +220,21 @@ class Torso(nn.Module):
             kind = "mlp" if len(space.shape) != 3 else "minatar" if small else "nature"
         if kind != "mlp" and len(space.shape) == 3:
             return CNNS[kind](self.layer_norm, self.dtype, self.initializer)(x)
-        return x.reshape(*x.shape[: x.ndim - len(space.shape)], math.prod(space.shape))
+        return vector(space, x)
+
+
+def vector(space: Space, value: PyTree) -> Array:
+    """Return elements of a space as vectors, f32[..., n]: choices as one-hot, the parts of a dict side by side."""
+    pieces = []
+    for part, x in _parts(space, value):
+        match part:
+            case Discrete(n=n):
+                pieces.append(jax.nn.one_hot(x, n))
+            case MultiDiscrete(nvec=nvec):
+                pieces += [jax.nn.one_hot(x[..., i], n) for i, n in enumerate(nvec)]
+            case Box(shape=shape):
+                pieces.append(x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape)).astype(jnp.float32))
+    return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces, axis=-1)
 
 
 def _parts(space: Space, observation: PyTree) -> list[tuple[Space, Array]]:

@@ -374,7 +374,8 @@ def test_greedy_sampled_actions_depend_on_no_key_and_know_the_mode():
     _, _, do = slid(False)
     first, second = (do(fast(jax.random.key(key)))[0] for key in (1, 2))
     np.testing.assert_array_equal(first, second)
-    _, _, do = slid(False, num_sampled_actions=200, num_simulations=400, max_considered_actions=200, value_scale=1.0)
+    wide = {"num_sampled_actions": 200, "num_simulations": 400, "max_considered_actions": 200, "max_depth": 1}
+    _, _, do = slid(False, **wide)
     x = np.array([1.0, -0.5]) + np.asarray(do(fast(jax.random.key(1)))[0])[:, 0]
     np.testing.assert_allclose(x, [0.9, 0.5], atol=0.05, err_msg="x^2 is weighed against 1.8 x; the step is at most 1")
 
@@ -402,7 +403,7 @@ def test_the_loss_over_sampled_actions_by_hand():
 
 @pytest.mark.long
 def test_it_learns_to_swing_up_by_sampled_actions():
-    settings = runs.settings("alphazero", "Pendulum-v1", {"total_timesteps": 25_000}).config
+    settings = runs.settings("alphazero", "Pendulum-v1", {"total_timesteps": 40_000}).config
     trained = purerl.make_train(alphazero, purerl.make("Pendulum-v1"), settings)
     state, _ = jax.jit(trained)(jax.random.key(0))
     trainer = purerl.make_trainer(alphazero, purerl.make("Pendulum-v1"), settings)

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl import InputError
 from purerl.algos.muzero import MuZeroConfig, ahead, futures, muzero
 from purerl.networks.latent_model import latent_model
+from purerl.settings import runs
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
 T = 6
-SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=3))
+SEEN = Box(low=-1.0, high=1.0, shape=(2,))
+ACTIONS = {"discrete": Discrete(n=3), "continuous": Box(low=-1.0, high=1.0, shape=(2,))}
 DRAWS = np.random.default_rng(0)
 
 
@@ -21,12 +22,14 @@ def column(x):
     return jnp.asarray(x)[:, None]
 
 
-def rollout():
+def rollout(kind="discrete"):
     """Six steps of one environment: a task ends with step 1, a time limit cuts off at step 4, step 5 is of a third."""
     weights = DRAWS.dirichlet(np.ones(3), T).astype(np.float32)
+    moves, draws = DRAWS.normal(size=(T, 2)).astype(np.float32), DRAWS.normal(size=(T, 3, 2)).astype(np.float32)
+    discrete = kind == "discrete"
     return Rollout(
         observation=column(DRAWS.normal(size=(T, 2)).astype(np.float32)),
-        action=column(np.array([0, 2, 1, 1, 0, 2])),
+        action=column(np.array([0, 2, 1, 1, 0, 2]) if discrete else moves),
         reward=column(np.array([1.0, 2.0, -1.0, 0.5, 3.0, 0.25], np.float32)),
         terminated=column(np.array([0, 1, 0, 0, 0, 0], bool)),
         truncated=column(np.array([0, 0, 0, 0, 1, 0], bool)),
@@ -35,6 +38,7 @@ def rollout():
             "weights": column(weights),
             "value": column(DRAWS.normal(size=T).astype(np.float32)),
             "drawn": column(np.zeros(T, bool)),
+            "draws": () if discrete else column(draws),
         },
         carry=(),
     )
@@ -54,14 +58,24 @@ def log_softmax(x):
     return x - np.log(np.exp(x).sum())
 
 
-def test_the_loss_by_hand():
+def log_probs(policy, draws):
+    if not len(draws):
+        return log_softmax(np.asarray(policy.logits))
+    mean, log_std = np.asarray(policy.mean), np.asarray(policy.log_std)
+    z = (draws - mean) / np.exp(log_std)
+    return np.sum(-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi), axis=-1)
+
+
+@pytest.mark.parametrize("kind", ACTIONS)
+def test_the_loss_by_hand(kind):
     """Step by step, with the network as a black box."""
     settings = MuZeroConfig(
         num_envs=1, rollout_length=T, num_epochs=1, num_minibatches=1, unroll_steps=2, discount=0.9, td_lambda=1.0,
         hidden_sizes=(4,),
     )  # fmt: skip
-    algo, net = muzero(SPEC, settings), latent_model(SPEC.observation_space, 3, settings)
-    given, agent = rollout(), muzero(SPEC, settings).init(jax.random.key(2))
+    spec = EnvironmentSpec(SEEN, ACTIONS[kind])
+    algo, net = muzero(spec, settings), latent_model(spec.observation_space, spec.action_space, settings)
+    given, agent = rollout(kind), algo.init(jax.random.key(2))
     agent = agent._replace(params=jax.tree.map(lambda x: x + 0.1, agent.params))
     _, metrics = jax.jit(algo.update)(agent, jax.random.key(1), given)
 
@@ -83,18 +97,19 @@ def test_the_loss_by_hand():
         for k in range(3):
             weight = 1.0 if k == 0 else 0.5
             if k:
-                action = flat.action[t + k - 1] if going[t, k - 1] else (flat.action[t] + k - 1) % 3
-                latent, reward = net.advance(agent.params, latent, jnp.int32(action))
+                action = jnp.asarray(flat.action[(t + k - 1) % T])  # beyond an end, that of another step
+                latent, reward = net.advance(agent.params, latent, action)
                 if going[t, k - 1] or over[t, k - 1]:
                     real = flat.reward[t + k - 1] if going[t, k - 1] else 0.0
                     sums["reward_loss"] += weight * 0.5 * (float(reward) - real) ** 2
-            logits, value = net.predict(agent.params, latent)
+            policy, value = net.predict(agent.params, latent)
             if going[t, k] or over[t, k] or cut_off[t, k]:
                 beyond = (last if t + k == T else cut) if cut_off[t, k] else 0.0
                 real = returns[t + k] if going[t, k] else beyond
                 sums["value_loss"] += weight * 0.5 * (float(value) - real) ** 2
             if going[t, k]:
-                sums["policy_loss"] -= weight * flat.extras["weights"][t + k] @ log_softmax(np.asarray(logits))
+                draws = flat.extras["draws"][t + k] if kind == "continuous" else ()
+                sums["policy_loss"] -= weight * flat.extras["weights"][t + k] @ log_probs(policy, draws)
     for name, total in sums.items():
         np.testing.assert_allclose(metrics[name], total / T, rtol=2e-4, err_msg=name)
 
@@ -112,6 +127,10 @@ def test_it_learns_catch():
     assert float(played.episode_return.mean()) > 0.9
 
 
-def test_continuous_actions_are_told():
-    with pytest.raises(InputError, match="muzero: needs discrete actions"):
-        purerl.make_trainer(muzero, purerl.make("Pendulum-v1"), MuZeroConfig())
+@pytest.mark.slow
+def test_it_learns_to_swing_up_by_sampled_actions():
+    settings = runs.settings("muzero", "Pendulum-v1", {}).config
+    state, _ = jax.jit(purerl.make_train(muzero, purerl.make("Pendulum-v1"), settings))(jax.random.key(0))
+    trainer = purerl.make_trainer(muzero, purerl.make("Pendulum-v1"), settings)
+    played = purerl.evaluate(trainer, state.agent, jax.random.key(1), 64)
+    assert played.episode_return.mean() > -250

@@ -19,7 +19,7 @@ def test_a_peer_s_curve_becomes_a_file_a_row_and_the_reference_of_ours(script, t
     path = files.path_of(theirs.task, theirs.label, tmp_path)
     result = files.read(path)
     assert path.name == "ppo-by-brax.csv" and result.made["trainer"].startswith("brax>=")
-    assert sorted(set(result.columns["env_steps"])) == [32 * part for part in range(11)]
+    assert sorted(set(result.columns["env_steps"])) == [80 * part for part in range(5)]
     assert len(result.final()) == 2 and len(set(result.final())) == 2 and (result.final() < 0).all()
     assert files.same(result.head, curves.settings_for(theirs))
     ours = theirs._replace(peer="")
