@@ -28,7 +28,9 @@ class Problem(NamedTuple):
     settings: dict[str, Any]  # of the algorithm, by purerl's names
     seeds: int = 1
     parameters: dict[str, Any] | None = None  # of purerl's environment, with which it is what the opponents' is
+    self_play: bool = False  # purerl's environment is played by both sides
     evaluations: int = 4  # in a training of a framework that trains and evaluates in turn
+    episodes: int = 64  # of each evaluation
 
 
 class Training(NamedTuple):

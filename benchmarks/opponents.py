@@ -55,6 +55,14 @@ TRAINERS = {
     "brax": Opponent(
         name="brax", worker="with_brax.py", packages=("brax>=0.14,<0.15",), algorithms=("ppo",), suite="brax"
     ),
+    "pgx": Opponent(
+        name="pgx",
+        worker="with_pgx.py",
+        packages=("pgx>=2.6", "dm-haiku", "mctx", "optax", "distrax", "pydantic"),
+        algorithms=("ppo", "alphazero"),
+        suite="pgx",
+        needs_checkout=True,
+    ),
     "jaxmarl": Opponent(
         name="jaxmarl",
         worker="with_jaxmarl.py",

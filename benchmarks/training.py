@@ -58,6 +58,17 @@ BRAX = {
     "max_grad_norm": 0.5,
     "normalize_observation": True,
 }
+ALPHAZERO = {  # as pgx's example: Gumbel's search, each rollout learned from once
+    "num_envs": 128,
+    "rollout_length": 32,
+    "num_simulations": 32,
+    "num_epochs": 1,
+    "num_minibatches": 8,
+    "discount": 1.0,
+    "epsilon": 0.0,
+    "hidden_sizes": (128, 128),
+    "learning_rate": 1e-3,
+}
 AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probability": 0.0, "time_limit": 1000}}
 
 
@@ -95,6 +106,16 @@ SUITES = (
         "IPPO, 16 x 128", "ppo", "jaxmarl/MPE_simple_spread_v3", 2**20, {"num_envs": 16, "rollout_length": 128} | PPO
     ),
     problem("PPO, 256 x 16", "ppo", "brax/ant", 2**19, BRAX)._replace(parameters={"backend": "spring"}),
+    problem(
+        "PPO, 64 x 128, MLP",
+        "ppo",
+        "pgx/minatar-breakout",
+        2**19,
+        {"num_envs": 64, "rollout_length": 128, "learning_rate_schedule": "constant"} | BREAKOUT,
+    ),
+    problem("AlphaZero, 128 x 32, 32 simulations", "alphazero", "pgx/connect_four", 2**16, ALPHAZERO)._replace(
+        self_play=True
+    ),
 )
 COLUMNS = tables.columns(
     "task: text; by: text; environment steps/s: rate; purerl against it: ratio; share of matmul peak: share; "
@@ -151,6 +172,7 @@ def arithmetic(task: Problem, config: Any) -> float:
     """Return the operations of an environment step's matrix products, learning included, as the program is traced."""
     factory, _ = registry.algorithm(task.algorithm)
     env = purerl.make(task.environment, **(task.parameters or {}))
+    env = env.for_self_play() if task.self_play else env
     factory, config = pieces_for(env, factory, config)
     trainer = make_trainer(factory, env, config)
     state = jax.eval_shape(trainer.init, jax.random.key(0))

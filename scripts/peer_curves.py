@@ -28,9 +28,6 @@ sys.path.append(str(Path(__file__).parents[1]))
 from benchmarks.contest import Failed, FrameworkProcess, Problem
 from benchmarks.opponents import TRAINERS, Opponent, chosen
 
-EVALUATIONS = 4
-EPISODES = 128  # of an evaluation
-
 
 def train(figure: Figure, opponent: Opponent, results: Path = FOLDER) -> None:
     """Let a peer train each seed of a figure, and write the result.
@@ -46,13 +43,12 @@ def train(figure: Figure, opponent: Opponent, results: Path = FOLDER) -> None:
         steps=int(made.config.total_timesteps),
         settings=dataclasses.asdict(made.config),
         parameters=dict(made.parameters),
-        evaluations=EVALUATIONS,
     )
     rows: list[tuple[float, ...]] = []
     with FrameworkProcess(problem, opponent) as worker:
         for seed in range(figure.seeds):
             training = worker.train(seed)
-            rows += [(seed, steps, EPISODES, reached, reached) for steps, reached in training.curve]
+            rows += [(seed, steps, problem.episodes, reached, reached) for steps, reached in training.curve]
             print(f"{figure.label} on {figure.task}, seed {seed}: {training.reached:.5g} in {training.seconds:.0f} s")
     columns = dict(
         zip(("seed", "env_steps", "episodes", "episode_return", "evaluation_return"), np.array(rows).T, strict=True)

@@ -74,7 +74,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
             num_timesteps=steps,
             episode_length=1000,
             num_evals=parts + 1,
-            num_eval_envs=128,
+            num_eval_envs=task["episodes"],
             deterministic_eval=True,
             network_factory=factory,
             seed=seed,

@@ -21,6 +21,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     with threads.fitting(config, task["environment"], parameters):
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     env = purerl.make(task["environment"], **parameters)
+    env = env.for_self_play() if task["self_play"] else env
     factory, config = pieces_for(env, factory, config)
     train = purerl.make_train(factory, env, config, task["steps"])
     several = sharding.sharded_vmap(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])

@@ -113,8 +113,9 @@ def _import() -> Any:
 
 @functools.cache
 def _build(name: str, options: common.Options) -> Any:
+    envs = _import()  # and so MuJoCo
     with common.building():
-        return _import().get_environment(name, **common.thaw(options))
+        return envs.get_environment(name, **common.thaw(options))
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import math
+import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -34,13 +35,19 @@ def standard_promotion() -> contextlib.AbstractContextManager:
 
 @contextlib.contextmanager
 def building() -> Iterator[None]:
-    """Import and build a suite's objects: with concrete arrays even inside a trace, and without its chatter."""
-    with (
-        jax.ensure_compile_time_eval(),
-        standard_promotion(),
-        contextlib.redirect_stdout(io.StringIO()),
-        warnings.catch_warnings(),
-    ):
+    """Import and build a suite's objects: with concrete arrays even inside a trace, and without its chatter.
+
+    MuJoCo, where it is imported, would write its warnings into MUJOCO_LOG.TXT in the user's folder.
+    """
+    mujoco = sys.modules.get("mujoco")
+    with contextlib.ExitStack() as stack:
+        if mujoco is not None:
+            mujoco.set_mju_user_warning(lambda message: None)
+            stack.callback(mujoco.set_mju_user_warning, None)
+        stack.enter_context(jax.ensure_compile_time_eval())
+        stack.enter_context(standard_promotion())
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
         yield
 

@@ -168,8 +168,12 @@ def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Any, **b
 
 
 def pieces_for(env: Any, algorithm: Callable[..., Algorithm], config: Any) -> tuple[Callable[..., Algorithm], Any]:
-    """Return (algorithm, config) for `make_trainer`: as given, or of a policy per group where there are groups."""
-    return (multi_agent, policies_for(env, algorithm, config)) if agent_groups.sizes(env) else (algorithm, config)
+    """Return (algorithm, config) for `make_trainer`: a policy per group where there are groups, else as given.
+
+    One that plans plays a game in turns for both sides: it is left as it is.
+    """
+    alone = not agent_groups.sizes(env) or config.uses_model
+    return (algorithm, config) if alone else (multi_agent, policies_for(env, algorithm, config))
 
 
 def _check(spec: EnvironmentSpec, config: MultiAgentConfig) -> None:

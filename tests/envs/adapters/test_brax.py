@@ -72,3 +72,12 @@ def test_names_are_those_of_brax():
     from purerl.envs.adapters.brax import names
 
     assert {"ant", "halfcheetah", "humanoid", "reacher", "walker2d"} <= set(names())
+
+
+def test_the_user_s_folder_stays_empty(tmp_path, monkeypatch):
+    """MuJoCo has a warning for the models of some tasks."""
+    from purerl.envs.adapters import brax
+
+    monkeypatch.chdir(tmp_path)
+    brax._build.__wrapped__("hopper", ())
+    assert not list(tmp_path.iterdir())
