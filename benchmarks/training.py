@@ -68,6 +68,7 @@ ALPHAZERO = {  # as pgx's example: Gumbel's search, each rollout learned from on
     "epsilon": 0.0,
     "hidden_sizes": (128, 128),
     "learning_rate": 1e-3,
+    "network": "mlp",
 }
 AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probability": 0.0, "time_limit": 1000}}
 

@@ -108,6 +108,7 @@ FIGURES = (
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
     *(figure for name in BRAX for figure in _beside(f"brax/{name}", "ppo", "brax")),
+    *_beside("jaxmarl/MPE_simple_spread_v3", "ppo", "jaxmarl"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     Figure(task="envpool/Pong-v5", algorithm="dqn", seeds=1),
 )

@@ -177,7 +177,10 @@ def draw(task: str, results: Path = FOLDER) -> None:
         levels = {"random policy": float(read(level).final().mean())} if level.exists() else {}
         of_others = [figure for figure in FIGURES if figure.task == task and figure.reference]
         levels |= {f"{figure.source}'s {figure.label}": figure.level for figure in of_others if figure.label in there}
-        curves = [(label, read(path).columns) for label, path in there.items()]
+        results_of = {label: read(path) for label, path in there.items()}
+        ends = {label: found for label, found in results_of.items() if len(set(found.columns["env_steps"])) == 1}
+        levels |= {label: float(found.final().mean()) for label, found in ends.items()}
+        curves = [(label, found.columns) for label, found in results_of.items() if label not in ends]
         title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
         plot.draw(curves, title, results / f"{task.replace('/', '-')}.png", levels)
 

@@ -2,6 +2,7 @@
 
     python scripts/peer_curves.py brax/ant               brax in a temporary environment that uv makes
     python scripts/peer_curves.py --peers brax=PYTHON    all that are missing, by an interpreter that has brax
+    python scripts/peer_curves.py --peers jaxmarl=FOLDER    a checkout of a peer that is no package
 
 Steps, networks and settings are those of `configs/`; what a peer lacks, such as the scale of rewards, is as it ships.
 A finished curve stays unless --again is given.
@@ -75,7 +76,8 @@ def main(args: Sequence[str] | None = None) -> int:
     given = parser.parse_args(args)
     if wrong := next((task for task in given.tasks if task not in tasks), None):
         raise unknown("task with a peer's curve", wrong, tasks)
-    found, _, _ = chosen(given.peers or [name for name in TRAINERS if any(f.peer == name for f in figures)])
+    packages = [name for name in TRAINERS if any(f.peer == name for f in figures) and not TRAINERS[name].needs_checkout]
+    found, _, _ = chosen(given.peers or packages)
     opponents = {opponent.name: opponent for opponent in found}
     for figure in figures:
         path = path_of(figure.task, figure.label)

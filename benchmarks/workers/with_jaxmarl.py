@@ -35,7 +35,34 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     settings["ANNEAL_LR"] = task["settings"]["learning_rate_schedule"] == "linear"
     settings |= {"ENV_NAME": task["environment"].partition("/")[2], "ENV_KWARGS": task["parameters"] or {}}
     settings["TOTAL_TIMESTEPS"] = task["steps"]
-    return compiled_seeds(make_train(settings), task)
+    seconds, train = compiled_seeds(make_train(settings), task)
+    return seconds, lambda seed: train(seed) | {"task": task}
+
+
+def curve(done: Any) -> list[tuple[int, float]]:
+    """Return the mean return of an agent over greedy episodes with the last parameters."""
+    import jax
+    import jax.numpy as jnp
+    import jaxmarl  # pyright: ignore[reportMissingImports]
+    from ippo_ff_mpe import ActorCritic, batchify, unbatchify  # pyright: ignore[reportMissingImports]
+
+    task = done["task"]
+    num = task["episodes"]
+    env = jaxmarl.make(task["environment"].partition("/")[2], **(task["parameters"] or {}))
+    network = ActorCritic(env.action_space(env.agents[0]).n, activation=task["settings"]["activation"])
+    params = done["runner_state"][0].params
+
+    def step(carry: Any, key: Any) -> tuple[Any, Any]:
+        observation, state = carry
+        policy, _ = network.apply(params, batchify(observation, env.agents, env.num_agents * num))
+        action = unbatchify(policy.mode(), env.agents, num, env.num_agents)
+        observation, state, reward, *_ = jax.vmap(env.step)(jax.random.split(key, num), state, action)
+        return (observation, state), sum(reward[agent].mean() for agent in env.agents) / AGENTS
+
+    keys = jax.random.split(jax.random.PRNGKey(task["steps"]), env.max_steps + 1)
+    start = jax.vmap(env.reset)(jax.random.split(keys[0], num))
+    _, rewards = jax.jit(lambda start: jax.lax.scan(step, start, keys[1:]))(start)
+    return [(task["steps"], float(jnp.sum(rewards)))]
 
 
 def read(done: Any) -> float:
@@ -47,4 +74,4 @@ def read(done: Any) -> float:
 
 
 if __name__ == "__main__":
-    serve(build, read)
+    serve(build, read, curve=curve)

@@ -2,7 +2,7 @@
 
 They read a command line, report to Weights & Biases and play against a baseline that they download: nothing stands for
 these. Multilayer perceptrons of the task's sizes stand for their networks; PPO's updates are one program, without the
-evaluation after each; AlphaZero's loop is as theirs, on the host, without `jax.device_put_replicated`, which JAX dropped.
+evaluation after each; AlphaZero's loop is as theirs, on the host, without `device_put_replicated`, which JAX dropped.
 """
 
 import sys
