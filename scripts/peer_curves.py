@@ -19,7 +19,7 @@ import numpy as np
 from exit_code import exit_code
 from figures import FIGURES, Figure
 from learning_curves import make_pages, settings_for
-from result_file import FOLDER, path_of, write
+from result_file import COLUMNS, FOLDER, path_of, write
 
 from purerl import registry
 from purerl.errors import InputError, unknown
@@ -51,9 +51,7 @@ def train(figure: Figure, opponent: Opponent, results: Path = FOLDER) -> None:
             training = worker.train(seed)
             rows += [(seed, steps, problem.episodes, reached, reached) for steps, reached in training.curve]
             print(f"{figure.label} on {figure.task}, seed {seed}: {training.reached:.5g} in {training.seconds:.0f} s")
-    columns = dict(
-        zip(("seed", "env_steps", "episodes", "episode_return", "evaluation_return"), np.array(rows).T, strict=True)
-    )
+    columns: dict[str, np.ndarray] = dict(zip(COLUMNS, np.array(rows).T, strict=True))
     text = runs.dump(made, registry.make(made.environment, **made.parameters))
     frames, packages = int(columns["env_steps"].max()), ", ".join(opponent.packages)
     seconds = round(time.time() - began)

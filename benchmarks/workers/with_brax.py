@@ -31,10 +31,12 @@ class Training(NamedTuple):
 
 
 def patch() -> None:
-    """Restore the function of JAX that it calls."""
+    """Restore the function of JAX that it calls; MuJoCo's warnings would become a file."""
     import jax
     import jax.numpy as jnp
+    import mujoco
 
+    getattr(mujoco, "set_mju_user_warning")(lambda message: None)  # noqa: B009  (its stubs do not know it)
     jax.device_put_replicated = lambda tree, devices: jax.tree.map(lambda x: jnp.stack([x] * len(devices)), tree)
 
 

@@ -44,6 +44,8 @@ def building() -> Iterator[None]:
         if mujoco is not None:
             mujoco.set_mju_user_warning(lambda message: None)
             stack.callback(mujoco.set_mju_user_warning, None)
+        # Outside any mesh: arrays that are kept must not belong to the devices of the first program that needs them.
+        stack.enter_context(jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((), ())))
         stack.enter_context(jax.ensure_compile_time_eval())
         stack.enter_context(standard_promotion())
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))

@@ -26,13 +26,13 @@ class Solution(NamedTuple):
 
 
 class _Moves(NamedTuple):
-    """The moves out of some positions, [positions, actions]."""
+    """The moves out of some positions, [positions, actions], on the device or in NumPy."""
 
-    reward: np.ndarray  # f32, the mover's
-    done: np.ndarray  # bool
-    legal: np.ndarray  # bool
-    sign: np.ndarray  # f32, -1 where the other side moves next, +1 where the mover does again
-    after: np.ndarray  # u8[..., bytes], what the next mover observes
+    reward: Any  # f32, the mover's
+    done: Any  # bool
+    legal: Any  # bool
+    sign: Any  # f32, -1 where the other side moves next, +1 where the mover does again
+    after: Any  # u8[..., bytes], what the next mover observes
 
 
 def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
@@ -80,7 +80,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
     following = np.zeros(moves.legal.shape, int)
     inner = moves.legal & ~moves.done
     following[inner] = [numbers[name.tobytes()] for name in moves.after[inner]]
-    worth = np.zeros(len(numbers), np.float32)
+    worth, each = np.zeros(len(numbers), np.float32), moves.reward
     for _ in range(len(numbers) + 1):
         each = moves.reward + np.where(inner, moves.sign * worth[following], 0.0)
         each = np.where(moves.legal, each, -np.inf)
@@ -96,7 +96,7 @@ def perfect(solution: Solution) -> Player:
     random = np.random.default_rng(0)
     while True:
         factors = random.integers(0, 2**32, solution.seen.shape[1], dtype=np.uint32)
-        hashes = np.sum(solution.seen * factors, axis=1, dtype=np.uint32)
+        hashes = np.asarray(np.sum(solution.seen * factors, axis=1, dtype=np.uint32))
         if len(set(hashes.tolist())) == len(hashes):
             break
     order = np.argsort(hashes)
