@@ -1,5 +1,6 @@
 """Small games in turns, solved: every position is visited, and its worth follows from the ends of the game."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -50,7 +51,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
     Raises:
       InputError: if there are more positions, or starts or moves are drawn at random.
     """
-    leave = jax.jit(jax.vmap(lambda key, one: _moves(game, key, one), in_axes=(None, 0)))
+    leave = jax.jit(lambda key, some: jax.vmap(partial(_moves, game))(jax.random.split(key, BATCH), some))
     look = jax.jit(jax.vmap(_bytes))
     starts = jax.device_get(jax.jit(jax.vmap(game.reset))(jax.random.split(fast(key), STARTS))[0])
     numbers = {name.tobytes(): 0 for name in np.asarray(look(starts))}
@@ -63,7 +64,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
             batch = jax.tree.map(lambda x, begin=begin: x[begin : begin + BATCH], frontier)
             size = len(batch.side)
             padded = jax.tree.map(lambda x, size=size: jnp.concatenate([x, x[:1].repeat(BATCH - size, 0)]), batch)
-            (after, moves), (_, others) = (jax.device_get(leave(jax.random.key(n), padded)) for n in (0, 1))
+            (after, moves), (_, others) = (jax.device_get(leave(fast(jax.random.key(n)), padded)) for n in (0, 1))
             moves, others = (jax.tree.map(lambda x, size=size: x[:size], each) for each in (moves, others))
             if not all(np.array_equal(x[moves.legal], y[moves.legal]) for x, y in zip(moves, others, strict=True)):
                 raise InputError("perfect play is of games with one start, without chance")
@@ -114,7 +115,8 @@ def perfect(solution: Solution) -> Player:
 def _moves(game: Situations, key: Key, situation: Situation) -> tuple[Situation, _Moves]:
     """Return the situations after every action, and the moves."""
     actions = jnp.arange(game.action_space.n, dtype=jnp.int32)  # type: ignore[attr-defined]
-    moved = jax.vmap(lambda action: game.model(key, situation, action))(actions)
+    keys = jax.random.split(key, actions.shape[0])
+    moved = jax.vmap(lambda key, action: game.model(key, situation, action))(keys, actions)
     after = moved.observation
     sign = jnp.where(after.side == situation.side, 1.0, -1.0)
     legal = jnp.broadcast_to(legal_actions(situation), actions.shape)
