@@ -65,7 +65,8 @@ def scores(tmp_path_factory):
         "import json, sys\n"
         "task = json.loads(input())\n"
         "print(json.dumps({'compile': 1.5}), flush=True)\n"
-        "for line in sys.stdin: print(json.dumps({'seconds': 10.0, 'return': task['steps'], 'curve': []}), flush=True)\n"
+        "answer = {'seconds': 10.0, 'return': task['steps'], 'curve': []}\n"
+        "for line in sys.stdin: print(json.dumps(answer), flush=True)\n"
     )
     (folder / "broken.py").write_text("print('hello')\nraise ValueError('seven values, not six')\n")
     opponents = [
