@@ -1,10 +1,11 @@
-"""Learning curves of other frameworks' own trainers, with our settings, beside ours in `results/`.
+"""Learning curves of other frameworks' own trainers, beside ours in `results/`.
 
-    python scripts/peer_curves.py brax/ant               brax in a temporary environment that uv makes
-    python scripts/peer_curves.py --peers brax=PYTHON    all that are missing, by an interpreter that has brax
+    python scripts/peer_curves.py brax/ant                  brax in a temporary environment that uv makes
+    python scripts/peer_curves.py --peers brax=PYTHON       all that are missing, by an interpreter that has brax
     python scripts/peer_curves.py --peers jaxmarl=FOLDER    a checkout of a peer that is no package
 
-Steps, networks and settings are those of `configs/`; what a peer lacks, such as the scale of rewards, is as it ships.
+Steps, rollouts and networks are those of `configs/`, as are the settings but for the changes of the figure; what ours
+has no word for, such as a scale of rewards, is as the peer ships it.
 A finished curve stays unless --again is given.
 """
 
