@@ -125,7 +125,7 @@ def lines():
     for algorithm in sorted(ALGORITHMS):
         yield ("train", algorithm, "CartPole-v1", "--learning-rate", "-1"), "learning_rate is -1.0; it must be above 0"
         yield ("train", algorithm, "Nowhere-v9"), "unknown environment 'Nowhere-v9'"
-    for algorithm in ("alphazero", "muzero", "dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2"):
+    for algorithm in ("dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2"):
         yield ("train", algorithm, "Pendulum-v1"), f"{algorithm} needs discrete actions"
     for algorithm in ("ddpg", "td3"):
         yield ("train", algorithm, "CartPole-v1"), "reinforce, sac, spo, vmpo take them"
