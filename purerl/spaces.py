@@ -217,3 +217,25 @@ class Stacked(Space):
     def struct(self) -> Any:
         """The space's structure with a leading axis."""
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.n, *leaf.shape), leaf.dtype), self.space.struct)
+
+
+def parts(space: Space, value: Any) -> list[tuple[Space, Any]]:
+    """Return the leaves of a space beside those of an element, in the order of their names."""
+    if isinstance(space, Dict):
+        return [part for name in sorted(space.spaces) for part in parts(space.spaces[name], value[name])]
+    return [(space, value)]
+
+
+def flat(space: Space, value: Any) -> jax.Array:
+    """Return elements of a space as vectors, f32[..., n]: choices as one-hot, the parts of a dict side by side."""
+    pieces = []
+    for part, x in parts(space, value):
+        match part:
+            case Discrete(n=n):
+                pieces.append(jax.nn.one_hot(x, n, dtype=jnp.float32))
+            case MultiDiscrete(nvec=nvec):
+                pieces += [jax.nn.one_hot(x[..., i], n, dtype=jnp.float32) for i, n in enumerate(nvec)]
+            case _:
+                shape = part.struct.shape
+                pieces.append(x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape)).astype(jnp.float32))
+    return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces, axis=-1)

@@ -34,7 +34,7 @@ class Figure(NamedTuple):
     variant: str = ""  # the name of the changes
     changes: dict[str, Any] = {}  # noqa: RUF012  (settings of the variant)
     seeds: int = 10
-    peer: str = ""  # whose own trainer makes the curve, with the same settings: `peer_curves.py`
+    peer: str = ""  # whose own trainer makes the curve, by `peer_curves.py`
 
     @property
     def level(self) -> float:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from purerl.functional.distributions import action_head
 from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.modules import Module
-from purerl.networks.torsos import MLP, apply, dense, init, vector
-from purerl.spaces import Space
+from purerl.networks.torsos import MLP, apply, dense, init
+from purerl.spaces import Space, flat
 from purerl.types import Array, Key, PyTree
 
 
@@ -39,7 +39,7 @@ def latent_model(
     Source: Schrittwieser et al. (2020), arXiv:1911.08265.
     """
     base, head = encoder(space, config, network), action_head(action_space)
-    width = jax.eval_shape(partial(vector, action_space), action_space.struct).shape[-1]
+    width = jax.eval_shape(partial(flat, action_space), action_space.struct).shape[-1]
     hidden: Any = MLP(config.hidden_sizes, config.activation, config.layer_norm, jnp.dtype(config.precision))
     layer = lambda size, scale: dense(size, scale, initializer=config.initializer)
     to_latent, to_reward, to_logits, to_value = (
@@ -68,7 +68,7 @@ def latent_model(
         return unit(base.step(params["representation"], (), observation)[0])
 
     def advance(params: PyTree, latent: Array, action: PyTree) -> tuple[Array, Array]:
-        pair = jnp.concatenate([latent, vector(action_space, action).astype(latent.dtype)], axis=-1)
+        pair = jnp.concatenate([latent, flat(action_space, action).astype(latent.dtype)], axis=-1)
         features = apply(hidden, params["dynamics"], pair)
         # What changes is added to what was, so that a latent lasts through many steps.
         return unit(latent + apply(to_latent, params["latent"], features)), apply(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from purerl.networks.gated_transformer import GatedTransformer
 from purerl.networks.linear_rnn import LINEAR_RNNS
-from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.spaces import Box, Space, flat, parts
 from purerl.types import Array, Key, PyTree
 from purerl.xla.convolution import convolve
 from purerl.xla.product import multiply
@@ -204,7 +204,7 @@ class Torso(nn.Module):
     @nn.compact
     def __call__(self, observation: PyTree) -> Array:
         """Map an observation with any leading axes to [..., hidden_sizes[-1]]."""
-        features = [self._encode(space, part) for space, part in _parts(self.space, observation)]
+        features = [self._encode(space, part) for space, part in parts(self.space, observation)]
         x = features[0] if len(features) == 1 else jnp.concatenate(features, axis=-1)
         if self.kind == "simba":
             return ResidualMLP(self.hidden_sizes, self.activation, self.dtype, self.initializer)(x)
@@ -212,7 +212,7 @@ class Torso(nn.Module):
 
     def _encode(self, space: Space, x: Array) -> Array:
         if not isinstance(space, Box):
-            return vector(space, x)
+            return flat(space, x)
         x = x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
         kind = self.kind
         if kind in ("auto", "simba"):
@@ -220,28 +220,7 @@ class Torso(nn.Module):
             kind = "mlp" if len(space.shape) != 3 else "minatar" if small else "nature"
         if kind != "mlp" and len(space.shape) == 3:
             return CNNS[kind](self.layer_norm, self.dtype, self.initializer)(x)
-        return vector(space, x)
-
-
-def vector(space: Space, value: PyTree) -> Array:
-    """Return elements of a space as vectors, f32[..., n]: choices as one-hot, the parts of a dict side by side."""
-    pieces = []
-    for part, x in _parts(space, value):
-        match part:
-            case Discrete(n=n):
-                pieces.append(jax.nn.one_hot(x, n))
-            case MultiDiscrete(nvec=nvec):
-                pieces += [jax.nn.one_hot(x[..., i], n) for i, n in enumerate(nvec)]
-            case Box(shape=shape):
-                pieces.append(x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape)).astype(jnp.float32))
-    return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces, axis=-1)
-
-
-def _parts(space: Space, observation: PyTree) -> list[tuple[Space, Array]]:
-    """Return the leaves of a space beside those of an observation, in the order of their names."""
-    if isinstance(space, Dict):
-        return [part for name in sorted(space.spaces) for part in _parts(space.spaces[name], observation[name])]
-    return [(space, observation)]
+        return flat(space, x)
 
 
 RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.fields import pytree, static
-from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.spaces import Box, Dict, Discrete, Space, flat
 from purerl.types import Array, Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper
 
@@ -195,19 +195,6 @@ class Cast(Wrapper):
         """The wrapped one with every Box in `dtype`."""
         cast = lambda space: dataclasses.replace(space, dtype=self.dtype) if isinstance(space, Box) else space
         return map_space(cast, self.env.observation_space)
-
-
-def flat(space: Space, value: PyTree) -> Array:
-    """Return an element of a space as one vector, f32[n], integers of a finite set as one-hot."""
-    pieces = []
-    for part, x in zip(_leaf_spaces(space), jax.tree.leaves(value), strict=True):
-        if isinstance(part, Discrete):
-            pieces.append(jax.nn.one_hot(x, part.n, dtype=jnp.float32))
-        elif isinstance(part, MultiDiscrete):
-            pieces += [jax.nn.one_hot(x[i], n, dtype=jnp.float32) for i, n in enumerate(part.nvec)]
-        else:
-            pieces.append(x.reshape(-1).astype(jnp.float32))
-    return jnp.concatenate(pieces)
 
 
 def _leaf_spaces(space: Space) -> list[Space]:
