@@ -194,7 +194,8 @@ def table(results: Path = FOLDER) -> str:
         "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
         "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
         "95% bootstrap interval are over seeds. References are published by others, with their settings; or a",
-        "peer's own trainer made them here (`python scripts/peer_curves.py`): equal steps, rollouts and networks, 64 episodes.",
+        "peer's own trainer made them here (`python scripts/peer_curves.py`): equal steps, rollouts and networks, 64",
+        "episodes per seed.",
         "How settings were found: `search/README.md`.",
         *_overview(results),
     ]
