@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from exit_code import exit_code
-from learning_curves import make_pages, ship_agent
+from learning_curves import ship_agent
 from result_file import FOLDER, provenance
+from results_page import make_pages
 
 from purerl.errors import InputError, unknown
 from purerl.run import cache, match, run

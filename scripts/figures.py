@@ -1,9 +1,13 @@
 """The figures that are published in `results/`: algorithms and tasks, with the returns that others publish."""
 
+import dataclasses
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from purerl.errors import unknown
+from purerl.settings import runs
+from purerl.settings.runs import Settings
 
 MINATAR = {  # game -> PPO's return elsewhere, and where
     "Asterix": ("22 to 25 at 2e7 frames", "Pgx"),
@@ -13,13 +17,14 @@ MINATAR = {  # game -> PPO's return elsewhere, and where
     "SpaceInvaders": ("145 to 152 at 2e7 frames", "Pgx"),
 }
 SEEDS = {"Seaquest": 3, "SpaceInvaders": 3}  # of the slower games
-LONG = {"Asterix": 3, "Breakout": 3, "Freeway": 3}  # seeds of PPO where it runs for 1e7 frames
+LONG = 3  # seeds of PPO, which runs for 1e7 frames
 BRAX = ("ant", "halfcheetah", "hopper", "walker2d", "reacher", "inverted_double_pendulum")
 BY_BRAX = {  # with the rate and the bonus of our settings its ant reaches -41 to 16 in a million steps
     "learning_rate": 3e-4,
     "learning_rate_schedule": "constant",
     "entropy_coefficient": 1e-2,
 }
+ROWS = 100  # of a curve
 MEMORY = ("TMaze", "RepeatPrevious")
 CLEANRL = "CleanRL"
 
@@ -54,7 +59,7 @@ def _games() -> list[Figure]:
         Figure(task=f"{game}-MinAtar", algorithm=name, seeds=seeds, reference=reference, source=source)
         for game, ppo in MINATAR.items()
         for name, (reference, source) in {"ppo": ppo, "pqn": ("", ""), "dqn": ("", "")}.items()
-        for seeds in [LONG.get(game, SEEDS.get(game, 5)) if name == "ppo" else SEEDS.get(game, 5)]
+        for seeds in [LONG if name == "ppo" else SEEDS.get(game, 5)]
     ]
 
 
@@ -142,3 +147,22 @@ def select(tasks: list[str], algorithms: list[str]) -> list[Figure]:
         for figure in candidates
         if not algorithms or figure.label in algorithms or figure.algorithm in algorithms
     ]
+
+
+def settings_for(figure: Figure, seeds: int | None = None) -> Settings:
+    """Return the settings of a figure's run."""
+    changes = {name: value for name, value in figure.changes.items() if name != "env"}
+    flags = {"seeds": seeds or figure.seeds, "keep_checkpoints": 1, "checkpoint_interval": 300, **changes}
+    made = runs.settings(figure.algorithm, figure.task, flags, parameters=figure.changes.get("env"))
+    interval = max(1, int(made.config.total_timesteps) // made.config.steps_per_update // ROWS)
+    options = dataclasses.replace(made.options, log_interval=interval)
+    return dataclasses.replace(made, options=options)
+
+
+def with_settings(figures: Sequence[Figure]) -> Iterator[Figure]:
+    """Return the figures that `configs/` has settings for, and tell of the others."""
+    for figure in figures:
+        if runs.defaults_path(figure.algorithm, figure.task).is_file():
+            yield figure
+        else:
+            print(f"{figure.label} on {figure.task}: left out, as configs/ has no settings for it yet")

@@ -23,14 +23,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from exit_code import exit_code
-from figures import FIGURES, Figure, select
-from result_file import COLUMNS, FOLDER, Result, path_of, read, same, write
+from figures import Figure, select, settings_for, with_settings
+from result_file import COLUMNS, FOLDER, path_of, read, same, write
+from results_page import make_pages
 
-from purerl import registry, stats
+from purerl import registry
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.loop.train import make_trainer
-from purerl.reporting import metrics_csv, plot
+from purerl.reporting import metrics_csv
 from purerl.reporting.files import write_whole
 from purerl.run import agents, cache, plan, run
 from purerl.run.trained_run import TrainedRun, load_run
@@ -39,24 +40,12 @@ from purerl.settings.runs import Settings
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"
-MANY_AGENTS = "## Many agents"  # the last section of results/README.md
-ROWS = 100  # of a curve
 RANDOM_SEEDS = 5
 HOST_SUITES = ("ale", "envpool", "gymnasium")  # their seeds cannot be vmapped
 HOST_EPISODES = 32  # of the random policy and a seed, where environments run on the host
 MOST_BYTES = 1_000_000  # of an agent that ships
 CHECK_SEEDS = 4
 CHECK_STEPS = 60_000  # environment steps per seed of a check
-
-
-def settings_for(figure: Figure, seeds: int | None = None) -> Settings:
-    """Return the settings of a figure's run."""
-    changes = {name: value for name, value in figure.changes.items() if name != "env"}
-    flags = {"seeds": seeds or figure.seeds, "keep_checkpoints": 1, "checkpoint_interval": 300, **changes}
-    made = runs.settings(figure.algorithm, figure.task, flags, parameters=figure.changes.get("env"))
-    interval = max(1, int(made.config.total_timesteps) // made.config.steps_per_update // ROWS)
-    options = dataclasses.replace(made.options, log_interval=interval)
-    return dataclasses.replace(made, options=options)
 
 
 def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER) -> int:
@@ -168,150 +157,6 @@ def play_randomly(
     write(path, text, columns, {"figure": "random", "frames": 0, "seconds": 0})
 
 
-def draw(task: str, results: Path = FOLDER) -> None:
-    """Draw all curves of a task into one picture, with the random policy's return as a line."""
-    labels = [figure.label for figure in FIGURES if figure.task == task]
-    there = {label: path for label in labels if (path := path_of(task, label, results)).exists()}
-    if there:
-        level = path_of(task, "random", results)
-        levels = {"random policy": float(read(level).final().mean())} if level.exists() else {}
-        of_others = [figure for figure in FIGURES if figure.task == task and figure.reference]
-        levels |= {f"{figure.source}'s {figure.label}": figure.level for figure in of_others if figure.label in there}
-        results_of = {label: read(path) for label, path in there.items()}
-        ends = {label: found for label, found in results_of.items() if len(set(found.columns["env_steps"])) == 1}
-        levels |= {label: float(found.final().mean()) for label, found in ends.items()}
-        curves = [(label, found.columns) for label, found in results_of.items() if label not in ends]
-        title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
-        plot.draw(curves, title, results / f"{task.replace('/', '-')}.png", levels)
-
-
-def table(results: Path = FOLDER) -> str:
-    """Return results/README.md."""
-    lines = [
-        "# Results",
-        "",
-        "Written by `python scripts/learning_curves.py --table` from the files beside it. A file holds a curve per",
-        "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
-        "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
-        "95% bootstrap interval are over seeds. References are published by others, with their settings; or a",
-        "peer's own trainer made them here (`python scripts/peer_curves.py`): equal steps, rollouts and networks, 64",
-        "episodes per seed.",
-        "How settings were found: `search/README.md`.",
-        *_overview(results),
-    ]
-    for task in dict.fromkeys(figure.task for figure in FIGURES):
-        rows = _rows(task, results)
-        if not rows:
-            continue
-        lines += ["", f"## {task}", "", _conditions(task, results), "", f"![]({task.replace('/', '-')}.png)", ""]
-        lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
-        lines += ["|---|---|---|---|---|---|---|---|", *rows]
-    return "\n".join([*lines, *_board_games(results), *_many_agents(results)]) + "\n"
-
-
-def _overview(results: Path) -> list[str]:
-    """Return the table that opens the page: ours beside what others publish."""
-    there = [(f, read(path)) for f in FIGURES if (path := path_of(f.task, f.label, results)).exists()]
-    peers = {(f.task, f.algorithm): _of_peer(f, result) for f, result in there if f.peer}
-    found = [(peers.get((f.task, f.label), f), result) for f, result in there if not f.peer]
-    found = [(figure, result) for figure, result in found if figure.reference]
-    if not found:
-        return []
-    lines = ["", "## Beside the references", "", "| task | algorithm | frames | ours, IQM | reference | |"]
-    lines.append("|---|---|---|---|---|---|")
-    for figure, result in found:
-        ours = float(stats.iqm(result.final()))
-        gap = ours - figure.level
-        said = f"met, {_short(gap)} above" if gap >= 0 else f"missed by {_short(-gap)}"
-        lines.append(
-            f"| {figure.task} | {figure.label} | {result.made['frames']:,} | {_short(ours)} | "
-            f"{figure.reference} ({figure.source}) | {said} |"
-        )
-    return lines
-
-
-def _of_peer(figure: Figure, result: Result) -> Figure:
-    """Return the figure whose reference is what a peer's own trainer reached."""
-    low, high = stats.bootstrap_interval(jax.random.key(0), result.final())
-    reached = f"{_short(stats.iqm(result.final()))}, {_short(low)} .. {_short(high)}"
-    return figure._replace(reference=reached, source=f"{figure.peer}'s own, run here", peer="")
-
-
-def _board_games(results: Path) -> list[str]:
-    """Return the section on games in turns, from the files of `scripts/board_games.py`."""
-    files = sorted((results / "games").glob("*.json"))
-    if not files:
-        return []
-    lines = ["", "## Games in turns", "", "Written by `python scripts/board_games.py`: agents that learned against"]
-    lines += [
-        "themselves (`--self-play 8`) play from either seat; the mean over seeds. A look ahead sees the own move and"
-    ]
-    lines += ["each reply: it wins where it can, and does not let the other win at once. Perfect play follows from all"]
-    lines += ["positions of a game, each worth what its best move leads to.", ""]
-    lines += ["| game | algorithm | frames | seeds | against | move | games | won | drawn | lost |"]
-    lines += ["|---|---|---|---|---|---|---|---|---|---|"]
-    for file in files:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        head = f"[{found['environment']}](games/{file.name}) | {found['algorithm']} | {found['frames']:,}"
-        for opponent, by_seed in found["scores"].items():
-            for rows in zip(*by_seed.values(), strict=True):
-                shares = (f"{np.mean([row[name] for row in rows]):.1%}" for name in ("won", "drawn", "lost"))
-                games = sum(row["games"] for row in rows)
-                cells = [head, str(len(rows)), opponent, rows[0]["seat"], f"{games:,}", *shares]
-                lines.append(f"| {' | '.join(cells)} |")
-    return lines
-
-
-def _many_agents(results: Path) -> list[str]:
-    """Return the section that `python -m benchmarks multi_agent --readme results/README.md` writes, as it is."""
-    page = results / "README.md"
-    text = page.read_text(encoding="utf-8") if page.exists() else ""
-    return ["", text[text.index(MANY_AGENTS) :].rstrip("\n")] if MANY_AGENTS in text else []
-
-
-def _rows(task: str, results: Path) -> list[str]:
-    figures = [figure for figure in FIGURES if figure.task == task]
-    rows = [_row(figure, read(path)) for figure in figures if (path := path_of(task, figure.label, results)).exists()]
-    level = path_of(task, "random", results)
-    if rows and level.exists():
-        rows.append(_row(Figure(task=task, algorithm="random"), read(level)))
-    return rows
-
-
-def _row(figure: Figure, result: Result) -> str:
-    final = result.final()
-    low, high = stats.bootstrap_interval(jax.random.key(0), final)
-    reference = f"{figure.reference} ({figure.source})" if figure.reference else ""
-    name = f"[{figure.label}]({figure.task.replace('/', '-')}/{figure.label}.csv)"
-    cells = [name, f"{result.made['frames']:,}", str(len(final)), _short(final.mean()), _short(stats.iqm(final))]
-    cells += [f"{_short(low)} .. {_short(high)}", f"{_short(final.min())} .. {_short(final.max())}", reference]
-    return f"| {' | '.join(cells)} |"
-
-
-def _short(value: Any) -> str:
-    return f"{float(value):.1f}" if abs(value) >= 10 else f"{float(value):.2f}"
-
-
-def _conditions(task: str, results: Path) -> str:
-    """Return the conditions of a task's returns: time limit, sticky actions, action set; of a suite's, all settings."""
-    figures = [figure for figure in FIGURES if figure.task == task]
-    if "/" in task:  # the suite may not be installed here
-        labels = [figure.label for figure in figures]
-        made = next(path for label in labels if (path := path_of(task, label, results)).exists())
-        given = read(made).head.get("env", {})
-        return (
-            "; ".join(f"{name}: {value}" for name, value in given.items()) + "." if given else "As the suite makes it."
-        )
-    given = settings_for(figures[0]).parameters
-    env = registry.make(task, **given)
-    limit = getattr(env, "time_limit", None)
-    conditions = [f"{name.capitalize().replace('_', ' ')}: {value}." for name, value in given.items()]
-    conditions += [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
-    if hasattr(env, "sticky_action_probability"):
-        conditions += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]
-    return " ".join(conditions)
-
-
 class Comparison(NamedTuple):
     """New seeds beside the published ones, after the same number of steps."""
 
@@ -367,13 +212,6 @@ def check_all(figures: Sequence[Figure]) -> int:
     return int(worse > 0)
 
 
-def make_pages(tasks: Sequence[str], results: Path = FOLDER) -> None:
-    """Write the pictures of some tasks and results/README.md."""
-    for task in tasks:
-        draw(task, results)
-    (results / "README.md").write_text(table(results), encoding="utf-8")
-
-
 def arguments(args: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -400,12 +238,9 @@ def main(args: Sequence[str] | None = None) -> int:
         return check_all(figures)
     if not given.tasks and not given.all:
         raise InputError("name a task, such as CartPole-v1, or --all")
-    for figure in figures:
+    for figure in with_settings(figures):
         if figure.peer:
             print(f"{figure.label} on {figure.task}: left out, `python scripts/peer_curves.py` makes it")
-            continue
-        if not runs.defaults_path(figure.algorithm, figure.task).is_file():
-            print(f"{figure.label} on {figure.task}: left out, as configs/ has no settings for it yet")
             continue
         code = train(figure, given.seeds, given.again)
         if code:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 from exit_code import exit_code
-from figures import FIGURES, Figure
-from learning_curves import make_pages, settings_for
+from figures import FIGURES, Figure, settings_for, with_settings
 from result_file import COLUMNS, FOLDER, path_of, write
+from results_page import make_pages
 
 from purerl import registry
 from purerl.errors import InputError, unknown
@@ -78,14 +78,11 @@ def main(args: Sequence[str] | None = None) -> int:
     packages = [name for name in TRAINERS if any(f.peer == name for f in figures) and not TRAINERS[name].needs_checkout]
     found, _, _ = chosen(given.peers or packages)
     opponents = {opponent.name: opponent for opponent in found}
-    for figure in figures:
+    wanted = [f for f in figures if f.peer in opponents and (not given.tasks or f.task in given.tasks)]
+    for figure in with_settings(wanted):
         path = path_of(figure.task, figure.label)
-        if (given.tasks and figure.task not in given.tasks) or figure.peer not in opponents:
-            continue
         if path.exists() and not given.again:
             print(f"{path}: exists")
-        elif not runs.defaults_path(figure.algorithm, figure.task).is_file():
-            print(f"{figure.label} on {figure.task}: left out, as configs/ has no settings for it yet")
         else:
             try:
                 train(figure, opponents[figure.peer])

@@ -211,9 +211,9 @@ def search(
 def greedy_search(
     config: SearchConfig, key: Key, params: PyTree, root: mctx.RootFnOutput, expand: Any, legal: Array | None
 ) -> Found:
-    """Search likewise without noise, whatever the key: the same roots give the same actions."""
+    """Search likewise without noise: the key is for what is random in the model."""
     quiet: Any = {"gumbel_scale": 0.0, "dirichlet_fraction": 0.0, "temperature": 0.0}
-    found = search(dataclasses.replace(config, **quiet), same_key(key), params, root, expand, legal)
+    found = search(dataclasses.replace(config, **quiet), key, params, root, expand, legal)
     if config.search == "gumbel":
         return found
     return found._replace(action=jnp.argmax(found.weights, axis=-1).astype(jnp.int32))
@@ -267,7 +267,7 @@ def act_by_search(
     draws, logits = offer(policy, jax.random.fold_in(key_draw, 1), config, best=not explore)
     root = root_of(logits, value, node(draws))
     if not explore:
-        number = greedy_search(config, key, params, root, expand, legal).action
+        number = greedy_search(config, key_search, params, root, expand, legal).action
         return head.to_action(offered(draws, number)), ()
     found = search(config, key_search, params, root, expand, legal)
     number, extras = acts(key_draw, found, legal, config)

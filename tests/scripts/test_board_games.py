@@ -13,7 +13,7 @@ SMALL = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (8,), "num_minibat
 
 
 def test_a_game_becomes_a_file_a_table_and_an_agent(script, tmp_path):
-    import learning_curves
+    import results_page
 
     game, folder = script.BOARD_GAMES[0]._replace(seeds=2), tmp_path / "run"
     assert script.train(game, SMALL, folder) == 0
@@ -29,7 +29,7 @@ def test_a_game_becomes_a_file_a_table_and_an_agent(script, tmp_path):
             for row, told in zip(rows, found["scores"][opponent][str(seed)], strict=True):
                 assert told.pop("seat") == row.seat
                 assert list(told.values()) == pytest.approx(row[1:], abs=1e-4)
-    table = [line for line in learning_curves.table(tmp_path).splitlines() if "games/ppo-pgx-tic_tac_toe.json" in line]
+    table = [line for line in results_page.table(tmp_path).splitlines() if "games/ppo-pgx-tic_tac_toe.json" in line]
     assert len(table) == 6 and all("| 256 | 2 | " in line and "| 16 |" in line for line in table)
     agent = load_run(tmp_path / "zoo" / "ppo-pgx-tic_tac_toe.safetensors")
     seed = agent.settings.options.seed

@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import re
 
 import numpy as np
 import pytest
@@ -18,9 +17,14 @@ def files(script):
     return importlib.import_module("result_file")
 
 
-def published(script, files):
+@pytest.fixture(scope="module")
+def figures(script):
+    return importlib.import_module("figures").FIGURES
+
+
+def published(figures, files):
     """The figures that have a result, with it, as far as their suites are installed here."""
-    paths = [(figure, files.path_of(figure.task, figure.label)) for figure in script.FIGURES if installed(figure.task)]
+    paths = [(figure, files.path_of(figure.task, figure.label)) for figure in figures if installed(figure.task)]
     return [(figure, files.read(path)) for figure, path in paths if path.exists()]
 
 
@@ -29,15 +33,8 @@ def installed(task):
     return not slash or importlib.util.find_spec(registry.SUITES[suite].package) is not None
 
 
-def test_figures_are_named_once_and_have_settings(script):
-    names = [(figure.task, figure.label) for figure in script.FIGURES]
-    assert len(set(names)) == len(names)
-    for figure in script.FIGURES:
-        assert script.settings_for(figure).options.seeds == figure.seeds
-
-
-def test_results_are_those_of_the_settings_in_configs(script, files, tmp_path):
-    found = published(script, files)
+def test_results_are_those_of_the_settings_in_configs(script, figures, files, tmp_path):
+    found = published(figures, files)
     assert found
     for figure, result in found:
         assert files.same(result.head, script.settings_for(figure)), f"{figure}: run it --again"
@@ -49,19 +46,12 @@ def test_results_are_those_of_the_settings_in_configs(script, files, tmp_path):
         assert np.isfinite(result.final()).all() and len(result.final()) == result.head["seeds"]
 
 
-def test_pages_are_made_of_the_files(script, files):
-    page = (files.FOLDER / "README.md").read_text()
-    assert page == script.table(), "python scripts/learning_curves.py --table"
-    links = re.findall(r"\]\(([^)]+)\)", page)
-    assert links and all((files.FOLDER / link).is_file() for link in links)
-
-
 @pytest.fixture(scope="module")
-def small(script, tmp_path_factory):
+def small(script, figures, tmp_path_factory):
     """A short run of two seeds, published in an empty folder."""
     folder = tmp_path_factory.mktemp("curves")
     changes = {"total_timesteps": 4096, "eval_episodes": 4, "evaluations": 2}
-    figure = script.FIGURES[0]._replace(changes=changes, seeds=2)
+    figure = figures[0]._replace(changes=changes, seeds=2)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(script, "RUNS", folder / "runs")
         assert script.train(figure, None, False, folder) == 0
@@ -104,18 +94,6 @@ def test_finished_curves_stay(script, files, small, capsys):
     assert "--again makes it again" in capsys.readouterr().out and path.read_bytes() == before
 
 
-def test_pictures_and_tables_of_one_task(script, small):
-    figure, folder = small
-    script.make_pages([figure.task], folder)
-    assert (folder / "CartPole-v1.png").stat().st_size > 10_000
-    rows = [line for line in (folder / "README.md").read_text().splitlines() if line.startswith("| [")]
-    assert [row.split("]")[0] for row in rows] == ["| [ppo", "| [random"]
-    assert "4,096 | 2 |" in rows[0] and "490.0 +- 6.1 (CleanRL)" in rows[0]
-    opening = (folder / "README.md").read_text().split("## Beside the references")[1].split("## CartPole-v1")[0]
-    (row,) = [line for line in opening.splitlines() if line.startswith("| CartPole-v1 | ppo | 4,096 |")]
-    assert "missed by 4" in row
-
-
 def test_seeds_on_the_host_are_trained_one_after_the_other(script, files, tmp_path, monkeypatch):
     monkeypatch.setattr(script, "RUNS", tmp_path / "runs")
     changes = {"total_timesteps": 64, "num_envs": 2, "rollout_length": 16, "hidden_sizes": [8], "sampler": "serial"}
@@ -145,16 +123,12 @@ def test_short_runs_reach_what_is_published(script):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_all_short_runs_reach_what_is_published(script, files):
-    for figure in (figure for figure, _ in published(script, files) if not figure.peer):
+def test_all_short_runs_reach_what_is_published(script, figures, files):
+    for figure in (figure for figure, _ in published(figures, files) if not figure.peer):
         found = script.check(figure)
         assert not found.worse, (figure, found.new, found.published)
 
 
-def test_unknown_names_are_errors(script):
-    with pytest.raises(InputError, match="did you mean 'CartPole-v1'"):
-        script.select(["Cartpole-v1"], [])
-    with pytest.raises(InputError, match="unknown algorithm with a curve on Pendulum-v1 'dqn'"):
-        script.select(["Pendulum-v1"], ["dqn"])
+def test_no_task_is_an_error(script):
     with pytest.raises(InputError, match="name a task"):
         script.main([])

@@ -1,0 +1,170 @@
+"""The page of results: its pictures and its tables, from the files in `results/`.
+
+`python scripts/learning_curves.py --table` writes it.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from figures import FIGURES, Figure, settings_for
+from result_file import FOLDER, Result, path_of, read
+
+from purerl import registry, stats
+from purerl.reporting import plot
+
+MANY_AGENTS = "## Many agents"  # the last section of results/README.md
+
+
+def make_pages(tasks: Sequence[str], results: Path = FOLDER) -> None:
+    """Write the pictures of some tasks and results/README.md."""
+    for task in tasks:
+        draw(task, results)
+    (results / "README.md").write_text(table(results), encoding="utf-8")
+
+
+def draw(task: str, results: Path = FOLDER) -> None:
+    """Draw all curves of a task into one picture, with the random policy's return as a line."""
+    labels = [figure.label for figure in FIGURES if figure.task == task]
+    there = {label: path for label in labels if (path := path_of(task, label, results)).exists()}
+    if there:
+        level = path_of(task, "random", results)
+        levels = {"random policy": float(read(level).final().mean())} if level.exists() else {}
+        of_others = [figure for figure in FIGURES if figure.task == task and figure.reference]
+        levels |= {f"{figure.source}'s {figure.label}": figure.level for figure in of_others if figure.label in there}
+        results_of = {label: read(path) for label, path in there.items()}
+        ends = {label: found for label, found in results_of.items() if len(set(found.columns["env_steps"])) == 1}
+        levels |= {label: float(found.final().mean()) for label, found in ends.items()}
+        curves = [(label, found.columns) for label, found in results_of.items() if label not in ends]
+        title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
+        plot.draw(curves, title, results / f"{task.replace('/', '-')}.png", levels)
+
+
+def table(results: Path = FOLDER) -> str:
+    """Return results/README.md."""
+    lines = [
+        "# Results",
+        "",
+        "Written by `python scripts/learning_curves.py --table` from the files beside it. A file holds a curve per",
+        "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
+        "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
+        "95% bootstrap interval are over seeds. References are published by others, with their settings; or a",
+        "peer's own trainer made them here (`python scripts/peer_curves.py`): equal steps, rollouts and networks, 64",
+        "episodes per seed.",
+        "How settings were found: `search/README.md`.",
+        *_overview(results),
+    ]
+    for task in dict.fromkeys(figure.task for figure in FIGURES):
+        rows = _rows(task, results)
+        if not rows:
+            continue
+        lines += ["", f"## {task}", "", _conditions(task, results), "", f"![]({task.replace('/', '-')}.png)", ""]
+        lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
+        lines += ["|---|---|---|---|---|---|---|---|", *rows]
+    return "\n".join([*lines, *_board_games(results), *_many_agents(results)]) + "\n"
+
+
+def _overview(results: Path) -> list[str]:
+    """Return the table that opens the page: ours beside what others publish."""
+    there = [(f, read(path)) for f in FIGURES if (path := path_of(f.task, f.label, results)).exists()]
+    peers = {(f.task, f.algorithm): _of_peer(f, result) for f, result in there if f.peer}
+    found = [(peers.get((f.task, f.label), f), result) for f, result in there if not f.peer]
+    found = [(figure, result) for figure, result in found if figure.reference]
+    if not found:
+        return []
+    lines = ["", "## Beside the references", "", "| task | algorithm | frames | ours, IQM | reference | |"]
+    lines.append("|---|---|---|---|---|---|")
+    for figure, result in found:
+        ours = float(stats.iqm(result.final()))
+        gap = ours - figure.level
+        said = f"met, {_short(gap)} above" if gap >= 0 else f"missed by {_short(-gap)}"
+        lines.append(
+            f"| {figure.task} | {figure.label} | {result.made['frames']:,} | {_short(ours)} | "
+            f"{figure.reference} ({figure.source}) | {said} |"
+        )
+    return lines
+
+
+def _of_peer(figure: Figure, result: Result) -> Figure:
+    """Return the figure whose reference is what a peer's own trainer reached."""
+    low, high = stats.bootstrap_interval(jax.random.key(0), result.final())
+    reached = f"{_short(stats.iqm(result.final()))}, {_short(low)} .. {_short(high)}"
+    return figure._replace(reference=reached, source=f"{figure.peer}'s own, run here", peer="")
+
+
+def _board_games(results: Path) -> list[str]:
+    """Return the section on games in turns, from the files of `scripts/board_games.py`."""
+    files = sorted((results / "games").glob("*.json"))
+    if not files:
+        return []
+    lines = ["", "## Games in turns", "", "Written by `python scripts/board_games.py`: agents that learned against"]
+    lines += [
+        "themselves (`--self-play 8`) play from either seat; the mean over seeds. A look ahead sees the own move and"
+    ]
+    lines += ["each reply: it wins where it can, and does not let the other win at once. Perfect play follows from all"]
+    lines += ["positions of a game, each worth what its best move leads to.", ""]
+    lines += ["| game | algorithm | frames | seeds | against | move | games | won | drawn | lost |"]
+    lines += ["|---|---|---|---|---|---|---|---|---|---|"]
+    for file in files:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        head = f"[{found['environment']}](games/{file.name}) | {found['algorithm']} | {found['frames']:,}"
+        for opponent, by_seed in found["scores"].items():
+            for rows in zip(*by_seed.values(), strict=True):
+                shares = (f"{np.mean([row[name] for row in rows]):.1%}" for name in ("won", "drawn", "lost"))
+                games = sum(row["games"] for row in rows)
+                cells = [head, str(len(rows)), opponent, rows[0]["seat"], f"{games:,}", *shares]
+                lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _many_agents(results: Path) -> list[str]:
+    """Return the section that `python -m benchmarks multi_agent --readme results/README.md` writes, as it is."""
+    page = results / "README.md"
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return ["", text[text.index(MANY_AGENTS) :].rstrip("\n")] if MANY_AGENTS in text else []
+
+
+def _rows(task: str, results: Path) -> list[str]:
+    figures = [figure for figure in FIGURES if figure.task == task]
+    rows = [_row(figure, read(path)) for figure in figures if (path := path_of(task, figure.label, results)).exists()]
+    level = path_of(task, "random", results)
+    if rows and level.exists():
+        rows.append(_row(Figure(task=task, algorithm="random"), read(level)))
+    return rows
+
+
+def _row(figure: Figure, result: Result) -> str:
+    final = result.final()
+    low, high = stats.bootstrap_interval(jax.random.key(0), final)
+    reference = f"{figure.reference} ({figure.source})" if figure.reference else ""
+    name = f"[{figure.label}]({figure.task.replace('/', '-')}/{figure.label}.csv)"
+    cells = [name, f"{result.made['frames']:,}", str(len(final)), _short(final.mean()), _short(stats.iqm(final))]
+    cells += [f"{_short(low)} .. {_short(high)}", f"{_short(final.min())} .. {_short(final.max())}", reference]
+    return f"| {' | '.join(cells)} |"
+
+
+def _short(value: Any) -> str:
+    return f"{float(value):.1f}" if abs(value) >= 10 else f"{float(value):.2f}"
+
+
+def _conditions(task: str, results: Path) -> str:
+    """Return the conditions of a task's returns: time limit, sticky actions, action set; of a suite's, all settings."""
+    figures = [figure for figure in FIGURES if figure.task == task]
+    if "/" in task:  # the suite may not be installed here
+        labels = [figure.label for figure in figures]
+        made = next(path for label in labels if (path := path_of(task, label, results)).exists())
+        given = read(made).head.get("env", {})
+        return (
+            "; ".join(f"{name}: {value}" for name, value in given.items()) + "." if given else "As the suite makes it."
+        )
+    given = settings_for(figures[0]).parameters
+    env = registry.make(task, **given)
+    limit = getattr(env, "time_limit", None)
+    conditions = [f"{name.capitalize().replace('_', ' ')}: {value}." for name, value in given.items()]
+    conditions += [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
+    if hasattr(env, "sticky_action_probability"):
+        conditions += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]
+    return " ".join(conditions)

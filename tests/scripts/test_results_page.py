@@ -1,0 +1,58 @@
+"""The page of results is made of the files, and says what they hold."""
+
+import importlib
+import re
+
+import numpy as np
+import pytest
+
+from purerl import registry
+from purerl.settings import runs
+
+RETURNS = {0: (20.0, 100.0), 1: (20.0, 60.0)}  # of two seeds, at the start and at the end
+
+
+@pytest.fixture(scope="module")
+def files(script):
+    return importlib.import_module("result_file")
+
+
+def test_the_page_is_made_of_the_files(script, files):
+    page = (files.FOLDER / "README.md").read_text()
+    assert page == script.table(), "python scripts/learning_curves.py --table"
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert links and all((files.FOLDER / link).is_file() for link in links)
+
+
+def test_pictures_and_tables_of_one_task(script, files, tmp_path):
+    figure = script.FIGURES[0]
+    publish(script, files, figure, tmp_path, "490.0 +- 6.1")
+    script.make_pages([figure.task], tmp_path)
+    assert (tmp_path / "CartPole-v1.png").stat().st_size > 10_000
+    page = (tmp_path / "README.md").read_text()
+    (row,) = [line for line in page.splitlines() if line.startswith("| [")]
+    assert row.startswith("| [ppo](CartPole-v1/ppo.csv) | 4,096 | 2 | 80.0 | 80.0 | 60.0 .. 100.0 | 60.0 .. 100.0 |")
+    assert "490.0 +- 6.1 (CleanRL)" in row and "Time limit: 500 steps." in page
+    opening = page.split("## Beside the references")[1].split("## CartPole-v1")[0]
+    assert "| CartPole-v1 | ppo | 4,096 | 80.0 | 490.0 +- 6.1 (CleanRL) | missed by 410.0 |" in opening
+
+
+def test_a_peer_s_own_curve_is_the_reference_of_ours(script, files, tmp_path):
+    ours, theirs = (f for f in script.FIGURES if f.task == "brax/reacher" and f.algorithm == "ppo")
+    assert theirs.peer == "brax"
+    for figure in (ours, theirs):
+        publish(script, files, figure, tmp_path)
+    page = script.table(tmp_path)
+    assert "| 80.0 | 80.0, 60.0 .. 100.0 (brax's own, run here) | met, 0.00 above |" in page
+
+
+def publish(script, files, figure, folder, *words):
+    """Write a result of two seeds, with the settings of a figure that cites these words."""
+    assert all(word in figure.reference for word in words)
+    settings = script.settings_for(figure)
+    text = runs.dump(settings, registry.make(settings.environment, **settings.parameters))
+    points = [(seed, 4096 * at, value) for seed, values in RETURNS.items() for at, value in enumerate(values)]
+    rows = [(seed, step, 8, value, value) for seed, step, value in points]
+    columns = dict(zip(files.COLUMNS, np.array(rows, float).T, strict=True))
+    path = files.path_of(figure.task, figure.label, folder)
+    files.write(path, text, columns, {"figure": figure.label, "frames": 4096, "seconds": 1})
