@@ -25,6 +25,7 @@ BY_BRAX = {  # with the rate and the bonus of our settings its ant reaches -41 t
     "entropy_coefficient": 1e-2,
 }
 ROWS = 100  # of a curve
+GYMNAX_LIMITS = {"Breakout": {"time_limit": 1000}, "Freeway": {}, "SpaceInvaders": {"time_limit": 1000}}
 MEMORY = ("TMaze", "RepeatPrevious")
 CLEANRL = "CleanRL"
 
@@ -49,8 +50,8 @@ class Figure(NamedTuple):
     @property
     def label(self) -> str:
         """Its name in pictures and file names."""
-        variant = f"by-{self.peer}" if self.peer else self.variant
-        return f"{self.algorithm}-{variant}" if variant else self.algorithm
+        names = (self.algorithm, self.variant, self.peer and f"by-{self.peer}")
+        return "-".join(name for name in names if name)
 
 
 def _games() -> list[Figure]:
@@ -78,13 +79,24 @@ def _exploration(task: str) -> list[Figure]:
     return [Figure(task=task, algorithm="ppo", seeds=5), *kinds]
 
 
-def _beside(task: str, algorithm: str, peer: str, **changes: Any) -> list[Figure]:
-    """Return the figures of a task and of a peer's own trainer on it, which trains its seeds one after the other.
+def _beside(ours: Figure, peer: str, **changes: Any) -> list[Figure]:
+    """Return a figure and that of a peer's own trainer, which trains its seeds one after the other.
 
     `changes` are settings of the peer alone: those that it ships with, where it learns more by them than by ours.
     """
-    ours = Figure(task=task, algorithm=algorithm, seeds=3)
-    return [ours, ours._replace(seeds=2, peer=peer, changes=changes)]
+    return [ours, ours._replace(seeds=2, peer=peer, changes=ours.changes | changes)]
+
+
+def _three(task: str, algorithm: str) -> Figure:
+    """Return a figure of three seeds."""
+    return Figure(task=task, algorithm=algorithm, seeds=3)
+
+
+def _as_gymnax(game: str) -> Figure:
+    """Return PQN's figure of a game as gymnax plays it: three seeds of 5e6 frames."""
+    rules = {"action_set": "minimal", "sticky_action_probability": 0.0, **GYMNAX_LIMITS[game]}
+    changes = {"env": rules, "total_timesteps": 5_000_000}
+    return _three(f"{game}-MinAtar", "pqn")._replace(variant="as-gymnax", changes=changes)
 
 
 REFERENCES = {  # task -> algorithm -> what others reach, and who
@@ -118,10 +130,11 @@ FIGURES = (
         for name, (reference, source) in by_name.items()
     ),
     *_games(),
+    *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
-    *(figure for name in BRAX for figure in _beside(f"brax/{name}", "ppo", "brax", **BY_BRAX)),
-    *_beside("jaxmarl/MPE_simple_spread_v3", "ppo", "jaxmarl"),
+    *(figure for name in BRAX for figure in _beside(_three(f"brax/{name}", "ppo"), "brax", **BY_BRAX)),
+    *_beside(_three("jaxmarl/MPE_simple_spread_v3", "ppo"), "jaxmarl"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     Figure(task="envpool/Pong-v5", algorithm="dqn", seeds=1),
 )

@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def table(results: Path = FOLDER) -> str:
 def _overview(results: Path) -> list[str]:
     """Return the table that opens the page: ours beside what others publish."""
     there = [(f, read(path)) for f in FIGURES if (path := path_of(f.task, f.label, results)).exists()]
-    peers = {(f.task, f.algorithm): _of_peer(f, result) for f, result in there if f.peer}
+    peers = {(f.task, f._replace(peer="").label): _of_peer(f, result) for f, result in there if f.peer}
     found = [(peers.get((f.task, f.label), f), result) for f, result in there if not f.peer]
     found = [(figure, result) for figure, result in found if figure.reference]
     if not found:
@@ -160,10 +160,17 @@ def _conditions(task: str, results: Path) -> str:
         return (
             "; ".join(f"{name}: {value}" for name, value in given.items()) + "." if given else "As the suite makes it."
         )
-    given = settings_for(figures[0]).parameters
+    ours = _rules(task, settings_for(figures[0]).parameters)
+    others = [f for f in figures if "env" in f.changes and not f.peer and path_of(task, f.label, results).exists()]
+    return " ".join([ours, *(f"Of {f.label}: {_rules(task, f.changes['env'])}" for f in others)])
+
+
+def _rules(task: str, given: Mapping[str, Any]) -> str:
+    """Return the conditions of a native environment with changed parameters."""
     env = registry.make(task, **given)
     limit = getattr(env, "time_limit", None)
-    conditions = [f"{name.capitalize().replace('_', ' ')}: {value}." for name, value in given.items()]
+    told = [] if hasattr(env, "sticky_action_probability") else given
+    conditions = [f"{name.capitalize().replace('_', ' ')}: {given[name]}." for name in told]
     conditions += [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
     if hasattr(env, "sticky_action_probability"):
         conditions += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]

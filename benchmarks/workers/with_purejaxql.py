@@ -38,7 +38,45 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
             "WANDB_MODE": "disabled",
         }
     )
-    return compiled_seeds(train, task)
+    seconds, compiled = compiled_seeds(train, task)
+    return seconds, lambda seed: compiled(seed) | {"task": task}
+
+
+def curve(done: Any) -> list[tuple[int, float]]:
+    """Return the mean return of greedy episodes with the last parameters, each an environment's first."""
+    import gymnax
+    import jax
+    import jax.numpy as jnp
+    from gymnax.wrappers.purerl import FlattenObservationWrapper
+    from purejaxql.pqn_gymnax import QNetwork  # pyright: ignore[reportMissingImports]
+
+    task = done["task"]
+    if task["seeds"] > 1:
+        return []
+    env, params = gymnax.make(task["environment"])
+    env = FlattenObservationWrapper(env)
+    settings, trained = task["settings"], done["runner_state"][0]
+    network = QNetwork(
+        action_dim=env.action_space(params).n,
+        hidden_size=settings["hidden_sizes"][0],
+        num_layers=len(settings["hidden_sizes"]),
+        norm_type="layer_norm" if settings["layer_norm"] else "none",
+        norm_input=False,
+    )
+    variables = {"params": trained.params, "batch_stats": trained.batch_stats}
+    step = jax.vmap(env.step, in_axes=(0, 0, 0, None))
+
+    def play(carry: Any, key: Any) -> tuple[Any, None]:
+        observation, state, going, total = carry
+        action = jnp.argmax(network.apply(variables, observation, train=False), axis=-1)
+        observation, state, reward, ended, _ = step(jax.random.split(key, task["episodes"]), state, action, params)
+        return (observation, state, going & ~ended, total + jnp.where(going, reward, 0.0)), None
+
+    keys = jax.random.split(jax.random.PRNGKey(task["steps"]), params.max_steps_in_episode + 2)
+    observation, state = jax.vmap(env.reset, in_axes=(0, None))(jax.random.split(keys[0], task["episodes"]), params)
+    start = (observation, state, jnp.ones(task["episodes"], bool), jnp.zeros(task["episodes"]))
+    (*_, total), _ = jax.jit(lambda start: jax.lax.scan(play, start, keys[1:]))(start)
+    return [(task["steps"], float(total.mean()))]
 
 
 def read(done: Any) -> float:
@@ -50,4 +88,4 @@ def read(done: Any) -> float:
 
 
 if __name__ == "__main__":
-    serve(build, read)
+    serve(build, read, curve=curve)

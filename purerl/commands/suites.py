@@ -169,7 +169,7 @@ def _main() -> None:
     doing = "make"
     try:
         from purerl.host_environment import HostSource
-        from purerl.run import cache, trial
+        from purerl.run import cache, short_training
         from purerl.run.plan import make_environment
         from purerl.settings.runs import settings
         from purerl.testing.environments import check_environment
@@ -189,7 +189,7 @@ def _main() -> None:
         cache.enable()  # ids of one suite often have one program
         for algorithm, values in ALGORITHMS[kind].items():
             doing = f"train {algorithm}"
-            trial.train(settings(algorithm, name, SMALL | values, fields), env)
+            short_training.train(settings(algorithm, name, SMALL | values, fields), env)
             tell(done=algorithm)
     except BaseException as error:  # whatever a suite raises, the end of the process included
         text = " ".join(str(error).split()) or "no message"

@@ -130,7 +130,7 @@ def _shape(fitness: Array, shaping: str) -> Array:
 
 
 def _wins(scores: Array) -> Array:
-    """Return f32[P] of f32[tasks, P, seeds]: the trials won less those lost against the other of a pair, as a share."""
+    """Return f32[P] of f32[tasks, P, seeds]: the share of trainings won less that lost against the other of a pair."""
     known = jnp.where(jnp.isfinite(scores), scores, -jnp.inf)
     plus, minus = jnp.split(known, 2, axis=1)
     won = jnp.mean((plus > minus).astype(jnp.float32) - (plus < minus).astype(jnp.float32), axis=(0, 2))

@@ -1,4 +1,4 @@
-"""The cost of a run before it runs: a short trial, its parts, and settings that might be faster."""
+"""The cost of a run before it runs: a short test, its parts, and settings that might be faster."""
 
 import dataclasses
 import math
@@ -70,8 +70,8 @@ class Explanation(NamedTuple):
     options: tuple[Option, ...]  # the fastest first
 
 
-class Trial(NamedTuple):
-    """A compiled update that was tried."""
+class TimedUpdate(NamedTuple):
+    """A compiled update and its time."""
 
     compiled: Any
     state: TrainState  # after enough updates that learning has begun
@@ -100,7 +100,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     config = _short_wait(config)
     tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")
     try:
-        trial = _try(factory, env, config, run.options.seeds)
+        timed = _timed_update(factory, env, config, run.options.seeds)
     except jax.errors.JaxRuntimeError as error:  # such as for more memory than there is
         raise InputError(f"{run.algorithm} on {run.environment} cannot be tried: {cause_of(error)}") from None
     steps = config.steps_per_update * run.options.seeds
@@ -121,17 +121,17 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
         return jax.lax.scan(step, (state.vector, state.observation), jax.random.split(key, config.rollout_length))
 
     evaluate = lambda agent: trainer.evaluate(agent, key, EVALUATION_BATCH)
-    _, evaluation = _compiled(jax.vmap(evaluate), trial.state.agent)
+    _, evaluation = _compiled(jax.vmap(evaluate), timed.state.agent)
     (act, compiling_act), (move, compiling_move) = (
-        _compiled(jax.vmap(f), trial.state) for f in (rollout, environment_alone)
+        _compiled(jax.vmap(f), timed.state) for f in (rollout, environment_alone)
     )
-    acting, stepping = _seconds(act, trial.state), _seconds(move, trial.state)
+    acting, stepping = _seconds(act, timed.state), _seconds(move, timed.state)
     act_operations, step_operations = operations(rollout, one), operations(environment_alone, one)
     all_operations = operations(trainer.step, one)
     per_step = config.steps_per_update
-    seconds = (stepping, max(acting - stepping, 0.0), max(trial.seconds - acting, 0.0))
+    seconds = (stepping, max(acting - stepping, 0.0), max(timed.seconds - acting, 0.0))
     counts = (step_operations, act_operations - step_operations, all_operations - act_operations)
-    until = (compiling_move.total, compiling_act.total, trial.update.total)
+    until = (compiling_move.total, compiling_act.total, timed.update.total)
     compiled = (until[0], max(until[1] - until[0], 0.0), max(until[2] - until[1], 0.0))
     named = zip(("environment", "policy", "learning"), counts, seconds, compiled, strict=True)
     return Explanation(
@@ -144,9 +144,9 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
         agent={name: nbytes(part) for name, part in _named(one.agent).items()},
         environments=nbytes(one.vector),
         rollout=nbytes(jax.eval_shape(rollout, one)[1]),
-        program=memory.needed(trial.compiled),
-        compilation={"start": trial.start, "update": trial.update, "evaluation": evaluation},
-        steps_per_second=steps / trial.seconds,
+        program=memory.needed(timed.compiled),
+        compilation={"start": timed.start, "update": timed.update, "evaluation": evaluation},
+        steps_per_second=steps / timed.seconds,
         peak=matmul_peak(),
         options=_options(factory, env, config, run.options.seeds),
     )
@@ -159,14 +159,14 @@ def matmul_peak() -> float:
 
 
 def _short_wait(config: Any) -> Any:
-    """Return the config with learning from the start on, so that a trial of a moment sees it."""
+    """Return the config with learning from the start on, so that a test of a moment sees it."""
     if not hasattr(config, "learning_starts"):
         return config
     least = max(config.batch_size, config.num_envs * (getattr(config, "sequence_length", 1) + config.n_step))
     return dataclasses.replace(config, learning_starts=min(config.learning_starts, 4 * least))
 
 
-def _try(factory: Any, env: Any, config: Config, seeds: int) -> Trial:
+def _timed_update(factory: Any, env: Any, config: Config, seeds: int) -> TimedUpdate:
     trainer = make_trainer(factory, env, config)
     keys = jax.random.split(jax.random.key(0), seeds)
     init = jax.vmap(trainer.init)
@@ -183,7 +183,7 @@ def _try(factory: Any, env: Any, config: Config, seeds: int) -> Trial:
         if total > warm:
             seconds += time.perf_counter() - began
             best = min(best, time.perf_counter() - began)
-    return Trial(compiled=compiled, state=state, start=start, update=update, seconds=best)
+    return TimedUpdate(compiled=compiled, state=state, start=start, update=update, seconds=best)
 
 
 def _compiled(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Compilation]:
@@ -225,12 +225,12 @@ def _options(factory: Any, env: Any, config: Any, seeds: int) -> tuple[Option, .
     for count, change in changes:
         try:
             other = dataclasses.replace(config, **change)
-            trial = _try(factory, env, other, count)
+            timed = _timed_update(factory, env, other, count)
         except InputError:  # the change contradicts another setting
             continue
         flags = [f"--{name.replace('_', '-')} {value}" for name, value in change.items()]
         flags += [f"--seeds {count}"] if count != seeds else []
-        tried.append(Option(" ".join(flags), other.steps_per_update * count / trial.seconds))
+        tried.append(Option(" ".join(flags), other.steps_per_update * count / timed.seconds))
     return tuple(sorted(tried, key=lambda option: -option.steps_per_second))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import purerl
 from purerl.errors import InputError
-from purerl.run import trial
+from purerl.run import short_training
 from purerl.settings.runs import settings
 
 SMALL = {"num_envs": 2, "rollout_length": 8, "num_minibatches": 1, "num_epochs": 1, "hidden_sizes": (4,)}
@@ -18,7 +18,7 @@ SMALL |= {"total_timesteps": 64}
 @pytest.mark.parametrize("name", ["Catch", "CoinGame", "gymnasium/CartPole-v1"])
 def test_it_trains_and_writes_nothing(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    trial.train(settings("ppo", name, SMALL), purerl.make(name))
+    short_training.train(settings("ppo", name, SMALL), purerl.make(name))
     assert not os.listdir(tmp_path)
 
 
@@ -35,9 +35,9 @@ def test_what_is_not_finite_is_told():
     gymnasium.register("PaysNothingFinite-v0", Broken)
     name = "gymnasium/PaysNothingFinite-v0"
     with pytest.raises(FloatingPointError, match=r"^the metric \w+ is not finite"):
-        trial.train(settings("ppo", name, SMALL), purerl.make(name))
+        short_training.train(settings("ppo", name, SMALL), purerl.make(name))
 
 
 def test_a_run_that_is_not_possible():
     with pytest.raises(InputError, match="td3 needs continuous"):
-        trial.train(settings("td3", "Catch", {}), purerl.make("Catch"))
+        short_training.train(settings("td3", "Catch", {}), purerl.make("Catch"))
