@@ -35,5 +35,30 @@ def test_an_agent_reaches_its_published_return(name):
     assert returns.mean() >= float(about["return"]) - 4 * error - 1e-3
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("game", ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"])
+def test_an_agent_of_minatar_plays_as_well_in_the_original(game):
+    minatar = pytest.importorskip("minatar", reason="the original is not installed: pip install minatar==1.0.15")
+    run = purerl.load_run(f"zoo/ppo-{game}-MinAtar")
+    policy, total = run.policy(), np.zeros(16)
+    name = "space_invaders" if game == "SpaceInvaders" else game.lower()
+    originals = [minatar.Environment(name, sticky_action_prob=0.1) for _ in total]
+    for lane, env in enumerate(originals):
+        env.random = env.env.random = np.random.RandomState(lane)
+        env.reset()
+    going = np.ones(len(total), bool)
+    observation = np.stack([env.state() for env in originals])
+    while going.any():
+        action = np.asarray(policy(observation))
+        for lane in np.flatnonzero(going):
+            reward, ended = originals[lane].act(int(action[lane]))
+            total[lane] += reward
+            observation[lane], going[lane] = originals[lane].state(), not ended
+    ours = np.asarray(run.evaluate(64).episode_return[0], np.float64)
+    error = np.hypot(np.std(total) / len(total) ** 0.5, np.std(ours) / len(ours) ** 0.5)
+    assert abs(total.mean() - ours.mean()) < 4 * error + 1e-3
+
+
 def test_agents_ship():
     assert "ppo-CartPole-v1" in agent_file.shipped()
