@@ -70,29 +70,46 @@ def table(results: Path = FOLDER) -> str:
 def _overview(results: Path) -> list[str]:
     """Return the table that opens the page: ours beside what others publish."""
     there = [(f, read(path)) for f in FIGURES if (path := path_of(f.task, f.label, results)).exists()]
-    peers = {(f.task, f._replace(peer="").label): _of_peer(f, result) for f, result in there if f.peer}
-    found = [(peers.get((f.task, f.label), f), result) for f, result in there if not f.peer]
-    found = [(figure, result) for figure, result in found if figure.reference]
+    peers = {(f.task, f._replace(peer="").label): (f, result) for f, result in there if f.peer}
+    found = [(f, result, peers.get((f.task, f.label))) for f, result in there if not f.peer]
+    found = [(f, result, peer) for f, result, peer in found if peer or f.reference]
     if not found:
         return []
     lines = ["", "## Beside the references", "", "| task | algorithm | frames | ours, IQM | reference | |"]
     lines.append("|---|---|---|---|---|---|")
-    for figure, result in found:
+    for figure, result, peer in found:
         ours = float(stats.iqm(result.final()))
-        gap = ours - figure.level
+        level = float(stats.iqm(peer[1].final())) if peer else figure.level
+        reference = _of_peer(*peer) if peer else f"{figure.reference} ({figure.source})"
+        gap = ours - level
         said = f"met, {_short(gap)} above" if gap >= 0 else f"missed by {_short(-gap)}"
-        lines.append(
-            f"| {figure.task} | {figure.label} | {result.made['frames']:,} | {_short(ours)} | "
-            f"{figure.reference} ({figure.source}) | {said} |"
-        )
+        if peer and _overlap(result, peer[1]):
+            said = f"equal within the intervals, {_short(abs(gap))} {'above' if gap >= 0 else 'below'}"
+        row = (figure.task, figure.label, f"{result.made['frames']:,}", _short(ours), reference, said)
+        lines.append(f"| {' | '.join(row)} |")
     return lines
 
 
-def _of_peer(figure: Figure, result: Result) -> Figure:
-    """Return the figure whose reference is what a peer's own trainer reached."""
+def _of_peer(figure: Figure, result: Result) -> str:
+    """Return what a peer's own trainer reached."""
+    return f"{_short(stats.iqm(result.final()))}, {_interval(result)} ({figure.peer}'s own, run here)"
+
+
+def _bounds(result: Result) -> tuple[float, float]:
+    """Return the 95% interval of the IQM over seeds."""
     low, high = stats.bootstrap_interval(jax.random.key(0), result.final())
-    reached = f"{_short(stats.iqm(result.final()))}, {_short(low)} .. {_short(high)}"
-    return figure._replace(reference=reached, source=f"{figure.peer}'s own, run here", peer="")
+    return float(low), float(high)
+
+
+def _interval(result: Result) -> str:
+    """Return the interval as it is told."""
+    return " .. ".join(_short(bound) for bound in _bounds(result))
+
+
+def _overlap(ours: Result, theirs: Result) -> bool:
+    """Return whether the intervals of two results have a value in common."""
+    (low, high), (their_low, their_high) = _bounds(ours), _bounds(theirs)
+    return low <= their_high and their_low <= high
 
 
 def _board_games(results: Path) -> list[str]:
@@ -138,11 +155,10 @@ def _rows(task: str, results: Path) -> list[str]:
 
 def _row(figure: Figure, result: Result) -> str:
     final = result.final()
-    low, high = stats.bootstrap_interval(jax.random.key(0), final)
     reference = f"{figure.reference} ({figure.source})" if figure.reference else ""
     name = f"[{figure.label}]({figure.task.replace('/', '-')}/{figure.label}.csv)"
     cells = [name, f"{result.made['frames']:,}", str(len(final)), _short(final.mean()), _short(stats.iqm(final))]
-    cells += [f"{_short(low)} .. {_short(high)}", f"{_short(final.min())} .. {_short(final.max())}", reference]
+    cells += [_interval(result), f"{_short(final.min())} .. {_short(final.max())}", reference]
     return f"| {' | '.join(cells)} |"
 
 
