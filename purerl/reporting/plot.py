@@ -1,6 +1,7 @@
 """Learning curves of runs."""
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -77,6 +78,7 @@ RETURNS = View()
 INSIDE = 6  # names of curves that fit beside them; more stand at the right of the picture
 MOST_TIMES = 8  # as long as the shortest run may the longest be on a linear axis
 SEEDS_SHOWN = 6  # runs in a picture, at most, whose seeds have lines of their own
+DASHES: tuple[Any, ...] = (":", "--", "-.", (0, (8, 2)), (0, (1, 4)))  # of levels
 
 
 class Style(NamedTuple):
@@ -161,7 +163,7 @@ def draw(
       runs: (name, columns) each.
       title: above it.
       path: where to; its ending says which format.
-      levels: returns to compare with, by name, drawn as dotted lines.
+      levels: returns to compare with, by name, drawn as gray lines, each with dashes of its own.
 
     Raises:
       InputError: if it cannot be written.
@@ -183,8 +185,8 @@ def panel(
         curve(axes, columns, Style.of(i, len(runs)), literal(name) if len(runs) > 1 else "", view)
     if len(runs) > 1 and view.metric == RETURNS.metric:
         axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
-    for name, level in levels.items():
-        axes.axhline(level, color="gray", linestyle=":", linewidth=1.2, label=name)
+    for dashes, (name, level) in zip(itertools.cycle(DASHES), levels.items(), strict=False):
+        axes.axhline(level, color="gray", linestyle=dashes, linewidth=1.2, label=name)
     axes.set_title(literal(title))
     label_curves(axes, view)
     lengths = [float(columns[view.column].max()) for _, columns in runs]

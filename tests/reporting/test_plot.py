@@ -127,6 +127,16 @@ def test_tasks_have_axes_of_their_own(tmp_path):
     assert text.count('id="axes_') == 2, "it was one"
 
 
+def test_no_two_of_several_levels_look_alike():
+    axes = plot.new_figure(8, 4.8).add_subplot()
+    columns = {name: np.arange(3.0) for name in ("env_steps", "episode_return")}
+    columns |= {"seed": np.zeros(3), "evaluation_return": np.full(3, np.nan)}
+    plot.panel(axes, [("run", columns)], "Catch", levels={f"level {i}": float(i) for i in range(5)})
+    lines = [line for line in axes.get_lines() if line.get_label().startswith("level")]
+    assert len({(line._dash_pattern[0], tuple(line._dash_pattern[1])) for line in lines}) == 5
+    assert [line.get_ydata()[0] for line in lines] == [0, 1, 2, 3, 4]
+
+
 def test_no_two_of_thirty_runs_look_alike():
     styles = [plot.Style.of(i, 30) for i in range(30)]
     assert len({(style.color, style.dashes) for style in styles}) == 30
