@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from result_file import FOLDER, Result, path_of, read
 from purerl import registry, stats
 from purerl.reporting import plot
 
+CURVES = 8  # in a panel of a picture, at most
 MANY_AGENTS = "## Many agents"  # the last section of results/README.md
 
 
@@ -27,20 +29,26 @@ def make_pages(tasks: Sequence[str], results: Path = FOLDER) -> None:
 
 
 def draw(task: str, results: Path = FOLDER) -> None:
-    """Draw all curves of a task into one picture, with the random policy's return as a line."""
-    labels = [figure.label for figure in FIGURES if figure.task == task]
-    there = {label: path for label in labels if (path := path_of(task, label, results)).exists()}
-    if there:
-        level = path_of(task, "random", results)
-        levels = {"random policy": float(read(level).final().mean())} if level.exists() else {}
-        of_others = [figure for figure in FIGURES if figure.task == task and figure.reference]
-        levels |= {f"{figure.source}'s {figure.label}": figure.level for figure in of_others if figure.label in there}
-        results_of = {label: read(path) for label, path in there.items()}
-        ends = {label: found for label, found in results_of.items() if len(set(found.columns["env_steps"])) == 1}
-        levels |= {label: float(found.final().mean()) for label, found in ends.items()}
-        curves = [(label, found.columns) for label, found in results_of.items() if label not in ends]
-        title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
-        plot.draw(curves, title, results / f"{task.replace('/', '-')}.png", levels)
+    """Draw all curves of a task into one picture, `CURVES` in a panel, with the random policy's return as a line."""
+    figures = {figure.label: figure for figure in FIGURES if figure.task == task}
+    there = {label: read(path) for label in figures if (path := path_of(task, label, results)).exists()}
+    if not there:
+        return
+    random = path_of(task, "random", results)
+    levels = {"random policy": float(read(random).final().mean())} if random.exists() else {}
+    ends = {label for label, found in there.items() if len(set(found.columns["env_steps"])) == 1}
+    curves = [(label, found.columns) for label, found in there.items() if label not in ends]
+    title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
+    width = math.ceil(len(curves) / math.ceil(len(curves) / CURVES))  # alike, so that none holds a single curve
+    panels = [curves[first : first + width] for first in range(0, len(curves), width)]
+    names = len(curves) + len(levels) + len(ends) + sum(bool(figures[label].reference) for label in there)
+    picture = plot.new_figure(8 if names < plot.INSIDE else 11, 4.8 * len(panels))
+    for number, panel in enumerate(panels):
+        named = [figures[label] for label, _ in panel if figures[label].reference]
+        lines = levels | {f"{figure.source}'s {figure.label}": figure.level for figure in named}
+        lines |= {label: float(there[label].final().mean()) for label in there if label in ends}
+        plot.panel(picture.add_subplot(len(panels), 1, number + 1), panel, title, levels=lines)
+    plot.save(picture, results / f"{task.replace('/', '-')}.png")
 
 
 def table(results: Path = FOLDER) -> str:

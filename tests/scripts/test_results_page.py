@@ -37,6 +37,16 @@ def test_pictures_and_tables_of_one_task(script, files, tmp_path):
     assert "| CartPole-v1 | ppo | 4,096 | 80.0 | 490.0 +- 6.1 (CleanRL) | missed by 410.0 |" in opening
 
 
+@pytest.mark.parametrize(("algorithms", "panels"), [(1, [1]), (8, [8]), (9, [5, 4])])
+def test_no_panel_of_a_picture_is_crowded(script, files, tmp_path, monkeypatch, algorithms, panels):
+    drawn = []
+    monkeypatch.setattr(script.plot, "panel", lambda axes, curves, title, levels: drawn.append(len(curves)))
+    for figure in [figure for figure in script.FIGURES if figure.task == "CartPole-v1"][:algorithms]:
+        publish(script, files, figure, tmp_path)
+    script.draw("CartPole-v1", tmp_path)
+    assert drawn == panels
+
+
 def test_a_peer_s_own_curve_is_the_reference_of_ours(script, files, tmp_path):
     ours, theirs = (f for f in script.FIGURES if f.task == "brax/reacher" and f.algorithm == "ppo")
     assert theirs.peer == "brax"
