@@ -42,7 +42,7 @@ def test_what_no_memory_holds_is_told_in_a_line(monkeypatch):
     def fail(*_):
         raise jax.errors.JaxRuntimeError("INTERNAL: Out of memory allocating 200000000000000 bytes.\nmore")
 
-    monkeypatch.setattr(explain, "_try", fail)
+    monkeypatch.setattr(explain, "_timed_update", fail)
     with pytest.raises(InputError, match=r"ppo on Catch cannot be tried: .*Out of memory allocating \d+ bytes\.$"):
         explain.explain(runs.settings("ppo", "Catch", SMALL))
 
