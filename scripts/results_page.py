@@ -32,12 +32,13 @@ def draw(task: str, results: Path = FOLDER) -> None:
     """Draw all curves of a task into one picture, `CURVES` in a panel, with the random policy's return as a line."""
     figures = {figure.label: figure for figure in FIGURES if figure.task == task}
     there = {label: read(path) for label in figures if (path := path_of(task, label, results)).exists()}
-    if not there:
+    ends = {label: found for label, found in there.items() if len(set(found.columns["env_steps"])) == 1}
+    curves = [(label, found.columns) for label, found in there.items() if label not in ends]
+    if not curves:
         return
     random = path_of(task, "random", results)
     levels = {"random policy": float(read(random).final().mean())} if random.exists() else {}
-    ends = {label for label, found in there.items() if len(set(found.columns["env_steps"])) == 1}
-    curves = [(label, found.columns) for label, found in there.items() if label not in ends]
+    reached = {label: float(found.final().mean()) for label, found in ends.items()}
     title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
     width = math.ceil(len(curves) / math.ceil(len(curves) / CURVES))  # alike, so that none holds a single curve
     panels = [curves[first : first + width] for first in range(0, len(curves), width)]
@@ -46,8 +47,8 @@ def draw(task: str, results: Path = FOLDER) -> None:
     for number, panel in enumerate(panels):
         named = [figures[label] for label, _ in panel if figures[label].reference]
         lines = levels | {f"{figure.source}'s {figure.label}": figure.level for figure in named}
-        lines |= {label: float(there[label].final().mean()) for label in there if label in ends}
-        plot.panel(picture.add_subplot(len(panels), 1, number + 1), panel, title, levels=lines)
+        axes = picture.add_subplot(len(panels), 1, number + 1)
+        plot.panel(axes, panel, title, levels=lines | reached)
     plot.save(picture, results / f"{task.replace('/', '-')}.png")
 
 
@@ -69,7 +70,9 @@ def table(results: Path = FOLDER) -> str:
         rows = _rows(task, results)
         if not rows:
             continue
-        lines += ["", f"## {task}", "", _conditions(task, results), "", f"![]({task.replace('/', '-')}.png)", ""]
+        picture = f"{task.replace('/', '-')}.png"
+        shown = ["", f"![]({picture})"] if (results / picture).exists() else []
+        lines += ["", f"## {task}", "", _conditions(task, results), *shown, ""]
         lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
         lines += ["|---|---|---|---|---|---|---|---|", *rows]
     return "\n".join([*lines, *_board_games(results), *_many_agents(results)]) + "\n"
@@ -192,10 +195,10 @@ def _conditions(task: str, results: Path) -> str:
 def _rules(task: str, given: Mapping[str, Any]) -> str:
     """Return the conditions of a native environment with changed parameters."""
     env = registry.make(task, **given)
-    limit = getattr(env, "time_limit", None)
-    told = [] if hasattr(env, "sticky_action_probability") else given
-    conditions = [f"{name.capitalize().replace('_', ' ')}: {given[name]}." for name in told]
-    conditions += [f"Time limit: {f'{limit} steps' if limit else 'none'}."]
-    if hasattr(env, "sticky_action_probability"):
-        conditions += [f"Sticky actions: {env.sticky_action_probability:g}.", f"Actions: {env.action_space.n}."]
-    return " ".join(conditions)
+    limit, sticky = getattr(env, "time_limit", None), getattr(env, "sticky_action_probability", None)
+    time_limit = f"Time limit: {f'{limit} steps' if limit else 'none'}."
+    if sticky is not None:  # of MinAtar, whose parameters these three are
+        return f"{time_limit} Sticky actions: {sticky:g}. Actions: {env.action_space.n}."
+    return " ".join(
+        [*(f"{name.capitalize().replace('_', ' ')}: {value}." for name, value in given.items()), time_limit]
+    )

@@ -151,28 +151,6 @@ def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
     return (sums[ends] - sums[starts]) / (ends - starts)
 
 
-def draw(
-    runs: Sequence[tuple[str, dict[str, np.ndarray]]],
-    title: str,
-    path: Path,
-    levels: Mapping[str, float] = MappingProxyType({}),
-) -> None:
-    """Write the picture of one or several runs on one task.
-
-    Args:
-      runs: (name, columns) each.
-      title: above it.
-      path: where to; its ending says which format.
-      levels: returns to compare with, by name, drawn as gray lines, each with dashes of its own.
-
-    Raises:
-      InputError: if it cannot be written.
-    """
-    figure = new_figure(8 if len(runs) + len(levels) < INSIDE else 11, 4.8)
-    panel(figure.add_subplot(), runs, title, levels=levels)
-    save(figure, path)
-
-
 def panel(
     axes: Any,
     runs: Sequence[tuple[str, dict[str, np.ndarray]]],
@@ -180,7 +158,15 @@ def panel(
     view: View = RETURNS,
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
-    """Draw one or several runs on one task; arguments as for `draw` and `curve`."""
+    """Draw one or several runs on one task.
+
+    Args:
+      axes: of matplotlib.
+      runs: (name, columns) each.
+      title: above it.
+      view: as for `curve`.
+      levels: returns to compare with, by name, drawn as gray lines, each with dashes of its own.
+    """
     for i, (name, columns) in enumerate(runs):
         curve(axes, columns, Style.of(i, len(runs)), literal(name) if len(runs) > 1 else "", view)
     if len(runs) > 1 and view.metric == RETURNS.metric:

@@ -13,11 +13,6 @@ from purerl.settings import runs
 
 
 @pytest.fixture(scope="module")
-def files(script):
-    return importlib.import_module("result_file")
-
-
-@pytest.fixture(scope="module")
 def figures(script):
     return importlib.import_module("figures").FIGURES
 

@@ -1,6 +1,5 @@
 """The page of results is made of the files, and says what they hold."""
 
-import importlib
 import re
 
 import numpy as np
@@ -12,11 +11,6 @@ from purerl.settings import runs
 RETURNS = {0: (20.0, 100.0), 1: (20.0, 60.0)}  # of two seeds, at the start and at the end
 
 
-@pytest.fixture(scope="module")
-def files(script):
-    return importlib.import_module("result_file")
-
-
 def test_the_page_is_made_of_the_files(script, files):
     page = (files.FOLDER / "README.md").read_text()
     assert page == script.table(), "python scripts/learning_curves.py --table"
@@ -26,7 +20,7 @@ def test_the_page_is_made_of_the_files(script, files):
 
 def test_pictures_and_tables_of_one_task(script, files, tmp_path):
     figure = script.FIGURES[0]
-    publish(script, files, figure, tmp_path, "490.0 +- 6.1")
+    publish(script, files, figure, tmp_path)
     script.make_pages([figure.task], tmp_path)
     assert (tmp_path / "CartPole-v1.png").stat().st_size > 10_000
     page = (tmp_path / "README.md").read_text()
@@ -58,12 +52,19 @@ def test_a_peer_s_own_curve_is_the_reference_of_ours(script, files, tmp_path):
         assert row in script.table(tmp_path)
 
 
-def publish(script, files, figure, folder, *words, worse=0.0):
-    """Write a result of two seeds, with the settings of a figure that cites these words."""
-    assert all(word in figure.reference for word in words)
+def test_what_only_a_peer_reached_in_the_end_is_a_row_without_a_picture(script, files, tmp_path):
+    theirs = next(f for f in script.FIGURES if f.peer and f.task == "Breakout-MinAtar")
+    publish(script, files, theirs, tmp_path, returns={0: (100.0,), 1: (60.0,)})
+    script.make_pages([theirs.task], tmp_path)
+    page = (tmp_path / "README.md").read_text()
+    assert f"[{theirs.label}](" in page and ".png" not in page and not list(tmp_path.glob("*.png"))
+
+
+def publish(script, files, figure, folder, worse=0.0, returns=RETURNS):
+    """Write a result of two seeds, with the settings of a figure."""
     settings = script.settings_for(figure)
     text = runs.dump(settings, registry.make(settings.environment, **settings.parameters))
-    points = [(seed, 4096 * at, value - worse) for seed, values in RETURNS.items() for at, value in enumerate(values)]
+    points = [(seed, 4096 * at, value - worse) for seed, values in returns.items() for at, value in enumerate(values)]
     rows = [(seed, step, 8, value, value) for seed, step, value in points]
     columns = dict(zip(files.COLUMNS, np.array(rows, float).T, strict=True))
     path = files.path_of(figure.task, figure.label, folder)
