@@ -66,9 +66,17 @@ TRAINERS = {
     "jaxmarl": Opponent(
         name="jaxmarl",
         worker="with_jaxmarl.py",
-        packages=("jaxmarl==0.2.0", "distrax", "optax", "flax"),
-        algorithms=("ppo",),
+        packages=("jaxmarl==0.2.0", "distrax", "optax", "flax", "flashbax", "safetensors"),
+        algorithms=("ppo", "mappo", "qmix"),
         suite="jaxmarl",
+        needs_checkout=True,
+    ),
+    "craftax": Opponent(
+        name="craftax",
+        worker="with_craftax.py",
+        packages=("craftax>=1.5", "distrax", "optax", "flax", "orbax-checkpoint"),
+        algorithms=("ppo",),
+        suite="craftax",
         needs_checkout=True,
     ),
 }

@@ -134,7 +134,9 @@ FIGURES = (
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
     *(figure for name in BRAX for figure in _beside(_three(f"brax/{name}", "ppo"), "brax", **BY_BRAX)),
-    *_beside(_three("jaxmarl/MPE_simple_spread_v3", "ppo"), "jaxmarl"),
+    *(f for name in ("ppo", "mappo", "qmix") for f in _beside(_three("jaxmarl/MPE_simple_spread_v3", name), "jaxmarl")),
+    *_beside(_three("jaxmarl/HeuristicEnemySMAX", "ppo"), "jaxmarl"),
+    *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     Figure(task="envpool/Pong-v5", algorithm="dqn", seeds=1),
 )

@@ -1,42 +1,148 @@
-"""JaxMARL's own IPPO for its particle tasks, from a checkout of its repository.
+"""JaxMARL's own baselines, from a checkout of its repository: IPPO, MAPPO and QMIX.
 
-Its script reads a command line and reports to Weights & Biases; both are replaced by nothing, as are its plots.
+Its scripts read a command line and report to Weights & Biases; the reports are kept here, the rest is replaced by
+nothing, as are its plots.
 """
 
+import importlib
 import sys
 import types
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from protocol import compiled_seeds, renamed, serve
 
-NAMES = (  # purerl's = theirs
-    "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=UPDATE_EPOCHS num_minibatches=NUM_MINIBATCHES "
-    "learning_rate=LR discount=GAMMA gae_lambda=GAE_LAMBDA clip_epsilon=CLIP_EPS entropy_coefficient=ENT_COEF "
-    "value_coefficient=VF_COEF max_grad_norm=MAX_GRAD_NORM activation=ACTIVATION"
+SHARED = (  # purerl's = theirs
+    "num_envs=NUM_ENVS rollout_length=NUM_STEPS learning_rate=LR discount=GAMMA max_grad_norm=MAX_GRAD_NORM "
 )
-AGENTS = 3  # of MPE_simple_spread_v3
+POLICY_GRADIENT = SHARED + (
+    "num_epochs=UPDATE_EPOCHS num_minibatches=NUM_MINIBATCHES gae_lambda=GAE_LAMBDA clip_epsilon=CLIP_EPS "
+    "entropy_coefficient=ENT_COEF value_coefficient=VF_COEF activation=ACTIVATION rnn_size=GRU_HIDDEN_DIM"
+)
+Q_LEARNING = SHARED + (
+    "batch_size=BUFFER_BATCH_SIZE learning_starts=LEARNING_STARTS num_gradient_steps=NUM_EPOCHS tau=TAU "
+    "target_update_interval=TARGET_UPDATE_INTERVAL epsilon_start=EPS_START epsilon_end=EPS_FINISH "
+    "exploration_fraction=EPS_DECAY rnn_size=HIDDEN_SIZE mixing_size=MIXER_EMBEDDING_DIM"
+)
+QMIX = {"MIXER_HYPERNET_HIDDEN_DIM": 128, "MIXER_INIT_SCALE": 0.001}  # as it ships them
+REPORTED = ("test_returned_episode_returns", "returns", "returned_episode_returns")  # the first of these that it tells
+REPORTS: list[float] = []  # the mean return of each update, in the order in which they were told
+
+
+class Baseline(NamedTuple):
+    """A script of its repository, and how the parameters that it learns act.
+
+    `player` returns (state of the memory, (state of the memory, observations, who is done, legal actions) -> (state of
+    the memory, actions)), of its module, its settings, a number of environments, the environment and the result.
+    """
+
+    script: str
+    player: Callable[..., tuple[Any, Callable[..., tuple[Any, Any]]]] | None  # None: it plays by itself as it trains
+    scale: int = 1  # its reports are so many times the mean reward of an agent
+
+
+def plain_player(module: Any, config: Any, num: int, env: Any, done: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the player of IPPO without memory."""
+    network = module.ActorCritic(env.action_space(env.agents[0]).n, activation=config["ACTIVATION"])
+    params = done["runner_state"][0].params
+    return (), lambda carry, seen, over, legal: (carry, network.apply(params, seen)[0].mode())
+
+
+def masked_player(module: Any, config: Any, num: int, env: Any, done: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the player of IPPO with memory, where some actions are illegal."""
+    network = module.ActorCriticRNN(env.action_space(env.agents[0]).n, config=config)
+    params = done["runner_state"][0][0].params
+
+    def act(carry: Any, seen: Any, over: Any, legal: Any) -> tuple[Any, Any]:
+        carry, policy, _ = network.apply(params, carry, (seen[None], over[None], legal))
+        return carry, policy.mode()[0]
+
+    start = module.ScannedRNN.initialize_carry(num * env.num_agents, config["GRU_HIDDEN_DIM"])
+    return start, act
+
+
+def centralized_player(module: Any, config: Any, num: int, env: Any, done: Any) -> tuple[Any, Callable[..., Any]]:
+    """Return the player of MAPPO, which has memory."""
+    network = module.ActorRNN(env.action_space(env.agents[0]).n, config=config)
+    params = done["runner_state"][0][0][0].params
+
+    def act(carry: Any, seen: Any, over: Any, legal: Any) -> tuple[Any, Any]:
+        carry, policy = network.apply(params, carry, (seen[None], over[None]))
+        return carry, policy.mode()[0]
+
+    start = module.ScannedRNN.initialize_carry(num * env.num_agents, config["GRU_HIDDEN_DIM"])
+    return start, act
+
+
+BASELINES = {  # by algorithm and family of environments
+    ("ppo", "MPE"): Baseline("IPPO/ippo_ff_mpe", plain_player, scale=3),
+    ("ppo", "HeuristicEnemySMAX"): Baseline("IPPO/ippo_rnn_smax", masked_player),
+    ("mappo", "MPE"): Baseline("MAPPO/mappo_rnn_mpe", centralized_player, scale=3),
+    ("qmix", "MPE"): Baseline("QLearning/qmix_rnn", None, scale=3),
+}
 
 
 def patch() -> None:
     """Replace packages that training does not need."""
-    for name, value in (("hydra", "main"), ("wandb", "log"), ("omegaconf", "OmegaConf")):
+
+    def report(told: Any, **_: Any) -> None:
+        import numpy as np
+
+        reached = [told[name] for name in REPORTED if name in told]
+        REPORTS.extend(float(np.mean(value)) for value in reached[:1])
+
+    ignored = lambda *_, **__: lambda function: function
+    for name, value, stands_for in (
+        ("hydra", "main", ignored),
+        ("wandb", "log", report),
+        ("omegaconf", "OmegaConf", ignored),
+    ):
         sys.modules[name] = types.ModuleType(name)
-        setattr(sys.modules[name], value, lambda *_, **__: lambda function: function)
+        setattr(sys.modules[name], value, stands_for)
+
+
+def baseline(task: dict[str, Any]) -> Baseline:
+    """Return the script that trains a task."""
+    family = task["environment"].partition("/")[2].partition("_")[0]
+    return BASELINES[task["algorithm"], family]
+
+
+def settings_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the task's settings by its names."""
+    given = task["settings"]
+    settings = renamed(given, Q_LEARNING if task["algorithm"] == "qmix" else POLICY_GRADIENT)
+    settings["ANNEAL_LR"] = settings["LR_LINEAR_DECAY"] = given["learning_rate_schedule"] == "linear"
+    settings["TOTAL_TIMESTEPS"], settings["FC_DIM_SIZE"] = task["steps"], given["hidden_sizes"][0]
+    arguments = {name: value for name, value in (task["parameters"] or {}).items() if name != "global_state"}
+    settings["MAP_NAME"] = arguments.pop("scenario", "")
+    settings |= {"ENV_NAME": task["environment"].partition("/")[2], "ENV_KWARGS": arguments}
+    settings |= {"SCALE_CLIP_EPS": False, "SEED": 0, "WANDB_MODE": "online"}
+    if task["algorithm"] == "qmix":
+        settings |= QMIX | {"BUFFER_SIZE": given["replay_capacity"] // given["rollout_length"]}
+        settings |= {"TEST_INTERVAL": 0.2, "TEST_NUM_ENVS": task["episodes"], "TEST_NUM_STEPS": 26}
+    return settings
 
 
 def build(task: dict[str, Any]) -> tuple[float, Any]:
     """Compile its training with the same settings."""
-    patch()
-    sys.path.insert(0, str(Path(task["checkout"]) / "baselines" / "IPPO"))
-    from ippo_ff_mpe import make_train  # pyright: ignore[reportMissingImports]
+    import jax
 
-    settings = renamed(task["settings"], NAMES)
-    settings["ANNEAL_LR"] = task["settings"]["learning_rate_schedule"] == "linear"
-    settings |= {"ENV_NAME": task["environment"].partition("/")[2], "ENV_KWARGS": task["parameters"] or {}}
-    settings["TOTAL_TIMESTEPS"] = task["steps"]
-    seconds, train = compiled_seeds(make_train(settings), task)
-    return seconds, lambda seed: train(seed) | {"task": task}
+    patch()
+    chosen, settings = baseline(task), settings_of(task)
+    folder, _, name = chosen.script.rpartition("/")
+    sys.path.insert(0, str(Path(task["checkout"]) / "baselines" / folder))
+    module = importlib.import_module(name)
+    made = [module.env_from_config(dict(settings))[0]] if hasattr(module, "env_from_config") else []
+    seconds, train = compiled_seeds(module.make_train(settings, *made), task)
+
+    def run(seed: int) -> dict[str, Any]:
+        REPORTS.clear()
+        result = train(seed)
+        jax.effects_barrier()
+        return result | {"task": task, "module": module, "settings": settings, "reports": list(REPORTS)}
+
+    return seconds, run
 
 
 def curve(done: Any) -> list[tuple[int, float]]:
@@ -44,33 +150,42 @@ def curve(done: Any) -> list[tuple[int, float]]:
     import jax
     import jax.numpy as jnp
     import jaxmarl  # pyright: ignore[reportMissingImports]
-    from ippo_ff_mpe import ActorCritic, batchify, unbatchify  # pyright: ignore[reportMissingImports]
 
-    task = done["task"]
-    num = task["episodes"]
-    env = jaxmarl.make(task["environment"].partition("/")[2], **(task["parameters"] or {}))
-    network = ActorCritic(env.action_space(env.agents[0]).n, activation=task["settings"]["activation"])
-    params = done["runner_state"][0].params
+    task, settings = done["task"], done["settings"]
+    chosen, num = baseline(task), task["episodes"]
+    if chosen.player is None:
+        return [(task["steps"], float(done["runner_state"][2]["returned_episode_returns"]) / chosen.scale)]
+    arguments = dict(settings["ENV_KWARGS"])
+    if settings["MAP_NAME"]:
+        arguments["scenario"] = jaxmarl.environments.smax.map_name_to_scenario(settings["MAP_NAME"])
+    env = jaxmarl.make(settings["ENV_NAME"], **arguments)
+    memory, act = chosen.player(done["module"], settings, num, env, done)
+    together = lambda by_agent: jnp.concatenate([by_agent[agent] for agent in env.agents])
+    masked = settings["MAP_NAME"] != ""
 
     def step(carry: Any, key: Any) -> tuple[Any, Any]:
-        observation, state = carry
-        policy, _ = network.apply(params, batchify(observation, env.agents, env.num_agents * num))
-        action = unbatchify(policy.mode(), env.agents, num, env.num_agents)
-        observation, state, reward, *_ = jax.vmap(env.step)(jax.random.split(key, num), state, action)
-        return (observation, state), sum(reward[agent].mean() for agent in env.agents) / AGENTS
+        memory, observation, state, dones, playing = carry
+        legal = together(jax.vmap(env.get_avail_actions)(state)) if masked else None
+        memory, action = act(memory, together(observation), dones, legal)
+        actions = dict(zip(env.agents, action.reshape(env.num_agents, num), strict=True))
+        observation, state, reward, over, _ = jax.vmap(env.step)(jax.random.split(key, num), state, actions)
+        paid = sum(reward[agent] for agent in env.agents) / env.num_agents * playing
+        return (memory, observation, state, together(over), playing & ~over["__all__"]), paid
 
-    keys = jax.random.split(jax.random.PRNGKey(task["steps"]), env.max_steps + 1)
-    start = jax.vmap(env.reset)(jax.random.split(keys[0], num))
+    keys = jax.random.split(jax.random.PRNGKey(task["steps"]), env.max_steps + 2)
+    observation, state = jax.vmap(env.reset)(jax.random.split(keys[0], num))
+    nobody = jnp.zeros(num * env.num_agents, bool)
+    start = (memory, observation, state, nobody, jnp.ones(num, bool))
     _, rewards = jax.jit(lambda start: jax.lax.scan(step, start, keys[1:]))(start)
-    return [(task["steps"], float(jnp.sum(rewards)))]
+    return [(task["steps"], float(jnp.sum(rewards) / num))]
 
 
 def read(done: Any) -> float:
-    """Return the mean return of an agent over the end of the run, of which its metrics are means already."""
+    """Return the mean return of an agent over the end of the run."""
     import numpy as np
 
-    returns = np.asarray(done["metrics"]["returned_episode_returns"]) / AGENTS  # its wrapper adds up their rewards
-    return float(returns[-max(len(returns) // 10, 1) :].mean())
+    reports = np.asarray(done["reports"])
+    return float(np.nanmean(reports[-max(len(reports) // 10, 1) :])) / baseline(done["task"]).scale
 
 
 if __name__ == "__main__":
