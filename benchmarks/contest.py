@@ -38,7 +38,7 @@ class Training(NamedTuple):
 
     seconds: float
     reached: float  # the return
-    curve: list[tuple[int, float]]  # (environment steps, return) of evaluations on the way, where the trainer has some
+    curve: list[tuple[int, float]]  # (environment steps, return) of its evaluations, where they are asked for
 
 
 class Failed(Exception):
@@ -66,13 +66,13 @@ class FrameworkProcess:
         checkout = opponent.checkout if opponent else None
         self.compile_seconds = self._ask(json.dumps(problem._asdict() | {"checkout": checkout}))["compile"]
 
-    def train(self, seed: int) -> Training:
-        """Train once.
+    def train(self, seed: int, curve: bool = False) -> Training:
+        """Train once, and evaluate what was trained where a curve is wanted.
 
         Raises:
           Failed: if the process stops.
         """
-        answer = self._ask(str(seed))
+        answer = self._ask(f"{seed} curve" if curve else str(seed))
         return Training(seconds=answer["seconds"], reached=answer["return"], curve=answer["curve"])
 
     def _ask(self, line: str) -> dict[str, Any]:

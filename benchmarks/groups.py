@@ -41,7 +41,9 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "training": Benchmark("training:measure", "PPO and PQN, one seed"),
     "offpolicy": Benchmark("training:measure_off_policy", "DQN and SAC; a batch drawn from each kind of replay"),
-    "suites": Benchmark("training:measure_suites", "environments of brax, JaxMARL and pgx, beside their own trainers"),
+    "suites": Benchmark(
+        "training:measure_suites", "environments of brax, Craftax, JaxMARL and pgx, beside their own trainers"
+    ),
     "environments": Benchmark("environments:measure", "environments alone under random actions"),
     "seeds": Benchmark("seeds:measure", "1, 16 and 256 seeds of PPO, on one device and on all"),
     "compile": Benchmark("compile_time:measure", "imports, the first update, whole commands, compilation"),

@@ -70,22 +70,30 @@ ALPHAZERO = {  # as pgx's example: Gumbel's search, each rollout learned from on
     "learning_rate": 1e-3,
     "network": "mlp",
 }
+MEMORY = {"rnn": "gru", "hidden_sizes": (64,)}
+MAPPO = PPO | MEMORY | {"num_envs": 16, "rollout_length": 128, "activation": "relu"}
+QMIX = MEMORY | {
+    "num_envs": 8,
+    "rollout_length": 25,
+    "batch_size": 32,
+    "replay_capacity": 125_000,
+    "learning_starts": 10_000,
+}
+CRAFTAX = {
+    "num_envs": 256,
+    "rollout_length": 64,
+    "num_minibatches": 8,
+    "gae_lambda": 0.8,
+    "max_grad_norm": 1.0,
+    "hidden_sizes": (128, 128, 128),
+}
 AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probability": 0.0, "time_limit": 1000}}
 
 
-def problem(
-    name: str, algorithm: str, environment: str, steps: int, settings: dict[str, Any], seeds: int = 1
-) -> Problem:
-    """Return a problem whose environment is as gymnax plays it."""
-    return Problem(
-        name=name,
-        algorithm=algorithm,
-        environment=environment,
-        steps=steps,
-        settings=settings,
-        seeds=seeds,
-        parameters=AS_GYMNAX.get(environment),
-    )
+def problem(name: str, algorithm: str, environment: str, steps: int, settings: dict[str, Any], **more: Any) -> Problem:
+    """Return a problem whose environment is as gymnax plays it, unless `more` gives its parameters."""
+    given = {"parameters": AS_GYMNAX.get(environment)} | more
+    return Problem(name=name, algorithm=algorithm, environment=environment, steps=steps, settings=settings, **given)
 
 
 TRAINING = (
@@ -102,11 +110,16 @@ OFF_POLICY = (
     problem("SAC, batch 256 per step", "sac", "Pendulum-v1", 5_000, {}),
     problem("SAC, 64 units, batch 128 per two steps", "sac", "Pendulum-v1", 20_000, SAC_SMALL),
 )
+SPREAD = "jaxmarl/MPE_simple_spread_v3"
 SUITES = (
+    problem("IPPO, 16 x 128", "ppo", SPREAD, 2**20, {"num_envs": 16, "rollout_length": 128} | PPO),
+    problem("MAPPO with memory, 16 x 128", "mappo", SPREAD, 2**17, MAPPO, parameters={"global_state": True}),
+    problem("QMIX with memory, 8 x 25", "qmix", SPREAD, 2**17, QMIX, parameters={"global_state": True}),
     problem(
-        "IPPO, 16 x 128", "ppo", "jaxmarl/MPE_simple_spread_v3", 2**20, {"num_envs": 16, "rollout_length": 128} | PPO
+        "IPPO with memory, 16 x 128", "ppo", "jaxmarl/HeuristicEnemySMAX", 2**16, MAPPO, parameters={"scenario": "3m"}
     ),
-    problem("PPO, 256 x 16", "ppo", "brax/ant", 2**19, BRAX)._replace(parameters={"backend": "spring"}),
+    problem("PPO, 256 x 64", "ppo", "craftax/Craftax-Classic-Symbolic-v1", 2**17, PPO | CRAFTAX),
+    problem("PPO, 256 x 16", "ppo", "brax/ant", 2**19, BRAX, parameters={"backend": "spring"}),
     problem(
         "PPO, 64 x 128, MLP",
         "ppo",
@@ -114,9 +127,7 @@ SUITES = (
         2**19,
         {"num_envs": 64, "rollout_length": 128, "learning_rate_schedule": "constant"} | BREAKOUT,
     ),
-    problem("AlphaZero, 128 x 32, 32 simulations", "alphazero", "pgx/connect_four", 2**16, ALPHAZERO)._replace(
-        self_play=True
-    ),
+    problem("AlphaZero, 128 x 32, 32 simulations", "alphazero", "pgx/connect_four", 2**16, ALPHAZERO, self_play=True),
 )
 COLUMNS = tables.columns(
     "task: text; by: text; environment steps/s: rate; purerl against it: ratio; share of matmul peak: share; "

@@ -49,7 +49,7 @@ def train(figure: Figure, opponent: Opponent, results: Path = FOLDER) -> None:
     rows: list[tuple[float, ...]] = []
     with FrameworkProcess(problem, opponent) as worker:
         for seed in range(figure.seeds):
-            training = worker.train(seed)
+            training = worker.train(seed, curve=True)
             rows += [(seed, steps, problem.episodes, reached, reached) for steps, reached in training.curve]
             print(f"{figure.label} on {figure.task}, seed {seed}: {training.reached:.5g} in {training.seconds:.0f} s")
     columns: dict[str, np.ndarray] = dict(zip(COLUMNS, np.array(rows).T, strict=True))

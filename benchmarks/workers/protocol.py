@@ -1,8 +1,9 @@
 """The protocol between `python -m benchmarks` and a framework that it measures: JSON, a line at a time.
 
 A script of this folder reads a task, builds it and answers {"compile": seconds}. Then, for every line with a seed, it
-trains once and answers {"seconds": ..., "return": ..., "curve": [[environment steps, return], ...]}. Output of
-libraries goes to stderr. The scripts run in a Python of their own, each beside this file, and import nothing of purerl.
+trains once and answers {"seconds": ..., "return": ..., "curve": [[environment steps, return], ...]}; the curve is empty
+unless the line says "SEED curve". Output of libraries goes to stderr. The scripts run in a Python of their own, each
+beside this file, and import nothing of purerl.
 """
 
 import json
@@ -25,7 +26,7 @@ def serve(
       build: task -> (compile seconds, a call that trains from a seed until all that it computes is there).
       read: the result of such a call -> the return that was reached. It is not timed.
       time_of: the result -> its seconds, where the call compiles anew; the clock's around the call if none is given.
-      curve: the result -> what evaluations on the way reached, if there were any.
+      curve: the result -> what evaluations on the way, or at the end, reached, if there are any.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
@@ -37,10 +38,11 @@ def serve(
     seconds, train = build(json.loads(sys.stdin.readline()))
     answer(compile=seconds)
     for line in sys.stdin:
+        seed, *wanted = line.split()
         began = time.perf_counter()
-        done = train(int(line))
+        done = train(int(seed))
         seconds = time_of(done) if time_of else time.perf_counter() - began
-        answer(seconds=seconds, **{"return": read(done)}, curve=curve(done))
+        answer(seconds=seconds, **{"return": read(done)}, curve=curve(done) if wanted else [])
 
 
 def compiled(

@@ -1,7 +1,7 @@
 """The PPO of Craftax_Baselines, from a checkout of its repository, with memory (`ppo_rnn.py`) and without (`ppo.py`).
 
-It reports to Weights & Biases, which is replaced: what it reports is its return. Layers are tanh without memory and ReLU
-with it, three and two in each of policy and value, all of one width.
+It reports to Weights & Biases, which is replaced by a list. Layers are tanh without memory and ReLU with it, three and
+two in each of policy and value, all of one width.
 """
 
 import importlib

@@ -120,7 +120,7 @@ def settings_of(task: dict[str, Any]) -> dict[str, Any]:
     settings |= {"SCALE_CLIP_EPS": False, "SEED": 0, "WANDB_MODE": "online"}
     if task["algorithm"] == "qmix":
         settings |= QMIX | {"BUFFER_SIZE": given["replay_capacity"] // given["rollout_length"]}
-        settings |= {"TEST_INTERVAL": 0.2, "TEST_NUM_ENVS": task["episodes"], "TEST_NUM_STEPS": 26}
+        settings |= {"TEST_INTERVAL": 1.0, "TEST_NUM_ENVS": task["episodes"], "TEST_NUM_STEPS": 26}
     return settings
 
 

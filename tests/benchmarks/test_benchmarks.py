@@ -14,7 +14,7 @@ from rich.console import Console
 
 import purerl
 from benchmarks import __main__, environments, groups, report, tables, training
-from benchmarks.contest import Failed, Problem, Score, contest
+from benchmarks.contest import WORKERS, Failed, FrameworkProcess, Problem, Score, contest
 from benchmarks.opponents import HOSTS, TRAINERS, Opponent, chosen, command
 from benchmarks.timing import ratios, spread
 from purerl.errors import InputError
@@ -92,6 +92,25 @@ def test_rows_of_a_contest(scores):
     assert len(ours) == len(steady) == len(broken) == len(training.COLUMNS)
     page = tables.markdown(tables.Table(title="Tiny", columns=training.COLUMNS, rows=rows))
     assert page.count("| tiny") == 2 and page.endswith("\n\nDid not start: tiny, CartPole-v1 by c.")
+
+
+def test_a_curve_is_drawn_where_it_is_asked_for(tmp_path):
+    (tmp_path / "counting.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(WORKERS)!r})\n"
+        "from protocol import serve\n"
+        "evaluated = []\n"
+        "def curve(seed): evaluated.append(seed); return [(len(evaluated), float(seed))]\n"
+        "serve(lambda task: (0.0, lambda seed: seed), float, curve=curve)\n"
+    )
+    opponent = Opponent(
+        name="counting",
+        worker=str(tmp_path / "counting.py"),
+        packages=(),
+        algorithms=("ppo",),
+        python=sys.executable,
+    )
+    with FrameworkProcess(TASK, opponent) as worker:
+        assert worker.train(3).curve == [] and worker.train(4, curve=True).curve == [[1, 4.0]]
 
 
 def test_a_contest_without_purerl_is_none():
