@@ -63,6 +63,7 @@ BENCHMARKS = {
     "scale.machinery": Benchmark("scale:machinery", "a sweep against the bare program of the same work"),
     "scale.compilations": Benchmark("scale:compilations", "programs that a sweep compiles"),
     "scale.halving": Benchmark("scale:halving", "successive halving against the full grid"),
+    "costs": Benchmark("costs:measure", "time and memory of an update as one size doubles eight times"),
     "evolution.overhead": Benchmark("evolution:overhead", "a generation against its trainings alone"),
     "evolution.discover": Benchmark("evolution:discover", "LPO evolved from nothing in ten minutes, compared"),
     "multi_agent.step": Benchmark("multi_agent:step", "tag of 105 agents, random actions, beside NumPy"),

@@ -11,6 +11,8 @@ from purerl.networks.torsos import apply, dense, init
 from purerl.spaces import Space
 from purerl.types import Array, Key, PyTree
 
+SMALL = 0.01  # scale of the weights at first: larger ones saturate the ELU where values are low, and no agent learns
+
 
 class Mixer(NamedTuple):
     """A team's value from those of its agents, as pure functions."""
@@ -37,9 +39,9 @@ def mixing(global_state: Space, num_agents: int, size: int, initializer: str = "
     """
     layer = partial(dense, initializer=initializer)
     layers = {
-        "w1": layer(num_agents * size, 1.0),
-        "b1": layer(size, 1.0),
-        "w2": layer(size, 1.0),
+        "w1": layer(num_agents * size, SMALL),
+        "b1": layer(size, SMALL),
+        "w2": layer(size, SMALL),
         "b2": layer(size, 2**0.5),
         "b2_out": layer(1, 1.0),
     }

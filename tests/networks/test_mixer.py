@@ -17,6 +17,15 @@ def test_a_mixed_value_never_falls_in_an_agents():
     assert slope.shape == (64, 3) and (slope >= 0).all() and (slope > 0).mean() > 0.9
 
 
+def test_agents_of_low_value_learn():
+    mixer = mixing(Box(low=-1, high=1, shape=(54,)), 3, 32, "normal")
+    params, rng = mixer.init(jax.random.key(0)), np.random.default_rng(0)
+    state = rng.uniform(-1, 1, size=(64, 54)).astype(np.float32)
+    slope = jax.grad(lambda q: mixer.apply(params, q, {"global_state": state}).sum())
+    high, low = (slope(np.full((64, 3), value, np.float32)).mean() for value in (0.0, -20.0))
+    assert low > 0.2 * high
+
+
 def test_a_mixed_value_equals_numpy():
     mixer = mixing(STATE, 3, 8)
     params, rng = mixer.init(jax.random.key(0)), np.random.default_rng(0)

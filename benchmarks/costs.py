@@ -1,0 +1,152 @@
+"""What a step costs as one size of a training doubles, eight times: time and memory of an update's program.
+
+`python -m benchmarks costs` measures; `python -m benchmarks.costs REPORT PICTURE` draws what a report holds.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import purerl
+from benchmarks import report, tables
+from benchmarks.groups import Request
+from benchmarks.tables import Table
+from benchmarks.timing import progress, seconds_of
+from purerl import registry
+from purerl.devices.memory import needed
+from purerl.errors import InputError
+from purerl.loop.train import make_trainer
+from purerl.multi_agent.joint import pieces_for
+from purerl.prng import convert
+from purerl.xla import backend
+
+DOUBLINGS = 8
+ENOUGH = 0.3  # seconds of updates, after which no more are timed
+COLUMNS = tables.columns(
+    "size: text; of it: count; environment step, ns: number; against half: ratio; an agent's step, ns: number; "
+    "memory: bytes; against half: ratio"
+)
+SMALL = {"num_envs": 8, "rollout_length": 32, "hidden_sizes": (64, 64)}
+REPLAY = {"num_envs": 8, "hidden_sizes": (64, 64), "batch_size": 128, "learning_starts": 256}
+
+
+class Axis(NamedTuple):
+    """A size that doubles from `first` on, where the others stay."""
+
+    name: str
+    algorithm: str
+    environment: str
+    settings: dict[str, Any]
+    first: int
+    setting: str = ""  # of the algorithm
+    parameter: str = ""  # of the environment, each of whose steps is one of each agent; neither: the number of seeds
+
+
+AXES = (
+    Axis("environments", "ppo", "CartPole-v1", SMALL, 8, setting="num_envs"),
+    Axis("seeds", "ppo", "CartPole-v1", SMALL, 1),
+    Axis("agents", "ppo", "TagContinuous", SMALL, 4, parameter="num_runners"),
+    Axis("units of two layers", "ppo", "CartPole-v1", SMALL, 8, setting="hidden_sizes"),
+    Axis("steps of a rollout", "ppo", "CartPole-v1", SMALL, 8, setting="rollout_length"),
+    Axis("steps in the replay", "dqn", "CartPole-v1", REPLAY, 1024, setting="replay_capacity"),
+)
+
+
+class Cost(NamedTuple):
+    """What an update's program costs."""
+
+    seconds: float  # per environment step of one seed
+    bytes: int
+
+
+def measure(request: Request) -> list[Table]:
+    """Return the costs along each size."""
+    rows: list[list[Any]] = []
+    doublings = DOUBLINGS if request.size >= 1 else 2
+    for axis in AXES:
+        before: Cost | None = None
+        for doubling in range(doublings + 1):
+            count = axis.first * 2**doubling
+            cost = cost_of(axis, count)
+            each = cost.seconds / count if axis.parameter else None
+            against = (cost.seconds / before.seconds, cost.bytes / before.bytes) if before else (None, None)
+            rows.append([axis.name, count, cost.seconds * 1e9, against[0], each and each * 1e9, cost.bytes, against[1]])
+            progress(f"{axis.name}, {count:,}: {cost.seconds * 1e9:,.0f} ns a step, {cost.bytes / 1e6:,.2f} MB")
+            before = cost
+    return [Table(title="An update as one size doubles, the others small", columns=COLUMNS, rows=rows)]
+
+
+def cost_of(axis: Axis, count: int) -> Cost:
+    """Return the costs where the axis has a size of `count`."""
+    factory, cls = registry.algorithm(axis.algorithm)
+    changes = {axis.setting: (count, count) if axis.setting == "hidden_sizes" else count} if axis.setting else {}
+    parameters = {axis.parameter: count} if axis.parameter else {}
+    config = cls(**(axis.settings | changes), total_timesteps=2**40)
+    env = purerl.make(axis.environment, **parameters)
+    factory, config = pieces_for(env, factory, config)
+    trainer = make_trainer(factory, env, config)
+    seeds = 1 if changes or parameters else count
+    keys = jax.random.split(convert(jax.random.key(0), config.prng), seeds)
+    state = jax.jit(jax.vmap(trainer.init))(keys)
+    step = jax.jit(jax.vmap(trainer.step), donate_argnums=0, compiler_options=backend.compiler_options())
+    program = step.lower(state).compile()
+    size, seconds = needed(program), [0.0]
+    for _ in range(
+        max(2, 2 * REPLAY["learning_starts"] // config.steps_per_update)
+    ):  # so that a replay is learned from
+        state, _ = program(state)
+    while sum(seconds) < ENOUGH or len(seconds) < 6:
+
+        def update() -> Any:
+            nonlocal state
+            state, metrics = program(state)
+            return metrics, state
+
+        seconds.append(seconds_of(update))
+    return Cost(float(np.median(seconds[1:])) / config.steps_per_update / seeds, size)
+
+
+def draw(table: Table, path: Path) -> None:
+    """Draw time and memory along each size, a panel for each, both axes by factors of two."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    names = list(dict.fromkeys(row[0] for row in table.rows))
+    figure, panels = plt.subplots(2, len(names), figsize=(2.6 * len(names), 5.2), squeeze=False, sharey="row")
+    for column, name in enumerate(names):
+        rows = [row for row in table.rows if row[0] == name]
+        counts = [row[1] for row in rows]
+        for panel, values in zip(panels[:, column], ([r[2] for r in rows], [r[5] / 1e6 for r in rows]), strict=True):
+            panel.plot(counts, values, marker="o", markersize=3, color="tab:blue")
+            panel.set_xscale("log", base=2)
+            panel.set_yscale("log")
+            panel.grid(alpha=0.3)
+        panels[1, column].set_xlabel(name)
+    panels[0, 0].set_ylabel("environment step, ns")
+    panels[1, 0].set_ylabel("program, MB")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Draw the costs that a report holds."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("report", type=Path, help="results/benchmark-MACHINE.json")
+    parser.add_argument("picture", type=Path, help="the PNG file to write")
+    given = parser.parse_args(args)
+    groups = report.read(given.report)
+    if "costs" not in groups:
+        raise InputError(f"{given.report} has no group costs: python -m benchmarks costs measures it")
+    draw(tables.from_json(groups["costs"]["tables"][0]), given.picture)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
