@@ -64,6 +64,14 @@ def _games() -> list[Figure]:
     ]
 
 
+def _long(game: str) -> Figure:
+    """Return PPO's figure of a game for as many frames as its reference has."""
+    reference, source = MINATAR[game]
+    changes = {"total_timesteps": 20_000_000}
+    task = f"{game}-MinAtar"
+    return _three(task, "ppo")._replace(variant="long", changes=changes, reference=reference, source=source)
+
+
 def _memory(task: str) -> list[Figure]:
     """Return the figures of a task that needs memory, PPO also without it."""
     plain = [Figure(task=task, algorithm=name) for name in ("ppo", "r2d2", "dqn")]
@@ -130,6 +138,7 @@ FIGURES = (
         for name, (reference, source) in by_name.items()
     ),
     *_games(),
+    _long("Asterix"),
     *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
