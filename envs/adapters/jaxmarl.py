@@ -15,13 +15,14 @@ from purerl.envs.adapters import common
 from purerl.envs.adapters.known import LEFT_OUT
 from purerl.errors import InputError, unknown
 from purerl.spaces import Box, Dict, Discrete, Space, Stacked
-from purerl.types import Array, Environment, Key, PyTree, TimeStep, pytree, static
+from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 
 LIMITS = (("max_steps",), ("episode_length",), ("num_inner_steps", "num_outer_steps"))
 # what the suite's environments call their time limit, or the numbers whose product it is
 SMAX = ("SMAX", "HeuristicEnemySMAX")
 REWARDED_TO_THE_END = SMAX  # a unit that fell shares what its team is paid afterwards
 ENDED_BY_TIME_ALONE = ("coin_game",)  # and its limit cannot be taken out
+SHAPED = ("overcooked", "overcooked_v2")  # a soup is delivered too rarely by chance to be learned from alone
 BRAX = ("ant_", "halfcheetah_", "hopper_", "humanoid_", "walker2d_")
 _NEVER = np.iinfo(np.int32).max
 NAMED = {  # arguments that the suite keeps tables of: (module, table) by id and argument
@@ -59,6 +60,9 @@ class JaxMARLEnvironment(Environment):
     counts as truncated where it would go on without the time limit of the environment (`max_steps`), and as terminated
     elsewhere, on the very step of the limit too. Observations of bytes become float32.
 
+    Overcooked also tells rewards for what leads to a soup: `shaped_reward` times these is added, agent by agent. Train
+    with 1, go on with `--start RUN --env.shaped_reward 0`, and evaluate with 0.
+
     JaxMARL's storm family is not offered: its observations and rewards are an array or a tuple of all agents, not by
     their names, and at its time limit it returns the first observation of the next game. Nor are the environments of
     JaxRobotarium, whose simulator no package has, and SMAX against a trained enemy.
@@ -71,6 +75,7 @@ class JaxMARLEnvironment(Environment):
     global_state: bool = static(
         default=False, doc="offer a critic all observations where the suite has no global state"
     )
+    shaped_reward: float = number(default=0.0, doc="share of Overcooked's shaped rewards that is added to the rewards")
 
     def reset(self, key: Key) -> tuple[JaxMARLState, dict[str, PyTree]]:
         """Start an episode."""
@@ -93,6 +98,9 @@ class JaxMARLEnvironment(Environment):
                 done = {group: self._stack(group, dones, common.flag) for group in layout.groups}
                 active = {group: active[group] & (over | ~done[group]) for group in layout.groups}
             reward = {group: self._stack(group, rewards, common.scalar) for group in layout.groups}
+            if self.name in SHAPED:
+                extra = {group: self._stack(group, told["shaped_reward"], common.scalar) for group in layout.groups}
+                reward = {group: reward[group] + self.shaped_reward * extra[group] for group in layout.groups}
             ended = over if layout.limit is None else self._ended(key, state.suite, chosen, suite, told)
             state = JaxMARLState(suite=suite, active=active)
             observation = self._observe(state, observation)
@@ -174,16 +182,19 @@ def make(name: str, **parameters: Any) -> JaxMARLEnvironment:
 
     Args:
       name: JaxMARL's id, such as "MPE_simple_spread_v3".
-      **parameters: `global_state`, and arguments of the suite's constructor, such as `max_steps` (static). A map of
-        SMAX and a kitchen of Overcooked are given by the suite's names: `scenario="3m"`, `layout="cramped_room"`.
+      **parameters: `global_state`, `shaped_reward`, and arguments of the suite's constructor, such as `max_steps`
+        (static). A map of SMAX and a kitchen of Overcooked are given by the suite's names: `scenario="3m"`,
+        `layout="cramped_room"`.
 
     Raises:
       InputError: for an unknown name or one that cannot be made, in the suite's words.
     """
     what = f"jaxmarl/{name}"
     common.check_name("jaxmarl", name, names())
-    wanted = parameters.pop("global_state", False)
-    env = JaxMARLEnvironment(name=name, options=common.freeze(what, parameters), global_state=wanted)
+    if "shaped_reward" in parameters and name not in SHAPED:
+        raise InputError(f"{what} tells no shaped rewards; {' and '.join(SHAPED)} do")
+    ours = {field: parameters.pop(field) for field in ("global_state", "shaped_reward") if field in parameters}
+    env = JaxMARLEnvironment(name=name, options=common.freeze(what, parameters), **ours)
     common.build(what, lambda: _build(name, env.options))
     _layout(name, env.options)
     return env

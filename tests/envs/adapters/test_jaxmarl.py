@@ -110,6 +110,33 @@ def test_maps_and_kitchens_are_given_by_name():
         purerl.make("jaxmarl/overcooked", layout="cramped")
 
 
+def test_shaped_rewards_of_overcooked_are_added():
+    plain, shaped = (purerl.make("jaxmarl/overcooked", layout="cramped_room", shaped_reward=x) for x in (0.0, 0.5))
+    suite = plain._env
+
+    def run(key):
+        state, observation = plain.reset(key)
+
+        def body(carry, key):
+            state, observation = carry
+            action = draw(plain.action_space, key, observation)
+            _, more = shaped.step(key, state, action)
+            chosen = {agent: action["agent"][i] for i, agent in enumerate(suite.agents)}
+            with jax.numpy_dtype_promotion("standard"):
+                told = suite.step_env(key, state.suite, chosen)[4]["shaped_reward"]
+            state, step = plain.step(key, state, action)
+            extra = jnp.stack([told[agent] for agent in suite.agents])
+            return (state, step.observation), (more.reward["agent"] - step.reward["agent"], extra)
+
+        return jax.lax.scan(body, (state, observation), jax.random.split(key, 400))[1]
+
+    added, extra = jax.jit(jax.vmap(run))(jax.random.split(jax.random.key(0), 8))
+    np.testing.assert_allclose(added, 0.5 * extra, atol=1e-6)
+    assert (extra > 0).any()
+    with pytest.raises(InputError, match="tells no shaped rewards; overcooked"):
+        purerl.make("jaxmarl/MPE_simple_spread_v3", shaped_reward=1.0)
+
+
 def test_contract_and_training():
     env = purerl.make("jaxmarl/MPE_simple_spread_v3", global_state=True)
     check_environment(env, name="spread", num_steps=40, eager=False)
