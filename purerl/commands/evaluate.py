@@ -9,6 +9,7 @@ from purerl.commands.options import (
     NO_CACHE,
     PATH,
     PICTURES,
+    SIMULATIONS,
     TRUST,
     EnvironmentCommand,
     check_file,
@@ -37,6 +38,7 @@ MOST = 64  # episodes of a grid
     help="latest, best or the update of a checkpoint; default latest.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Draw the starts; default the run's own.")
+@SIMULATIONS
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option("--video", type=PATH, metavar="FILE", help="Also record an episode: a .mp4, .webm or .gif.")
 @click.option("--gif", type=PATH, metavar="FILE", help="The same as a .gif.")
@@ -58,6 +60,7 @@ def command(
     episodes: int,
     checkpoint: str,
     seed: int | None,
+    simulations: int | None,
     env_parameter: str | None,
     video: Path | None,
     gif: Path | None,
@@ -77,7 +80,7 @@ def command(
     purerl evaluate runs/ppo-CartPole-v1-1
     purerl evaluate runs/ppo-CartPole-v1-1 --env.gravity 12 --seed 5 --grid 3x3 --video cartpole.mp4
     purerl evaluate runs/ppo-Maze-1 --levels held-out --episodes 32 --picture levels.png
-    purerl evaluate runs/alphazero-pgx-connect_four-1 --against lookahead
+    purerl evaluate runs/alphazero-pgx-connect_four-1 --against lookahead --simulations 128
     """
     parameters, given = typed(flags)
     rows, columns = _grid(grid)
@@ -103,6 +106,8 @@ def command(
         if path is not None:
             videos.check(path)
     run = trained_run.load_run(run_dir, checkpoint=checkpoint)
+    if simulations is not None:
+        run = run.searching(simulations)
     plan = trained_run.plan_in(run, None, parameters)
     if levels is not None:
         _evaluate_levels(run, plan, levels, episodes, seed, picture)

@@ -35,6 +35,12 @@ NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one proce
 TRUST = click.option(
     "--trust", multiple=True, metavar="MODULE", help="Import this module where a file or folder names it."
 )
+SIMULATIONS = click.option(
+    "--simulations",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Of an agent that searches: simulations for each move; default as it was trained.",
+)
 
 
 def say(text: object) -> None:

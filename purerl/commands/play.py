@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH, TRUST, check_file, say, take_modules
+from purerl.commands.options import PATH, SIMULATIONS, TRUST, check_file, say, take_modules
 from purerl.errors import InputError
 from purerl.settings import agent_file, toml
 
@@ -24,6 +24,7 @@ from purerl.settings import agent_file, toml
     default="first",
     help="With --against: whose move is the first; default first: yours.",
 )
+@SIMULATIONS
 @click.option("--gif", type=PATH, metavar="FILE", help="Save the episode as an animation.")
 @click.option("--terminal", is_flag=True, help="Show the episode as text.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, metavar="S", help="Random seed; default 0.")
@@ -43,6 +44,7 @@ def command(
     policy: str,
     against: str | None,
     seat: str,
+    simulations: int | None,
     gif: Path | None,
     terminal: bool,
     seed: int,
@@ -65,10 +67,10 @@ def command(
         if gif is not None or terminal or policy != "random":
             raise InputError("--against shows the game as it is played; leave out --policy, --gif and --terminal")
         take_modules(trust, environment, against)
-        _match(environment, against, seat, seed)
+        _match(environment, against, seat, seed, simulations)
         return
-    if seat != "first":
-        raise InputError("--seat is for --against")
+    if seat != "first" or simulations is not None:
+        raise InputError(f"{'--seat' if simulations is None else '--simulations'} is for --against")
     if gif is None and not terminal:
         raise InputError("play needs --gif FILE, --terminal or --against PLAYER")
     check_file(gif, ".gif")
@@ -103,14 +105,14 @@ def command(
     say(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")
 
 
-def _match(environment: str, against: str, seat: str, seed: int) -> None:
+def _match(environment: str, against: str, seat: str, seed: int, simulations: int | None) -> None:
     """Let a person play against a player, and say how it ended."""
     import jax
 
     from purerl.run import match
 
     game = match.game_of(environment)
-    opponent = match.contender_of(against, game)
+    opponent = match.contender_of(against, game, simulations)
     found = match.play_match(game, opponent, jax.random.key(seed), seat, _ask, say)
     if not found.over:
         say(f"left after {found.moves} moves")

@@ -15,7 +15,7 @@ from purerl.run.plan import Plan, load_policy, make_environment, policy_of
 from purerl.run.policies import TrainedPolicy
 from purerl.run.solver import perfect, solve
 from purerl.run.tournament import REFERENCES
-from purerl.run.trained_run import TrainedRun
+from purerl.run.trained_run import TrainedRun, with_simulations
 from purerl.settings import agent_file
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Situation
 from purerl.wrappers import Situations
@@ -70,23 +70,30 @@ def game_of(environment: str, parameters: Mapping[str, Any] | None = None, *, bo
     raise InputError(f"--against is for {'board ' * board}games of two in turns, and {environment} is none: {problem}")
 
 
-def contender_of(name: str, game: Situations) -> Contender:
+def contender_of(name: str, game: Situations, simulations: int | None = None) -> Contender:
     """Return a contender.
 
     Args:
       name: of `PLAYERS`, a run's folder, an agent's file, or zoo/NAME.
       game: that is played.
+      simulations: of its search for each move; None: as it was trained.
 
     Raises:
-      InputError: if there is none of that name, it plays another game, or the game is too large for perfect play.
+      InputError: if there is none of that name, it plays another game or does not search, or the game is too large for
+        perfect play.
     """
     if name in PLAYERS:
+        if simulations is not None:
+            raise InputError(f"simulations are of agents that search; {name} is none")
         player = perfect(solve(game, jax.random.key(0))) if name == PERFECT else REFERENCES[name]
         plays = lambda agent, carry, key, situation: (player(game, key, situation), carry)
         return Contender(name=name, agent=(), carry=(), move=plays)
     if not (Path(name).is_dir() or agent_file.find(Path(name))):
         raise unknown("opponent", name, [*PLAYERS, "a run's folder", "an agent's file", "zoo/NAME"])
-    return _trained(name, load_policy(Path(name), ""), game)
+    policy = load_policy(Path(name), "")
+    if simulations is not None:
+        policy = policy._replace(config=with_simulations(policy.config, simulations, name))
+    return _trained(name, policy, game)
 
 
 def _trained(name: str, policy: TrainedPolicy, game: Situations) -> Contender:

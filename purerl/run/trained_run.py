@@ -49,6 +49,16 @@ class TrainedRun(NamedTuple):
             raise InputError(f"there is no agent {index}: the run has {len(self.failed)} seeds, counted from 0")
         return jax.tree.map(lambda x: x[index], self.state.agent)
 
+    def searching(self, simulations: int) -> "TrainedRun":
+        """Return the same agents with another number of simulations for each of their moves.
+
+        Raises:
+          InputError: if they do not search.
+        """
+        config = with_simulations(self.settings.config, simulations, str(self.folder))
+        plan = make_plan(dataclasses.replace(self.settings, config=config), make_mesh(1))
+        return self._replace(settings=plan.settings, trainer=plan.trainer, plan=plan)
+
     def policy(self, seed: int | None = None, explore: bool = False) -> ActingPolicy:
         """Return an agent that acts: `action = policy(observation)`.
 
@@ -113,6 +123,17 @@ class TrainedRun(NamedTuple):
         of, count = self.settings, len(self.failed)
         seeds = "1 seed" if count == 1 else f"{count} seeds"
         return f"TrainedRun({of.algorithm} on {of.environment}, {seeds}, update {int(self.state.num_updates):,})"
+
+
+def with_simulations(config: Any, simulations: int, name: str) -> Any:
+    """Return the settings of the agents of `name` with another number of simulations.
+
+    Raises:
+      InputError: if their algorithm does not search.
+    """
+    if not hasattr(config, "num_simulations"):
+        raise InputError(f"the agents of {name} do not search: simulations are of alphazero and muzero")
+    return dataclasses.replace(config, num_simulations=simulations)
 
 
 def check_acts_alone(run: TrainedRun) -> None:

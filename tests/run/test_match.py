@@ -111,6 +111,14 @@ def test_only_games_in_turns_are_compared():
         match.compare(load_run("zoo/ppo-CartPole-v1"), load_run("zoo/ppo-CartPole-v1").plan, "random", 4)
 
 
+def test_only_agents_that_search_take_simulations():
+    game = match.game_of("pgx/tic_tac_toe")
+    with pytest.raises(InputError, match="agents that search; lookahead is none"):
+        match.contender_of("lookahead", game, 8)
+    with pytest.raises(InputError, match="zoo/ppo-pgx-tic_tac_toe do not search"):
+        match.contender_of("zoo/ppo-pgx-tic_tac_toe", game, 8)
+
+
 def test_leaving():
     found, told = played("random", count=1)
     assert not found.over and found.moves == 2 and found.reward == 0 and told[-2].startswith("  a b c")
@@ -131,8 +139,18 @@ def test_a_run_plays(kind, tmp_path):
     assert first == match.compare(run, run.plan, "lookahead", 16) and list(first) == [0]
     assert [row.seat for row in first[0]] == ["first", "second"]
     assert all(sum(row[2:]) == pytest.approx(1) for row in first[0])
-    lines = CliRunner().invoke(cli, ["evaluate", str(folder), "--against", str(folder), "--episodes", "4"]).output
+    words = ["evaluate", str(folder), "--against", str(folder), "--episodes", "4"]
+    lines = CliRunner().invoke(cli, words).output
     assert lines.splitlines()[2].split()[:3] == ["0", "first", "4"]
+    if kind == "search":
+        more = run.searching(8)
+        assert more.settings.config.num_simulations == 8 and run.settings.config.num_simulations == 4
+        assert match.compare(more, more.plan, "random", 16) != match.compare(run, run.plan, "random", 16)
+        assert CliRunner().invoke(cli, [*words, "--simulations", "8"]).exit_code == 0
+        assert match.contender_of(str(folder), match.game_of("pgx/tic_tac_toe"), 8).name == str(folder)
+    else:
+        with pytest.raises(InputError, match="do not search: simulations are of alphazero and muzero"):
+            run.searching(8)
     with pytest.raises(InputError, match="plays another game"):
         match.contender_of(str(folder), match.game_of("pgx/connect_four"))
 
