@@ -31,55 +31,25 @@ REPORTS: list[float] = []  # the mean return of each update, in the order in whi
 
 
 class Baseline(NamedTuple):
-    """A script of its repository, and how the parameters that it learns act.
-
-    `player` returns (state of the memory, (state of the memory, observations, who is done, legal actions) -> (state of
-    the memory, actions)), of its module, its settings, a number of environments, the environment and the result.
-    """
+    """A script of its repository, and how the network that it trains acts."""
 
     script: str
-    player: Callable[..., tuple[Any, Callable[..., tuple[Any, Any]]]] | None  # None: it plays by itself as it trains
-    scale: int = 1  # its reports are so many times the mean reward of an agent
-
-
-def plain_player(module: Any, config: Any, num: int, env: Any, done: Any) -> tuple[Any, Callable[..., Any]]:
-    """Return the player of IPPO without memory."""
-    network = module.ActorCritic(env.action_space(env.agents[0]).n, activation=config["ACTIVATION"])
-    params = done["runner_state"][0].params
-    return (), lambda carry, seen, over, legal: (carry, network.apply(params, seen)[0].mode())
-
-
-def masked_player(module: Any, config: Any, num: int, env: Any, done: Any) -> tuple[Any, Callable[..., Any]]:
-    """Return the player of IPPO with memory, where some actions are illegal."""
-    network = module.ActorCriticRNN(env.action_space(env.agents[0]).n, config=config)
-    params = done["runner_state"][0][0].params
-
-    def act(carry: Any, seen: Any, over: Any, legal: Any) -> tuple[Any, Any]:
-        carry, policy, _ = network.apply(params, carry, (seen[None], over[None], legal))
-        return carry, policy.mode()[0]
-
-    start = module.ScannedRNN.initialize_carry(num * env.num_agents, config["GRU_HIDDEN_DIM"])
-    return start, act
-
-
-def centralized_player(module: Any, config: Any, num: int, env: Any, done: Any) -> tuple[Any, Callable[..., Any]]:
-    """Return the player of MAPPO, which has memory."""
-    network = module.ActorRNN(env.action_space(env.agents[0]).n, config=config)
-    params = done["runner_state"][0][0][0].params
-
-    def act(carry: Any, seen: Any, over: Any, legal: Any) -> tuple[Any, Any]:
-        carry, policy = network.apply(params, carry, (seen[None], over[None]))
-        return carry, policy.mode()[0]
-
-    start = module.ScannedRNN.initialize_carry(num * env.num_agents, config["GRU_HIDDEN_DIM"])
-    return start, act
+    scale: int  # its reports are so many times the mean reward of an agent
+    network: str = ""  # its class in the script; "": the script plays by itself as it trains
+    params: Callable[[Any], Any] = lambda state: state[0][0].params  # of the state in which its loop ends
+    memory: bool = True
+    masked: bool = False  # whether some actions are illegal
 
 
 BASELINES = {  # by algorithm and family of environments
-    ("ppo", "MPE"): Baseline("IPPO/ippo_ff_mpe", plain_player, scale=3),
-    ("ppo", "HeuristicEnemySMAX"): Baseline("IPPO/ippo_rnn_smax", masked_player),
-    ("mappo", "MPE"): Baseline("MAPPO/mappo_rnn_mpe", centralized_player, scale=3),
-    ("qmix", "MPE"): Baseline("QLearning/qmix_rnn", None, scale=3),
+    ("ppo", "MPE"): Baseline(
+        "IPPO/ippo_ff_mpe", 3, network="ActorCritic", params=lambda state: state[0].params, memory=False
+    ),
+    ("ppo", "HeuristicEnemySMAX"): Baseline("IPPO/ippo_rnn_smax", 1, network="ActorCriticRNN", masked=True),
+    ("mappo", "MPE"): Baseline(
+        "MAPPO/mappo_rnn_mpe", 3, network="ActorRNN", params=lambda state: state[0][0][0].params
+    ),
+    ("qmix", "MPE"): Baseline("QLearning/qmix_rnn", 3),
 }
 
 
@@ -153,20 +123,27 @@ def curve(done: Any) -> list[tuple[int, float]]:
 
     task, settings = done["task"], done["settings"]
     chosen, num = baseline(task), task["episodes"]
-    if chosen.player is None:
+    if not chosen.network:
         return [(task["steps"], float(done["runner_state"][2]["returned_episode_returns"]) / chosen.scale)]
     arguments = dict(settings["ENV_KWARGS"])
     if settings["MAP_NAME"]:
         arguments["scenario"] = jaxmarl.environments.smax.map_name_to_scenario(settings["MAP_NAME"])
     env = jaxmarl.make(settings["ENV_NAME"], **arguments)
-    memory, act = chosen.player(done["module"], settings, num, env, done)
+    module, size = done["module"], env.action_space(env.agents[0]).n
+    about = {"config": settings} if chosen.memory else {"activation": settings["ACTIVATION"]}
+    network, params = getattr(module, chosen.network)(size, **about), chosen.params(done["runner_state"])
     together = lambda by_agent: jnp.concatenate([by_agent[agent] for agent in env.agents])
-    masked = settings["MAP_NAME"] != ""
+
+    def act(memory: Any, state: Any, seen: Any, dones: Any) -> tuple[Any, Any]:
+        if not chosen.memory:
+            return memory, network.apply(params, seen)[0].mode()
+        legal = (together(jax.vmap(env.get_avail_actions)(state)),) if chosen.masked else ()
+        memory, policy, *_ = network.apply(params, memory, (seen[None], dones[None], *legal))
+        return memory, policy.mode()[0]
 
     def step(carry: Any, key: Any) -> tuple[Any, Any]:
         memory, observation, state, dones, playing = carry
-        legal = together(jax.vmap(env.get_avail_actions)(state)) if masked else None
-        memory, action = act(memory, together(observation), dones, legal)
+        memory, action = act(memory, state, together(observation), dones)
         actions = dict(zip(env.agents, action.reshape(env.num_agents, num), strict=True))
         observation, state, reward, over, _ = jax.vmap(env.step)(jax.random.split(key, num), state, actions)
         paid = sum(reward[agent] for agent in env.agents) / env.num_agents * playing
@@ -175,6 +152,8 @@ def curve(done: Any) -> list[tuple[int, float]]:
     keys = jax.random.split(jax.random.PRNGKey(task["steps"]), env.max_steps + 2)
     observation, state = jax.vmap(env.reset)(jax.random.split(keys[0], num))
     nobody = jnp.zeros(num * env.num_agents, bool)
+    wide = (num * env.num_agents, settings.get("GRU_HIDDEN_DIM"))
+    memory = module.ScannedRNN.initialize_carry(*wide) if chosen.memory else ()
     start = (memory, observation, state, nobody, jnp.ones(num, bool))
     _, rewards = jax.jit(lambda start: jax.lax.scan(step, start, keys[1:]))(start)
     return [(task["steps"], float(jnp.sum(rewards) / num))]
