@@ -92,7 +92,7 @@ AS_GYMNAX = {"Breakout-MinAtar": {"action_set": "minimal", "sticky_action_probab
 
 def problem(name: str, algorithm: str, environment: str, steps: int, settings: dict[str, Any], **more: Any) -> Problem:
     """Return a problem whose environment is as gymnax plays it, unless `more` gives its parameters."""
-    given = {"parameters": AS_GYMNAX.get(environment)} | more
+    given: dict[str, Any] = {"parameters": AS_GYMNAX.get(environment)} | more
     return Problem(name=name, algorithm=algorithm, environment=environment, steps=steps, settings=settings, **given)
 
 

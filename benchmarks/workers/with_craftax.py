@@ -34,7 +34,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     sys.modules["wandb"] = types.ModuleType("wandb")
     sys.path.insert(0, task["checkout"])
     given = task["settings"]
-    module = importlib.import_module("ppo" if given["rnn"] == "none" else "ppo_rnn")
+    module: Any = importlib.import_module("ppo" if given["rnn"] == "none" else "ppo_rnn")
     module.create_log_dict = lambda told, config: float(told["returned_episode_returns"])
     module.batch_log = lambda update, reached, config: REPORTS.append(reached)
     settings = renamed(given, NAMES) | AS_SHIPPED | {"ENV_NAME": task["environment"].partition("/")[2]}
