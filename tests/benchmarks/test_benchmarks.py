@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import purerl
-from benchmarks import __main__, environments, groups, report, tables, training
+from benchmarks import __main__, costs, environments, groups, report, tables, training
 from benchmarks.contest import WORKERS, Failed, FrameworkProcess, Problem, Score, contest
 from benchmarks.opponents import HOSTS, TRAINERS, Opponent, chosen, command
 from benchmarks.timing import ratios, spread
@@ -228,6 +228,21 @@ def test_pages_show_the_reports(page):
     assert blocks
     for file, names, block in blocks:
         assert block == report.page(report.read(ROOT / "results" / file), names.split())
+
+
+def test_a_cost_is_of_the_size_that_it_names(tmp_path, monkeypatch):
+    monkeypatch.setattr(costs, "ENOUGH", 0.0)
+    small = {"num_envs": 2, "rollout_length": 4, "num_minibatches": 1, "hidden_sizes": (4,)}
+    axis = costs.Axis("environments", "ppo", "CartPole-v1", small, 2, setting="num_envs")
+    one, two = (costs.cost_of(axis, count) for count in (64, 128))
+    assert 1.8 < two.bytes / one.bytes < 2.1 and one.seconds > 0
+    monkeypatch.setattr(costs, "AXES", (axis,))
+    (table,) = costs.measure(REQUEST)
+    assert [row[:2] for row in table.rows] == [["environments", count] for count in (2, 4, 8)]
+    costs.draw(table, tmp_path / "costs.png")
+    assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="has no group costs"):
+        costs.main([str(tmp_path / "none.json"), str(tmp_path / "costs.png")])
 
 
 def test_names_of_machines_are_file_names():
