@@ -3,12 +3,10 @@
 `python -m benchmarks costs` measures; `python -m benchmarks.costs REPORT PICTURE` draws what a report holds.
 """
 
-import argparse
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import jax
 import numpy as np
 
@@ -18,6 +16,7 @@ from benchmarks.groups import Request
 from benchmarks.tables import Table
 from benchmarks.timing import progress, seconds_of
 from purerl import registry
+from purerl.commands.cli import main
 from purerl.devices.memory import needed
 from purerl.errors import InputError
 from purerl.loop.train import make_trainer
@@ -136,17 +135,16 @@ def draw(table: Table, path: Path) -> None:
     plt.close(figure)
 
 
-def main(args: Sequence[str] | None = None) -> None:
-    """Draw the costs that a report holds."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("report", type=Path, help="results/benchmark-MACHINE.json")
-    parser.add_argument("picture", type=Path, help="the PNG file to write")
-    given = parser.parse_args(args)
-    groups = report.read(given.report)
+@click.command(name="costs")
+@click.argument("file", metavar="REPORT", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("picture", type=click.Path(path_type=Path))
+def command(file: Path, picture: Path) -> None:
+    """Draw the costs that REPORT holds, a results/benchmark-MACHINE.json, as PICTURE, a PNG file."""
+    groups = report.read(file)
     if "costs" not in groups:
-        raise InputError(f"{given.report} has no group costs: python -m benchmarks costs measures it")
-    draw(tables.from_json(groups["costs"]["tables"][0]), given.picture)
+        raise InputError(f"{file} has no group costs: python -m benchmarks costs measures it")
+    draw(tables.from_json(groups["costs"]["tables"][0]), picture)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main(command=command, name="python -m benchmarks.costs")

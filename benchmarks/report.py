@@ -53,8 +53,15 @@ def file_name(about: dict[str, Any]) -> str:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a report's groups by name; none if there is no report."""
-    return json.loads(path.read_text())["groups"] if path.exists() else {}
+    """Return a report's groups by name; none if there is no report.
+
+    Raises:
+      InputError: if the file is none.
+    """
+    try:
+        return json.loads(path.read_text())["groups"] if path.exists() else {}
+    except (ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} is no report of benchmarks: {error}") from None
 
 
 def write(folder: Path, name: str, measured: Sequence[Table], settings: dict[str, Any]) -> Path:

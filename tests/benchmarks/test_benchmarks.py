@@ -241,8 +241,9 @@ def test_a_cost_is_of_the_size_that_it_names(tmp_path, monkeypatch):
     assert [row[:2] for row in table.rows] == [["environments", count] for count in (2, 4, 8)]
     costs.draw(table, tmp_path / "costs.png")
     assert (tmp_path / "costs.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(InputError, match="has no group costs"):
-        costs.main([str(tmp_path / "none.json"), str(tmp_path / "costs.png")])
+    (tmp_path / "none.json").write_text('{"groups": {}}')
+    failed = CliRunner().invoke(costs.command, [str(tmp_path / "none.json"), str(tmp_path / "costs.png")])
+    assert isinstance(failed.exception, InputError) and "has no group costs" in str(failed.exception)
 
 
 def test_names_of_machines_are_file_names():
