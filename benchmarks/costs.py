@@ -3,12 +3,12 @@
 `python -m benchmarks costs` measures; `python -m benchmarks.costs REPORT PICTURE` draws what a report holds.
 """
 
+import statistics
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 import jax
-import numpy as np
 
 import purerl
 from benchmarks import report, tables
@@ -22,10 +22,12 @@ from purerl.errors import InputError
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import pieces_for
 from purerl.prng import convert
+from purerl.reporting import plot
 from purerl.xla import backend
 
 DOUBLINGS = 8
 ENOUGH = 0.3  # seconds of updates, after which no more are timed
+LEAST = 5  # updates that are timed
 COLUMNS = tables.columns(
     "size: text; of it: count; environment step, ns: number; against half: ratio; an agent's step, ns: number; "
     "memory: bytes; against half: ratio"
@@ -94,31 +96,25 @@ def cost_of(axis: Axis, count: int) -> Cost:
     state = jax.jit(jax.vmap(trainer.init))(keys)
     step = jax.jit(jax.vmap(trainer.step), donate_argnums=0, compiler_options=backend.compiler_options())
     program = step.lower(state).compile()
-    size, seconds = needed(program), [0.0]
-    for _ in range(
-        max(2, 2 * REPLAY["learning_starts"] // config.steps_per_update)
-    ):  # so that a replay is learned from
-        state, _ = program(state)
-    while sum(seconds) < ENOUGH or len(seconds) < 6:
 
-        def update() -> Any:
-            nonlocal state
-            state, metrics = program(state)
-            return metrics, state
+    def update() -> Any:
+        nonlocal state
+        state, metrics = program(state)
+        return metrics, state
 
+    for _ in range(max(2, 2 * REPLAY["learning_starts"] // config.steps_per_update)):  # a replay is learned from then
+        update()
+    seconds: list[float] = []
+    while sum(seconds) < ENOUGH or len(seconds) < LEAST:
         seconds.append(seconds_of(update))
-    return Cost(float(np.median(seconds[1:])) / config.steps_per_update / seeds, size)
+    return Cost(statistics.median(seconds) / config.steps_per_update / seeds, needed(program))
 
 
 def draw(table: Table, path: Path) -> None:
     """Draw time and memory along each size, a panel for each, both axes by factors of two."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
     names = list(dict.fromkeys(row[0] for row in table.rows))
-    figure, panels = plt.subplots(2, len(names), figsize=(2.6 * len(names), 5.2), squeeze=False, sharey="row")
+    figure = plot.new_figure(2.6 * len(names), 5.2)
+    panels = figure.subplots(2, len(names), squeeze=False, sharey="row")
     for column, name in enumerate(names):
         rows = [row for row in table.rows if row[0] == name]
         counts = [row[1] for row in rows]
@@ -126,13 +122,11 @@ def draw(table: Table, path: Path) -> None:
             panel.plot(counts, values, marker="o", markersize=3, color="tab:blue")
             panel.set_xscale("log", base=2)
             panel.set_yscale("log")
-            panel.grid(alpha=0.3)
+            plot.tidy(panel)
         panels[1, column].set_xlabel(name)
     panels[0, 0].set_ylabel("environment step, ns")
     panels[1, 0].set_ylabel("program, MB")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+    plot.save(figure, path)
 
 
 @click.command(name="costs")

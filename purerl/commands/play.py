@@ -69,8 +69,10 @@ def command(
         take_modules(trust, environment, against)
         _match(environment, against, seat, seed, simulations)
         return
-    if seat != "first" or simulations is not None:
-        raise InputError(f"{'--seat' if simulations is None else '--simulations'} is for --against")
+    if seat != "first":
+        raise InputError("--seat is for --against")
+    if simulations is not None:
+        raise InputError("--simulations is for --against")
     if gif is None and not terminal:
         raise InputError("play needs --gif FILE, --terminal or --against PLAYER")
     check_file(gif, ".gif")
