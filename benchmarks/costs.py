@@ -49,12 +49,33 @@ class Axis(NamedTuple):
 
 
 AXES = (
-    Axis("environments", "ppo", "CartPole-v1", SMALL, 8, setting="num_envs"),
-    Axis("seeds", "ppo", "CartPole-v1", SMALL, 1),
-    Axis("agents", "ppo", "TagContinuous", SMALL, 4, parameter="num_runners"),
-    Axis("units of two layers", "ppo", "CartPole-v1", SMALL, 8, setting="hidden_sizes"),
-    Axis("steps of a rollout", "ppo", "CartPole-v1", SMALL, 8, setting="rollout_length"),
-    Axis("steps in the replay", "dqn", "CartPole-v1", REPLAY, 1024, setting="replay_capacity"),
+    Axis(name="environments", algorithm="ppo", environment="CartPole-v1", settings=SMALL, first=8, setting="num_envs"),
+    Axis(name="seeds", algorithm="ppo", environment="CartPole-v1", settings=SMALL, first=1),
+    Axis(name="agents", algorithm="ppo", environment="TagContinuous", settings=SMALL, first=4, parameter="num_runners"),
+    Axis(
+        name="units of two layers",
+        algorithm="ppo",
+        environment="CartPole-v1",
+        settings=SMALL,
+        first=8,
+        setting="hidden_sizes",
+    ),
+    Axis(
+        name="steps of a rollout",
+        algorithm="ppo",
+        environment="CartPole-v1",
+        settings=SMALL,
+        first=8,
+        setting="rollout_length",
+    ),
+    Axis(
+        name="steps in the replay",
+        algorithm="dqn",
+        environment="CartPole-v1",
+        settings=REPLAY,
+        first=1024,
+        setting="replay_capacity",
+    ),
 )
 
 
