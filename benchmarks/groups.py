@@ -44,6 +44,7 @@ BENCHMARKS = {
     "suites": Benchmark(
         "training:measure_suites", "environments of brax, Craftax, JaxMARL and pgx, beside their own trainers"
     ),
+    "host": Benchmark("training:measure_host", "PPO on Pong and SAC on HalfCheetah, beside CleanRL's"),
     "environments": Benchmark("environments:measure", "environments alone under random actions"),
     "seeds": Benchmark("seeds:measure", "1, 16 and 256 seeds of PPO, on one device and on all"),
     "compile": Benchmark("compile_time:measure", "imports, the first update, whole commands, compilation"),
@@ -63,6 +64,7 @@ BENCHMARKS = {
     "scale.machinery": Benchmark("scale:machinery", "a sweep against the bare program of the same work"),
     "scale.compilations": Benchmark("scale:compilations", "programs that a sweep compiles"),
     "scale.halving": Benchmark("scale:halving", "successive halving against the full grid"),
+    "convolutions": Benchmark("convolutions:measure", "networks for images, forward and trained, beside PyTorch's"),
     "costs": Benchmark("costs:measure", "time and memory of an update as one size doubles eight times"),
     "evolution.overhead": Benchmark("evolution:overhead", "a generation against its trainings alone"),
     "evolution.discover": Benchmark("evolution:discover", "LPO evolved from nothing in ten minutes, compared"),

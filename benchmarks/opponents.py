@@ -16,7 +16,7 @@ class Opponent(NamedTuple):
     packages: tuple[str, ...]  # of the environment that it runs in
     algorithms: tuple[str, ...]  # that it has, with the same settings
     needs_checkout: bool = False  # it is no package
-    suite: str = ""  # whose environments it trains on; "": the native ones, which it has as its own
+    suites: tuple[str, ...] = ("",)  # whose environments it trains on; "": the native ones, which it has as its own
     slow: bool = False  # minutes for what others do in seconds: measured once
     checkout: str | None = None
     uses_jax: bool = True
@@ -52,15 +52,18 @@ TRAINERS = {
         slow=True,
         uses_jax=False,
     ),
+    "torch": Opponent(  # layers alone
+        name="torch", worker="with_torch.py", packages=("torch", "numpy"), algorithms=(), uses_jax=False
+    ),
     "brax": Opponent(
-        name="brax", worker="with_brax.py", packages=("brax>=0.14,<0.15",), algorithms=("ppo",), suite="brax"
+        name="brax", worker="with_brax.py", packages=("brax>=0.14,<0.15",), algorithms=("ppo", "sac"), suites=("brax",)
     ),
     "pgx": Opponent(
         name="pgx",
         worker="with_pgx.py",
         packages=("pgx>=2.6", "dm-haiku", "mctx", "optax", "distrax", "pydantic"),
         algorithms=("ppo", "alphazero"),
-        suite="pgx",
+        suites=("pgx",),
         needs_checkout=True,
     ),
     "jaxmarl": Opponent(
@@ -68,15 +71,32 @@ TRAINERS = {
         worker="with_jaxmarl.py",
         packages=("jaxmarl==0.2.0", "distrax", "optax", "flax", "flashbax", "safetensors"),
         algorithms=("ppo", "mappo", "qmix"),
-        suite="jaxmarl",
+        suites=("jaxmarl",),
         needs_checkout=True,
+    ),
+    "cleanrl": Opponent(
+        name="cleanrl",
+        worker="with_cleanrl.py",
+        packages=(
+            "torch",
+            "numpy<2",
+            "envpool==0.8.4",
+            "gym==0.23.1",
+            "gymnasium==0.29.1",
+            "mujoco==2.3.3",
+            "opencv-python-headless<4.12",
+        ),
+        algorithms=("ppo", "sac"),
+        suites=("envpool", "gymnasium"),
+        needs_checkout=True,
+        uses_jax=False,
     ),
     "craftax": Opponent(
         name="craftax",
         worker="with_craftax.py",
         packages=("craftax>=1.5", "distrax", "optax", "flax", "orbax-checkpoint"),
         algorithms=("ppo",),
-        suite="craftax",
+        suites=("craftax",),
         needs_checkout=True,
     ),
 }

@@ -15,6 +15,7 @@ from benchmarks.groups import Request
 from benchmarks.tables import FAILED, Table
 from benchmarks.timing import ratios, spread
 from purerl import registry
+from purerl.host_environment import HostSource
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import pieces_for
 from purerl.profiling.explain import matmul_peak
@@ -56,6 +57,12 @@ BRAX = {
     "clip_epsilon": 0.3,
     "entropy_coefficient": 1e-2,
     "max_grad_norm": 0.5,
+    "normalize_observation": True,
+}
+BRAX_SAC = {
+    "num_envs": 64,
+    "num_gradient_steps": 16,
+    "learning_starts": 2**13,
     "normalize_observation": True,
 }
 ALPHAZERO = {  # as pgx's example: Gumbel's search, each rollout learned from once
@@ -118,8 +125,23 @@ SUITES = (
     problem(
         "IPPO with memory, 16 x 128", "ppo", "jaxmarl/HeuristicEnemySMAX", 2**16, MAPPO, parameters={"scenario": "3m"}
     ),
+    problem(
+        "IPPO, 16 x 128, MLP",
+        "ppo",
+        "jaxmarl/overcooked",
+        2**18,
+        {"num_envs": 16, "rollout_length": 128, "network": "mlp"} | PPO,
+        parameters={"layout": "cramped_room", "shaped_reward": 1.0},
+    ),
     problem("PPO, 256 x 64", "ppo", "craftax/Craftax-Classic-Symbolic-v1", 2**17, PPO | CRAFTAX),
-    problem("PPO, 256 x 16", "ppo", "brax/ant", 2**19, BRAX, parameters={"backend": "spring"}),
+    *(
+        problem(label, algorithm, f"brax/{robot}", steps, settings, parameters={"backend": "spring"})
+        for label, algorithm, steps, settings in (
+            ("PPO, 256 x 16", "ppo", 2**19, BRAX),
+            ("SAC, 64 envs, 16 gradient steps", "sac", 2**15, BRAX_SAC),
+        )
+        for robot in ("ant", "halfcheetah")
+    ),
     problem(
         "PPO, 64 x 128, MLP",
         "ppo",
@@ -128,6 +150,19 @@ SUITES = (
         {"num_envs": 64, "rollout_length": 128, "learning_rate_schedule": "constant"} | BREAKOUT,
     ),
     problem("AlphaZero, 128 x 32, 32 simulations", "alphazero", "pgx/connect_four", 2**16, ALPHAZERO, self_play=True),
+)
+PONG = {
+    "num_envs": 8,
+    "rollout_length": 128,
+    "network": "nature",
+    "share_body": True,
+    "hidden_sizes": (512,),
+    "activation": "relu",
+    "clip_epsilon": 0.1,
+}
+HOST = (
+    problem("PPO, 8 x 128, Nature", "ppo", "envpool/Pong-v5", 2**13, PPO | PONG, parameters={"preprocessing": "2015"}),
+    problem("SAC, batch 256 per step", "sac", "gymnasium/HalfCheetah-v4", 5_000, {}),
 )
 COLUMNS = tables.columns(
     "task: text; by: text; environment steps/s: rate; purerl against it: ratio; share of matmul peak: share; "
@@ -150,6 +185,11 @@ def measure_suites(request: Request) -> list[Table]:
     return [_table("Training on a suite's environments, compilation left out", SUITES, request)]
 
 
+def measure_host(request: Request) -> list[Table]:
+    """Return the speed on environments that run on the host, which step beside learning."""
+    return [_table("Training on host environments, compilation left out", HOST, request)]
+
+
 def _table(title: str, problems: Sequence[Problem], request: Request) -> Table:
     rows = []
     for given in problems:
@@ -158,32 +198,38 @@ def _table(title: str, problems: Sequence[Problem], request: Request) -> Table:
         config = cls(**given.settings, total_timesteps=steps)
         task = given._replace(steps=steps, settings=dataclasses.asdict(config))
         suite = task.environment.partition("/")[0] if "/" in task.environment else ""
-        able = [o for o in request.trainers if task.algorithm in o.algorithms and o.suite == suite]
+        able = [o for o in request.trainers if task.algorithm in o.algorithms and suite in o.suites]
         against = [o for o in able if task.seeds == 1 or not o.slow]
         before = matmul_peak()
         scores = contest(task, against, request.runs)
-        share = arithmetic(task, config) / max(before, matmul_peak())
+        peak, operations = max(before, matmul_peak()), arithmetic(task, config)
+        share = None if operations is None else operations / peak
         names = ["purerl", *(opponent.name for opponent in against)]
         rows += [row(task, name, score, scores[0], share) for name, score in zip(names, scores, strict=True)]
     return Table(title=title, columns=COLUMNS, rows=rows)
 
 
-def row(task: Problem, who: str, score: Score, ours: Score, seconds_at_peak: float) -> list[Any]:
+def row(task: Problem, who: str, score: Score, ours: Score, seconds_at_peak: float | None) -> list[Any]:
     """Return the cells of one framework on one problem."""
     label = f"{task.name}, {task.environment}"
     if score.failure is not None:
         return [label, who, FAILED + score.failure, None, None, None, None]
     rates = [task.steps * task.seeds / seconds for seconds in score.seconds]
     against = ratios(score.seconds, ours.seconds) if score is not ours else None
-    share = statistics.median(rates) * seconds_at_peak if score is ours else None
+    share = statistics.median(rates) * seconds_at_peak if score is ours and seconds_at_peak else None
     reached = None if math.isnan(score.mean_return) else score.mean_return
     return [label, who, spread(rates), against, share, reached, score.compile_seconds or None]
 
 
-def arithmetic(task: Problem, config: Any) -> float:
-    """Return the operations of an environment step's matrix products, learning included, as the program is traced."""
+def arithmetic(task: Problem, config: Any) -> float | None:
+    """Return the operations of an environment step's matrix products, learning included, as the program is traced.
+
+    There is no one program of a host environment: None.
+    """
     factory, _ = registry.algorithm(task.algorithm)
     env = purerl.make(task.environment, **(task.parameters or {}))
+    if isinstance(env, HostSource):
+        return None
     env = env.for_self_play() if task.self_play else env
     factory, config = pieces_for(env, factory, config)
     trainer = make_trainer(factory, env, config)

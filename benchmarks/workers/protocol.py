@@ -72,6 +72,11 @@ def renamed(settings: dict[str, Any], names: str) -> dict[str, Any]:
     return {theirs: settings[ours] for ours, theirs in pairs if ours in settings}
 
 
+def name_in_suite(task: dict[str, Any]) -> str:
+    """Return the environment's name in its suite: "ant" of "brax/ant"."""
+    return task["environment"].partition("/")[2]
+
+
 def last_tenth(returns: Any, done: Any) -> float:
     """Return the mean of the returns [updates, ...] of the episodes that ended in the last tenth of the updates."""
     import numpy as np

@@ -1,18 +1,26 @@
-"""brax's own PPO, on brax's environments, patched for a JAX without `jax.device_put_replicated`.
+"""brax's own PPO and SAC, on brax's environments, patched for a JAX without `jax.device_put_replicated`.
 
 Each call compiles anew, so a training is timed by brax's own clock: the speed of its last part, which is compiled.
 """
 
 from typing import Any, NamedTuple
 
-from protocol import renamed, serve
+from protocol import name_in_suite, renamed, serve
 
-NAMES = (  # purerl's = theirs
-    "num_envs=num_envs rollout_length=unroll_length num_epochs=num_updates_per_batch num_minibatches=num_minibatches "
-    "learning_rate=learning_rate discount=discounting gae_lambda=gae_lambda clip_epsilon=clipping_epsilon "
-    "entropy_coefficient=entropy_cost value_coefficient=vf_loss_coefficient max_grad_norm=max_grad_norm "
-    "normalize_observation=normalize_observations normalize_advantage=normalize_advantage"
+SHARED = (  # purerl's = theirs
+    "num_envs=num_envs learning_rate=learning_rate discount=discounting normalize_observation=normalize_observations "
 )
+NAMES = {
+    "ppo": SHARED + "rollout_length=unroll_length num_epochs=num_updates_per_batch num_minibatches=num_minibatches "
+    "gae_lambda=gae_lambda clip_epsilon=clipping_epsilon entropy_coefficient=entropy_cost "
+    "value_coefficient=vf_loss_coefficient max_grad_norm=max_grad_norm normalize_advantage=normalize_advantage",
+    "sac": SHARED + "batch_size=batch_size num_gradient_steps=grad_updates_per_step tau=tau "
+    "replay_capacity=max_replay_size learning_starts=min_replay_size reward_scale=reward_scaling",
+}
+LAYERS = {  # the arguments of its networks that the hidden sizes become
+    "ppo": ("policy_hidden_layer_sizes", "value_hidden_layer_sizes"),
+    "sac": ("hidden_layer_sizes",),
+}
 REWARD_SCALING = {  # of its notebook, where purerl divides rewards by their spread
     "ant": 10.0,
     "halfcheetah": 1.0,
@@ -30,6 +38,17 @@ class Training(NamedTuple):
     curve: list[tuple[int, float]]  # (environment steps, mean return) of each evaluation
 
 
+class Unevaluated:
+    """Takes the place of its evaluator where only speed is asked for."""
+
+    def __init__(self, *_: Any, **__: Any):
+        """Compile nothing."""
+
+    def run_evaluation(self, params: Any, metrics: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Return what training tells."""
+        return metrics
+
+
 def patch() -> None:
     """Restore the function of JAX that it calls; MuJoCo's warnings would become a file."""
     import jax
@@ -43,27 +62,30 @@ def patch() -> None:
 def build(task: dict[str, Any]) -> tuple[float, Any]:
     """Train shortly, for the seconds to compile all but evaluations."""
     import functools
+    import importlib
     import time
 
     patch()
     from brax import envs
-    from brax.training.agents.ppo import networks
-    from brax.training.agents.ppo import train as ppo
+    from brax.training import acting
     from flax import linen
 
-    given = task["settings"]
-    settings = renamed(given, NAMES)
-    settings["batch_size"] = given["num_envs"] // given["num_minibatches"]
+    given, algorithm = task["settings"], task["algorithm"]
+    settings = renamed(given, NAMES[algorithm])
+    learner = importlib.import_module(f"brax.training.agents.{algorithm}.train")
+    networks = importlib.import_module(f"brax.training.agents.{algorithm}.networks")
     sizes, activation = tuple(given["hidden_sizes"]), getattr(linen, given["activation"])
-    factory = functools.partial(
-        networks.make_ppo_networks,
-        policy_hidden_layer_sizes=sizes,
-        value_hidden_layer_sizes=sizes,
-        activation=activation,
-    )
-    name, parts = task["environment"].partition("/")[2], task["evaluations"]
+    layers = dict.fromkeys(LAYERS[algorithm], sizes)
+    make = getattr(networks, f"make_{algorithm}_networks")
+    name, parts = name_in_suite(task), task["evaluations"]
     env = envs.get_environment(name, **(task["parameters"] or {}))
-    settings["reward_scaling"] = REWARD_SCALING[name] if given["normalize_reward"] else 1.0
+    skipped, steps = 0, given["num_envs"] * given["rollout_length"]
+    if algorithm == "ppo":
+        settings["batch_size"] = given["num_envs"] // given["num_minibatches"]
+        settings["reward_scaling"] = REWARD_SCALING[name] if given["normalize_reward"] else 1.0
+    else:
+        skipped = given["learning_starts"]
+    evaluator = acting.Evaluator
 
     def train(seed: int, steps: int = task["steps"], evaluate: bool = True) -> Training:
         told, curve = [], []
@@ -73,15 +95,15 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
             if evaluate:
                 curve.append((int(steps), float(metrics["eval/episode_reward"])))
 
-        ppo.train(
+        acting.Evaluator = evaluator if evaluate else Unevaluated
+        learner.train(
             environment=env,
             num_timesteps=steps,
             episode_length=1000,
             num_evals=parts + 1,
             num_eval_envs=task["episodes"],
             deterministic_eval=True,
-            run_evals=evaluate,
-            network_factory=factory,
+            network_factory=functools.partial(make, activation=activation, **layers),
             seed=seed,
             progress_fn=note,
             **settings,
@@ -89,11 +111,10 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
         rates = [float(metrics["training/sps"]) for metrics in told if "training/sps" in metrics]
         return Training(rates=rates, curve=curve)
 
-    steps = given["num_envs"] * given["rollout_length"]
     began = time.perf_counter()
-    short = train(0, parts * steps, evaluate=False)
+    short = train(0, skipped + parts * steps, evaluate=False)
     seconds = time.perf_counter() - began - parts * steps / short.rates[-1]
-    return seconds, lambda seed: (train(seed), task["steps"])
+    return seconds, lambda seed: (train(seed), task["steps"] - skipped)
 
 
 def read(done: tuple[Training, int]) -> float:
@@ -102,7 +123,7 @@ def read(done: tuple[Training, int]) -> float:
 
 
 def time_of(done: tuple[Training, int]) -> float:
-    """Return the seconds of the whole training at the speed of its compiled parts."""
+    """Return the seconds of all steps that are learned from at the speed of its compiled parts."""
     training, steps = done
     rates = training.rates[1:]
     return steps * sum(1 / rate for rate in rates) / len(rates)

@@ -9,7 +9,7 @@ import sys
 import types
 from typing import Any
 
-from protocol import compiled_seeds, renamed, serve
+from protocol import compiled_seeds, name_in_suite, renamed, serve
 
 NAMES = (  # purerl's = theirs
     "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=UPDATE_EPOCHS num_minibatches=NUM_MINIBATCHES "
@@ -37,7 +37,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     module: Any = importlib.import_module("ppo" if given["rnn"] == "none" else "ppo_rnn")
     module.create_log_dict = lambda told, config: float(told["returned_episode_returns"])
     module.batch_log = lambda update, reached, config: REPORTS.append(reached)
-    settings = renamed(given, NAMES) | AS_SHIPPED | {"ENV_NAME": task["environment"].partition("/")[2]}
+    settings = renamed(given, NAMES) | AS_SHIPPED | {"ENV_NAME": name_in_suite(task)}
     settings |= {"TOTAL_TIMESTEPS": task["steps"], "LAYER_SIZE": given["hidden_sizes"][0]}
     settings["ANNEAL_LR"] = given["learning_rate_schedule"] == "linear"
     seconds, train = compiled_seeds(module.make_train(settings), task)
@@ -58,7 +58,7 @@ def curve(done: Any) -> list[tuple[int, float]]:
     from craftax.craftax_env import make_craftax_env_from_name  # pyright: ignore[reportMissingImports]
 
     task, module, num = done["task"], done["module"], done["task"]["episodes"]
-    env = make_craftax_env_from_name(task["environment"].partition("/")[2], auto_reset=False)
+    env = make_craftax_env_from_name(name_in_suite(task), auto_reset=False)
     actions, width = env.action_space(env.default_params).n, task["settings"]["hidden_sizes"][0]
     recurrent = task["settings"]["rnn"] != "none"
     if recurrent:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protocol import compiled_seeds, renamed, serve
+from protocol import compiled_seeds, name_in_suite, renamed, serve
 
 SHARED = (  # purerl's = theirs
     "num_envs=NUM_ENVS rollout_length=NUM_STEPS learning_rate=LR discount=GAMMA max_grad_norm=MAX_GRAD_NORM "
@@ -45,6 +45,9 @@ BASELINES = {  # by algorithm and family of environments
     ("ppo", "MPE"): Baseline(
         "IPPO/ippo_ff_mpe", 3, network="ActorCritic", params=lambda state: state[0].params, memory=False
     ),
+    ("ppo", "overcooked"): Baseline(
+        "IPPO/ippo_ff_overcooked", 1, network="ActorCritic", params=lambda state: state[0].params, memory=False
+    ),
     ("ppo", "HeuristicEnemySMAX"): Baseline("IPPO/ippo_rnn_smax", 1, network="ActorCriticRNN", masked=True),
     ("mappo", "MPE"): Baseline(
         "MAPPO/mappo_rnn_mpe", 3, network="ActorRNN", params=lambda state: state[0][0][0].params
@@ -74,8 +77,22 @@ def patch() -> None:
 
 def baseline(task: dict[str, Any]) -> Baseline:
     """Return the script that trains a task."""
-    family = task["environment"].partition("/")[2].partition("_")[0]
+    family = name_in_suite(task).partition("_")[0]
     return BASELINES[task["algorithm"], family]
+
+
+def arguments_of(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of its environment; the shaped rewards of Overcooked are added by its script."""
+    import jaxmarl  # pyright: ignore[reportMissingImports]
+
+    arguments = dict(task["parameters"] or {})
+    for ours in ("global_state", "shaped_reward"):
+        arguments.pop(ours, None)
+    if "scenario" in arguments:
+        arguments["scenario"] = jaxmarl.environments.smax.map_name_to_scenario(arguments["scenario"])
+    if "layout" in arguments:
+        arguments["layout"] = jaxmarl.environments.overcooked.overcooked_layouts[arguments["layout"]]
+    return arguments
 
 
 def settings_of(task: dict[str, Any]) -> dict[str, Any]:
@@ -84,9 +101,11 @@ def settings_of(task: dict[str, Any]) -> dict[str, Any]:
     settings = renamed(given, Q_LEARNING if task["algorithm"] == "qmix" else POLICY_GRADIENT)
     settings["ANNEAL_LR"] = settings["LR_LINEAR_DECAY"] = given["learning_rate_schedule"] == "linear"
     settings["TOTAL_TIMESTEPS"], settings["FC_DIM_SIZE"] = task["steps"], given["hidden_sizes"][0]
-    arguments = {name: value for name, value in (task["parameters"] or {}).items() if name != "global_state"}
-    settings["MAP_NAME"] = arguments.pop("scenario", "")
-    settings |= {"ENV_NAME": task["environment"].partition("/")[2], "ENV_KWARGS": arguments}
+    arguments = arguments_of(task)
+    settings["MAP_NAME"] = (task["parameters"] or {}).get("scenario", "")  # its script of SMAX looks it up itself
+    arguments.pop("scenario", None)
+    settings |= {"ENV_NAME": name_in_suite(task), "ENV_KWARGS": arguments}
+    settings["REW_SHAPING_HORIZON"] = 1e12  # shaped rewards of Overcooked stay whole, as ours do
     settings |= {"SCALE_CLIP_EPS": False, "SEED": 0, "WANDB_MODE": "online"}
     if task["algorithm"] == "qmix":
         settings |= QMIX | {"BUFFER_SIZE": given["replay_capacity"] // given["rollout_length"]}
@@ -125,10 +144,7 @@ def curve(done: Any) -> list[tuple[int, float]]:
     chosen, num = baseline(task), task["episodes"]
     if not chosen.network:
         return [(task["steps"], float(done["runner_state"][2]["returned_episode_returns"]) / chosen.scale)]
-    arguments = dict(settings["ENV_KWARGS"])
-    if settings["MAP_NAME"]:
-        arguments["scenario"] = jaxmarl.environments.smax.map_name_to_scenario(settings["MAP_NAME"])
-    env = jaxmarl.make(settings["ENV_NAME"], **arguments)
+    env = jaxmarl.make(settings["ENV_NAME"], **arguments_of(task))
     module, size = done["module"], env.action_space(env.agents[0]).n
     about = {"config": settings} if chosen.memory else {"activation": settings["ACTIVATION"]}
     network, params = getattr(module, chosen.network)(size, **about), chosen.params(done["runner_state"])
@@ -136,7 +152,7 @@ def curve(done: Any) -> list[tuple[int, float]]:
 
     def act(memory: Any, state: Any, seen: Any, dones: Any) -> tuple[Any, Any]:
         if not chosen.memory:
-            return memory, network.apply(params, seen)[0].mode()
+            return memory, network.apply(params, seen.reshape(len(seen), -1))[0].mode()
         legal = (together(jax.vmap(env.get_avail_actions)(state)),) if chosen.masked else ()
         memory, policy, *_ = network.apply(params, memory, (seen[None], dones[None], *legal))
         return memory, policy.mode()[0]

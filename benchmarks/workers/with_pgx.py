@@ -10,7 +10,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from protocol import compiled, renamed, serve
+from protocol import compiled, name_in_suite, renamed, serve
 
 PPO = (  # purerl's = theirs
     "num_envs=num_envs rollout_length=num_steps num_epochs=update_epochs learning_rate=lr discount=gamma "
@@ -63,7 +63,7 @@ def build_ppo(task: dict[str, Any]) -> tuple[float, Any]:
     import jax
 
     settings = task["settings"]
-    given = renamed(settings, PPO) | {"env_name": task["environment"].partition("/")[2]}
+    given = renamed(settings, PPO) | {"env_name": name_in_suite(task)}
     per_update = settings["num_envs"] * settings["rollout_length"]
     given |= {"total_timesteps": task["steps"], "minibatch_size": per_update // settings["num_minibatches"]}
     example = load(task, "minatar-ppo", given)
@@ -94,7 +94,7 @@ def build_alphazero(task: dict[str, Any]) -> tuple[float, Any]:
 
     settings = task["settings"]
     per_update = settings["num_envs"] * settings["rollout_length"]
-    given = renamed(settings, ALPHAZERO) | {"env_id": task["environment"].partition("/")[2]}
+    given = renamed(settings, ALPHAZERO) | {"env_id": name_in_suite(task)}
     size = per_update // settings["num_minibatches"]
     example = load(task, "alphazero", given | {"training_batch_size": size})
     sizes, activation = tuple(settings["hidden_sizes"]), settings["activation"]

@@ -1,5 +1,6 @@
 """purerl itself."""
 
+import time
 from typing import Any
 
 from protocol import compiled, last_tenth, serve
@@ -12,6 +13,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     import purerl
     from purerl import registry
     from purerl.devices import selection, sharding, threads
+    from purerl.host_environment import HostSource
     from purerl.multi_agent.joint import pieces_for
     from purerl.xla import backend
 
@@ -21,6 +23,8 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     with threads.fitting(config, task["environment"], parameters):
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     env = purerl.make(task["environment"], **parameters)
+    if isinstance(env, HostSource):
+        return on_host(purerl.make_trainer(factory, env, config), task["steps"] // config.steps_per_update)
     env = env.for_self_play() if task["self_play"] else env
     factory, config = pieces_for(env, factory, config)
     train = purerl.make_train(factory, env, config, task["steps"])
@@ -30,12 +34,33 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     return seconds, lambda seed: program(keys(seed))
 
 
+def on_host(trainer: Any, num_updates: int) -> tuple[float, Any]:
+    """Compile the programs of host environments' loop by two updates."""
+    import jax
+
+    def train(seed: int, num_updates: int = num_updates) -> Any:
+        state, told = trainer.init(jax.random.key(seed)), []
+        for _ in range(num_updates):
+            state, metrics = trainer.step(state)
+            told.append(metrics)
+        jax.block_until_ready(state.agent)
+        trainer.close()
+        return state, told
+
+    began = time.perf_counter()
+    train(0, 2)
+    return time.perf_counter() - began, train
+
+
 def read(done: Any) -> float:
     """Return the mean return over the end of the run, and over the seeds."""
     import numpy as np
 
-    returns = np.asarray(done[1].episodes["episode_return"])
-    returns = np.moveaxis(returns, -1, 0)
+    told = done[1]
+    if isinstance(told, list):  # an entry for each update
+        returns = np.array([metrics.episodes["episode_return"] for metrics in told])
+    else:
+        returns = np.moveaxis(np.asarray(told.episodes["episode_return"]), -1, 0)
     return last_tenth(returns, ~np.isnan(returns))
 
 

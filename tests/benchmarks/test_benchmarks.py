@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import purerl
-from benchmarks import __main__, costs, environments, groups, report, tables, training
+from benchmarks import __main__, convolutions, costs, environments, groups, report, tables, training
 from benchmarks.contest import WORKERS, Failed, FrameworkProcess, Problem, Score, contest
 from benchmarks.opponents import HOSTS, TRAINERS, Opponent, chosen, command
 from benchmarks.timing import ratios, spread
@@ -116,6 +116,12 @@ def test_a_curve_is_drawn_where_it_is_asked_for(tmp_path):
 def test_a_contest_without_purerl_is_none():
     with pytest.raises(Failed, match="no_such_setting"):
         contest(TASK._replace(settings=TINY | {"no_such_setting": 1}), [], runs=1)
+
+
+def test_host_environments_are_trained_by_their_loop():
+    task = TASK._replace(environment="gymnasium/CartPole-v1")
+    (score,) = contest(task, [], runs=1)
+    assert score.compile_seconds > 0 and score.seconds[0] > 0 and score.returns[0] >= 8
 
 
 def test_opponents():
@@ -244,6 +250,20 @@ def test_a_cost_is_of_the_size_that_it_names(tmp_path, monkeypatch):
     (tmp_path / "none.json").write_text('{"groups": {}}')
     failed = CliRunner().invoke(costs.command, [str(tmp_path / "none.json"), str(tmp_path / "costs.png")])
     assert isinstance(failed.exception, InputError) and "has no group costs" in str(failed.exception)
+
+
+@pytest.mark.parametrize("work", ["forward", "trained"])
+def test_arithmetic_of_a_network_for_images(work):
+    network = convolutions.Network(name="MinAtar", kind="minatar", shape=(10, 10, 4), units=8, samples=0)
+    run, operations = convolutions.program(network, batch=2, count=3, work=work)
+    first, rest = 8 * 8 * 16 * 9 * 4, 8 * 8 * 16 * 8 + 8 * convolutions.OUTPUTS  # products of a sample
+    passes = 1 if work == "forward" else 3  # backwards, the first layer has no gradient of its samples
+    assert operations == pytest.approx(2 * 2 * (passes * (first + rest) - (passes > 1) * first))
+    result = run()
+    if work == "forward":
+        assert [out.shape for out in result] == 3 * [(2, convolutions.OUTPUTS)]
+    else:
+        assert int(result[1][0].count) == 3  # steps of Adam
 
 
 def test_names_of_machines_are_file_names():

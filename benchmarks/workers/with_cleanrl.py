@@ -1,0 +1,83 @@
+"""CleanRL's PPO on EnvPool's Atari and SAC on MuJoCo, from a checkout of its repository.
+
+Its scripts read a command line and write for TensorBoard: their arguments are set here, and what they write is kept.
+The scripts run whole for each training, so one is timed by the speed that it tells itself at its end.
+"""
+
+import dataclasses
+import runpy
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+from protocol import name_in_suite, renamed, serve
+
+SHARED = "num_envs=num_envs discount=gamma "  # purerl's = theirs
+NAMES = {
+    "ppo": SHARED + "rollout_length=num_steps num_epochs=update_epochs num_minibatches=num_minibatches "
+    "learning_rate=learning_rate gae_lambda=gae_lambda clip_epsilon=clip_coef entropy_coefficient=ent_coef "
+    "value_coefficient=vf_coef max_grad_norm=max_grad_norm normalize_advantage=norm_adv",
+    "sac": SHARED + "batch_size=batch_size replay_capacity=buffer_size learning_starts=learning_starts tau=tau "
+    "learning_rate=policy_lr",
+}
+SCRIPTS = {"ppo": "ppo_atari_envpool", "sac": "sac_continuous_action"}
+WRITTEN: dict[str, list[float]] = {}  # what it writes, by name
+
+
+class SummaryWriter:
+    """Takes the place of TensorBoard's."""
+
+    def __init__(self, *_: Any):
+        """Forget what an earlier training wrote."""
+        WRITTEN.clear()
+
+    def add_scalar(self, name: str, value: Any, step: int) -> None:
+        """Keep a number."""
+        WRITTEN.setdefault(name, []).append(float(value))
+
+    def add_text(self, *_: Any) -> None:
+        """Keep no text."""
+
+    def close(self) -> None:
+        """There is no file."""
+
+
+def build(task: dict[str, Any]) -> tuple[float, Any]:
+    """Replace its command line and its writer; it compiles nothing."""
+    given, algorithm = task["settings"], task["algorithm"]
+    settings = renamed(given, NAMES[algorithm])
+    settings |= {"env_id": name_in_suite(task), "total_timesteps": task["steps"]}
+    if algorithm == "ppo":
+        settings["anneal_lr"] = given["learning_rate_schedule"] == "linear"
+    else:
+        settings["q_lr"] = settings["policy_lr"]
+    for name in ("tyro", "torch.utils.tensorboard"):
+        sys.modules[name] = types.ModuleType(name)
+    setattr(sys.modules["torch.utils.tensorboard"], "SummaryWriter", SummaryWriter)  # noqa: B010
+    sys.path.insert(0, task["checkout"])
+    script = Path(task["checkout"]) / "cleanrl" / f"{SCRIPTS[algorithm]}.py"
+
+    def train(seed: int) -> tuple[float, float]:
+        parse = lambda cls: dataclasses.replace(cls(), seed=seed, **settings)
+        setattr(sys.modules["tyro"], "cli", parse)  # noqa: B010
+        runpy.run_path(str(script), run_name="__main__")
+        returns = WRITTEN.get("charts/episodic_return", [])[-10:]
+        return WRITTEN["charts/SPS"][-1], sum(returns) / len(returns) if returns else float("nan")
+
+    return 0.0, lambda seed: (*train(seed), task["steps"])
+
+
+def read(done: tuple[float, float, int]) -> float:
+    """Return the mean return of the last ten episodes."""
+    return done[1]
+
+
+def time_of(done: tuple[float, float, int]) -> float:
+    """Return the seconds of a training, by its own speed."""
+    speed, _, steps = done
+    return steps / speed
+
+
+if __name__ == "__main__":
+    serve(build, read, time_of)
