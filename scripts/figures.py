@@ -19,6 +19,7 @@ MINATAR = {  # game -> PPO's return elsewhere, and where
 SEEDS = {"Seaquest": 3, "SpaceInvaders": 3}  # of the slower games
 LONG = 3  # seeds of PPO, which runs for 1e7 frames
 BRAX = ("ant", "halfcheetah", "hopper", "walker2d", "reacher", "inverted_double_pendulum")
+BRAX_SAC = ("halfcheetah", "inverted_double_pendulum")
 BY_BRAX = {  # with the rate and the bonus of our settings its ant reaches -41 to 16 in a million steps
     "learning_rate": 3e-4,
     "learning_rate_schedule": "constant",
@@ -27,6 +28,7 @@ BY_BRAX = {  # with the rate and the bonus of our settings its ant reaches -41 t
 ROWS = 100  # of a curve
 GYMNAX_LIMITS = {"Breakout": {"time_limit": 1000}, "Freeway": {}, "SpaceInvaders": {"time_limit": 1000}}
 MEMORY = ("TMaze", "RepeatPrevious")
+CONTINUOUS = ("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq")
 CLEANRL = "CleanRL"
 
 
@@ -121,15 +123,16 @@ REFERENCES = {  # task -> algorithm -> what others reach, and who
         "dqn": ("-91.5 +- 7.2", CLEANRL),
         "pqn": ("-95.6 +- 5.7", CLEANRL),
         "c51": ("-87.7 +- 5.5", CLEANRL),
+        **dict.fromkeys(("a2c", "reinforce", "ppo-penalty", "impala", "vmpo", "awr", "spo"), ("", "")),
+        **dict.fromkeys(("iqn", "munchausen", "qrdqn", "rainbow"), ("", "")),
     },
     "MountainCar-v0": {"ppo": ("-200", CLEANRL), "dqn": ("-195 +- 8", CLEANRL), "pqn": ("", "")},
     "MountainCarContinuous-v0": {"ppo": ("92", "gymnax-blines")},
     "Pendulum-v1": {
         "ppo": ("-130", "gymnax-blines"),
-        **dict.fromkeys(
-            ("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq", "alphazero", "muzero"), ("", "")
-        ),
+        **dict.fromkeys((*CONTINUOUS, "alphazero", "muzero"), ("", "")),
     },
+    "Reacher": dict.fromkeys(("ppo", *CONTINUOUS), ("", "")),
 }
 FIGURES = (
     *(
@@ -143,6 +146,7 @@ FIGURES = (
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
     *(figure for name in BRAX for figure in _beside(_three(f"brax/{name}", "ppo"), "brax", **BY_BRAX)),
+    *(f for name in BRAX_SAC for f in _beside(_three(f"brax/{name}", "sac"), "brax")),
     *(f for name in ("ppo", "mappo", "qmix") for f in _beside(_three("jaxmarl/MPE_simple_spread_v3", name), "jaxmarl")),
     *_beside(_three("jaxmarl/HeuristicEnemySMAX", "ppo"), "jaxmarl"),
     *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),

@@ -42,14 +42,20 @@ def draw(task: str, results: Path = FOLDER) -> None:
     title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
     width = math.ceil(len(curves) / math.ceil(len(curves) / CURVES))  # alike, so that none holds a single curve
     panels = [curves[first : first + width] for first in range(0, len(curves), width)]
-    names = len(curves) + len(levels) + len(ends) + sum(bool(figures[label].reference) for label in there)
+    published = {_published(figures[label]) for label in there if figures[label].reference}
+    names = len(curves) + len(levels) + len(ends) + len(published)
     picture = plot.new_figure(8 if names < plot.INSIDE else 11, 4.8 * len(panels))
     for number, panel in enumerate(panels):
         named = [figures[label] for label, _ in panel if figures[label].reference]
-        lines = levels | {f"{figure.source}'s {figure.label}": figure.level for figure in named}
+        lines = levels | {_published(figure): figure.level for figure in named}
         axes = picture.add_subplot(len(panels), 1, number + 1)
         plot.panel(axes, panel, title, levels=lines | reached)
     plot.save(picture, results / f"{task.replace('/', '-')}.png")
+
+
+def _published(figure: Figure) -> str:
+    """Return the name of a reference: variants of an algorithm share it."""
+    return f"{figure.source}'s {figure.algorithm}"
 
 
 def table(results: Path = FOLDER) -> str:
