@@ -18,7 +18,7 @@ GROUPS = "\b\n" + "\n".join(f"{name:20} {entry.help}" for name, entry in groups.
     "--against",
     metavar="NAME,...",
     default="",
-    help="gymnax, gymnasium, envpool, rejax, brax, sb3 or sb3=PYTHON; purejaxrl, purejaxql, jaxmarl or pgx=FOLDER.",
+    help="gymnax, gymnasium, envpool, rejax, brax, torch, sb3 or sb3=PYTHON; purejaxrl=FOLDER and other checkouts.",
 )
 @click.option("--envs", metavar="ID,...", default="", help="For environments: which; default: all native ones.")
 @click.option("--runs", default=5, metavar="N", help="Timed runs of each program; default 5.")

@@ -41,9 +41,10 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "training": Benchmark("training:measure", "PPO and PQN, one seed"),
     "offpolicy": Benchmark("training:measure_off_policy", "DQN and SAC; a batch drawn from each kind of replay"),
-    "suites": Benchmark(
-        "training:measure_suites", "environments of brax, Craftax, JaxMARL and pgx, beside their own trainers"
-    ),
+    "suites.brax": Benchmark("training:measure_brax", "PPO and SAC on brax's robots, beside its own"),
+    "suites.craftax": Benchmark("training:measure_craftax", "PPO on Craftax, beside Craftax_Baselines"),
+    "suites.jaxmarl": Benchmark("training:measure_jaxmarl", "IPPO, MAPPO and QMIX on JaxMARL, beside its own"),
+    "suites.pgx": Benchmark("training:measure_pgx", "PPO and AlphaZero on pgx, beside its examples"),
     "host": Benchmark("training:measure_host", "PPO on Pong and SAC on HalfCheetah, beside CleanRL's"),
     "environments": Benchmark("environments:measure", "environments alone under random actions"),
     "seeds": Benchmark("seeds:measure", "1, 16 and 256 seeds of PPO, on one device and on all"),

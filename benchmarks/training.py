@@ -1,6 +1,7 @@
 """Training speed: purerl with the settings of published benchmarks, alone or beside others."""
 
 import dataclasses
+import functools
 import math
 import statistics
 from collections.abc import Sequence
@@ -118,23 +119,30 @@ OFF_POLICY = (
     problem("SAC, 64 units, batch 128 per two steps", "sac", "Pendulum-v1", 20_000, SAC_SMALL),
 )
 SPREAD = "jaxmarl/MPE_simple_spread_v3"
-SUITES = (
-    problem("IPPO, 16 x 128", "ppo", SPREAD, 2**20, {"num_envs": 16, "rollout_length": 128} | PPO),
-    problem("MAPPO with memory, 16 x 128", "mappo", SPREAD, 2**17, MAPPO, parameters={"global_state": True}),
-    problem("QMIX with memory, 8 x 25", "qmix", SPREAD, 2**17, QMIX, parameters={"global_state": True}),
-    problem(
-        "IPPO with memory, 16 x 128", "ppo", "jaxmarl/HeuristicEnemySMAX", 2**16, MAPPO, parameters={"scenario": "3m"}
+SUITES = {
+    "jaxmarl": (
+        problem("IPPO, 16 x 128", "ppo", SPREAD, 2**20, {"num_envs": 16, "rollout_length": 128} | PPO),
+        problem("MAPPO with memory, 16 x 128", "mappo", SPREAD, 2**17, MAPPO, parameters={"global_state": True}),
+        problem("QMIX with memory, 8 x 25", "qmix", SPREAD, 2**17, QMIX, parameters={"global_state": True}),
+        problem(
+            "IPPO with memory, 16 x 128",
+            "ppo",
+            "jaxmarl/HeuristicEnemySMAX",
+            2**16,
+            MAPPO,
+            parameters={"scenario": "3m"},
+        ),
+        problem(
+            "IPPO, 16 x 128, MLP",
+            "ppo",
+            "jaxmarl/overcooked",
+            2**18,
+            {"num_envs": 16, "rollout_length": 128, "network": "mlp"} | PPO,
+            parameters={"layout": "cramped_room", "shaped_reward": 1.0},
+        ),
     ),
-    problem(
-        "IPPO, 16 x 128, MLP",
-        "ppo",
-        "jaxmarl/overcooked",
-        2**18,
-        {"num_envs": 16, "rollout_length": 128, "network": "mlp"} | PPO,
-        parameters={"layout": "cramped_room", "shaped_reward": 1.0},
-    ),
-    problem("PPO, 256 x 64", "ppo", "craftax/Craftax-Classic-Symbolic-v1", 2**17, PPO | CRAFTAX),
-    *(
+    "craftax": (problem("PPO, 256 x 64", "ppo", "craftax/Craftax-Classic-Symbolic-v1", 2**17, PPO | CRAFTAX),),
+    "brax": tuple(
         problem(label, algorithm, f"brax/{robot}", steps, settings, parameters={"backend": "spring"})
         for label, algorithm, steps, settings in (
             ("PPO, 256 x 16", "ppo", 2**19, BRAX),
@@ -142,15 +150,19 @@ SUITES = (
         )
         for robot in ("ant", "halfcheetah")
     ),
-    problem(
-        "PPO, 64 x 128, MLP",
-        "ppo",
-        "pgx/minatar-breakout",
-        2**19,
-        {"num_envs": 64, "rollout_length": 128, "learning_rate_schedule": "constant"} | BREAKOUT,
+    "pgx": (
+        problem(
+            "PPO, 64 x 128, MLP",
+            "ppo",
+            "pgx/minatar-breakout",
+            2**19,
+            {"num_envs": 64, "rollout_length": 128, "learning_rate_schedule": "constant"} | BREAKOUT,
+        ),
+        problem(
+            "AlphaZero, 128 x 32, 32 simulations", "alphazero", "pgx/connect_four", 2**16, ALPHAZERO, self_play=True
+        ),
     ),
-    problem("AlphaZero, 128 x 32, 32 simulations", "alphazero", "pgx/connect_four", 2**16, ALPHAZERO, self_play=True),
-)
+}
 PONG = {
     "num_envs": 8,
     "rollout_length": 128,
@@ -180,9 +192,14 @@ def measure_off_policy(request: Request) -> list[Table]:
     return [_table("Training from a replay, compilation left out", OFF_POLICY, request), replays.measure(request)]
 
 
-def measure_suites(request: Request) -> list[Table]:
-    """Return the speed on environments of suites, which come with trainers of their own."""
-    return [_table("Training on a suite's environments, compilation left out", SUITES, request)]
+def measure_suite(name: str, request: Request) -> list[Table]:
+    """Return the speed on environments of a suite that comes with trainers of its own."""
+    return [_table(f"Training on environments of {name}, compilation left out", SUITES[name], request)]
+
+
+measure_brax, measure_craftax, measure_jaxmarl, measure_pgx = (
+    functools.partial(measure_suite, name) for name in ("brax", "craftax", "jaxmarl", "pgx")
+)
 
 
 def measure_host(request: Request) -> list[Table]:
