@@ -44,9 +44,9 @@ class Unevaluated:
     def __init__(self, *_: Any, **__: Any):
         """Compile nothing."""
 
-    def run_evaluation(self, params: Any, metrics: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def run_evaluation(self, params: Any, training_metrics: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Return what training tells."""
-        return metrics
+        return training_metrics
 
 
 def patch() -> None:

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.functional.action_masks import split_mask, without_mask
-from purerl.networks.linear_rnn import LinearRNN
 from purerl.networks.modules import Module, own_torso
 from purerl.networks.torsos import ACTIVATIONS, CNNS, INITIALIZERS, RNNS, TORSOS, Torso, apply, init
 from purerl.spaces import Space
@@ -91,7 +90,7 @@ def recurrent_encoder(
     Args:
       space: of observations.
       config: the settings of the torso.
-      rnn: "none" or one of `RNNS`; a linear one unrolls by a parallel scan.
+      rnn: "none" or one of `RNNS`; a linear one unrolls by a parallel scan, GRU and LSTM with their products together.
       rnn_size: its units.
       network: a module that stands for the torso, below the recurrent layer.
     """
@@ -117,9 +116,8 @@ def recurrent_encoder(
 
     def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
         features = _features(torso, params["torso"], observation)
-        if isinstance(cell, LinearRNN):
+        if hasattr(cell, "unroll"):  # it takes a sequence at once
             after, hidden = cell.apply({"params": params["rnn"]}, carry, features, done, method=cell.unroll)
-            assert isinstance(hidden, jax.Array)
             return hidden, after
         begin = initial_carry(done.shape[1])
 

@@ -8,6 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from purerl.networks.gated_rnn import GRU, LSTM
 from purerl.networks.gated_transformer import GatedTransformer
 from purerl.networks.linear_rnn import LINEAR_RNNS
 from purerl.spaces import Box, Space, flat, parts
@@ -224,8 +225,8 @@ class Torso(nn.Module):
 
 
 RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {
-    "gru": lambda size: nn.GRUCell(size, recurrent_kernel_init=orthogonal()),
-    "lstm": lambda size: nn.OptimizedLSTMCell(size, recurrent_kernel_init=orthogonal()),
+    "gru": lambda size: GRU(size, recurrent_kernel_init=orthogonal()),
+    "lstm": lambda size: LSTM(size, recurrent_kernel_init=orthogonal()),
     **LINEAR_RNNS,
     "gtrxl": GatedTransformer,
 }
