@@ -6,16 +6,17 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 
 from benchmarks import tables
 from benchmarks.contest import Failed, FrameworkProcess, Problem
 from benchmarks.groups import Request
 from benchmarks.tables import FAILED, Table
 from benchmarks.timing import in_turn, progress, ratios, spread
+from purerl.algo_parts.optimizers import GradientPlan, adam_by_plan, apply_gradients
 from purerl.networks.torsos import CNNS, MLP
 from purerl.profiling.explain import matmul_peak
 from purerl.profiling.flops import products
+from purerl.xla.accumulation import minibatch_gradient
 
 COLUMNS = tables.columns(
     "network: text; samples at once: count; work: text; by: text; samples/s: rate; purerl against it: ratio; "
@@ -92,16 +93,17 @@ def program(network: Network, batch: int, count: int, work: str) -> tuple[Callab
     first = convolutions.init(key, samples.astype(jnp.float32))
     flat = features(first, samples)
     params: Any = (first, dense.init(key, flat), 0.02 * jax.random.normal(key, (network.units, OUTPUTS)))
-    optimizer = optax.adam(LEARNING_RATE)
+    plan = GradientPlan(learning_rate=LEARNING_RATE, max_grad_norm=None, num_steps=1.0, steps_per_update=1)
+    optimizer = adam_by_plan(plan)
 
     def forward(params: Any, x: Any) -> Any:
         return dense.apply(params[1], features(params[0], x)) @ params[2]
 
     def learn(carry: Any, x: Any) -> Any:
         params, state = carry
-        gradient = jax.grad(lambda params: jnp.mean(forward(params, x) ** 2))(params)
-        updates, state = optimizer.update(gradient, state, params)
-        return optax.apply_updates(params, updates), state
+        loss = lambda params, x: (jnp.mean(forward(params, x) ** 2), {})
+        gradient, _ = minibatch_gradient(loss, params, x, None)
+        return apply_gradients(optimizer, gradient, state, params)
 
     if work == "forward":
         act = jax.jit(forward)

@@ -13,7 +13,8 @@ from purerl.networks.gated_transformer import GatedTransformer
 from purerl.networks.linear_rnn import LINEAR_RNNS
 from purerl.spaces import Box, Space, flat, parts
 from purerl.types import Array, Key, PyTree
-from purerl.xla.convolution import convolve
+from purerl.xla import backend, switches
+from purerl.xla.convolution import PART, convolve
 from purerl.xla.product import multiply
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
@@ -131,6 +132,10 @@ class CNN(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         """Apply the convolutions to the last three axes."""
+        return in_parts(self, CNN.layers_of, x)
+
+    def layers_of(self, x: Array) -> Array:
+        """Apply the convolutions to images f32[N, height, width, channels] -> [N, n]."""
         for features, kernel, stride in self.layers:
             x = nn.Conv(
                 features,
@@ -144,7 +149,7 @@ class CNN(nn.Module):
             if self.layer_norm:
                 x = nn.LayerNorm(dtype=self.dtype)(x)
             x = jax.nn.relu(x)
-        return x.reshape(*x.shape[:-3], -1)
+        return x.reshape(len(x), -1)
 
 
 class ResidualCNN(nn.Module):
@@ -160,18 +165,42 @@ class ResidualCNN(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         """Map f32[..., height, width, channels] -> [..., n]."""
+        return in_parts(self, ResidualCNN.layers_of, x)
+
+    def layers_of(self, x: Array) -> Array:
+        """Map images f32[N, height, width, channels] -> [N, n]."""
 
         def conv(features: int) -> nn.Conv:
             kernel_init = INITIALIZERS[self.initializer](2**0.5)
             return nn.Conv(features, (3, 3), kernel_init=kernel_init, dtype=self.dtype, conv_general_dilated=convolve)
 
-        leading = x.shape[:-3]
-        x = x.reshape(-1, *x.shape[-3:])
         for features in self.channels:
             x = nn.max_pool(conv(features)(x), (3, 3), (2, 2), padding="SAME")
             for _ in range(2):
                 x = x + conv(features)(jax.nn.relu(conv(features)(jax.nn.relu(x))))
-        return jax.nn.relu(x).reshape(*leading, -1)
+        return jax.nn.relu(x).reshape(len(x), -1)
+
+
+def in_parts(module: nn.Module, layers: Callable[[Any, Array], Array], x: Array) -> Array:
+    """Apply a module's layers to images f32[..., height, width, channels], on a CPU to at most `PART` at once.
+
+    So many go through all layers while their patches are in the cache: Nature's network passes 256 images 1.7 times as
+    fast as at once. The parts are alike; what the last one lacks are black images.
+    """
+    images = x.reshape(-1, *x.shape[-3:])
+    num = len(images)
+    parts = -(-num // PART)
+    if backend.name() != "cpu" or parts < 2 or module.is_initializing() or not switches.is_on("convolution"):
+        return layers(module, images).reshape(*x.shape[:-3], -1)
+    size = -(-num // parts)
+    full = jnp.pad(images, [(0, parts * size - num), (0, 0), (0, 0), (0, 0)])
+    scan: Any = nn.scan(
+        lambda module, carry, part: (carry, layers(module, part)),
+        variable_broadcast="params",
+        split_rngs={"params": False},
+    )
+    _, outputs = scan(module, (), full.reshape(parts, size, *images.shape[1:]))
+    return outputs.reshape(parts * size, -1)[:num].reshape(*x.shape[:-3], -1)
 
 
 CNNS: dict[str, Callable[[bool, Any, str], nn.Module]] = {

@@ -16,6 +16,7 @@ from purerl.xla import backend, switches
 
 PART = 2**14  # most samples of a part of a rollout
 SAMPLES = 2**11  # most samples of a part of a minibatch
+BYTES = 2**20  # most bytes of a part of a minibatch: 37 stacks of four frames of Atari
 
 
 def rollout_gradient(
@@ -58,8 +59,10 @@ def minibatch_gradient(
     Returns:
       (gradient, means).
     """
-    size = jax.tree.leaves(samples)[0].shape[0]
-    count = _num_parts(size, size, SAMPLES)
+    leaves = jax.tree.leaves(samples)
+    size = leaves[0].shape[0]
+    most = min(SAMPLES, max(1, BYTES // max(1, sum(x.size * x.dtype.itemsize for x in leaves) // size)))
+    count = _num_parts(size, size, most)
     if count == 1:
         return jax.grad(loss, has_aux=True)(params, samples)
     counts = jnp.full(count, size // count) if mask is None else jnp.sum(_cut(mask, count, 0), axis=1)

@@ -11,6 +11,7 @@ import pytest
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
+from purerl.networks import torsos
 from purerl.networks.torsos import CNNS, INITIALIZERS, ResidualMLP, apply, init, normal, orthogonal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
@@ -80,6 +81,23 @@ def test_convolutions_see_the_whole_image(key, name, size):
     params = init(net, key, image)
     slope = jax.jit(jax.grad(lambda x: jnp.sum(apply(net, params, x))))(image)
     assert np.all(np.abs(slope[-1]).sum(-1) > 0) and np.all(np.abs(slope[:, -1]).sum(-1) > 0)
+
+
+@pytest.mark.parametrize("name", CNNS)
+def test_images_in_parts_as_at_once(key, name, monkeypatch):
+    """70 images: three parts of 24, the last of which lacks two; for two seeds side by side."""
+    net = CNNS[name](name != "impala", jnp.float32, "orthogonal")
+    images = jax.random.uniform(key, (7, 10, 38, 38, 2))
+    params = jax.vmap(lambda seed: init(net, seed, images[0, :1]))(jax.random.split(key))
+    loss = lambda params, images: jnp.sum(jnp.sin(apply(net, params, images)))
+    found = []
+    for on in (True, False):
+        monkeypatch.setattr(torsos.switches, "is_on", lambda _, on=on: on)
+        shapes = jax.eval_shape(lambda p: apply(net, p, images), jax.tree.map(lambda x: x[0], params))
+        found.append(jax.jit(jax.vmap(jax.value_and_grad(loss), (0, None)))(params, images))
+        assert shapes.shape[:2] == (7, 10)
+    close = lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-3, atol=5e-3 * float(np.abs(y).max()))
+    jax.tree.map(close, *found)
 
 
 def test_atari_networks_are_as_published(key):

@@ -74,6 +74,16 @@ def test_minibatches_in_parts_as_in_one(key, monkeypatch, masked):
     assert any(jax.tree.leaves(moved))
 
 
+@pytest.mark.parametrize(("shape", "parts"), [((84, 84, 4), 8), ((10, 10, 4), 1)])
+def test_parts_of_large_samples_are_small(monkeypatch, shape, parts):
+    """256 stacks of frames are cut into 32 each."""
+    found = []
+    monkeypatch.setattr(accumulation, "_over_parts", lambda *args: (found.append(len(args[3])), args)[1])
+    loss = lambda w, x: (w * jnp.mean(x.astype(jnp.float32)), {})
+    accumulation.minibatch_gradient(loss, jnp.float32(1.0), jnp.zeros((256, *shape), jnp.uint8), None)
+    assert found == [parts] * (parts > 1)
+
+
 def test_weights_of_a_minibatchs_parts_by_hand(monkeypatch):
     """d/dw of mean (w x) is the mean of the x that count, however they fall into parts."""
     monkeypatch.setattr(accumulation, "SAMPLES", 2)
