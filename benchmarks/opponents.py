@@ -84,6 +84,7 @@ TRAINERS = {
             "gym==0.23.1",
             "gymnasium==0.29.1",
             "mujoco==2.3.3",
+            "imageio",
             "opencv-python-headless<4.12",
         ),
         algorithms=("ppo", "sac"),
