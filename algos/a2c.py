@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of, rmsprop_by_plan
 from purerl.algo_parts.schedules import scheduled
+from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
@@ -85,7 +86,8 @@ def a2c(
 
     def total_loss(now: A2CConfig, params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple]]:
         policy, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
-        old_value, next_value = jax.lax.stop_gradient((value, net.value(params, carry, rollout.next_observation)))
+        old_value = jax.lax.stop_gradient(value)
+        next_value = successor_values(partial(net.value, params), value, carry, rollout)
         advantage = gae(
             rollout.reward, old_value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
         )

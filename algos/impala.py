@@ -14,6 +14,7 @@ from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
 from purerl.algo_parts.optimizers import Optimizer, optimizer_of, rmsprop_by_plan
 from purerl.algo_parts.schedules import scheduled
+from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
@@ -88,10 +89,10 @@ def impala(
 
     def loss(now: IMPALAConfig, params: PyTree, rollout: Rollout, carry: PyTree) -> tuple[Array, Metrics]:
         policy, value, after = net.unroll(params, carry, rollout.observation, rollout.done)
-        next_value = net.value(params, after, rollout.next_observation)
+        next_value = successor_values(partial(net.value, params), value, after, rollout)
         log_prob = policy.log_prob(rollout.extras["raw_action"])
         log_ratio = jax.lax.stop_gradient(log_prob - rollout.extras["log_prob"])
-        sg_value, next_value = jax.lax.stop_gradient((value, next_value))
+        sg_value = jax.lax.stop_gradient(value)
         target, advantage = vtrace(
             log_ratio,
             rollout.reward,

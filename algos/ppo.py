@@ -21,6 +21,7 @@ from purerl.algo_parts.on_policy import (
 )
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
 from purerl.algo_parts.schedules import Schedule, schedule, scheduled
+from purerl.algo_parts.successors import successor_values
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
@@ -202,7 +203,7 @@ def ppo(
 
     def with_advantages(agent: PolicyAgent, rollout: Rollout) -> Batch:
         _, value, carry = net.unroll(agent.params, rollout.carry, rollout.observation, rollout.done)
-        next_value = net.value(agent.params, carry, rollout.next_observation)  # of the true successor
+        next_value = successor_values(partial(net.value, agent.params), value, carry, rollout)
         value, next_value = (denormalized_values(agent.value_statistics, values) for values in (value, next_value))
         advantage = gae(
             rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda

@@ -16,6 +16,7 @@ from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, ready_to_learn
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.schedules import scheduled
+from purerl.algo_parts.successors import successor_values
 from purerl.algo_parts.trust_region import initial_duals, positive, trust_loss
 from purerl.fields import validate
 from purerl.functional import masked
@@ -129,7 +130,7 @@ def vmpo(
 
     def with_advantages(params: PyTree, rollout: Rollout) -> tuple[Batch, Array]:
         _, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
-        next_value = net.value(params, carry, rollout.next_observation)  # of the true successor
+        next_value = successor_values(partial(net.value, params), value, carry, rollout)
         advantage = gae(
             rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
         )

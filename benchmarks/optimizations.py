@@ -37,7 +37,7 @@ SETTINGS: dict[str, dict[str, Any]] = {  # optimizations that a setting takes aw
 }
 WORKAROUNDS = {  # switches of `purerl.xla.switches` that matter to each algorithm, by the kind of device
     "cpu": {
-        "ppo": ("flat_optimizer", "permutation", "accumulation", "product", "vmap_cond"),
+        "ppo": ("flat_optimizer", "permutation", "accumulation", "product", "successors", "vmap_cond"),
         "dqn": ("flat_optimizer", "product", "vmap_cond"),
     },
     "gpu": {
