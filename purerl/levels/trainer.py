@@ -6,12 +6,14 @@ levels that were just replayed. What is kept of the levels is part of the agent,
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.on_policy import PolicyAgent
+from purerl.algo_parts.successors import successor_values
 from purerl.errors import InputError
 from purerl.fields import number, pytree
 from purerl.functional.distributions import action_head
@@ -278,7 +280,8 @@ def values_of(
         )
         params = agent.params.get("network", agent.params)  # V-MPO and PPO with a penalty keep more beside it
         _, value, carry = net.unroll(params, rollout.carry, seen, rollout.done)
-        next_value = net.value(params, carry, after)
+        look = partial(net.value, params)
+        next_value = successor_values(look, value, carry, rollout._replace(next_observation=after))
         value, next_value = (denormalized_values(agent.value_statistics, x) for x in (value, next_value))
         scale = agent.return_scale.normalize if agent.return_scale is not None else lambda x: x
         return Values(value=value, next_value=next_value, reward=scale(rollout.reward), scale=scale)
