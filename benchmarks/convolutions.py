@@ -1,6 +1,7 @@
 """Networks for images: samples per second forward and trained, beside PyTorch's of the same layers, in turn."""
 
 import contextlib
+import statistics
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -66,7 +67,6 @@ def _rows(network: Network, batch: int, count: int, work: str, others: Any, runs
         for opponent in others:
             try:
                 worker = stack.enter_context(FrameworkProcess(problem, opponent))
-                worker.train(0)
                 calls.append(lambda worker=worker: worker.train(0).seconds)
                 names.append(opponent.name)
             except Failed as failure:
@@ -77,9 +77,9 @@ def _rows(network: Network, batch: int, count: int, work: str, others: Any, runs
     for name, seconds in zip(names, timed, strict=True):
         rates = [count * batch / one for one in seconds]
         against = ratios(seconds, timed[0]) if seconds is not timed[0] else None
-        share = spread([operations * count / peak / one for one in seconds])["median"] if against is None else None
+        share = operations * count / peak / statistics.median(seconds) if against is None else None
         rows.append([*told, name, spread(rates), against, share])
-        progress(f"{network.name}, {batch} samples, {work}, {name}: {spread(rates)['median']:,.0f} samples/s")
+        progress(f"{network.name}, {batch} samples, {work}, {name}: {statistics.median(rates):,.0f} samples/s")
     return rows + failed
 
 
@@ -106,10 +106,8 @@ def program(network: Network, batch: int, count: int, work: str) -> tuple[Callab
         return apply_gradients(optimizer, gradient, state, params)
 
     if work == "forward":
-        act = jax.jit(forward)
-        return lambda: [jax.block_until_ready(act(params, samples)) for _ in range(count)], products(
-            forward, params, samples
-        )
+        act, operations = jax.jit(forward), products(forward, params, samples)
+        return lambda: [jax.block_until_ready(act(params, samples)) for _ in range(count)], operations
     carry = (params, optimizer.init(params))
     several = jnp.broadcast_to(samples, (count, *samples.shape))
     run = jax.jit(lambda carry, several: jax.lax.scan(lambda c, x: (learn(c, x), None), carry, several)[0])

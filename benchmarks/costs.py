@@ -40,42 +40,21 @@ class Axis(NamedTuple):
     """A size that doubles from `first` on, where the others stay."""
 
     name: str
-    algorithm: str
-    environment: str
-    settings: dict[str, Any]
     first: int
+    algorithm: str = "ppo"
+    environment: str = "CartPole-v1"
+    settings: dict[str, Any] = SMALL
     setting: str = ""  # of the algorithm
     parameter: str = ""  # of the environment, each of whose steps is one of each agent; neither: the number of seeds
 
 
 AXES = (
-    Axis(name="environments", algorithm="ppo", environment="CartPole-v1", settings=SMALL, first=8, setting="num_envs"),
-    Axis(name="seeds", algorithm="ppo", environment="CartPole-v1", settings=SMALL, first=1),
-    Axis(name="agents", algorithm="ppo", environment="TagContinuous", settings=SMALL, first=4, parameter="num_runners"),
-    Axis(
-        name="units of two layers",
-        algorithm="ppo",
-        environment="CartPole-v1",
-        settings=SMALL,
-        first=8,
-        setting="hidden_sizes",
-    ),
-    Axis(
-        name="steps of a rollout",
-        algorithm="ppo",
-        environment="CartPole-v1",
-        settings=SMALL,
-        first=8,
-        setting="rollout_length",
-    ),
-    Axis(
-        name="steps in the replay",
-        algorithm="dqn",
-        environment="CartPole-v1",
-        settings=REPLAY,
-        first=1024,
-        setting="replay_capacity",
-    ),
+    Axis(name="environments", first=8, setting="num_envs"),
+    Axis(name="seeds", first=1),
+    Axis(name="agents", first=4, environment="TagContinuous", parameter="num_runners"),
+    Axis(name="units of two layers", first=8, setting="hidden_sizes"),
+    Axis(name="steps of a rollout", first=8, setting="rollout_length"),
+    Axis(name="steps in the replay", first=1024, algorithm="dqn", settings=REPLAY, setting="replay_capacity"),
 )
 
 

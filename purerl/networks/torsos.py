@@ -132,7 +132,7 @@ class CNN(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         """Apply the convolutions to the last three axes."""
-        return in_parts(self, CNN.layers_of, x)
+        return in_parts(self, x)
 
     def layers_of(self, x: Array) -> Array:
         """Apply the convolutions to images f32[N, height, width, channels] -> [N, n]."""
@@ -165,7 +165,7 @@ class ResidualCNN(nn.Module):
     @nn.compact
     def __call__(self, x: Array) -> Array:
         """Map f32[..., height, width, channels] -> [..., n]."""
-        return in_parts(self, ResidualCNN.layers_of, x)
+        return in_parts(self, x)
 
     def layers_of(self, x: Array) -> Array:
         """Map images f32[N, height, width, channels] -> [N, n]."""
@@ -181,21 +181,21 @@ class ResidualCNN(nn.Module):
         return jax.nn.relu(x).reshape(len(x), -1)
 
 
-def in_parts(module: nn.Module, layers: Callable[[Any, Array], Array], x: Array) -> Array:
+def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
     """Apply a module's layers to images f32[..., height, width, channels], on a CPU to at most `PART` at once.
 
-    So many go through all layers while their patches are in the cache: Nature's network passes 256 images 1.7 times as
-    fast as at once. The parts are alike; what the last one lacks are black images.
+    So many go through all layers while their patches are in the cache: Nature's network passes 256 images 1.5 times as
+    fast as in parts of each layer. The parts are alike; what the last one lacks are black images.
     """
     images = x.reshape(-1, *x.shape[-3:])
     num = len(images)
     parts = -(-num // PART)
     if backend.name() != "cpu" or parts < 2 or module.is_initializing() or not switches.is_on("convolution"):
-        return layers(module, images).reshape(*x.shape[:-3], -1)
+        return module.layers_of(images).reshape(*x.shape[:-3], -1)
     size = -(-num // parts)
     full = jnp.pad(images, [(0, parts * size - num), (0, 0), (0, 0), (0, 0)])
     scan: Any = nn.scan(
-        lambda module, carry, part: (carry, layers(module, part)),
+        lambda module, carry, part: (carry, module.layers_of(part)),
         variable_broadcast="params",
         split_rngs={"params": False},
     )

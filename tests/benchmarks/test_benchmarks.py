@@ -242,7 +242,7 @@ def test_pages_show_the_reports(page):
 def test_a_cost_is_of_the_size_that_it_names(tmp_path, monkeypatch):
     monkeypatch.setattr(costs, "ENOUGH", 0.0)
     small = {"num_envs": 2, "rollout_length": 4, "num_minibatches": 1, "hidden_sizes": (4,)}
-    axis = costs.Axis("environments", "ppo", "CartPole-v1", small, 2, setting="num_envs")
+    axis = costs.Axis(name="environments", first=2, settings=small, setting="num_envs")
     one, two = (costs.cost_of(axis, count) for count in (64, 128))
     assert 1.8 < two.bytes / one.bytes < 2.1 and one.seconds > 0
     monkeypatch.setattr(costs, "AXES", (axis,))
