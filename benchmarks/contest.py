@@ -29,6 +29,7 @@ class Problem(NamedTuple):
     seeds: int = 1
     parameters: dict[str, Any] | None = None  # of purerl's environment, with which it is what the opponents' is
     self_play: bool = False  # purerl's environment is played by both sides
+    evolves: bool = False  # a training is a generation of OpenES over LPO's drift, one candidate per seed
     evaluations: int = 4  # in a training of a framework that trains and evaluates in turn
     episodes: int = 64  # of each evaluation
 

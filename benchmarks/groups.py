@@ -67,6 +67,7 @@ BENCHMARKS = {
     "scale.halving": Benchmark("scale:halving", "successive halving against the full grid"),
     "convolutions": Benchmark("convolutions:measure", "networks for images, forward and trained, beside PyTorch's"),
     "costs": Benchmark("costs:measure", "time and memory of an update as one size doubles eight times"),
+    "evolution.speed": Benchmark("training:measure_evolution", "a generation of LPO, beside PureJaxRL with evosax"),
     "evolution.overhead": Benchmark("evolution:overhead", "a generation against its trainings alone"),
     "evolution.discover": Benchmark("evolution:discover", "LPO evolved from nothing in ten minutes, compared"),
     "multi_agent.step": Benchmark("multi_agent:step", "tag of 105 agents, random actions, beside NumPy"),

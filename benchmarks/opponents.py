@@ -33,7 +33,7 @@ TRAINERS = {
     "purejaxrl": Opponent(
         name="purejaxrl",
         worker="with_purejaxrl.py",
-        packages=("gymnax>=1", "distrax", "optax", "flax", "flashbax", "six"),
+        packages=("gymnax>=1", "distrax", "optax", "flax", "flashbax", "six", "evosax>=0.2,<0.3"),
         algorithms=("ppo", "dqn"),
         needs_checkout=True,
     ),

@@ -176,6 +176,17 @@ HOST = (
     problem("PPO, 8 x 128, Nature", "ppo", "envpool/Pong-v5", 2**13, PPO | PONG, parameters={"preprocessing": "2015"}),
     problem("SAC, batch 256 per step", "sac", "gymnasium/HalfCheetah-v4", 5_000, {}),
 )
+EVOLVED = (
+    problem(
+        "LPO, a generation of 64 candidates, 16 x 32",
+        "ppo",
+        "CartPole-v1",
+        2**14,
+        {"num_envs": 16, "rollout_length": 32} | PPO,
+        seeds=64,
+        evolves=True,
+    ),
+)
 COLUMNS = tables.columns(
     "task: text; by: text; environment steps/s: rate; purerl against it: ratio; share of matmul peak: share; "
     "return reached: number; compile: seconds; both against it: ratio"
@@ -205,6 +216,11 @@ measure_brax, measure_craftax, measure_jaxmarl, measure_pgx = (
 def measure_host(request: Request) -> list[Table]:
     """Return the speed on environments that run on the host, which step beside learning."""
     return [_table("Training on host environments, compilation left out", HOST, request)]
+
+
+def measure_evolution(request: Request) -> list[Table]:
+    """Return the speed of a generation of an objective's evolution."""
+    return [_table("Evolving an objective, compilation left out", EVOLVED, request)]
 
 
 def _table(title: str, problems: Sequence[Problem], request: Request) -> Table:

@@ -151,7 +151,7 @@ FIGURES = (
     *_beside(_three("jaxmarl/HeuristicEnemySMAX", "ppo"), "jaxmarl"),
     *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
-    Figure(task="envpool/Pong-v5", algorithm="dqn", seeds=1),
+    *(Figure(task="envpool/Pong-v5", algorithm=name, seeds=1) for name in ("dqn", "rainbow")),
 )
 
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from exit_code import exit_code
 from figures import Figure, select, settings_for, with_settings
-from result_file import COLUMNS, FOLDER, path_of, read, same, write
+from result_file import COLUMNS, FOLDER, path_of, read, same, settings_of, write
 from results_page import make_pages
 
 from purerl import registry
@@ -114,7 +114,8 @@ def _parts(wanted: Settings, folder: Path) -> Iterator[tuple[Path, Settings]]:
 def _resumable(folder: Path, wanted: Settings) -> bool:
     """Return whether a stopped run is the wanted one."""
     try:
-        return plan.saved_settings(folder) == wanted
+        saved = plan.saved_settings(folder)
+        return saved.options == wanted.options and settings_of(saved) == settings_of(wanted)
     except InputError:
         return False
 

@@ -18,6 +18,7 @@ from purerl import registry, stats
 from purerl.reporting import plot
 
 CURVES = 8  # in a panel of a picture, at most
+SIDE_BY_SIDE = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "Reacher")  # two of continuous actions
 MANY_AGENTS = "## Many agents"  # the last section of results/README.md
 
 
@@ -71,6 +72,7 @@ def table(results: Path = FOLDER) -> str:
         "episodes per seed. A test lets the agents that ship play MinAtar's original too: they reach the same there.",
         "How settings were found: `search/README.md`.",
         *_overview(results),
+        *_side_by_side(results),
     ]
     for task in dict.fromkeys(figure.task for figure in FIGURES):
         rows = _rows(task, results)
@@ -105,6 +107,24 @@ def _overview(results: Path) -> list[str]:
         row = (figure.task, figure.label, f"{result.made['frames']:,}", _short(ours), reference, said)
         lines.append(f"| {' | '.join(row)} |")
     return lines
+
+
+def _side_by_side(results: Path) -> list[str]:
+    """Return the table of all algorithms on the same small tasks."""
+    cells: dict[str, dict[str, str]] = {}
+    for figure in FIGURES:
+        path = path_of(figure.task, figure.label, results)
+        if figure.task in SIDE_BY_SIDE and figure.label == figure.algorithm and path.exists():
+            found = read(path)
+            reached = f"{_short(stats.iqm(found.final()))} in {round(found.made['frames'] / 1000):,}k"
+            cells.setdefault(figure.algorithm, {})[figure.task] = reached
+    if not cells:
+        return []
+    lines = ["", "## Side by side", "", "The IQM that each algorithm reaches, and in how many frames.", ""]
+    lines += [f"| algorithm | {' | '.join(SIDE_BY_SIDE)} |", f"|---|{'---|' * len(SIDE_BY_SIDE)}"]
+    return lines + [
+        f"| {name} | {' | '.join(row.get(task, '') for task in SIDE_BY_SIDE)} |" for name, row in cells.items()
+    ]
 
 
 def _of_peer(figure: Figure, result: Result) -> str:

@@ -2,6 +2,9 @@
 
 The patches: `jax.tree_map`, which is `jax.tree.map` now; gymnax's step, which returns termination and truncation as two
 values; and packages that it imports for environments other than these.
+
+To evolve LPO, whose own code needs a JAX of 2022, the drift of a candidate takes the place of the clip in its PPO, and
+evosax searches: what its authors propose for objectives.
 """
 
 import sys
@@ -9,7 +12,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from protocol import compiled_seeds, last_tenth, renamed, serve
+from protocol import compiled, compiled_seeds, last_tenth, renamed, serve
 
 NAMES = (  # purerl's = theirs
     "num_envs=NUM_ENVS rollout_length=NUM_STEPS num_epochs=UPDATE_EPOCHS num_minibatches=NUM_MINIBATCHES "
@@ -63,16 +66,69 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
             "TRAINING_INTERVAL": task["settings"]["num_envs"],
             "TARGET_UPDATE_INTERVAL": task["settings"]["target_update_interval"] * task["settings"]["num_envs"],
         }
+    elif task["evolves"]:
+        return generation(settings, checkout, task)
     else:
         from ppo import make_train  # pyright: ignore[reportMissingImports]
     train = make_train(settings)
     return compiled_seeds(train, task)
 
 
+def generation(settings: dict[str, Any], checkout: Path, task: dict[str, Any]) -> tuple[float, Any]:
+    """Compile the first generation of an evolution of LPO that starts at PPO's clip."""
+    import jax
+    import jax.numpy as jnp
+    import optax
+    from evosax.algorithms import Open_ES  # pyright: ignore[reportMissingImports]
+    from evosax.core.fitness_shaping import standardize_fitness_shaping_fn  # pyright: ignore[reportMissingImports]
+
+    ppo: dict[str, Any] = {"__name__": "ppo"}
+    source = (checkout / "purejaxrl" / "ppo.py").read_text()
+    loss, drifting = "loss_actor = -jnp.minimum(loss_actor1, loss_actor2)", 'loss_actor = config["LOSS"](ratio, gae)'
+    assert loss in source
+    exec(source.replace(loss, drifting), ppo)
+
+    def member(candidate: Any, key: Any) -> Any:
+        def objective(ratio: Any, advantage: Any) -> Any:
+            away = 1.0 - ratio
+            near = jnp.stack([jnp.log(ratio), jnp.log(ratio) ** 2, away, away**2], -1)
+            inputs = jnp.concatenate([near, advantage[:, None] * near], -1)
+            clip = jax.nn.relu((ratio - jnp.clip(ratio, 0.8, 1.2)) * advantage)
+            learned = jnp.tanh(inputs @ candidate["hidden"]) @ candidate["output"]
+            return jax.nn.relu(clip + learned - 1e-4) - ratio * advantage
+
+        metrics = ppo["make_train"](settings | {"LOSS": objective})(key)["metrics"]
+        over = metrics["returned_episode"]
+        return jnp.sum(metrics["returned_episode_returns"] * over) / jnp.sum(over)
+
+    hidden = jax.nn.initializers.lecun_normal()(jax.random.PRNGKey(0), (8, 128))
+    start = {"hidden": hidden, "output": jnp.zeros(128)}
+    search = Open_ES(
+        population_size=task["seeds"],
+        solution=start,
+        optimizer=optax.adam(0.01),
+        std_schedule=optax.constant_schedule(0.04),
+        fitness_shaping_fn=standardize_fitness_shaping_fn,
+    )
+    settled = search.default_params
+
+    def advance(key: Any) -> Any:
+        key_init, key_ask, key_lives, key_tell = jax.random.split(key, 4)
+        candidates, state = search.ask(key_ask, search.init(key_init, start, settled), settled)
+        fitness = jax.vmap(member, in_axes=(0, None))(candidates, key_lives)
+        state, _ = search.tell(key_tell, candidates, -fitness, state, settled)
+        return {"fitness": fitness, "state": state}
+
+    seconds, program = compiled(advance, jax.random.PRNGKey(0))
+    return seconds, lambda seed: program(jax.random.PRNGKey(seed))
+
+
 def read(done: Any) -> float:
-    """Return the mean return over the end of the run."""
+    """Return the mean return over the end of the run; of candidates over the whole run."""
     import numpy as np
 
+    if "fitness" in done:  # of an evolution's candidates
+        return float(np.mean(done["fitness"]))
     metrics = done["metrics"]
     if "returns" in metrics:  # DQN's, of each environment's last episode
         returns = np.moveaxis(np.asarray(metrics["returns"]), -1, 0)

@@ -26,12 +26,34 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     if isinstance(env, HostSource):
         return on_host(purerl.make_trainer(factory, env, config), task["steps"] // config.steps_per_update)
     env = env.for_self_play() if task["self_play"] else env
+    if task["evolves"]:
+        return generation(env, factory, config, task)
     factory, config = pieces_for(env, factory, config)
     train = purerl.make_train(factory, env, config, task["steps"])
     several = sharding.sharded_vmap(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
     keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")
     seconds, program = compiled(several, keys(0), backend.compiler_options())
     return seconds, lambda seed: program(keys(seed))
+
+
+def generation(env: Any, factory: Any, config: Any, task: dict[str, Any]) -> tuple[float, Any]:
+    """Compile the first generation of an evolution of LPO that starts at PPO's clip."""
+    import jax
+
+    from purerl.evolution.inner_loop import Plug, Task
+    from purerl.evolution.plan import EvolveOptions, python_plan
+    from purerl.functional.drifts import LPO
+    from purerl.functional.objectives import Drifting
+    from purerl.xla import backend
+
+    one = Task(name=task["environment"], env=env, config=config, total_timesteps=task["steps"])
+    start = Drifting(drift=LPO.at_ppo(jax.random.key(0)))
+    options = EvolveOptions(population=task["seeds"], generations=1)
+    plan = python_plan(options, start, Plug(factory, "objective"), [one])
+    evolution = plan.evolution(None, plan.mesh)
+    first = lambda seed: jax.jit(evolution.init)(jax.random.key(seed))
+    seconds, program = compiled(evolution.step, first(0), backend.compiler_options())
+    return seconds, lambda seed: program(first(seed))
 
 
 def on_host(trainer: Any, num_updates: int) -> tuple[float, Any]:
@@ -53,10 +75,12 @@ def on_host(trainer: Any, num_updates: int) -> tuple[float, Any]:
 
 
 def read(done: Any) -> float:
-    """Return the mean return over the end of the run, and over the seeds."""
+    """Return the mean return over the end of the run, and over the seeds; of candidates over the whole run."""
     import numpy as np
 
     told = done[1]
+    if hasattr(told, "fitness"):  # of an evolution's candidates
+        return float(np.mean(told.fitness))
     if isinstance(told, list):  # an entry for each update
         returns = np.array([metrics.episodes["episode_return"] for metrics in told])
     else:

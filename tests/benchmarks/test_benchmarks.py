@@ -127,6 +127,11 @@ def test_host_environments_are_trained_by_their_loop():
     assert score.compile_seconds > 0 and score.seconds[0] > 0 and score.returns[0] >= 8
 
 
+def test_a_generation_of_an_evolution_is_a_training():
+    (score,) = contest(TASK._replace(evolves=True, seeds=2, steps=512), [], runs=1)
+    assert score.compile_seconds > 0 and score.seconds[0] > 0 and 8 <= score.returns[0] <= 500
+
+
 def test_opponents():
     assert chosen(["gymnax", "envpool"]) == ([], [HOSTS["envpool"]], True)
     (named,), _, _ = chosen([f"sb3={sys.executable}"])

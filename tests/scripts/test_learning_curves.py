@@ -72,6 +72,18 @@ def test_a_run_becomes_a_file_that_tells_all(script, files, small):
     assert again.config == script.settings_for(figure).config
 
 
+def test_a_stopped_run_is_gone_on_with(script, small, monkeypatch):
+    figure, folder = small
+    monkeypatch.setattr(script, "RUNS", folder / "runs")
+    run = folder / "runs" / figure.task / figure.label
+    before = (run / "config.toml").stat().st_mtime_ns
+    assert script.train(figure, None, False, folder / "elsewhere") == 0
+    assert (run / "config.toml").stat().st_mtime_ns == before and (folder / "elsewhere" / figure.task).is_dir()
+    changed = figure._replace(changes=figure.changes | {"learning_rate": 1.0})
+    assert script.train(changed, None, False, folder / "again") == 0
+    assert (run / "config.toml").stat().st_mtime_ns > before
+
+
 def head_of(path, written):
     """Write the head of a result as a config.toml."""
     lines = [line[2:] for line in path.read_text().split("# [result]")[0].splitlines() if line.startswith("#")]

@@ -28,6 +28,7 @@ def test_pictures_and_tables_of_one_task(script, files, tmp_path):
     assert row.startswith("| [ppo](CartPole-v1/ppo.csv) | 4,096 | 2 | 80.0 | 80.0 | 60.0 .. 100.0 | 60.0 .. 100.0 |")
     assert "490.0 +- 6.1 (CleanRL)" in row and "Time limit: 500 steps." in page
     opening = page.split("## Beside the references")[1].split("## CartPole-v1")[0]
+    assert "| ppo | 80.0 in 4k |  |  |  |  |" in opening
     assert "| CartPole-v1 | ppo | 4,096 | 80.0 | 490.0 +- 6.1 (CleanRL) | missed by 410.0 |" in opening
 
 
