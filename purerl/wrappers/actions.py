@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from purerl.fields import number, pytree, static
 from purerl.spaces import Box, Space
 from purerl.types import Key, PyTree, TimeStep
-from purerl.wrappers.base import Wrapped, Wrapper
+from purerl.wrappers.base import Wrapped, Wrapper, shown_space
 from purerl.wrappers.observations import map_space
 from purerl.xla.trees import where
 
@@ -50,7 +50,7 @@ class ActionRepeat(Wrapper):
         def repeat(carry: tuple[PyTree, TimeStep], key: Key) -> tuple[tuple[PyTree, TimeStep], None]:
             state, step = carry
             new_state, new_step = self.env.step(key, state, action)
-            new_step = new_step._replace(reward=step.reward + new_step.reward)
+            new_step = new_step._replace(reward=jax.tree.map(jnp.add, step.reward, new_step.reward))
             return where(step.done, carry, (new_state, new_step)), None
 
         return jax.lax.scan(repeat, first, keys[1:])[0]
@@ -59,7 +59,7 @@ class ActionRepeat(Wrapper):
     def observation_space(self) -> Space:
         """The wrapped one, whose stacks no longer hold the frames of consecutive steps."""
         alone = lambda space: dataclasses.replace(space, stack=1) if isinstance(space, Box) else space
-        return map_space(alone, self.env.observation_space)
+        return shown_space(lambda one: map_space(alone, one.observation_space), self.env)
 
 
 @pytree
@@ -72,7 +72,7 @@ class RewardScale(Wrapper):
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step and scale."""
         state, step = self.env.step(key, state, action)
-        return state, step._replace(reward=(step.reward + self.shift) * self.scale)
+        return state, step._replace(reward=jax.tree.map(lambda r: (r + self.shift) * self.scale, step.reward))
 
 
 @pytree
@@ -85,4 +85,4 @@ class RewardClip(Wrapper):
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step and clip."""
         state, step = self.env.step(key, state, action)
-        return state, step._replace(reward=jnp.clip(step.reward, self.low, self.high))
+        return state, step._replace(reward=jax.tree.map(lambda r: jnp.clip(r, self.low, self.high), step.reward))

@@ -1,15 +1,16 @@
 """Wrappers of environments of several agents: agent ids."""
 
 import itertools
+from collections.abc import Mapping
 
 import jax.numpy as jnp
 
 from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.fields import pytree
-from purerl.spaces import Box, Dict, Space, Stacked
-from purerl.types import Array, Key, PyTree, TimeStep
-from purerl.wrappers.base import Wrapper
+from purerl.spaces import Box, Dict, Space
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, TimeStep
+from purerl.wrappers.base import Wrapper, show, shown_space
 
 
 @pytree
@@ -23,15 +24,12 @@ class AgentIds(Wrapper):
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Show the ids beside the first observation."""
         state, observation = self.env.reset(key)
-        return state, self._show(observation)
+        return state, show(_beside, self.env, observation, self._ids())
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step and show the ids."""
         state, step = self.env.step(key, state, action)
-        return state, step._replace(observation=self._show(step.observation))
-
-    def _show(self, observation: PyTree) -> PyTree:
-        return observation | {group: _beside(observation[group], ids) for group, ids in self._ids().items()}
+        return state, step._replace(observation=show(_beside, self.env, step.observation, self._ids()))
 
     def _ids(self) -> dict[str, Array]:
         """Return f32[n, N] of every group.
@@ -46,19 +44,18 @@ class AgentIds(Wrapper):
         return dict(zip(sizes, jnp.split(jnp.eye(cuts[-1]), cuts[:-1]), strict=True))
 
     @property
-    def observation_space(self) -> Dict:
+    def observation_space(self) -> Space:
         """The wrapped one with an "agent_id" for every agent."""
+        total = sum(ids.shape[0] for ids in self._ids().values())
 
-        def numbered(space: Stacked, total: int) -> Stacked:
-            known = space.space.spaces if isinstance(space.space, Dict) else space.space
-            return Stacked(space=Dict(spaces=_beside(known, Box(low=0, high=1, shape=(total,)))), n=space.n)
+        def numbered(one: EnvironmentSpec) -> Space:
+            space = one.observation_space
+            known = space.spaces if isinstance(space, Dict) else space
+            return Dict(spaces=_beside(one, known, Box(low=0, high=1, shape=(total,))))
 
-        spaces = self.env.observation_space.spaces
-        return Dict(
-            spaces=spaces | {group: numbered(spaces[group], ids.shape[1]) for group, ids in self._ids().items()}
-        )
+        return shown_space(numbered, self.env)
 
 
-def _beside(observation: PyTree, agent_id: Array | Space) -> dict[str, PyTree]:
-    """Return an observation, or its space, and an id beside it."""
-    return (observation if isinstance(observation, dict) else {"observation": observation}) | {"agent_id": agent_id}
+def _beside(one: EnvironmentSpec, seen: PyTree, agent_id: Array | Space) -> dict[str, PyTree]:
+    """Return an agent's observation, or the space of it, and an id beside it."""
+    return (dict(seen) if isinstance(seen, Mapping) else {"observation": seen}) | {"agent_id": agent_id}

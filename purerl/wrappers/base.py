@@ -1,13 +1,17 @@
 """The base of wrappers: an environment inside another, and the state of both."""
 
 import dataclasses
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from purerl import agent_groups
 from purerl.fields import pytree
-from purerl.spaces import Space
-from purerl.types import Environment, Key, PyTree, TimeStep
+from purerl.spaces import Dict, Space, Stacked
+from purerl.types import Environment, EnvironmentSpec, Key, PyTree, TimeStep
 
 
 class Wrapped(NamedTuple):
@@ -57,6 +61,44 @@ class Wrapper(Environment):
     def unwrapped(self) -> Environment:
         """The environment inside all wrappers."""
         return self.env.unwrapped if isinstance(self.env, Wrapper) else self.env
+
+
+def show(see: Callable[..., PyTree], env: Environment, observation: PyTree, *more: PyTree) -> PyTree:
+    """Return an observation as a wrapper shows it: that of a single agent, or of each agent in each group.
+
+    Args:
+      see: (spaces of one agent, its observation, its part of each of `more`) -> what it is shown.
+      env: the wrapped one.
+      observation: of it; flags of agents and the global state stay as they are.
+      *more: by group where there are groups, such as actions and rewards.
+    """
+    specs = agent_specs(env)
+    if isinstance(specs, EnvironmentSpec):
+        return see(specs, observation, *more)
+    each = lambda group, spec: jax.vmap(partial(see, spec))(observation[group], *(part[group] for part in more))
+    return dict(observation) | {group: each(group, spec) for group, spec in specs.items()}
+
+
+def shown_space(change: Callable[[EnvironmentSpec], Space], env: Environment) -> Space:
+    """Return the space of what `show` returns: `change` turns the spaces of one agent into the one it is shown."""
+    specs = agent_specs(env)
+    if isinstance(specs, EnvironmentSpec):
+        return change(specs)
+    seen: Any = env.observation_space
+    sizes = agent_groups.sizes(env)
+    return Dict(
+        spaces=seen.spaces | {group: Stacked(space=change(spec), n=sizes[group]) for group, spec in specs.items()}
+    )
+
+
+def agent_specs(env: Environment) -> EnvironmentSpec | dict[str, EnvironmentSpec]:
+    """Return the spaces of the single agent, or of one agent of each group."""
+    seen: Any = env.observation_space
+    actions: Any = env.action_space
+    groups = agent_groups.sizes(env)
+    if not groups:
+        return EnvironmentSpec(seen, actions)
+    return {group: EnvironmentSpec(seen.spaces[group].space, actions.spaces[group].space) for group in groups}
 
 
 def _innermost(state: PyTree) -> PyTree:

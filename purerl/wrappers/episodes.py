@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.fields import number, pytree, static
 from purerl.types import Array, Key, PyTree, TimeStep
@@ -36,7 +37,7 @@ class EpisodeRecord(NamedTuple):
 
     observation: PyTree  # [L + 1, ...], the first one at 0
     action: PyTree  # [L, ...]
-    reward: Array  # f32[L]
+    reward: PyTree  # f32[L]; of groups of agents {group: f32[L, n]}
     length: Array  # i32[], steps so far; later entries are zero, and steps beyond L are not recorded
 
 
@@ -50,10 +51,11 @@ class RecordEpisode(Wrapper):
         """Start an empty record."""
         state, observation = self.env.reset(key)
         room = lambda x, extra: jnp.zeros((self.max_length + extra, *x.shape), x.dtype)
+        groups = agent_groups.sizes(self.env)
         record = EpisodeRecord(
             observation=jax.tree.map(lambda x: room(x, 1).at[0].set(x), observation),
             action=jax.tree.map(lambda x: room(x, 0), self.env.action_space.zeros()),
-            reward=jnp.zeros(self.max_length),
+            reward={group: room(jnp.zeros(n), 0) for group, n in groups.items()} or room(jnp.float32(0), 0),
             length=jnp.int32(0),
         )
         return Wrapped(state, record), observation
@@ -66,7 +68,7 @@ class RecordEpisode(Wrapper):
         record = EpisodeRecord(
             observation=jax.tree.map(lambda xs, x: write(xs, x, time + 1), record.observation, step.observation),
             action=jax.tree.map(lambda xs, x: write(xs, x, time), record.action, action),
-            reward=write(record.reward, step.reward, time),
+            reward=jax.tree.map(lambda xs, x: write(xs, x, time), record.reward, step.reward),
             length=time + 1,
         )
         return Wrapped(inner, record), step

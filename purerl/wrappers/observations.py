@@ -11,8 +11,10 @@ import jax.numpy as jnp
 from purerl.errors import InputError
 from purerl.fields import pytree, static
 from purerl.spaces import Box, Dict, Discrete, Space, flat
-from purerl.types import Array, Key, PyTree, TimeStep
-from purerl.wrappers.base import Wrapped, Wrapper
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, TimeStep
+from purerl.wrappers.base import Wrapped, Wrapper, show, shown_space
+
+_SIDES = ("low", "high")
 
 
 @pytree
@@ -29,21 +31,28 @@ class FrameStack(Wrapper):
         """Repeat the first observation."""
         state, observation = self.env.reset(key)
         repeat = lambda x: jnp.concatenate([jnp.atleast_1d(x)] * self.num_frames, axis=-1)
-        stack, mask = _apart(observation)
-        stack = jax.tree.map(repeat, stack)
-        return Wrapped(state, stack), _together(stack, mask)
+
+        def see(one: EnvironmentSpec, first: PyTree) -> PyTree:
+            frame, mask = _apart(first)
+            return _together(jax.tree.map(repeat, frame), mask)
+
+        shown = show(see, self.env, observation)
+        return Wrapped(state, shown), shown
 
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
         """Drop the oldest observation and append the newest."""
         inner, step = self.env.step(key, state.inner, action)
-        newest, mask = _apart(step.observation)
 
         def shift(stack: Array, x: Array) -> Array:
             x = jnp.atleast_1d(x)
             return jnp.concatenate([stack[..., x.shape[-1] :], x], axis=-1)
 
-        stack = jax.tree.map(shift, state.outer, newest)
-        return Wrapped(inner, stack), step._replace(observation=_together(stack, mask))
+        def see(one: EnvironmentSpec, newest: PyTree, before: PyTree) -> PyTree:
+            (frame, mask), (stack, _) = _apart(newest), _apart(before)
+            return _together(jax.tree.map(shift, stack, frame), mask)
+
+        shown = show(see, self.env, step.observation, state.outer)
+        return Wrapped(inner, shown), step._replace(observation=shown)
 
     @property
     def observation_space(self) -> Space:
@@ -59,7 +68,7 @@ class FrameStack(Wrapper):
                 low=tile(space.low), high=tile(space.high), shape=longer, dtype=space.dtype, stack=self.num_frames
             )
 
-        return map_space(stacked, self.env.observation_space)
+        return shown_space(lambda one: map_space(stacked, one.observation_space), self.env)
 
 
 @pytree
@@ -69,26 +78,23 @@ class Flatten(Wrapper):
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Flatten the first observation."""
         state, observation = self.env.reset(key)
-        return state, self._flat(observation)
+        return state, show(_flattened, self.env, observation)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Flatten the observation."""
         state, step = self.env.step(key, state, action)
-        return state, step._replace(observation=self._flat(step.observation))
-
-    def _flat(self, observation: PyTree) -> PyTree:
-        rest, mask = _apart(observation)
-        space, _ = _apart_space(self.env.observation_space)
-        return _together(flat(space, rest), mask)
+        return state, step._replace(observation=show(_flattened, self.env, step.observation))
 
     @property
     def observation_space(self) -> Space:
         """A Box of one axis."""
-        space, mask = _apart_space(self.env.observation_space)
-        parts = _leaf_spaces(space)
-        low = jnp.concatenate([_bound(part, "low") for part in parts])
-        high = jnp.concatenate([_bound(part, "high") for part in parts])
-        return _together_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), mask)
+
+        def row(one: EnvironmentSpec) -> Space:
+            space, mask = _apart_space(one.observation_space)
+            low, high = (jnp.concatenate([_bound(part, side) for part in _leaf_spaces(space)]) for side in _SIDES)
+            return _together_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), mask)
+
+        return shown_space(row, self.env)
 
 
 @pytree
@@ -104,38 +110,38 @@ class PreviousActionReward(Wrapper):
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Start with zeros."""
         state, observation = self.env.reset(key)
-        size = self.observation_space.spaces["previous_action"].shape
-        return state, self._show(observation, jnp.zeros(size), jnp.float32(0))
+        see = lambda one, first: _beside(first, jnp.zeros(_width(one.action_space)), jnp.float32(0))
+        return state, show(see, self.env, observation)
 
     def step(self, key: Key, state: PyTree, action: PyTree) -> tuple[PyTree, TimeStep]:
         """Step, then show what was done and what it brought."""
         state, step = self.env.step(key, state, action)
-        shown = self._show(step.observation, flat(self.env.action_space, action), step.reward)
+        see = lambda one, seen, action, reward: _beside(seen, flat(one.action_space, action), reward)
+        shown = show(see, self.env, step.observation, action, step.reward)
         return state, step._replace(observation=shown)
 
-    def _show(self, observation: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
-        rest, mask = _apart(observation)
-        shown = {"observation": rest, "previous_action": action, "previous_reward": reward[None]}
-        return shown if mask is None else shown | {"action_mask": mask}
-
     @property
-    def observation_space(self) -> Dict:
+    def observation_space(self) -> Space:
         """A Dict of the three, and of the legal-action mask where there is one."""
-        rest, mask = _apart_space(self.env.observation_space)
-        size = sum(_bound(part, "low").size for part in _leaf_spaces(self.env.action_space))
-        spaces = {
-            "observation": rest,
-            "previous_action": Box(low=-jnp.inf, high=jnp.inf, shape=(size,)),
-            "previous_reward": Box(low=-jnp.inf, high=jnp.inf, shape=(1,)),
-        }
-        return Dict(spaces=spaces if mask is None else spaces | {"action_mask": mask})
+
+        def beside(one: EnvironmentSpec) -> Space:
+            rest, mask = _apart_space(one.observation_space)
+            spaces = {
+                "observation": rest,
+                "previous_action": Box(low=-jnp.inf, high=jnp.inf, shape=(_width(one.action_space),)),
+                "previous_reward": Box(low=-jnp.inf, high=jnp.inf, shape=(1,)),
+            }
+            return Dict(spaces=spaces if mask is None else spaces | {"action_mask": mask})
+
+        return shown_space(beside, self.env)
 
 
 @pytree
 class ActionMask(Wrapper):
     """Shows which of the discrete actions are legal: `legal(state) -> bool[n]`, a function of the wrapped state.
 
-    The observation becomes a dict with "observation" and "action_mask"; a mask that is already there is narrowed.
+    Of groups of agents it returns {group: bool[agents, n]}. The observation becomes a dict with "observation" and
+    "action_mask"; a mask that is already there is narrowed.
     """
 
     legal: Callable[[PyTree], Array] = static(doc="(state) -> bool[n], the legal actions")
@@ -150,19 +156,24 @@ class ActionMask(Wrapper):
         state, step = self.env.step(key, state, action)
         return state, step._replace(observation=self._show(state, step.observation))
 
-    def _show(self, state: PyTree, observation: PyTree) -> dict[str, PyTree]:
-        rest, mask = _apart(observation)
-        legal = self.legal(state)
-        return _together(rest, legal if mask is None else legal & mask)
+    def _show(self, state: PyTree, observation: PyTree) -> PyTree:
+        def see(one: EnvironmentSpec, seen: PyTree, legal: Array) -> PyTree:
+            rest, mask = _apart(seen)
+            return _together(rest, legal if mask is None else legal & mask)
+
+        return show(see, self.env, observation, self.legal(state))
 
     @property
     def observation_space(self) -> Space:
         """A Dict with "action_mask", bool[n]."""
-        if not isinstance(self.env.action_space, Discrete):
-            raise InputError(f"ActionMask takes discrete actions, not a {type(self.env.action_space).__name__}")
-        rest, _ = _apart_space(self.env.observation_space)
-        mask = Box(low=0, high=1, shape=(self.env.action_space.n,), dtype=jnp.bool_)
-        return _together_space(rest, mask)
+
+        def masked(one: EnvironmentSpec) -> Space:
+            if not isinstance(one.action_space, Discrete):
+                raise InputError(f"ActionMask takes discrete actions, not a {type(one.action_space).__name__}")
+            rest, _ = _apart_space(one.observation_space)
+            return _together_space(rest, Box(low=0, high=1, shape=(one.action_space.n,), dtype=jnp.bool_))
+
+        return shown_space(masked, self.env)
 
 
 @pytree
@@ -182,19 +193,40 @@ class Cast(Wrapper):
         return state, step._replace(observation=self._cast(step.observation))
 
     def _cast(self, observation: PyTree) -> PyTree:
-        rest, mask = _apart(observation)
-        space, _ = _apart_space(self.env.observation_space)
-        leaves = [
-            x.astype(self.dtype) if isinstance(part, Box) else x
-            for part, x in zip(_leaf_spaces(space), jax.tree.leaves(rest), strict=True)
-        ]
-        return _together(jax.tree.unflatten(jax.tree.structure(rest), leaves), mask)
+        def see(one: EnvironmentSpec, seen: PyTree) -> PyTree:
+            rest, mask = _apart(seen)
+            space, _ = _apart_space(one.observation_space)
+            leaves = [
+                x.astype(self.dtype) if isinstance(part, Box) else x
+                for part, x in zip(_leaf_spaces(space), jax.tree.leaves(rest), strict=True)
+            ]
+            return _together(jax.tree.unflatten(jax.tree.structure(rest), leaves), mask)
+
+        return show(see, self.env, observation)
 
     @property
     def observation_space(self) -> Space:
         """The wrapped one with every Box in `dtype`."""
         cast = lambda space: dataclasses.replace(space, dtype=self.dtype) if isinstance(space, Box) else space
-        return map_space(cast, self.env.observation_space)
+        return shown_space(lambda one: map_space(cast, one.observation_space), self.env)
+
+
+def _flattened(one: EnvironmentSpec, seen: PyTree) -> PyTree:
+    """Return an agent's observation as a vector."""
+    rest, mask = _apart(seen)
+    return _together(flat(_apart_space(one.observation_space)[0], rest), mask)
+
+
+def _beside(seen: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
+    """Return an agent's observation beside what it did, f32[n], and what that brought, f32[]."""
+    rest, mask = _apart(seen)
+    shown = {"observation": rest, "previous_action": action, "previous_reward": reward[None]}
+    return shown if mask is None else shown | {"action_mask": mask}
+
+
+def _width(space: Space) -> int:
+    """Return the length of an element of a space after `flat`."""
+    return sum(_bound(part, "low").size for part in _leaf_spaces(space))
 
 
 def _leaf_spaces(space: Space) -> list[Space]:
