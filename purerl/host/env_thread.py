@@ -18,6 +18,7 @@ import numpy as np
 from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostStep
 
 HISTORY = 100_000  # steps whose actions are recorded
+PARTS = 10  # of a time limit
 
 
 class Busy:
@@ -119,12 +120,25 @@ class Worker:
     def _wait(self, what: str, limit: float | None = None) -> Any:
         limit = limit or self._limit
         try:
-            result = self._results.get(timeout=limit)
+            result = self._answer(limit)
         except queue.Empty:
             raise self._failure(what, None, limit) from None
         if isinstance(result, BaseException):
             raise self._failure(what, result, limit) from result
         return result
+
+    def _answer(self, limit: float) -> Any:
+        """Return what the thread answers.
+
+        It waits in parts, so that a time in which the whole process was stopped, as by Ctrl-Z, counts as one of them.
+
+        Raises:
+          queue.Empty: if there is no answer within `limit` seconds.
+        """
+        for _ in range(PARTS - 1):
+            with contextlib.suppress(queue.Empty):
+                return self._results.get(timeout=limit / PARTS)
+        return self._results.get(timeout=limit / PARTS)
 
     def _failure(self, what: str, error: BaseException | None, limit: float) -> EnvironmentFailure:
         happened, message = "hangs", f"no answer within {round(limit, 1):g} s"

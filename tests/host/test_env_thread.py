@@ -51,6 +51,28 @@ def test_whatever_ends_a_step_is_told_at_once(error, told):
     worker.close()
 
 
+STOPPED = """
+import os, subprocess, time
+from purerl.host.env_thread import Busy, HostEnvironment, Worker
+worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 2.0, None, Busy())
+me = os.getpid()
+subprocess.Popen(["sh", "-c", f"sleep 0.3; kill -STOP {me}; sleep 3; kill -CONT {me}"])
+def step():
+    for _ in range(10):
+        time.sleep(0.1)
+    return 7
+began = time.monotonic()
+assert worker.call(step, "a step", 1) == 7 and time.monotonic() - began > 3
+os._exit(0)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
+def test_a_process_that_was_stopped_for_a_while_goes_on():
+    done = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 FORKS = """
 import os
 from purerl.host.env_thread import Busy, HostEnvironment, Worker
