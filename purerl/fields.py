@@ -120,7 +120,7 @@ def is_static(field: dataclasses.Field) -> bool:
     return bool(field.metadata.get("static", False))
 
 
-def validate(tree: Any, what: str) -> None:
+def validate(tree: Any, what: str, only_static: bool = False) -> None:
     """Hold the concrete values of a dataclass to the bounds and choices that its fields declare.
 
     Traced values are not looked at: they have no value yet.
@@ -128,12 +128,15 @@ def validate(tree: Any, what: str) -> None:
     Args:
       tree: a dataclass made by `pytree`.
       what: its name in the message.
+      only_static: of the fields that are part of the tree's structure; the others may hold anything inside JAX.
 
     Raises:
       InputError: naming the field, its value and what is allowed.
     """
     wanted = _hints_if_known(type(tree))
     for field in dataclasses.fields(tree):
+        if only_static and not is_static(field):
+            continue
         value, hint = getattr(tree, field.name), wanted.get(field.name, Any)
         or_function = field.metadata.get("or_function", False)
         if not isinstance(value, Tracer) and not fits(value, hint, is_static(field)):

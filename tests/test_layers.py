@@ -33,7 +33,7 @@ ROOMS = {
     "multi_agent": {"agent_groups", "algo_parts", "errors", "fields", "functional", "spaces", "types", "xla"},
     "algos": {"algo_parts", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
     "envs": {"errors", "fields", "host_environment", "spaces", "types", "xla"},
-    "wrappers": {"agent_groups", "errors", "fields", "spaces", "types", "xla"},
+    "wrappers": {"agent_groups", "errors", "fields", "host_environment", "spaces", "types", "xla"},
     "loop": {
         *("agent_groups", "devices", "errors", "fields", "host_environment", "prng", "registry", "types", "wrappers"),
         "xla",
@@ -47,7 +47,7 @@ ROOMS = {
     },
     "host": {"agent_groups", "errors", "host_environment", "loop", "prng", "registry", "spaces", "types", "xla"},
     "training": {"errors", "host", "host_environment", "levels", "loop", "registry", "settings", "types"},
-    "pool": {"errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
+    "pool": {"agent_groups", "errors", "loop", "prng", "registry", "spaces", "types", "wrappers", "xla"},
     "testing": {
         *("agent_groups", "errors", "fields", "host_environment", "loop", "multi_agent", "prng", "registry", "spaces"),
         *("types", "xla"),

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from purerl import registry
 from purerl.agent_groups import group_rewards, mean_reward
-from purerl.errors import unknown
+from purerl.errors import InputError, unknown
+from purerl.host_environment import HostSource
 from purerl.loop import resets
 from purerl.loop.metrics import EpisodeStatistics
 from purerl.loop.pieces import check_count
@@ -164,6 +165,10 @@ def vectorize(
       InputError: for an unknown policy or generator, or something that is no environment.
     """
     registry.check_environment(env)
+    if isinstance(env, HostSource):
+        raise InputError(
+            f"vectorize takes environments in JAX, and {env.id} runs on the host: its `open` makes a batch"
+        )
     num_envs, pool_size = check_count(num_envs, "num_envs"), check_count(pool_size, "pool_size")
     if reset_policy not in resets.POLICIES:
         raise unknown("reset policy", reset_policy, resets.POLICIES)

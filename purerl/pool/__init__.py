@@ -12,6 +12,7 @@ from typing import Any
 
 from purerl.errors import InputError, unknown
 from purerl.pool.config import OLD_IDS, PoolConfig, PoolSpec, make_environment
+from purerl.types import Environment
 
 ENV_TYPES = {
     "gymnasium": "purerl.pool.gymnasium_pool:GymnasiumPool",
@@ -23,11 +24,14 @@ ENV_TYPES = {
 __all__ = ["list_all_envs", "make", "make_dm", "make_gym", "make_gymnasium", "make_spec"]
 
 
-def make(task_id: str, env_type: str = "gymnasium", *, parameters: dict[str, Any] | None = None, **config: Any) -> Any:
+def make(
+    task_id: str | Environment, env_type: str = "gymnasium", *, parameters: dict[str, Any] | None = None, **config: Any
+) -> Any:
     """Return a pool of environments.
 
     Args:
-      task_id: an id of ours, "suite/NAME", or "module:Class"; "envpool/NAME" is handed on to the real EnvPool.
+      task_id: an id of ours, "suite/NAME", or "module:Class"; "envpool/NAME" is handed on to the real EnvPool; or an
+        environment, such as one in wrappers.
       env_type: whose conventions: "gymnasium" (and "gym") and "dm" are EnvPool's; "vector" is "gymnasium" with the
         batched spaces and the `reset(seed=...)` of a plain `gymnasium.vector.VectorEnv`.
       parameters: the environment's own, such as {"gravity": 12.0}.
@@ -38,36 +42,36 @@ def make(task_id: str, env_type: str = "gymnasium", *, parameters: dict[str, Any
     """
     if env_type not in ENV_TYPES:
         raise unknown("env_type", env_type, ENV_TYPES)
-    if task_id.startswith("envpool/"):
+    if isinstance(task_id, str) and task_id.startswith("envpool/"):
         return _real(task_id, env_type, parameters, config)
-    env = make_environment(task_id, parameters or {}, config.get("max_episode_steps"))
-    module, _, name = ENV_TYPES[env_type].partition(":")
+    name, env = make_environment(task_id, parameters or {}, config.get("max_episode_steps"))
+    module, _, kind = ENV_TYPES[env_type].partition(":")
     if env_type == "dm" and importlib.util.find_spec("dm_env") is None:
         raise InputError("dm_env is not installed: pip install 'purerl[dm]'")
-    return getattr(importlib.import_module(module), name)(PoolSpec(task_id, env, PoolConfig.of(env, config)))
+    return getattr(importlib.import_module(module), kind)(PoolSpec(name, env, PoolConfig.of(env, config)))
 
 
-def make_gymnasium(task_id: str, **config: Any) -> Any:
+def make_gymnasium(task_id: str | Environment, **config: Any) -> Any:
     """Return a pool with Gymnasium's conventions; as `make`."""
     return make(task_id, "gymnasium", **config)
 
 
-def make_gym(task_id: str, **config: Any) -> Any:
+def make_gym(task_id: str | Environment, **config: Any) -> Any:
     """Return a pool with Gymnasium's conventions, which have been Gym's since 0.26; as `make`."""
     return make(task_id, "gym", **config)
 
 
-def make_dm(task_id: str, **config: Any) -> Any:
+def make_dm(task_id: str | Environment, **config: Any) -> Any:
     """Return a pool with dm_env's conventions; as `make`."""
     return make(task_id, "dm", **config)
 
 
-def make_spec(task_id: str, *, parameters: dict[str, Any] | None = None, **config: Any) -> Any:
+def make_spec(task_id: str | Environment, *, parameters: dict[str, Any] | None = None, **config: Any) -> Any:
     """Return the spaces and the config that a pool would have; as `make`."""
-    if task_id.startswith("envpool/"):
+    if isinstance(task_id, str) and task_id.startswith("envpool/"):
         return _envpool().make_spec(_real_name(task_id), **config)
-    env = make_environment(task_id, parameters or {}, config.get("max_episode_steps"))
-    return PoolSpec(task_id, env, PoolConfig.of(env, config))
+    name, env = make_environment(task_id, parameters or {}, config.get("max_episode_steps"))
+    return PoolSpec(name, env, PoolConfig.of(env, config))
 
 
 def list_all_envs() -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from purerl import registry
+from purerl import agent_groups, registry
 from purerl.errors import InputError, unknown
 from purerl.pool import infos, spaces
 from purerl.spaces import Dict, Space
@@ -81,16 +81,31 @@ OLD_IDS = {"CartPole-v0": ("CartPole-v1", {"time_limit": 200}), "Pendulum-v0": (
 # of scripts older than Gymnasium: (today's, what it differs in)
 
 
-def make_environment(task_id: str, parameters: dict[str, Any], max_episode_steps: int | None) -> Environment:
-    """Return one environment with its limit changed as asked; an id of `OLD_IDS` is today's with what it had.
+def make_environment(
+    task: str | Environment, parameters: dict[str, Any], max_episode_steps: int | None
+) -> tuple[str, Environment]:
+    """Return the id and one environment with its limit changed as asked; an id of `OLD_IDS` is today's as it was.
 
     Raises:
-      InputError: for an unknown id or parameter, a host environment, or a limit below 1.
+      InputError: for an unknown id or parameter, a host environment, one of several agents, or a limit below 1.
     """
-    today, differs = OLD_IDS.get(task_id, (task_id, {}))
-    env = registry.make(today, **differs | parameters)
+    if isinstance(task, str):
+        today, differs = OLD_IDS.get(task, (task, {}))
+        name, env = task, registry.make(today, **differs | parameters)
+    else:
+        registry.check_environment(task)
+        name, env = type(task).__name__, task
+        if parameters:
+            raise InputError(f"parameters are for an id; give {name} its own when you make it: {', '.join(parameters)}")
     if not isinstance(env, Environment):
-        raise InputError(f"{task_id} already runs on the host: only JAX environments and envpool/NAME make a pool")
+        raise InputError(f"{name} already runs on the host: only JAX environments and envpool/NAME make a pool")
+    if groups := agent_groups.sizes(env):
+        raise InputError(f"a pool is of single agents; {name} has groups ({', '.join(groups)}): purerl.vectorize")
+    return name, _limited(env, max_episode_steps)
+
+
+def _limited(env: Environment, max_episode_steps: int | None) -> Environment:
+    """Return an environment that truncates after so many steps; None: when it does."""
     if max_episode_steps is None:
         return env
     if max_episode_steps < 1:

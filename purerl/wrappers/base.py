@@ -9,7 +9,9 @@ import jax
 import numpy as np
 
 from purerl import agent_groups
-from purerl.fields import pytree
+from purerl.errors import InputError
+from purerl.fields import pytree, validate
+from purerl.host_environment import HostSource
 from purerl.spaces import Dict, Space, Stacked
 from purerl.types import Environment, EnvironmentSpec, Key, PyTree, TimeStep
 
@@ -26,6 +28,19 @@ class Wrapper(Environment):
     """Changes nothing; the base of all wrappers."""
 
     env: Any = dataclasses.field(kw_only=False)
+
+    def __post_init__(self) -> None:
+        """Refuse what is no environment in JAX, and settings out of their bounds.
+
+        Raises:
+          InputError: naming it.
+        """
+        name = type(self).__name__
+        if isinstance(self.env, str):
+            raise InputError(f"{name} takes an environment, not the text '{self.env}': purerl.make('{self.env}')")
+        if isinstance(self.env, HostSource):
+            raise InputError(f"{name} wraps environments in JAX, and {self.env.id} runs on the host")
+        validate(self, name, only_static=True)
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
         """Start an episode of the wrapped environment."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
+from purerl.host_environment import HostSource
 from purerl.loop.vector import vectorize, where
 from purerl.prng import GENERATORS, as_generator
 from purerl.spaces import Box, Discrete
@@ -149,6 +150,14 @@ def test_environments_draw_from_the_generator_asked_for_whatever_key_is_given(ma
     assert set(seen) == {jax.random.key_impl(jax.random.key(0, impl=GENERATORS[prng]))} and len(seen) >= 2
     again = vector.reset(as_generator(key, prng))[1]  # a key of that generator is taken as it is
     np.testing.assert_array_equal(first, again)
+
+
+def test_an_environment_on_the_host_is_refused():
+    class Source(HostSource):
+        id = "gymnasium/Catch"
+
+    with pytest.raises(InputError, match="vectorize takes environments in JAX, and gymnasium/Catch runs on the host"):
+        vectorize(Source(), 2)
 
 
 def test_an_unknown_generator_is_refused():

@@ -8,7 +8,7 @@ from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.pool.config import PoolConfig, PoolSpec, limit_of, make_environment
-from purerl.wrappers import TimeLimit
+from purerl.wrappers import RewardScale, TimeLimit
 
 
 def test_defaults_are_filled_in_from_the_environment():
@@ -39,13 +39,30 @@ def test_settings_that_cannot_be(given, message):
 
 
 def test_limits():
-    assert make_environment("CartPole-v1", {"gravity": 3.0}, None) == CartPole(gravity=3.0)
-    assert make_environment("CartPole-v1", {}, 9) == CartPole(time_limit=9)
-    assert make_environment("Catch", {}, 5) == TimeLimit(Catch(), time_limit=5)
+    assert make_environment("CartPole-v1", {"gravity": 3.0}, None) == ("CartPole-v1", CartPole(gravity=3.0))
+    assert make_environment("CartPole-v1", {}, 9)[1] == CartPole(time_limit=9)
+    assert make_environment("Catch", {}, 5)[1] == TimeLimit(Catch(), time_limit=5)
     with pytest.raises(InputError, match="max_episode_steps is 0"):
         make_environment("CartPole-v1", {}, 0)
     with pytest.raises(InputError, match="gymnasium/CartPole-v1 already runs on the host"):
         make_environment("gymnasium/CartPole-v1", {}, None)
+    with pytest.raises(InputError, match=r"a pool is of single agents; Spread has groups \(agents\)"):
+        make_environment("Spread", {}, None)
+    with pytest.raises(InputError, match="give CartPole its own when you make it: gravity"):
+        make_environment(CartPole(), {"gravity": 3.0}, None)
+
+
+def test_a_pool_of_an_environment_in_wrappers():
+    doubled = RewardScale(CartPole(time_limit=9), scale=2.0)
+    made = pool.make(doubled, num_envs=3, seed=1)
+    plain = pool.make("CartPole-v1", num_envs=3, seed=1, max_episode_steps=9)
+    np.testing.assert_array_equal(made.reset()[0], plain.reset()[0])
+    for number in range(9):
+        action = np.full(3, number % 2)
+        one, two = made.step(action), plain.step(action)
+        np.testing.assert_array_equal(one[0], two[0])
+        np.testing.assert_array_equal(one[1], 2 * two[1])
+    assert one[3].all() and pool.make_spec(doubled).task_id == "RewardScale"
 
 
 def test_old_ids_are_todays_with_what_they_had():

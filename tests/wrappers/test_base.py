@@ -12,6 +12,8 @@ import pytest
 from purerl import wrappers
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.classic.pendulum import Pendulum
+from purerl.errors import InputError
+from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.testing import check_environment
 from purerl.types import Environment
@@ -114,3 +116,16 @@ def test_wrappers_that_draw_nothing_leave_the_environment_its_numbers():
     bare, wrapped = Pendulum(), TimeLimit(RewardScale(RecordEpisode(Pendulum(), max_length=3)), time_limit=50)
     actions = jnp.zeros((4, 1))
     np.testing.assert_array_equal(play(bare, actions, key)[2].observation, play(wrapped, actions, key)[2].observation)
+
+
+def test_what_cannot_be_wrapped_is_told():
+    with pytest.raises(InputError, match=r"FrameStack takes an environment, not the text 'Catch': purerl.make"):
+        FrameStack("Catch")
+    with pytest.raises(InputError, match="RewardClip wraps environments in JAX, and gymnasium/Catch runs on the host"):
+        RewardClip(Source())
+    with pytest.raises(InputError, match="FrameStack: num_frames is 0; it must be at least 1"):
+        FrameStack(CartPole(), num_frames=0)
+
+
+class Source(HostSource):
+    id = "gymnasium/Catch"
