@@ -16,6 +16,7 @@ from purerl import registry
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.loop.evaluate import Evaluation
+from purerl.loop.pieces import check_count
 from purerl.loop.train import Trainer, TrainState
 from purerl.reporting import metrics_csv, render, summary, video
 from purerl.reporting.files import write_whole
@@ -100,7 +101,7 @@ class TrainedRun(NamedTuple):
         Raises:
           InputError: if there is no such environment or parameter, or its spaces are others.
         """
-        return play(self, episodes, env, seed, parameters)
+        return play(self, check_count(episodes, "episodes"), env, seed, parameters)
 
     @property
     def metrics(self) -> Any:

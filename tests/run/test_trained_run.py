@@ -35,6 +35,9 @@ def test_episodes_are_those_of_the_final_evaluation(loaded, run_folder):
     np.testing.assert_allclose(played.episode_return.mean(axis=1), final, rtol=1e-6)
     more = trained_run.play(loaded, 40)  # two batches of 32
     np.testing.assert_array_equal(more.episode_return[:, :8], played.episode_return)
+    for wrong, words in ((0, "episodes is 0; it must be at least 1"), (2.5, "episodes is 2.5; it must be a whole")):
+        with pytest.raises(InputError, match=words):
+            loaded.evaluate(wrong)
 
 
 def test_policies_by_name(run_folder, key):
