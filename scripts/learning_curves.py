@@ -30,13 +30,13 @@ from results_page import make_pages
 from purerl import registry
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
-from purerl.loop.train import make_trainer
 from purerl.reporting import metrics_csv
 from purerl.reporting.files import write_whole
 from purerl.run import agents, cache, plan, run
 from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings import agent_file, runs
 from purerl.settings.runs import Settings
+from purerl.training import make_trainer
 from purerl.types import Algorithm, Config, EnvironmentSpec
 
 RUNS = Path("runs") / "curves"

@@ -4,6 +4,7 @@ The head's lines begin with "# ". It is a run's complete `config.toml`, so that 
 `result` with the commit, the machine and the versions. `pandas.read_csv(path, comment="#")` reads the rest.
 """
 
+import dataclasses
 import hashlib
 import json
 import subprocess
@@ -16,6 +17,7 @@ import numpy as np
 
 from purerl import registry
 from purerl.errors import InputError, hints
+from purerl.host_environment import HostSource
 from purerl.reporting import summary
 from purerl.settings import runs
 from purerl.settings.runs import Settings
@@ -48,7 +50,9 @@ def path_of(task: str, label: str, folder: Path = FOLDER) -> Path:
 
 def settings_of(run: Settings) -> dict[str, Any]:
     """Return the settings that decide a run's numbers, as written: algorithm, environment, config and parameters."""
-    return chosen(tomllib.loads(runs.dump(run, registry.make(run.environment, **run.parameters))))
+    env = registry.make(run.environment, **run.parameters)
+    whole = dataclasses.replace(run, parameters=env.parameters) if isinstance(env, HostSource) else run
+    return chosen(tomllib.loads(runs.dump(whole, env)))
 
 
 def chosen(head: dict[str, Any]) -> dict[str, Any]:

@@ -110,6 +110,9 @@ def test_seeds_on_the_host_are_trained_one_after_the_other(script, files, tmp_pa
     result = files.read(files.path_of(figure.task, figure.label, tmp_path))
     assert sorted(set(result.columns["seed"])) == [0, 1] and len(result.final()) == result.head["seeds"] == 2
     assert len(set(result.columns["episode_return"])) > 2 and files.same(result.head, script.settings_for(figure))
+    script.play_randomly(figure.task, False, tmp_path)
+    by_chance = files.read(files.path_of(figure.task, "random", tmp_path)).final()
+    assert len(by_chance) == script.RANDOM_SEEDS and 10 < by_chance.mean() < 40
 
 
 def test_worse_means_more_than_chance(script):
