@@ -93,6 +93,10 @@ def test_the_contract_holds(name):
     check_environment(WRAPPERS[name](GRID))
 
 
+def test_the_contract_holds_where_agents_leave():
+    check_environment(AgentIds(TAG))
+
+
 def test_what_each_agent_is_shown():
     plain_first, actions, plain, _ = two_steps()
     for group, n in GROUPS.items():
