@@ -39,6 +39,7 @@ class Training(NamedTuple):
 
     seconds: float
     reached: float  # the return
+    memory: int  # bytes, the most that the process has had
     curve: list[tuple[int, float]]  # (environment steps, return) of its evaluations, where they are asked for
 
 
@@ -74,7 +75,9 @@ class FrameworkProcess:
           Failed: if the process stops.
         """
         answer = self._ask(f"{seed} curve" if curve else str(seed))
-        return Training(seconds=answer["seconds"], reached=answer["return"], curve=answer["curve"])
+        return Training(
+            seconds=answer["seconds"], reached=answer["return"], memory=answer["memory"], curve=answer["curve"]
+        )
 
     def _ask(self, line: str) -> dict[str, Any]:
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -115,6 +118,7 @@ class Score(NamedTuple):
     seconds: list[float]  # of each training
     returns: list[float]  # that each reached
     compile_seconds: float
+    memory: list[int]  # bytes, the most that its process had by the end of each
     failure: str | None = None
 
     @property
@@ -136,21 +140,26 @@ def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[
                 worker = stack.enter_context(FrameworkProcess(problem, opponent))
                 if not slow:
                     worker.train(0)
-                score = Score(seconds=[], returns=[], compile_seconds=worker.compile_seconds)
+                score = Score(seconds=[], returns=[], compile_seconds=worker.compile_seconds, memory=[])
                 progress(f"{problem.name}, {name}: compiled in {worker.compile_seconds:.1f} s")
             except Failed as failure:
                 if opponent is None:
                     raise
-                worker, score = None, Score(seconds=[], returns=[], compile_seconds=math.nan, failure=str(failure))
+                worker, score = None, _failed(failure)
                 progress(f"{problem.name}, {name}: did not start: {failure}")
             entrants.append((worker, score, name, slow))
         for turn in range(runs):
             for worker, score, name, slow in entrants:
                 if worker is None or (slow and turn > 0):
                     continue
-                seconds, reached, _ = worker.train(turn + 1)
-                score.seconds.append(seconds)
-                score.returns.append(reached)
-                speed = problem.seeds * problem.steps / seconds
+                training = worker.train(turn + 1)
+                score.seconds.append(training.seconds)
+                score.returns.append(training.reached)
+                score.memory.append(training.memory)
+                speed = problem.seeds * problem.steps / training.seconds
                 progress(f"{problem.name}, {name}: run {turn + 1} of {runs}, {speed:,.0f} steps/s")
     return [score for _, score, _, _ in entrants]
+
+
+def _failed(failure: Failed) -> Score:
+    return Score(seconds=[], returns=[], compile_seconds=math.nan, memory=[], failure=str(failure))

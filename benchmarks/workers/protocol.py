@@ -1,13 +1,15 @@
 """The protocol between `python -m benchmarks` and a framework that it measures: JSON, a line at a time.
 
 A script of this folder reads a task, builds it and answers {"compile": seconds}. Then, for every line with a seed, it
-trains once and answers {"seconds": ..., "return": ..., "curve": [[environment steps, return], ...]}; the curve is empty
-unless the line says "SEED curve". Output of libraries goes to stderr. The scripts run in a Python of their own, each
-beside this file, and import nothing of purerl.
+trains once and answers {"seconds": ..., "return": ..., "memory": ..., "curve": [[environment steps, return], ...]}:
+`memory` is the most bytes that the process has had by then, and the curve is empty unless the line says "SEED curve".
+Output of libraries goes to stderr. The scripts run in a Python of their own, each beside this file, and import nothing
+of purerl.
 """
 
 import json
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable
@@ -42,7 +44,14 @@ def serve(
         began = time.perf_counter()
         done = train(int(seed))
         seconds = time_of(done) if time_of else time.perf_counter() - began
-        answer(seconds=seconds, **{"return": read(done)}, curve=curve(done) if wanted else [])
+        memory = peak_memory()  # before evaluation, which is not part of training
+        answer(seconds=seconds, memory=memory, **{"return": read(done)}, curve=curve(done) if wanted else [])
+
+
+def peak_memory() -> int:
+    """Return the most memory that this process has had at once, in bytes."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def compiled(

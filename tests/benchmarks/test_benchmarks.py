@@ -66,7 +66,7 @@ def scores(tmp_path_factory):
         "import json, sys\n"
         "task = json.loads(input())\n"
         "print(json.dumps({'compile': 1.5}), flush=True)\n"
-        "answer = {'seconds': 10.0, 'return': task['steps'], 'curve': []}\n"
+        "answer = {'seconds': 10.0, 'return': task['steps'], 'memory': 3000, 'curve': []}\n"
         "for line in sys.stdin: print(json.dumps(answer), flush=True)\n"
     )
     (folder / "broken.py").write_text("print('hello')\nraise ValueError('seven values, not six')\n")
@@ -80,7 +80,8 @@ def scores(tmp_path_factory):
 def test_contest(scores):
     ours, steady, broken = scores
     assert len(ours.seconds) == 2 and all(0 < s < 10 for s in ours.seconds) and ours.compile_seconds > 0
-    assert steady == Score(seconds=[10.0, 10.0], returns=[32, 32], compile_seconds=1.5)
+    assert steady == Score(seconds=[10.0, 10.0], returns=[32, 32], compile_seconds=1.5, memory=[3000, 3000])
+    assert 1e8 < ours.memory[0] <= ours.memory[1]  # JAX alone is more
     assert broken.failure == "ValueError: seven values, not six"
 
 
@@ -90,6 +91,7 @@ def test_rows_of_a_contest(scores):
     assert ours[3] is None and ours[4] == pytest.approx(0.5 * ours[2]["median"])
     assert steady[2] == spread([3.2]) and steady[3] == ratios([10.0, 10.0], scores[0].seconds)
     whole = scores[0].compile_seconds + sum(scores[0].seconds) / 2
+    assert ours[8] == scores[0].memory[-1] and steady[8] == 3000
     assert ours[7] is None and steady[7] == pytest.approx((1.5 + 10.0) / whole)
     assert broken[2] == "did not start: ValueError: seven values, not six"
     assert len(ours) == len(steady) == len(broken) == len(training.COLUMNS)
@@ -283,5 +285,5 @@ def test_names_of_machines_are_file_names():
 
 
 def test_nothing_reached_is_no_number():
-    score = Score(seconds=[1.0], returns=[math.nan], compile_seconds=0.0)
+    score = Score(seconds=[1.0], returns=[math.nan], compile_seconds=0.0, memory=[1])
     assert training.row(TASK, "x", score, score, 1.0)[5] is None
