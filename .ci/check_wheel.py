@@ -12,6 +12,8 @@ from pathlib import Path
 
 import purerl
 from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.environments import ENVIRONMENTS
 
 NEED_AN_EXTRA = ("purerl.__main__", "purerl.pool.dm_pool")  # the first runs the command line, the other needs dm_env
 
@@ -24,9 +26,9 @@ def main() -> None:
     for name in modules:
         if name not in NEED_AN_EXTRA:
             importlib.import_module(name)
-    for path in registry.ENVIRONMENTS.values():
+    for path in ENVIRONMENTS.values():
         registry.load(path)
-    for name in registry.ALGORITHMS:
+    for name in ALGORITHMS:
         registry.algorithm(name)
     configs = list(resources.files("purerl.configs").rglob("*.toml"))  # type: ignore[attr-defined]
     for file in configs:

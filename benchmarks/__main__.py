@@ -53,7 +53,7 @@ def command(
     python -m benchmarks faults --minutes 30             # what goes wrong on purpose
     """
     from benchmarks import opponents
-    from purerl.registry import ENVIRONMENTS
+    from purerl.catalog.environments import ENVIRONMENTS
 
     names = groups.select(words)
     ids = _names(envs) or list(ENVIRONMENTS)

@@ -109,7 +109,8 @@ def _hint(name: str) -> str:
     """Return where a name is that is not here, or which one was meant."""
     import difflib
 
-    from purerl.registry import ALGORITHMS, ENVIRONMENTS
+    from purerl.catalog.algorithms import ALGORITHMS
+    from purerl.catalog.environments import ENVIRONMENTS
 
     folded = name.casefold().removesuffix("config")
     if folded in ALGORITHMS:

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import purerl
-from purerl.registry import ENVIRONMENTS, SUITES
+from purerl.catalog.environments import ENVIRONMENTS, SUITES
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 
 PAGE = Path(__file__).parent.parent / "envs" / "README.md"

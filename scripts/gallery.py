@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 import purerl
-from purerl.registry import ENVIRONMENTS
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.reporting.render import frames, play, random_policy
 
 FOLDER = Path(__file__).parent.parent / "docs" / "gallery"

@@ -7,8 +7,9 @@ import importlib
 from importlib import metadata
 from pathlib import Path
 
+from purerl.catalog.environments import SUITES
 from purerl.envs.adapters import known
-from purerl.registry import SUITES, installed
+from purerl.registry import installed
 
 WIDTH = 112
 FILE = Path(known.__file__)

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import purerl
 from purerl import registry
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.commands.cli import cli
 
 ROOT = Path(__file__).parent.parent
@@ -106,7 +107,7 @@ def test_flags_and_settings_that_other_projects_users_are_told_exist():
 
 def test_every_environment_has_its_picture():
     pictures = {path.stem: path.stat().st_size for path in (DOCS / "gallery").glob("*.gif")}
-    assert set(pictures) == set(registry.ENVIRONMENTS), "run python scripts/gallery.py"
+    assert set(pictures) == set(ENVIRONMENTS), "run python scripts/gallery.py"
     assert sum(pictures.values()) < 3e6
 
 

@@ -18,14 +18,15 @@ CONTRACTS = {
     "spaces": {"fields"},
     "types": {"errors", "fields", "spaces"},
     "prng": {"errors"},
-    "registry": {"errors", "fields", "host_environment", "types"},
+    "catalog": set(),
+    "registry": {"catalog", "errors", "fields", "host_environment", "types"},
     "stats": {"types"},
     "agent_groups": {"errors", "spaces", "types"},
     "host_environment": {"errors", "spaces"},
 }
 ROOMS = {
     "xla": {"errors", "prng", "types"},
-    "devices": {"errors", "registry", "types", "xla"},
+    "devices": {"catalog", "errors", "registry", "types", "xla"},
     "functional": {"errors", "spaces", "types", "xla"},
     "networks": {"errors", "functional", "spaces", "types", "xla"},
     "replay": {"devices", "errors", "functional", "spaces", "types"},
@@ -52,11 +53,22 @@ ROOMS = {
         *("agent_groups", "errors", "fields", "host_environment", "loop", "multi_agent", "prng", "registry", "spaces"),
         *("types", "xla"),
     },
-    "settings": {"errors", "fields", "registry"},
+    "settings": {"catalog", "errors", "fields", "registry"},
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
-        *("agent_groups", "devices", "errors", "fields", "host", "host_environment", "levels", "loop", "multi_agent"),
-        *("prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing", "types"),
+        *("agent_groups", "catalog", "devices", "errors", "fields", "host", "host_environment", "levels", "loop"),
+        *(
+            "multi_agent",
+            "prng",
+            "recompute",
+            "registry",
+            "replay",
+            "reporting",
+            "settings",
+            "spaces",
+            "testing",
+            "types",
+        ),
         *("wrappers", "xla"),
     },
     "profiling": {"devices", "errors", "levels", "loop", "prng", "recompute", "run", "settings", "types", "xla"},
@@ -65,15 +77,15 @@ ROOMS = {
         *("run", "settings", "types", "xla"),
     },
     "evolution": {
-        *("algo_parts", "devices", "errors", "functional", "loop", "prng", "registry", "reporting", "run"),
-        *("settings", "stats", "types", "xla"),
+        *("algo_parts", "catalog", "devices", "errors", "functional", "loop", "prng", "registry", "reporting"),
+        *("run", "settings", "stats", "types", "xla"),
     },
     "commands": {
-        *("agent_groups", "devices", "errors", "evolution", "host_environment", "profiling", "registry", "reporting"),
-        *("run", "settings", "spaces", "sweeps", "testing"),
+        *("agent_groups", "catalog", "devices", "errors", "evolution", "host_environment", "profiling", "registry"),
+        *("reporting", "run", "settings", "spaces", "sweeps", "testing"),
     },
 }
-ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"registry"}, "zoo": set()}
+ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"catalog"}, "zoo": set()}
 
 HEAVY = {
     "ale_py",

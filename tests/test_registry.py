@@ -1,38 +1,13 @@
-"""What there is by name: every row leads somewhere, and wrong names are told."""
+"""What is looked up by name: rows of the catalog and what is yours; wrong names are told."""
 
-import dataclasses
 import sys
 
 import pytest
 
 from purerl import registry
+from purerl.catalog.environments import ENVIRONMENTS, SUITES
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
-from purerl.types import Config, Environment
-
-
-@pytest.mark.parametrize("name", registry.ENVIRONMENTS)
-def test_environments_have_documented_parameters(name):
-    env = registry.make(name)
-    assert isinstance(env, Environment) and type(env).__doc__
-    assert type(env).__module__ == registry.ENVIRONMENTS[name].split(":")[0]
-
-
-@pytest.mark.parametrize("name", registry.ALGORITHMS)
-def test_algorithms_have_documented_configs(name):
-    factory, config = registry.algorithm(name)
-    row = registry.ALGORITHMS[name]
-    assert callable(factory) and issubclass(config, Config) and row.actions and row.summary and row.source
-    undocumented = [field.name for field in dataclasses.fields(config) if not field.metadata.get("doc")]
-    assert not undocumented
-    assert config() == config(), "every field has a default"
-
-
-@pytest.mark.parametrize("name", registry.OBJECTIVES)
-def test_objectives_are_drawn_from_a_key(name, key):
-    row = registry.OBJECTIVES[name]
-    assert registry.algorithm(row.algorithm) and row.summary and row.source
-    assert registry.load(registry.objective(name).start)(key) is not None
 
 
 def test_parameters_are_passed_on():
@@ -57,8 +32,8 @@ def test_wrong_names_are_told_in_a_line(name, parameters, message):
 
 
 def test_a_suite_that_is_not_installed_names_its_extra(monkeypatch):
-    suite = next(name for name, row in registry.SUITES.items() if row.extra == "craftax")
-    monkeypatch.setitem(sys.modules, registry.SUITES[suite].package, None)
+    suite = next(name for name, row in SUITES.items() if row.extra == "craftax")
+    monkeypatch.setitem(sys.modules, SUITES[suite].package, None)
     with pytest.raises(InputError, match=r"pip install 'purerl\[craftax\]'"):
         registry.make("craftax/Craftax-Symbolic-v1")
 
@@ -68,7 +43,7 @@ def test_names_of_algorithms_and_objectives():
         registry.algorithm("pppo")
     with pytest.raises(InputError, match="did you mean 'lpo'"):
         registry.objective("lpoo")
-    assert set(registry.names()) == set(registry.ENVIRONMENTS)
+    assert set(registry.names()) == set(ENVIRONMENTS)
     assert registry.is_own("a.b:C") and not registry.is_own("CartPole-v1")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl import registry
+from purerl.catalog.environments import SUITES
 from purerl.run import match
 from purerl.settings import agent_file, toml
 
@@ -16,7 +16,7 @@ def test_an_agent_reaches_its_published_return(name):
     path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
     assert path.stat().st_size < 1_000_000
     suite, slash, _ = str(toml.read(path)["environment"]).partition("/")
-    if slash and importlib.util.find_spec(registry.SUITES[suite].package) is None:
+    if slash and importlib.util.find_spec(SUITES[suite].package) is None:
         pytest.skip(f"{suite} is not installed")
     run, about = purerl.load_run(f"zoo/{name}"), agent_file.about(path)
     if "return" not in about:  # a game in turns

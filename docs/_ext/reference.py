@@ -15,6 +15,7 @@ from sphinx.util.docutils import SphinxDirective
 
 import purerl
 from purerl import registry
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.fields import is_static
 
 
@@ -157,7 +158,7 @@ class Gallery(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the table."""
         cells = []
-        for env_id, path in registry.ENVIRONMENTS.items():
+        for env_id, path in ENVIRONMENTS.items():
             first = (registry.load(path).__doc__ or "").split("\n")[0]
             cells.append(f"![{env_id}](gallery/{env_id}.gif)<br>**{env_id}**<br>{first}")
         cells += [""] * (-len(cells) % 3)

@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.commands.options import PATH, EnvironmentCommand, check_file, say, take_modules, tell, typed
 from purerl.errors import InputError
-from purerl.registry import ALGORITHMS
 
 ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
 

@@ -18,8 +18,8 @@ from typing import NoReturn, TextIO
 import click
 
 from purerl import __version__
+from purerl.catalog.environments import SUITES
 from purerl.errors import InputError, nearest, printable, unknown
-from purerl.registry import SUITES
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 COMMANDS = (

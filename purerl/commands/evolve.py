@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from purerl.catalog.objectives import OBJECTIVES
 from purerl.commands.options import (
     PATH,
     TRUST,
@@ -19,7 +20,6 @@ from purerl.commands.options import (
     typed,
 )
 from purerl.errors import InputError
-from purerl.registry import OBJECTIVES
 from purerl.registry import objective as find_objective
 from purerl.settings.options import EvolveOptions, LaunchOptions
 

@@ -2,7 +2,9 @@
 
 import click
 
-from purerl.registry import ALGORITHMS, OBJECTIVES, SUITES
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.environments import SUITES
+from purerl.catalog.objectives import OBJECTIVES
 
 
 @click.group(name="list")

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.errors import InputError, describe, hints, printable, unknown
-from purerl.registry import ALGORITHMS, check_id, module_of
+from purerl.registry import check_id, module_of
 from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text, to_text

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from purerl import registry
+from purerl.catalog.environments import SUITES
 from purerl.errors import InputError, unknown
 from purerl.reporting import summary
 from purerl.reporting.files import write_whole
@@ -46,7 +47,7 @@ def check_suite(
     """Check every id of a suite, one after the other; what the file holds already is not done again.
 
     Args:
-      suite: of `registry.SUITES`, or "native".
+      suite: of `purerl.catalog.environments.SUITES`, or "native".
       file: JSON, written anew after each id: what was found, with versions and date.
       limit: seconds that an id may take.
       tell: is given a line for each id.
@@ -119,7 +120,7 @@ def _package(suite: str) -> str:
     """Return the name by which a suite is installed."""
     if suite == "native":
         return "purerl"
-    package = registry.SUITES[suite].package
+    package = SUITES[suite].package
     return importlib.metadata.packages_distributions().get(package, [package])[0]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from purerl import registry
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.types import Config
 
 # Multiplications: one thread is faster at 8.6e6 (128 samples, 256 x 256 units), two at 1.7e7 (256 samples).
@@ -33,7 +34,7 @@ def fitting(config: Config, environment: str, parameters: dict[str, Any]) -> Ite
       environment: the id.
       parameters: the environment's.
     """
-    if VARIABLE in os.environ or "NPROC" in os.environ or environment not in registry.ENVIRONMENTS:
+    if VARIABLE in os.environ or "NPROC" in os.environ or environment not in ENVIRONMENTS:
         yield
         return
     count = multiplications(config, registry.make(environment, **parameters))

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.objectives import ObjectiveEntry
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, hints, unknown
@@ -102,7 +104,7 @@ def make_plan(
     """Return the plan of an evolution by names.
 
     Args:
-      objective: a name of `registry.OBJECTIVES`, or module:function with (key) -> objective.
+      objective: a name of `purerl.catalog.objectives.OBJECTIVES`, or module:function with (key) -> objective.
       tasks: environments.
       options: how it goes.
       flags: fields of the algorithm's config, of every task; total_timesteps is the length of a training.
@@ -173,7 +175,7 @@ def python_plan(
     mesh = choose_mesh(options)
     strategy = make_strategy(options, candidate) if strategy is None else strategy
     options = dataclasses.replace(options, population=strategy.population)
-    name, configs = type(candidate).__name__, {entry.config: name for name, entry in registry.ALGORITHMS.items()}
+    name, configs = type(candidate).__name__, {entry.config: name for name, entry in ALGORITHMS.items()}
     algorithm = configs.get(registry.path_of(type(tasks[0].config)), "") if tasks else ""
     plan = EvolvePlan(
         name=name,
@@ -225,15 +227,13 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     return _plan(table["objective"], entry, runs, tasks, dataclasses.replace(options, **replaced))
 
 
-def _tasks(
-    entry: registry.ObjectiveEntry, runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]
-) -> tuple[Task, ...]:
+def _tasks(entry: ObjectiveEntry, runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> tuple[Task, ...]:
     return tuple(make_task(entry.algorithm, name, flags, parameters) for name, (flags, parameters) in runs.items())
 
 
 def _plan(
     objective: str,
-    entry: registry.ObjectiveEntry,
+    entry: ObjectiveEntry,
     runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]],
     tasks: tuple[Task, ...],
     options: EvolveOptions,

@@ -20,6 +20,7 @@ import jax
 import numpy as np
 
 from purerl import agent_groups, registry
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.errors import InputError, hints, unknown
 from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for, started
 from purerl.multi_agent.search_play import SearchPlayConfig, check_game, search_play
@@ -91,10 +92,10 @@ def assemble(run: Settings, env: Environment, load: LoadPolicy) -> tuple[Callabl
 
 def _check_actions(run: Settings, env: Environment) -> None:
     """Hold a single agent's actions to those that the algorithm takes; say which algorithms take them."""
-    entry, kind = registry.ALGORITHMS.get(run.algorithm), _kind_of(env.action_space)
+    entry, kind = ALGORITHMS.get(run.algorithm), _kind_of(env.action_space)
     if entry is None or kind is None or entry.teams or kind in entry.actions:
         return
-    fitting = [name for name, other in sorted(registry.ALGORITHMS.items()) if kind in other.actions and not other.teams]
+    fitting = [name for name, other in sorted(ALGORITHMS.items()) if kind in other.actions and not other.teams]
     raise InputError(
         f"{run.algorithm} needs {' or '.join(entry.actions)} actions, and those of {run.environment} are {kind}, "
         f"{env.action_space}; {', '.join(fitting)} take them"

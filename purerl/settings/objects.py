@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError
 from purerl.settings import toml
 
@@ -37,7 +39,7 @@ def algorithm_of(given: Any, config: Any = None) -> tuple[str, Any, type, bool]:
     wanted = registry.config_class(given, path)
     _fits(path, config, wanted)
     cls = wanted if config is None else type(config)
-    of_factory = {name: entry for name, entry in registry.ALGORITHMS.items() if entry.factory == path}
+    of_factory = {name: entry for name, entry in ALGORITHMS.items() if entry.factory == path}
     of_config = [name for name, entry in of_factory.items() if entry.config == registry.path_of(cls)]
     if of_factory:
         return (of_config or list(of_factory))[0], given, cls, given is function and bool(of_config)
@@ -64,7 +66,7 @@ def environment_of(given: Any) -> tuple[str, Any, bool]:
         return given, None, True
     registry.check_environment(given)
     path = registry.path_of(type(given))
-    name = {where: name for name, where in registry.ENVIRONMENTS.items()}.get(path)
+    name = {where: name for name, where in ENVIRONMENTS.items()}.get(path)
     known = name is not None or (_importable(type(given), path) and not path.startswith("purerl."))
     return name or path, given, known and is_writable(given)
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from purerl import registry
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError, hints, unknown
-from purerl.registry import ENVIRONMENTS
 from purerl.settings import levels, objects, toml, trust
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce

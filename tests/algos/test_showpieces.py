@@ -10,6 +10,7 @@ from purerl import registry
 from purerl.algos.dqn import DQNConfig
 from purerl.algos.ppo import PPOConfig
 from purerl.algos.sac import SACConfig
+from purerl.catalog.algorithms import ALGORITHMS
 
 SHOWPIECES = [PPOConfig, DQNConfig, SACConfig]
 
@@ -35,7 +36,7 @@ def test_the_story_comes_first(config):
     assert [name for name in inner if name in ("init", "act", "update", loss)] == ["init", "act", "update", loss]
 
 
-@pytest.mark.parametrize("name", sorted(registry.ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_a_config_inherits_from_one_shared_class(name):
     """Algorithms that are another one with other defaults also inherit from that one."""
     config = registry.algorithm(name)[1]
@@ -68,4 +69,4 @@ def test_a_config_inherits_from_one_shared_class(name):
 )
 def test_a_setting_is_offered_where_it_applies(algorithms, setting):
     has = lambda name: setting in {field.name for field in dataclasses.fields(registry.algorithm(name)[1])}
-    assert {name for name in registry.ALGORITHMS if has(name)} == set(algorithms)
+    assert {name for name in ALGORITHMS if has(name)} == set(algorithms)

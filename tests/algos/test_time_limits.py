@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from purerl import make_trainer, registry
+from purerl import make_trainer
 from purerl.algos.mpo import MPOConfig
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.functional.distributions import action_head
 from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.networks.actor_critic import ActorCriticConfig, actor_critic
@@ -113,10 +114,10 @@ def value(trainer, config, state, metrics):
     return critic(params.get("network", params), (), jnp.ones(2))  # beside dual variables
 
 
-@pytest.mark.parametrize("name", rows(registry.ALGORITHMS, QUICK))
+@pytest.mark.parametrize("name", rows(ALGORITHMS, QUICK))
 def test_a_time_limit_is_not_an_ending(name):
     factory, config = settings(name)
-    continuous = "discrete" not in registry.ALGORITHMS[name].actions
+    continuous = "discrete" not in ALGORITHMS[name].actions
     # The value after a step is that of a memory of one step, which a recurrent network knows if episodes do go on.
     chance = 0.5 if name == "r2d2" else 1.0
 

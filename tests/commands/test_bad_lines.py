@@ -5,9 +5,9 @@ Two suites' ids are among them; what needs their packages is elsewhere.
 
 import pytest
 
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.commands import cli
 from purerl.devices import memory
-from purerl.registry import ALGORITHMS
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
 from tests.helpers.cli import told

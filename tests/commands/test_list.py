@@ -3,6 +3,9 @@
 from click.testing import CliRunner
 
 from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.environments import ENVIRONMENTS, SUITES
+from purerl.catalog.objectives import OBJECTIVES
 from purerl.commands.cli import cli
 from purerl.settings import runs
 
@@ -15,9 +18,9 @@ def lines(*words):
 
 def test_environments_and_suites():
     found = lines("envs")
-    assert found[: len(registry.ENVIRONMENTS)] == sorted(registry.ENVIRONMENTS)
-    assert [line.split("/")[0] for line in found[len(registry.ENVIRONMENTS) :]] == sorted(registry.SUITES)
-    for line, suite in zip(found[len(registry.ENVIRONMENTS) :], sorted(registry.SUITES), strict=True):
+    assert found[: len(ENVIRONMENTS)] == sorted(ENVIRONMENTS)
+    assert [line.split("/")[0] for line in found[len(ENVIRONMENTS) :]] == sorted(SUITES)
+    for line, suite in zip(found[len(ENVIRONMENTS) :], sorted(SUITES), strict=True):
         assert ("pip install" in line) != registry.installed(suite)
 
 
@@ -27,12 +30,12 @@ def test_a_suites_environments():
 
 def test_algorithms_with_their_papers():
     found = lines("algos")
-    assert [line.split()[0] for line in found] == sorted(registry.ALGORITHMS)
+    assert [line.split()[0] for line in found] == sorted(ALGORITHMS)
     assert any("Schulman" in line for line in found if line.startswith("ppo "))
 
 
 def test_objectives():
-    assert [line.split()[0] for line in lines("objectives")] == list(registry.OBJECTIVES)
+    assert [line.split()[0] for line in lines("objectives")] == list(OBJECTIVES)
 
 
 def test_configs():

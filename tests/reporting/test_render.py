@@ -7,12 +7,13 @@ import pytest
 from PIL import Image
 
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.envs import drawing
 from purerl.envs.bsuite.catch import Catch, CatchState
 from purerl.envs.classic.cartpole import CartPole, CartPoleState
 from purerl.envs.grid.grid_world import GridWorld
 from purerl.errors import InputError
-from purerl.registry import ENVIRONMENTS, make
+from purerl.registry import make
 from purerl.reporting.render import agent_policy, frames, frames_text, play, random_policy, record, save_gif
 from purerl.types import Environment, EnvironmentSpec
 from purerl.wrappers import ActionMask, FrameStack, TimeLimit

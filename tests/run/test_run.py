@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl import evaluate, make_trainer, registry
+from purerl import evaluate, make_trainer
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.ppo import ppo
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.loop.evaluate import play_episodes
@@ -123,8 +124,8 @@ def counting(spec, config: A2CConfig):
 
 
 def test_a_metric_of_ones_own_reaches_the_rows_and_the_page(tmp_path, monkeypatch):
-    entry = registry.ALGORITHMS["a2c"]._replace(factory=f"{__name__}:counting")
-    monkeypatch.setitem(registry.ALGORITHMS, "counting", entry)
+    entry = ALGORITHMS["a2c"]._replace(factory=f"{__name__}:counting")
+    monkeypatch.setitem(ALGORITHMS, "counting", entry)
     flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 32, "log_interval": 1}
     assert run.start(settings("counting", "Catch", flags | {"evaluations": 0}), tmp_path / "a", plain=True) == 0
     assert [float(row["my/number"]) for row in rows(tmp_path / "a")] == [1, 2, 3, 4]

@@ -4,7 +4,7 @@ import re
 
 import jax.numpy as jnp
 
-from purerl.registry import ENVIRONMENTS, SUITES
+from purerl.catalog.environments import ENVIRONMENTS, SUITES
 from purerl.spaces import Box, Dict, Discrete
 
 

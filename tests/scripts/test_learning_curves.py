@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl import registry
+from purerl.catalog.environments import SUITES
 from purerl.errors import InputError
 from purerl.settings import runs
 
@@ -25,7 +25,7 @@ def published(figures, files):
 
 def installed(task):
     suite, slash, _ = task.partition("/")
-    return not slash or importlib.util.find_spec(registry.SUITES[suite].package) is not None
+    return not slash or importlib.util.find_spec(SUITES[suite].package) is not None
 
 
 def test_results_are_those_of_the_settings_in_configs(script, figures, files, tmp_path):

@@ -5,6 +5,8 @@ import dataclasses
 import pytest
 
 from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.testing import check_algorithm, check_environment
 from tests.helpers import team
 from tests.helpers.marks import rows
@@ -31,49 +33,45 @@ WHOLE = {"ppo"}  # contract and learning together, by default
 
 def made(name):
     """Return (factory, config, kinds of actions) of an algorithm; one of teams trains a team of one."""
-    (factory, config), row = small(name), registry.ALGORITHMS[name]
+    (factory, config), row = small(name), ALGORITHMS[name]
     return (team.of_one(factory) if row.teams else factory), config, row.actions
 
 
-@pytest.mark.parametrize("name", registry.ENVIRONMENTS)
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_environment(name):
     check_environment(registry.make(name), name=name)
 
 
-@pytest.mark.parametrize("name", [name for name in registry.ALGORITHMS if name not in WHOLE])
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in WHOLE])
 def test_contract(name):
     factory, config, actions = made(name)
     check_algorithm(factory, config, name=name, actions=actions[:1], masks=True, learn=False)
 
 
-@pytest.mark.parametrize("name", rows([name for name, row in registry.ALGORITHMS.items() if not row.teams], WHOLE))
+@pytest.mark.parametrize("name", rows([name for name, row in ALGORITHMS.items() if not row.teams], WHOLE))
 def test_algorithm(name):
     """Contract and learning, and that a run vmapped over the probes is the run alone."""
     factory, config, actions = made(name)
     check_algorithm(factory, config, name=name, actions=actions[:1], masks=True)
 
 
-@pytest.mark.parametrize(
-    "name", rows([name for name in registry.ALGORITHMS if name not in WHOLE], {*registry.ALGORITHMS} - LONG)
-)
+@pytest.mark.parametrize("name", rows([name for name in ALGORITHMS if name not in WHOLE], {*ALGORITHMS} - LONG))
 def test_learning(name):
     factory, config, actions = made(name)
     check_algorithm(factory, config, name=name, actions=actions[:1], contract=False)
 
 
-SINGLE = [name for name in registry.ALGORITHMS if name not in ("vdn", "qmix")]  # those have one agent per environment
+SINGLE = [name for name in ALGORITHMS if name not in ("vdn", "qmix")]  # those have one agent per environment
 
 
 @pytest.mark.parametrize("name", rows(SINGLE, {"dqn"}))
 def test_meetings(name):
     factory, config = small(name)
-    actions = registry.ALGORITHMS[name].actions
+    actions = ALGORITHMS[name].actions
     check_algorithm(factory, config, name=name, actions=actions[:1], contract=False, meetings=True, learn=False)
 
 
-OTHER_ACTIONS = [
-    f"{name} {kind}" for name, row in registry.ALGORITHMS.items() if not row.teams for kind in row.actions[1:]
-]
+OTHER_ACTIONS = [f"{name} {kind}" for name, row in ALGORITHMS.items() if not row.teams for kind in row.actions[1:]]
 
 
 @pytest.mark.parametrize("name_and_kind", rows(OTHER_ACTIONS, {"ppo continuous", "ppo multi-discrete"}))

@@ -8,6 +8,7 @@ from importlib import metadata
 import pytest
 
 from purerl import registry
+from purerl.catalog.environments import SUITES
 from purerl.envs.adapters import known
 from purerl.envs.adapters.known import LEFT_OUT, NAMES, Names, check_name
 from purerl.errors import InputError
@@ -52,7 +53,7 @@ def test_a_wrong_name_is_told_without_an_import(env_id, words):
 
 @pytest.mark.parametrize("suite", NAMES)
 def test_the_tables_are_what_the_suites_say(suite):
-    entry = registry.SUITES[suite]
+    entry = SUITES[suite]
     if not registry.installed(suite) or metadata.version(suite) != NAMES[suite].version:
         pytest.skip(f"{suite} {NAMES[suite].version} is not installed")
     names = importlib.import_module(entry.module).names()

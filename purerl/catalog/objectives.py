@@ -1,0 +1,94 @@
+"""The objectives, rules and optimizers that can be evolved."""
+
+from typing import NamedTuple
+
+
+class ObjectiveEntry(NamedTuple):
+    """What `purerl evolve` starts from."""
+
+    start: str  # "module:function", (key) -> candidate
+    algorithm: str  # that it is a part of
+    argument: str  # of the algorithm
+    summary: str
+    source: str
+
+
+OBJECTIVES: dict[str, ObjectiveEntry] = {
+    "lpo": ObjectiveEntry(
+        start="purerl.evolution.candidates:lpo",
+        algorithm="ppo",
+        argument="objective",
+        summary="a network on top of PPO's clip",
+        source="Lu et al. 2022, arXiv:2210.05639",
+    ),
+    "lpo-zero": ObjectiveEntry(
+        start="purerl.evolution.candidates:lpo_zero",
+        algorithm="ppo",
+        argument="objective",
+        summary="a network from nothing",
+        source="Lu et al. 2022, arXiv:2210.05639",
+    ),
+    "valid": ObjectiveEntry(
+        start="purerl.evolution.candidates:valid_network",
+        algorithm="ppo",
+        argument="objective",
+        summary="a network times r - 1 - log r",
+        source="this project",
+    ),
+    "ppo": ObjectiveEntry(
+        start="purerl.evolution.candidates:ppo",
+        algorithm="ppo",
+        argument="objective",
+        summary="PPO's clip, 1 number",
+        source="Schulman et al. 2017, arXiv:1707.06347",
+    ),
+    "dpo": ObjectiveEntry(
+        start="purerl.evolution.candidates:dpo",
+        algorithm="ppo",
+        argument="objective",
+        summary="LPO's closed form, 2 numbers",
+        source="Lu et al. 2022, arXiv:2210.05639",
+    ),
+    "kl": ObjectiveEntry(
+        start="purerl.evolution.candidates:kl",
+        algorithm="ppo",
+        argument="objective",
+        summary="KL penalty, 1 number",
+        source="Schulman et al. 2017, arXiv:1707.06347",
+    ),
+    "spo": ObjectiveEntry(
+        start="purerl.evolution.candidates:spo",
+        algorithm="ppo",
+        argument="objective",
+        summary="squared drift, 1 number",
+        source="Xie et al. 2024, arXiv:2401.16025",
+    ),
+    "actor-critic": ObjectiveEntry(
+        start="purerl.evolution.candidates:actor_critic",
+        algorithm="ppo",
+        argument="loss",
+        summary="the whole loss of PPO, 3 numbers",
+        source="this project",
+    ),
+    "lpg": ObjectiveEntry(
+        start="purerl.evolution.candidates:lpg",
+        algorithm="lpg",
+        argument="rule",
+        summary="a rule for rollouts",
+        source="Oh et al. 2020, arXiv:2007.08794",
+    ),
+    "ta-lpg": ObjectiveEntry(
+        start="purerl.evolution.candidates:ta_lpg",
+        algorithm="lpg",
+        argument="rule",
+        summary="the same, seeing its age",
+        source="Jackson et al. 2024, arXiv:2402.05828",
+    ),
+    "open": ObjectiveEntry(
+        start="purerl.evolution.candidates:open_optimizer",
+        algorithm="ppo",
+        argument="optimizer",
+        summary="an optimizer",
+        source="Goldie et al. 2024, arXiv:2407.07082",
+    ),
+}
