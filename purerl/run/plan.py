@@ -139,7 +139,7 @@ def check_levels(run: Settings, env: Any, config: Any) -> None:
     elif run.options.rebuild_observations:
         wrong = "go without rebuild_observations"
     if wrong is not None:
-        raise InputError(f"levels {wrong}; it is {method}, and --levels none trains without")
+        raise InputError(f"levels {method}: levels {wrong}; --levels none trains without")
 
 
 def environment_of(run: Settings) -> Any:
