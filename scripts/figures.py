@@ -17,7 +17,7 @@ MINATAR = {  # game -> PPO's return elsewhere, and where
     "SpaceInvaders": ("145 to 152 at 2e7 frames", "Pgx"),
 }
 SEEDS = {"Seaquest": 3, "SpaceInvaders": 3}  # of the slower games
-LONG = 3  # seeds of PPO, which runs for 1e7 frames
+LONG = 3  # seeds of PPO and DQN, which run for 1e7 and 5e6 frames
 BRAX = ("ant", "halfcheetah", "hopper", "walker2d", "reacher", "inverted_double_pendulum")
 BRAX_SAC = ("halfcheetah", "inverted_double_pendulum")
 BY_BRAX = {  # with the rate and the bonus of our settings its ant reaches -41 to 16 in a million steps
@@ -42,6 +42,7 @@ class Figure(NamedTuple):
     variant: str = ""  # the name of the changes
     changes: dict[str, Any] = {}  # noqa: RUF012  (settings of the variant)
     seeds: int = 10
+    judged: dict[str, Any] = {}  # noqa: RUF012  (parameters of the environment at the end, where they learn in another)
     peer: str = ""  # whose own trainer makes the curve, by `peer_curves.py`
 
     @property
@@ -62,7 +63,7 @@ def _games() -> list[Figure]:
         Figure(task=f"{game}-MinAtar", algorithm=name, seeds=seeds, reference=reference, source=source)
         for game, ppo in MINATAR.items()
         for name, (reference, source) in {"ppo": ppo, "pqn": ("", ""), "dqn": ("", "")}.items()
-        for seeds in [LONG if name == "ppo" else SEEDS.get(game, 5)]
+        for seeds in [SEEDS.get(game, 5) if name == "pqn" else LONG]
     ]
 
 
@@ -142,6 +143,7 @@ FIGURES = (
     ),
     *_games(),
     _long("Asterix"),
+    _three("Breakout-MinAtar", "rainbow"),
     *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
@@ -149,9 +151,13 @@ FIGURES = (
     *(f for name in BRAX_SAC for f in _beside(_three(f"brax/{name}", "sac"), "brax")),
     *(f for name in ("ppo", "mappo", "qmix") for f in _beside(_three("jaxmarl/MPE_simple_spread_v3", name), "jaxmarl")),
     *_beside(_three("jaxmarl/HeuristicEnemySMAX", "ppo"), "jaxmarl"),
+    *_beside(_three("jaxmarl/overcooked", "ppo")._replace(judged={"shaped_reward": 0.0}), "jaxmarl"),
     *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
-    *(Figure(task="envpool/Pong-v5", algorithm=name, seeds=1) for name in ("dqn", "rainbow")),
+    *(
+        Figure(task="envpool/Pong-v5", algorithm=name, seeds=1, reference="20.25 +- 0.41 on 84 x 84", source=CLEANRL)
+        for name in ("dqn", "rainbow")
+    ),
 )
 
 

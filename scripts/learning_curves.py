@@ -72,10 +72,22 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
     columns = [metrics_csv.read(part / "metrics.csv") for part in parts]
     joined = {name: np.concatenate([part[name] for part in columns]) for name in COLUMNS}
     frames = int(joined["env_steps"].max())
-    write(path, text, joined, {"figure": figure.label, "frames": frames, "seconds": round(time.time() - began)})
+    made = {"figure": figure.label, "frames": frames, "seconds": round(time.time() - began)}
+    if figure.judged:
+        joined["evaluation_return"] = _judged(figure, list(parts), joined)
+        made["judged"] = ", ".join(f"{name} = {value}" for name, value in figure.judged.items())
+    write(path, text, joined, made)
     print(f"wrote {path}")
     ship(figure, list(parts), results)
     return 0
+
+
+def _judged(figure: Figure, parts: Sequence[Path], columns: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return f64[rows], the evaluations of agents that are judged in another environment: at the end, else NaN."""
+    played = [load_run(part).evaluate(**figure.judged).episode_return.mean(axis=1) for part in parts]
+    returns = np.full(len(columns["env_steps"]), np.nan)
+    returns[columns["env_steps"] == columns["env_steps"].max()] = np.concatenate(played)  # both by seed
+    return returns
 
 
 def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
@@ -246,7 +258,7 @@ def main(args: Sequence[str] | None = None) -> int:
         code = train(figure, given.seeds, given.again)
         if code:
             return code
-        play_randomly(figure.task, given.again, parameters=settings_for(figure).parameters)
+        play_randomly(figure.task, given.again, parameters=settings_for(figure).parameters | figure.judged)
         make_pages([figure.task])
     return 0
 

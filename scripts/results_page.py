@@ -209,10 +209,10 @@ def _conditions(task: str, results: Path) -> str:
     if "/" in task:  # the suite may not be installed here
         labels = [figure.label for figure in figures]
         made = next(path for label in labels if (path := path_of(task, label, results)).exists())
-        given = read(made).head.get("env", {})
-        return (
-            "; ".join(f"{name}: {value}" for name, value in given.items()) + "." if given else "As the suite makes it."
-        )
+        head = read(made).head
+        given = "; ".join(f"{name}: {value}" for name, value in head.get("env", {}).items())
+        judged = f" At the end agents play with {head['result']['judged']}." if "judged" in head["result"] else ""
+        return (f"{given}." if given else "As the suite makes it.") + judged
     ours = _rules(task, settings_for(figures[0]).parameters)
     others = [f for f in figures if "env" in f.changes and not f.peer and path_of(task, f.label, results).exists()]
     return " ".join([ours, *(f"Of {f.label}: {_rules(task, f.changes['env'])}" for f in others)])

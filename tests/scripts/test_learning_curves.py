@@ -115,6 +115,15 @@ def test_seeds_on_the_host_are_trained_one_after_the_other(script, files, tmp_pa
     assert len(by_chance) == script.RANDOM_SEEDS and 10 < by_chance.mean() < 40
 
 
+def test_agents_may_be_judged_in_another_environment(script, files, small, monkeypatch):
+    figure, folder = small
+    monkeypatch.setattr(script, "RUNS", folder / "runs")
+    assert script.train(figure._replace(judged={"time_limit": 5}), None, False, folder / "judged") == 0
+    result = files.read(files.path_of(figure.task, figure.label, folder / "judged"))
+    assert result.final().tolist() == [5.0, 5.0] and result.made["judged"] == "time_limit = 5"
+    assert result.head["env"]["time_limit"] == 500 and np.isnan(result.columns["evaluation_return"]).sum() > 0
+
+
 def test_worse_means_more_than_chance(script):
     old = np.array([100.0, 110.0, 90.0, 105.0, 95.0])
     compare = lambda new: script.Comparison(None, 0, np.array(new), old)
