@@ -38,7 +38,7 @@ class Figure(NamedTuple):
     task: str
     algorithm: str
     reference: str = ""  # a return that others publish, with their own settings
-    source: str = ""
+    source: str = ""  # who; with its algorithm, as "CleanRL's dqn", where that is another
     variant: str = ""  # the name of the changes
     changes: dict[str, Any] = {}  # noqa: RUF012  (settings of the variant)
     seeds: int = 10
@@ -155,7 +155,13 @@ FIGURES = (
     *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     *(
-        Figure(task="envpool/Pong-v5", algorithm=name, seeds=1, reference="20.25 +- 0.41 on 84 x 84", source=CLEANRL)
+        Figure(
+            task="envpool/Pong-v5",
+            algorithm=name,
+            seeds=1,
+            reference="20.25 +- 0.41 on 84 x 84",
+            source=f"{CLEANRL}'s dqn",
+        )
         for name in ("dqn", "rainbow")
     ),
 )

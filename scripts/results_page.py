@@ -55,8 +55,8 @@ def draw(task: str, results: Path = FOLDER) -> None:
 
 
 def _published(figure: Figure) -> str:
-    """Return the name of a reference: variants of an algorithm share it."""
-    return f"{figure.source}'s {figure.algorithm}"
+    """Return the name of a reference: variants of an algorithm share it, and so does one that stands beside another."""
+    return figure.source if "'s " in figure.source else f"{figure.source}'s {figure.algorithm}"
 
 
 def table(results: Path = FOLDER) -> str:
