@@ -143,7 +143,6 @@ FIGURES = (
     ),
     *_games(),
     _long("Asterix"),
-    _three("Breakout-MinAtar", "rainbow"),
     *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
