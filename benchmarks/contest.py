@@ -136,16 +136,17 @@ def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[
         entrants: list[tuple[FrameworkProcess | None, Score, str, bool]] = []
         for opponent in (None, *opponents):
             name, slow = ("purerl", False) if opponent is None else (opponent.name, opponent.slow)
+            worker, score = None, Score(seconds=[], returns=[], compile_seconds=math.nan, memory=[])
             try:
                 worker = stack.enter_context(FrameworkProcess(problem, opponent))
                 if not slow:
                     worker.train(0)
-                score = Score(seconds=[], returns=[], compile_seconds=worker.compile_seconds, memory=[])
+                score = score._replace(compile_seconds=worker.compile_seconds)
                 progress(f"{problem.name}, {name}: compiled in {worker.compile_seconds:.1f} s")
             except Failed as failure:
                 if opponent is None:
                     raise
-                worker, score = None, _failed(failure)
+                worker, score = None, score._replace(failure=str(failure))
                 progress(f"{problem.name}, {name}: did not start: {failure}")
             entrants.append((worker, score, name, slow))
         for turn in range(runs):
@@ -159,7 +160,3 @@ def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[
                 speed = problem.seeds * problem.steps / training.seconds
                 progress(f"{problem.name}, {name}: run {turn + 1} of {runs}, {speed:,.0f} steps/s")
     return [score for _, score, _, _ in entrants]
-
-
-def _failed(failure: Failed) -> Score:
-    return Score(seconds=[], returns=[], compile_seconds=math.nan, memory=[], failure=str(failure))

@@ -10,8 +10,9 @@ from benchmarks.timing import progress, run_process, spread
 
 # A process of its own: how many devices a CPU is divided into is decided once, and memory is a whole process's.
 TRAIN = """
-import json, resource, sys, time
+import json, sys, time
 import jax
+from benchmarks.workers.protocol import peak_memory
 from purerl.devices import memory, selection, sharding, threads
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
@@ -37,9 +38,8 @@ for run in range(runs + (runs > 1)):
     began = time.perf_counter()
     jax.block_until_ready(compiled(keys))
     times.append(time.perf_counter() - began)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 result = {"seconds": times[runs > 1:], "compile": compile_seconds, "program": memory.needed(compiled)}
-print(json.dumps(result | {"peak": peak, "devices": devices}))
+print(json.dumps(result | {"peak": peak_memory(), "devices": devices}))
 """
 WAYS = {"alone": "jit(train)", "vmap": "jit(vmap(train))", 1: "in turn, one device", "auto": "purerl train"}
 SPEED = tables.columns(

@@ -57,19 +57,8 @@ ROOMS = {
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
         *("agent_groups", "catalog", "devices", "errors", "fields", "host", "host_environment", "levels", "loop"),
-        *(
-            "multi_agent",
-            "prng",
-            "recompute",
-            "registry",
-            "replay",
-            "reporting",
-            "settings",
-            "spaces",
-            "testing",
-            "types",
-        ),
-        *("wrappers", "xla"),
+        *("multi_agent", "prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing"),
+        *("types", "wrappers", "xla"),
     },
     "profiling": {"devices", "errors", "levels", "loop", "prng", "recompute", "run", "settings", "types", "xla"},
     "sweeps": {

@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.workers.protocol import peak_memory
+
 PRELOAD = [
     *(f"purerl.commands.{name}" for name in ("train", "sweep", "evolve", "evaluate", "plot", "compare")),
     *("purerl.run.run", "purerl.sweeps.sweep", "purerl.evolution.evolve", "purerl.reporting.plot"),
@@ -174,7 +176,7 @@ def _command(
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     with contextlib.suppress(OSError):
-        Path(memory).write_text(str(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+        Path(memory).write_text(str(peak_memory()))
     os._exit(code if isinstance(code, int) else 1)
 
 
