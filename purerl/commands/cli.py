@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -84,8 +84,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
             raise
         code = _complain(f"cannot read or write {error.filename or 'the output'}: {error.strerror}")
     except Exception as error:
-        distributed = sys.modules.get("purerl.devices.distributed")  # of several processes that come together
-        if distributed is not None and distributed.is_loss(error):
+        if (distributed := _together()) is not None and distributed.is_loss(error):
             distributed.give_up(str(error).splitlines()[0][:160], "")
         raise
     finally:
@@ -93,7 +92,14 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     code = code if isinstance(code, int) else 0
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         _end(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
+    if args is None and (distributed := _together()) is not None and distributed.several():
+        distributed.end(code)
     sys.exit(code)
+
+
+def _together() -> Any:
+    """Return the module of runs of several processes; None where nothing has imported it."""
+    return sys.modules.get("purerl.devices.distributed")
 
 
 def _is_closed(output: TextIO) -> bool:

@@ -4,6 +4,7 @@ Every process runs the same program on its part of the devices. The first one al
 time, writes logs and shows progress; it sends its decisions to the others.
 """
 
+import atexit
 import contextlib
 import ctypes
 import ipaddress
@@ -45,6 +46,7 @@ _LOST_WORDS = (
 )
 _HOST: dict[str, str] = {}  # of the coordinator, as the others know it, and where the first process listens
 _ENDING = threading.Lock()
+_DONE: list[int] = []  # the exit code of a process that is done: another one that goes is no loss
 _TEXT = 4096  # bytes of a text that is sent to the others
 
 
@@ -107,6 +109,7 @@ def tell_aborts() -> None:
     own = ctypes.CDLL(None)
     own.signal.argtypes, own.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
     own.signal(signal.SIGABRT, ctypes.cast(_aborted, ctypes.c_void_p))
+    atexit.register(own.signal, signal.SIGABRT, int(signal.SIG_DFL))  # a handler in Python needs an interpreter
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_int)
@@ -264,6 +267,22 @@ def is_loss(error: Exception) -> bool:
     )
 
 
+def end(code: int) -> NoReturn:
+    """End this process, which is done, together with the others.
+
+    They meet here, and then go without JAX's and Python's clearing up: threads of its collectives abort a process that
+    is still at it when the others have gone.
+    """
+    from jax._src.api import clean_up  # JAX has no public name for it
+
+    atexit.unregister(clean_up)
+    atexit._run_exitfuncs()
+    _DONE.append(code)
+    with contextlib.suppress(Exception):
+        jax.distributed.shutdown()
+    leave(code)
+
+
 def leave(code: int) -> NoReturn:
     """End this process, which cannot go on, without JAX's wait for the others at its end."""
     for stream in (sys.stdout, sys.stderr):
@@ -279,6 +298,8 @@ def give_up(why: str, resume: str | None) -> NoReturn:
       why: the reason.
       resume: the command that goes on; "": none that is known here; None: nothing was kept.
     """
+    if _DONE:
+        leave(_DONE[0])
     _ENDING.acquire()  # for good: several threads may notice
     if resume is None:
         hint = "nothing was kept"

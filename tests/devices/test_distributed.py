@@ -271,6 +271,23 @@ def test_an_abort_of_the_client_is_told(telling):
     assert wanted in said and ("JAX aborted" in said) != telling
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_end_is_no_loss(killed):
+    """Exit handlers run, then the processes meet and go by their codes, also where the first one goes without a word."""
+    port = free_port()
+    script = (
+        "import atexit, os, sys, time; from purerl.devices import distributed\n"
+        f"distributed.initialize('localhost:{port}', 2, int(sys.argv[1]))\n"
+        "distributed.agree(1); time.sleep(float(sys.argv[1]))\n"
+        f"if {killed} and sys.argv[1] == '0': os.kill(os.getpid(), 9)\n"
+        "atexit.register(print, 'handled')\n"
+        "distributed.end(7)\n"
+    )
+    results = finish([launch(["-c", script, str(i)]) for i in range(2)])
+    assert [code for code, _, _ in results] == [-9 if killed else 7, 7], results
+    assert "handled" in results[1][1] and "another process" not in results[1][2]
+
+
 def test_a_loss_while_processes_come_together_is_told(capsys, monkeypatch):
     """Before there is a run that could tell it: a collective fails in the command itself."""
 
