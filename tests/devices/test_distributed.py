@@ -273,7 +273,7 @@ def test_an_abort_of_the_client_is_told(telling):
 
 @pytest.mark.parametrize("killed", [False, True])
 def test_the_end_is_no_loss(killed):
-    """Exit handlers run, then the processes meet and go by their codes, also where the first one goes without a word."""
+    """Exit handlers run, then the processes meet and go by their codes, also where the first one was killed."""
     port = free_port()
     script = (
         "import atexit, os, sys, time; from purerl.devices import distributed\n"
