@@ -81,7 +81,7 @@ def start(count, *arguments, port=None):
     return processes
 
 
-def finish(processes, seconds=200):
+def finish(processes, seconds=400):
     """Return (exit code, stdout, stderr) of each."""
     results = []
     try:
