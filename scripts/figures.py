@@ -154,6 +154,10 @@ FIGURES = (
     *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     *(
+        f._replace(seeds=1, reference="about 8000 at 300,000 steps of v2", source=CLEANRL)
+        for f in _beside(Figure(task="gymnasium/HalfCheetah-v4", algorithm="sac"), "cleanrl")
+    ),
+    *(
         Figure(
             task="envpool/Pong-v5",
             algorithm=name,
