@@ -38,6 +38,7 @@ class BoardGame(NamedTuple):
     environment: str
     seeds: int
     opponents: tuple[str, ...] = tuple(REFERENCES)
+    simulations: int | None = None  # with which it plays the one that looks ahead once more; None: it does not
 
     @property
     def label(self) -> str:
@@ -48,7 +49,7 @@ class BoardGame(NamedTuple):
 BOARD_GAMES = (
     BoardGame(algorithm="ppo", environment="pgx/tic_tac_toe", seeds=3, opponents=match.PLAYERS),
     BoardGame(algorithm="alphazero", environment="pgx/tic_tac_toe", seeds=3, opponents=match.PLAYERS),
-    BoardGame(algorithm="alphazero", environment="pgx/connect_four", seeds=1),
+    BoardGame(algorithm="alphazero", environment="pgx/connect_four", seeds=1, simulations=128),
 )
 
 
@@ -74,6 +75,10 @@ def publish(game: BoardGame, folder: Path, games: int = GAMES, results: Path = F
     """Let the agents of a run play, write the scores, and ship the agent that lost the fewest games."""
     trained = load_run(folder)
     found = scores(trained, game.opponents, games)
+    longer = {}
+    if game.simulations is not None:
+        played = scores(trained.searching(game.simulations), ("lookahead",), games)
+        longer = {f"lookahead, {game.simulations} simulations": played["lookahead"]}
     content = {
         "algorithm": game.algorithm,
         "environment": game.environment,
@@ -81,7 +86,7 @@ def publish(game: BoardGame, folder: Path, games: int = GAMES, results: Path = F
         "frames": int(trained.state.num_updates) * trained.settings.config.steps_per_update,
         "seconds": round(json.loads((folder / "summary.json").read_text(encoding="utf-8"))["wall_seconds"]),
         **provenance(),
-        "scores": found,
+        "scores": found | longer,
     }
     path = results / "games" / f"{game.label}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,6 +38,16 @@ def test_a_game_becomes_a_file_a_table_and_an_agent(script, tmp_path):
     assert script.train(game, SMALL, folder) == 0, "a run that is complete stays"
 
 
+def test_a_planner_also_plays_with_more_simulations(script, tmp_path):
+    game = script.BoardGame("alphazero", "pgx/tic_tac_toe", seeds=1, opponents=("lookahead", "random"), simulations=4)
+    assert script.train(game, SMALL | {"num_simulations": 1}, tmp_path / "run") == 0
+    found = json.loads(script.publish(game, tmp_path / "run", 8, tmp_path).read_text())["scores"]
+    assert tuple(found) == ("lookahead", "random", "lookahead, 4 simulations")
+    run = load_run(tmp_path / "run").searching(4)
+    (rows,) = match.compare(run, run.plan, "lookahead", 8).values()
+    assert [row["won"] for row in found["lookahead, 4 simulations"]["0"]] == pytest.approx([row.won for row in rows])
+
+
 def test_unknown_games_are_errors(script):
     with pytest.raises(InputError, match="unknown game 'ppo-chess'"):
         script.main(["ppo-chess"])
