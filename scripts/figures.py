@@ -152,7 +152,7 @@ FIGURES = (
     *_beside(_three("jaxmarl/HeuristicEnemySMAX", "ppo"), "jaxmarl"),
     *_beside(_three("jaxmarl/overcooked", "ppo")._replace(judged={"shaped_reward": 0.0}), "jaxmarl"),
     *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
-    *(_three(task, "alphazero") for task in ("jumanji/Game2048-v1", "jumanji/Snake-v1")),
+    _three("jumanji/Game2048-v1", "alphazero"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     *(
         f._replace(seeds=1, reference="about 8000 at 300,000 steps of v2", source=CLEANRL)
