@@ -45,6 +45,9 @@ class GymnasiumSource(HostSource):
         self.id, self._name, self.parameters = f"gymnasium/{name}", name, dict(parameters)
         try:
             env = gymnasium.make(name, **parameters)
+        except (ModuleNotFoundError, gymnasium.error.DependencyNotInstalled) as error:
+            missing = getattr(error, "name", None) or str(error).partition(" is not installed")[0]
+            raise InputError(f"{self.id} needs {missing}: pip install 'purerl[gymnasium]'") from None
         except Exception as error:  # whatever a third party's constructor raises
             raise InputError(f"{self.id} cannot be made: {type(error).__name__}: {error}") from None
         self._observation_space = host_common.from_gymnasium(env.observation_space, self.id, tuples=True)

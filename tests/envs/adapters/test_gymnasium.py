@@ -127,6 +127,22 @@ def test_bad_gymnasium():
         purerl.make("gymnasium/CartPole-v1", color="red")
 
 
+@pytest.mark.parametrize(
+    ("error", "missing"),
+    [
+        (ModuleNotFoundError("No module named 'imageio'", name="imageio"), "imageio"),
+        (gymnasium.error.DependencyNotInstalled("Box2D is not installed, you can install it by ..."), "Box2D"),
+    ],
+)
+def test_what_is_missing_is_told_with_its_remedy(error, missing, monkeypatch):
+    def make(name, **parameters):
+        raise error
+
+    monkeypatch.setattr(gymnasium, "make", make)
+    with pytest.raises(InputError, match=rf"CartPole-v1 needs {missing}: pip install 'purerl\[gymnasium\]'"):
+        purerl.make("gymnasium/CartPole-v1")
+
+
 @pytest.mark.parametrize("what", ["step", "reset"])
 def test_a_process_that_dies_is_told_with_its_exit_code(what, monkeypatch, recwarn):
     """And the others end: nothing waits for them, nor tells of them later."""
