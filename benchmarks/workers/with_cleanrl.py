@@ -17,8 +17,9 @@ NAMES = {  # purerl's = theirs
     "ppo": "num_envs=num_envs discount=gamma rollout_length=num_steps num_epochs=update_epochs "
     "num_minibatches=num_minibatches learning_rate=learning_rate gae_lambda=gae_lambda clip_epsilon=clip_coef "
     "entropy_coefficient=ent_coef value_coefficient=vf_coef max_grad_norm=max_grad_norm normalize_advantage=norm_adv",
-    "sac": "discount=gamma batch_size=batch_size replay_capacity=buffer_size learning_starts=learning_starts tau=tau",
-}  # its SAC steps one environment, and has a rate of its own for the critics
+    "sac": "discount=gamma batch_size=batch_size replay_capacity=buffer_size learning_starts=learning_starts tau=tau "
+    "learning_rate=policy_lr",  # it steps one environment
+}
 SCRIPTS = {"ppo": "ppo_atari_envpool", "sac": "sac_continuous_action"}
 LAST = 10  # episodes, whose mean return is what was reached
 WRITTEN: dict[str, list[tuple[int, float]]] = {}  # what it writes, by name: (environment steps, a number)
@@ -57,6 +58,8 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     settings |= {"env_id": name_in_suite(task), "total_timesteps": task["steps"]}
     if algorithm == "ppo":
         settings["anneal_lr"] = given["learning_rate_schedule"] == "linear"
+    else:
+        settings["q_lr"] = settings["policy_lr"]
     for name in ("tyro", "torch.utils.tensorboard"):
         sys.modules[name] = types.ModuleType(name)
     setattr(sys.modules["torch.utils.tensorboard"], "SummaryWriter", SummaryWriter)  # noqa: B010

@@ -109,7 +109,11 @@ def tell_aborts() -> None:
     own = ctypes.CDLL(None)
     own.signal.argtypes, own.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
     own.signal(signal.SIGABRT, ctypes.cast(_aborted, ctypes.c_void_p))
-    atexit.register(own.signal, signal.SIGABRT, int(signal.SIG_DFL))  # a handler in Python needs an interpreter
+    atexit.register(_tell_no_aborts)  # a handler in Python needs an interpreter
+
+
+def _tell_no_aborts() -> None:
+    ctypes.CDLL(None).signal(signal.SIGABRT, None)  # the default
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_int)
@@ -275,9 +279,10 @@ def end(code: int) -> NoReturn:
     """
     from jax._src.api import clean_up  # JAX has no public name for it
 
-    atexit.unregister(clean_up)
-    atexit._run_exitfuncs()
     _DONE.append(code)
+    for handler in (clean_up, _tell_no_aborts):
+        atexit.unregister(handler)
+    atexit._run_exitfuncs()
     with contextlib.suppress(Exception):
         jax.distributed.shutdown()
     leave(code)

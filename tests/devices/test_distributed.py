@@ -251,40 +251,36 @@ def test_processes_sweep_and_evolve_together(tmp_path):
     assert checkpoint.steps(two / "evolution" / "checkpoints") == [2]
 
 
+def two_that_joined(*lines):
+    """Return (exit code, stdout, stderr) of two processes that join and run these lines; sys.argv[1] is the index."""
+    join = f"distributed.initialize('localhost:{free_port()}', 2, int(sys.argv[1]))"
+    script = "\n".join(["import atexit, os, sys, time; from purerl.devices import distributed", join, *lines])
+    return finish([launch(["-c", script, str(index)]) for index in range(2)])
+
+
 @pytest.mark.parametrize("telling", [True, False])
 def test_an_abort_of_the_client_is_told(telling):
     """JAX's aborts at once where the first process is gone, also before the watch is there; who knows more may tell."""
-    port = free_port()
-    script = (
-        "import os, sys, threading, time; from purerl.devices import distributed\n"
-        f"distributed.initialize('localhost:{port}', 2, int(sys.argv[1]))\n"
-        "if sys.argv[1] == '0': os.kill(os.getpid(), 9)\n"
-        f"time.sleep(1.0 if {telling} else 60.0)\n"
-        "distributed.give_up('its connection was closed', None)\n"
+    _, (code, _, said) = two_that_joined(
+        "if sys.argv[1] == '0': os.kill(os.getpid(), 9)",
+        f"time.sleep(1.0 if {telling} else 60.0)",
+        "distributed.give_up('its connection was closed', None)",
     )
-    start = lambda i: subprocess.Popen([sys.executable, "-c", script, str(i)], stderr=subprocess.PIPE, text=True)
-    first, other = start(0), start(1)
-    _, said = other.communicate(timeout=120)
-    first.communicate()
-    assert other.returncode == distributed.LOST, said
+    assert code == distributed.LOST, said
     wanted = "(its connection was closed)" if telling else "another process of this run stopped (JAX aborted this one"
     assert wanted in said and ("JAX aborted" in said) != telling
 
 
-@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("killed", [None, 0.0, 2.0])
 def test_the_end_is_no_loss(killed):
-    """Exit handlers run, then the processes meet and go by their codes, also where the first one was killed."""
-    port = free_port()
-    script = (
-        "import atexit, os, sys, time; from purerl.devices import distributed\n"
-        f"distributed.initialize('localhost:{port}', 2, int(sys.argv[1]))\n"
-        "distributed.agree(1); time.sleep(float(sys.argv[1]))\n"
-        f"if {killed} and sys.argv[1] == '0': os.kill(os.getpid(), 9)\n"
-        "atexit.register(print, 'handled')\n"
-        "distributed.end(7)\n"
+    """Exit handlers run, then the processes meet and go by their codes; also where the first is killed at that time."""
+    results = two_that_joined(
+        f"distributed.agree(1); time.sleep({killed or 0.0} if sys.argv[1] == '0' else 1.0)",
+        f"if {killed is not None} and sys.argv[1] == '0': os.kill(os.getpid(), 9)",
+        "atexit.register(print, 'handled')",
+        "distributed.end(7)",
     )
-    results = finish([launch(["-c", script, str(i)]) for i in range(2)])
-    assert [code for code, _, _ in results] == [-9 if killed else 7, 7], results
+    assert [code for code, _, _ in results] == [7 if killed is None else -9, 7], results
     assert "handled" in results[1][1] and "another process" not in results[1][2]
 
 

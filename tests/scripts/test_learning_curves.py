@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.catalog.environments import SUITES
+from purerl import registry
 from purerl.errors import InputError
 from purerl.settings import runs
 
@@ -25,8 +25,8 @@ def published(figures, files):
 
 def installed(task):
     suite, slash, _ = task.partition("/")
-    package = "imageio" if suite == "gymnasium" else SUITES[suite].package if slash else "purerl"  # MuJoCo's needs it
-    return importlib.util.find_spec(package) is not None
+    also = "imageio" if suite == "gymnasium" else "purerl"  # MuJoCo's environments need it
+    return not slash or (registry.installed(suite) and importlib.util.find_spec(also) is not None)
 
 
 def test_results_are_those_of_the_settings_in_configs(script, figures, files, tmp_path):
