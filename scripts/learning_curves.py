@@ -101,7 +101,7 @@ def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
 
 def ship_agent(trained: TrainedRun, seed: int, name: str, results: Path = FOLDER, **texts: str) -> None:
     """Write the agent of a seed into the zoo under a name, if its file is small enough; `texts` are told with it."""
-    content = agents.content(trained, trained.agent_of(seed), seed, **texts)
+    content = agents.content(trained, trained.agent_of(seed), seed, target=False, **texts)
     zoo = agent_file.ZOO if results == FOLDER else results / "zoo"
     path = zoo / f"{name}{agent_file.SUFFIX}"
     if len(content) > MOST_BYTES:

@@ -1,6 +1,7 @@
 """Every agent that ships plays as well as it did when its curve was published, and is small."""
 
 import importlib.util
+import re
 
 import numpy as np
 import pytest
@@ -37,13 +38,16 @@ def test_an_agent_reaches_its_published_return(name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("game", ["Asterix", "Breakout", "Freeway", "SpaceInvaders"])  # Seaquest's is too large to ship
-def test_an_agent_of_minatar_plays_as_well_in_the_original(game):
+@pytest.mark.parametrize(
+    "name", [name for name in agent_file.shipped() if re.fullmatch("(ppo|dqn)-[A-Za-z]+-MinAtar", name)]
+)
+def test_an_agent_of_minatar_plays_as_well_in_the_original(name):
     minatar = pytest.importorskip("minatar", reason="the original is not installed: pip install minatar==1.0.15")
-    run = purerl.load_run(f"zoo/ppo-{game}-MinAtar")
+    run = purerl.load_run(f"zoo/{name}")
     policy, total = run.policy(), np.zeros(16)
-    name = "space_invaders" if game == "SpaceInvaders" else game.lower()
-    originals = [minatar.Environment(name, sticky_action_prob=0.1) for _ in total]
+    game = name.split("-")[1]
+    original = "space_invaders" if game == "SpaceInvaders" else game.lower()
+    originals = [minatar.Environment(original, sticky_action_prob=0.1) for _ in total]
     for lane, env in enumerate(originals):
         env.random = env.env.random = np.random.RandomState(lane)
         env.reset()

@@ -272,9 +272,9 @@ class HostTrainer:
         return max(0.0, 1.0 - worked / max(elapsed, 1e-9))
 
     def _ahead(self) -> float:
-        """Return the steps of the environments per step that went to an update."""
+        """Return the steps of the environments per step that went to an update; one may only have closed episodes."""
         steps = sum(group.worker.steps for group in self._groups) / len(self._groups)
-        return steps / (self._updates * self._config.rollout_length)
+        return max(1.0, steps / (self._updates * self._config.rollout_length))
 
 
 def make_host_trainer(

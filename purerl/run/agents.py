@@ -18,22 +18,25 @@ from purerl.types import PyTree
 from purerl.xla import trees
 
 _SELVES, _LEARNER = "pool/", "learner/"  # where a `SelfPlayAgent` keeps them
+_TARGET, _ONLINE = "target_params/", "params/"  # the networks of an agent that learns from a replay
 _FIELDS = tuple(field.removeprefix(".") for field in KNOWN)
 
 
-def content(run: Any, agent: PyTree, seed: int, **texts: str) -> bytes:
+def content(run: Any, agent: PyTree, seed: int, target: bool = True, **texts: str) -> bytes:
     """Return the bytes of an agent's file; of one that learned by self-play the earlier selves are left out.
 
     Args:
       run: a `TrainedRun`.
       agent: of one seed.
       seed: that one.
+      target: whether the target network is in it; one of the same shape as the network itself can be left out.
       **texts: also to be in its metadata.
     """
     of = run.settings
     alone = dataclasses.replace(of, options=dataclasses.replace(of.options, seed=seed, seeds=1, start=None))
     about = {"settings": dump(alone, run.plan.env), "update": str(int(run.state.num_updates)), **texts}
-    return agent_file.pack(numbers(agent), about)
+    found = numbers(agent)
+    return agent_file.pack(found if target else {name: found[name] for name in found.keys() - _copies(found)}, about)
 
 
 def numbers(agent: PyTree) -> dict[str, np.ndarray]:
@@ -46,6 +49,8 @@ def numbers(agent: PyTree) -> dict[str, np.ndarray]:
 def read(path: Path, shapes: Progress) -> Progress:
     """Return what an agent's file holds as a run of one seed; what only training needs is zero.
 
+    A target network that is not in the file is the network itself, and so is each earlier self the learner.
+
     Args:
       path: of the file.
       shapes: of the run that its settings describe.
@@ -56,8 +61,8 @@ def read(path: Path, shapes: Progress) -> Progress:
     found, about = agent_file.arrays(path), agent_file.about(path)
     wanted = _leaves(shapes.state.agent)
     needed = {name for name, (is_known, _) in wanted.items() if is_known} or set(wanted)
-    if found.keys() != needed:
-        odd = min(found.keys() ^ needed)
+    copies = _copies({name: wanted[name][1] for name in needed})
+    if odd := min((name for name in found.keys() ^ needed if name not in copies), default=""):
         raise InputError(f"{path} does not fit its settings: {odd} is {'not ' if odd in needed else ''}in it")
     for name, array in found.items():
         like = wanted[name][1]
@@ -71,11 +76,19 @@ def read(path: Path, shapes: Progress) -> Progress:
     def fill(leaf: Any, x: Any) -> Any:
         name = _name(leaf)
         if name.startswith(_SELVES) and (mine := found.get(_LEARNER + name.removeprefix(_SELVES))) is not None:
-            return np.broadcast_to(mine, x.shape)  # each earlier self is the learner
-        return found[name][None] if name in found else x
+            return np.broadcast_to(mine, x.shape)
+        name = name if name in found else copies.get(name)
+        return x if name is None else found[name][None]
 
     agent = jax.tree_util.tree_map_with_path(fill, progress.state.agent)
     return progress._replace(state=progress.state._replace(agent=agent, num_updates=np.int32(update)))
+
+
+def _copies(leaves: dict[str, Any]) -> dict[str, str]:
+    """Return {leaf of a target network: the leaf of the network itself}, where both are of one shape."""
+    pairs = {name: name.replace(_TARGET, _ONLINE, 1) for name in leaves if f"/{_TARGET}" in f"/{name}"}
+    alike = lambda x, y: x.shape == y.shape and x.dtype == y.dtype
+    return {name: own for name, own in pairs.items() if own in leaves and alike(leaves[name], leaves[own])}
 
 
 def _leaves(agent: PyTree) -> dict[str, tuple[bool, Any]]:

@@ -25,7 +25,7 @@ _NAMES = {short: name for name, short in _TYPES.items() if name != "bfloat16"}  
 
 
 def shipped() -> list[str]:
-    """Return the names of the agents that ship, such as ppo-Asterix-MinAtar."""
+    """Return the names of the agents that ship, such as dqn-Asterix-MinAtar."""
     return sorted(path.stem for path in ZOO.glob(f"*{SUFFIX}"))
 
 

@@ -176,3 +176,13 @@ def test_going_on_does_not_join_two_episodes():
     assert whole.sum() > 100
     seen, after, action = drawn.observation[whole], drawn.next_observation[whole], drawn.action[whole]
     np.testing.assert_array_equal(after, seen + np.stack([0 * action, 0 * action + 1, action], axis=1))
+
+
+def test_an_update_that_only_closes_episodes_is_measured():
+    """It is the first one of a run that goes on, where a rollout is one step: no environment has moved by then."""
+    source = Ledger()
+    source.action_space = Discrete(n=3)
+    config = dataclasses.replace(DQN, num_envs=6, rollout_length=1, n_step=1, learning_starts=12)
+    state, _ = run(make_host_trainer(dqn, source, config, HostSettings(mode="serial")), 3)
+    _, found = run(make_host_trainer(dqn, source, config, HostSettings(mode="serial")), 3, state)
+    assert [float(m.algorithm["replay_ratio"]) for m in found] == [np.float32(config.replay_ratio)] * 3

@@ -6,7 +6,7 @@ import pytest
 
 import purerl
 from purerl.errors import InputError
-from purerl.run import export
+from purerl.run import agents, export
 from purerl.settings import agent_file
 
 SMALL = {"num_envs": 2, "hidden_sizes": (4,), "eval_episodes": 6, "evaluations": 1, "seeds": 2}
@@ -43,6 +43,25 @@ def test_nothing_that_only_training_needs_is_in_it(pair):
     assert any("params" in name for name in names)
     assert not [name for name in names if "opt_state" in name or "replay" in name]
     assert path.stat().st_size < sum(x.nbytes for x in jax.tree.leaves(run.agent(1)) if hasattr(x, "nbytes")) + 8_000
+
+
+@pytest.mark.parametrize("pair", ["replay"], indirect=True)
+def test_a_target_network_can_be_left_out(pair, tmp_path):
+    """Then it is the network itself; an agent plays as before, and a file without a network is refused as before."""
+    run, path = pair
+    small, whole = tmp_path / "small.safetensors", agent_file.arrays(path)
+    small.write_bytes(agents.content(run, run.agent(1), seed=1, target=False))
+    names = agent_file.arrays(small).keys()
+    assert names == {name for name in whole if "target_params" not in name} != whole.keys()
+    found, wanted = purerl.load_run(small), run.agent(1)
+    for field in ("params", "target_params"):
+        jax.tree.map(np.testing.assert_array_equal, getattr(found.agent(), field), wanted.params)
+    played = [of.evaluate(6, seed=3).episode_return[0] for of in (found, purerl.load_run(path))]
+    np.testing.assert_array_equal(*played)
+    lost = {name: x for name, x in whole.items() if name != min(names)}
+    small.write_bytes(agent_file.pack(lost, agent_file.about(path)))
+    with pytest.raises(InputError, match=f"{min(names)} is not in it"):
+        purerl.load_run(small)
 
 
 def test_of_self_play_the_learner_is_kept(tmp_path):
