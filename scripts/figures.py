@@ -100,9 +100,9 @@ def _three(task: str, algorithm: str) -> Figure:
     return Figure(task=task, algorithm=algorithm, seeds=3)
 
 
-def _mujoco(task: str, algorithm: str, level: int) -> Figure:
+def _mujoco(task: str, algorithm: str) -> Figure:
     """Return a figure of MuJoCo: one seed, as a seed takes half an hour."""
-    reference = f"about {level} at 300,000 steps of v2"
+    reference = f"about {MUJOCO[task][algorithm]} at 300,000 steps of v2"
     return Figure(task=f"gymnasium/{task}-v4", algorithm=algorithm, seeds=1, reference=reference, source=CLEANRL)
 
 
@@ -156,8 +156,8 @@ FIGURES = (
     *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
     _three("jumanji/Game2048-v1", "alphazero"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
-    *(_mujoco(task, name, level) for task, by_name in MUJOCO.items() for name, level in by_name.items()),
-    _beside(_mujoco("HalfCheetah", "sac", 8000), "cleanrl")[1]._replace(seeds=1),
+    *(_mujoco(task, name) for task, by_name in MUJOCO.items() for name in by_name),
+    _beside(_mujoco("HalfCheetah", "sac"), "cleanrl")[1]._replace(seeds=1),
     *(
         Figure(
             task="envpool/Pong-v5",

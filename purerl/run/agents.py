@@ -75,10 +75,10 @@ def read(path: Path, shapes: Progress) -> Progress:
 
     def fill(leaf: Any, x: Any) -> Any:
         name = _name(leaf)
-        if name.startswith(_SELVES) and (mine := found.get(_LEARNER + name.removeprefix(_SELVES))) is not None:
-            return np.broadcast_to(mine, x.shape)
+        if name not in found and name.startswith(_SELVES):
+            name = _LEARNER + name.removeprefix(_SELVES)
         name = name if name in found else copies.get(name)
-        return x if name is None else found[name][None]
+        return x if name is None else np.broadcast_to(found[name], x.shape)
 
     agent = jax.tree_util.tree_map_with_path(fill, progress.state.agent)
     return progress._replace(state=progress.state._replace(agent=agent, num_updates=np.int32(update)))
