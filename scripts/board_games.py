@@ -21,7 +21,7 @@ from result_file import FOLDER, provenance
 from results_page import make_pages
 
 from purerl.errors import InputError, unknown
-from purerl.run import cache, match, run
+from purerl.run import cache, match, opening
 from purerl.run.tournament import REFERENCES
 from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings import runs
@@ -56,9 +56,9 @@ BOARD_GAMES = (
 def train(game: BoardGame, changes: dict[str, Any], folder: Path) -> int:
     """Train the agents of a game, or go on; return the exit code."""
     if folder.exists():
-        return run.resume(folder, plain=True)
+        return opening.resume(folder, plain=True)
     flags = {"seeds": game.seeds, "self_play": SELVES, "evaluations": 0, "checkpoint_interval": 300, **changes}
-    return run.start(runs.settings(game.algorithm, game.environment, flags), folder, plain=True)
+    return opening.start(runs.settings(game.algorithm, game.environment, flags), folder, plain=True)
 
 
 def scores(trained: TrainedRun, opponents: Sequence[str], games: int) -> dict[str, dict[str, list[dict[str, Any]]]]:

@@ -92,7 +92,7 @@ def _beside(ours: Figure, peer: str, **changes: Any) -> list[Figure]:
 
     `changes` are settings of the peer alone: those that it ships with, where it learns more by them than by ours.
     """
-    return [ours, ours._replace(seeds=2, peer=peer, changes=ours.changes | changes)]
+    return [ours, ours._replace(seeds=min(ours.seeds, 2), peer=peer, changes=ours.changes | changes)]
 
 
 def _three(task: str, algorithm: str) -> Figure:
@@ -104,6 +104,15 @@ def _mujoco(task: str, algorithm: str) -> Figure:
     """Return a figure of MuJoCo: one seed, as a seed takes half an hour."""
     reference = f"about {MUJOCO[task][algorithm]} at 300,000 steps of v2"
     return Figure(task=f"gymnasium/{task}-v4", algorithm=algorithm, seeds=1, reference=reference, source=CLEANRL)
+
+
+def _craftax() -> list[Figure]:
+    """Return PPO's figures of Craftax: of a million steps without and with memory, and one seed of ten million."""
+    plain = _three("craftax/Craftax-Classic-Symbolic-v1", "ppo")
+    recurrent = {"rnn": "gru", "rnn_size": 128, "hidden_sizes": (128,), "activation": "relu"}
+    memory = plain._replace(variant="memory", changes=recurrent)
+    long = plain._replace(variant="long", changes={"total_timesteps": 10_000_000}, seeds=1)
+    return [figure for ours in (plain, memory, long) for figure in _beside(ours, "craftax")]
 
 
 def _as_gymnax(game: str) -> Figure:
@@ -153,11 +162,11 @@ FIGURES = (
     *(f for name in ("ppo", "mappo", "qmix") for f in _beside(_three("jaxmarl/MPE_simple_spread_v3", name), "jaxmarl")),
     *_beside(_three("jaxmarl/HeuristicEnemySMAX", "ppo"), "jaxmarl"),
     *_beside(_three("jaxmarl/overcooked", "ppo")._replace(judged={"shaped_reward": 0.0}), "jaxmarl"),
-    *_beside(_three("craftax/Craftax-Classic-Symbolic-v1", "ppo"), "craftax"),
+    *_craftax(),
     _three("jumanji/Game2048-v1", "alphazero"),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
     *(_mujoco(task, name) for task, by_name in MUJOCO.items() for name in by_name),
-    _beside(_mujoco("HalfCheetah", "sac"), "cleanrl")[1]._replace(seeds=1),
+    _beside(_mujoco("HalfCheetah", "sac"), "cleanrl")[1],
     *(
         Figure(
             task="envpool/Pong-v5",

@@ -32,7 +32,7 @@ from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.reporting import metrics_csv
 from purerl.reporting.files import write_whole
-from purerl.run import agents, cache, plan, run
+from purerl.run import agents, cache, opening, plan
 from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings import agent_file, runs
 from purerl.settings.runs import Settings
@@ -63,7 +63,7 @@ def train(figure: Figure, seeds: int | None, again: bool, results: Path = FOLDER
     for part, settings in parts.items():
         if part.exists() and (again or not _resumable(part, settings)):
             shutil.rmtree(part)
-        code = run.resume(part, plain=True) if part.exists() else run.start(settings, part, plain=True)
+        code = opening.resume(part, plain=True) if part.exists() else opening.start(settings, part, plain=True)
         if code:
             return code
     first = plan.saved_settings(next(iter(parts)))

@@ -43,13 +43,13 @@ def key():
 @pytest.fixture(scope="session")
 def run_folder(tmp_path_factory):
     """The folder of a small run of two seeds that is complete: for what reads runs, and must not change them."""
-    from purerl.run import run
+    from purerl.run import opening
     from purerl.settings.runs import settings
 
     flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 80, "seeds": 2}
     folder = tmp_path_factory.mktemp("runs") / "a2c-Catch"
     chosen = settings("a2c", "Catch", flags | {"eval_episodes": 8, "evaluations": 2, "log_interval": 2}, {"rows": 5})
-    assert run.start(chosen, folder, plain=True) == 0
+    assert opening.start(chosen, folder, plain=True) == 0
     return folder
 
 

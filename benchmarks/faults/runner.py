@@ -20,7 +20,7 @@ from benchmarks.workers.protocol import peak_memory
 
 PRELOAD = [
     *(f"purerl.commands.{name}" for name in ("train", "sweep", "evolve", "evaluate", "plot", "compare")),
-    *("purerl.run.run", "purerl.sweeps.sweep", "purerl.evolution.evolve", "purerl.reporting.plot"),
+    *("purerl.run.opening", "purerl.sweeps.sweep", "purerl.evolution.evolve", "purerl.reporting.plot"),
     *("orbax.checkpoint", "matplotlib.pyplot", "benchmarks.faults.runner"),
 ]
 HUNG = "hung"  # the code of a process that did not end in its time

@@ -91,7 +91,7 @@ def command(
             options["total_timesteps"] = coerce(longer, int, "total_timesteps")
         launch(where)
         from purerl.run import callbacks
-        from purerl.run.run import resume
+        from purerl.run.opening import resume
 
         return resume(resume_folder, plain, list(map(callbacks.named, callback_names)), **options)
     as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
@@ -100,6 +100,6 @@ def command(
     run = settings(algorithm, environment, given, parameters, config_file, groups)
     launch(where)
     from purerl.run import callbacks
-    from purerl.run.run import start
+    from purerl.run.opening import start
 
     return start(run, out, plain, as_many_as_fit, list(map(callbacks.named, callback_names)))

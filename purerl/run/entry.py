@@ -6,8 +6,9 @@ from typing import Any
 
 from purerl.run import cache
 from purerl.run.callbacks import Callback
+from purerl.run.opening import new_run, old_run
 from purerl.run.plan import Handed
-from purerl.run.run import Run, new_run, old_run
+from purerl.run.run import Run
 from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings.runs import settings
 from purerl.settings.trust import trusting

@@ -1,13 +1,11 @@
 """A run: trains all seeds of an algorithm on an environment, logs, evaluates, saves and writes the results."""
 
 import contextlib
-import dataclasses
 import importlib
 import math
 import platform
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,169 +13,26 @@ import jax
 import numpy as np
 
 from purerl.devices import distributed
-from purerl.errors import InputError, hints, unknown
+from purerl.errors import InputError
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
-from purerl.replay import sizes
-from purerl.reporting import summary, trackers, video
-from purerl.reporting.display import Snapshot, known
+from purerl.reporting import summary, trackers
+from purerl.reporting.display import Snapshot
 from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log, read
-from purerl.run import checkpoint, program, sizing, tournament
-from purerl.run.callbacks import Callback, View, checked, film, mean, stop_at_return
-from purerl.run.folders import enter_folder
+from purerl.run import checkpoint, program, tournament
+from purerl.run.callbacks import Callback, View, film, mean, stop_at_return
 from purerl.run.lifecycle import LongJob
 from purerl.run.plan import (
-    Handed,
     Plan,
     algorithm_of,
-    make_plan,
     saved_progress,
-    saved_settings,
     settings_text,
     told_in_a_line,
 )
 from purerl.run.program import CAUSES, EVALUATION_BATCH
-from purerl.settings import agent_file, toml
-from purerl.settings.options import RunOptions
-from purerl.settings.runs import Settings
-from purerl.settings.values import coerce
+from purerl.settings import toml
 from purerl.xla.trees import where
 
-RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
-
-
-def start(
-    run: Settings,
-    out: Path | None = None,
-    plain: bool = False,
-    as_many_as_fit: bool = False,
-    callbacks: Sequence[Callback] = (),
-) -> int:
-    """Train from the beginning: what `purerl train` does.
-
-    Args:
-      run: the settings.
-      out: the folder to make.
-      plain: print lines instead of a live panel.
-      as_many_as_fit: choose the number of environments by the memory there is.
-      callbacks: called at each row, see `purerl.run.callbacks`.
-
-    Returns:
-      The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
-    """
-    return new_run(run, out, "plain" if plain else "auto", as_many_as_fit, callbacks).complete()
-
-
-def resume(folder: Path, plain: bool = False, callbacks: Sequence[Callback] = (), **options: Any) -> int:
-    """Go on from the newest checkpoint, to the same bits as if the run had never stopped; as `start`.
-
-    Args:
-      folder: of the run.
-      plain: print lines instead of a live panel.
-      callbacks: as for `start`.
-      options: in place of the run's own: `devices` and `mesh`, where the bits stay the same if only seeds are spread;
-        `total_timesteps` and `stop_at_return`, to go on longer.
-    """
-    return old_run(folder, "plain" if plain else "auto", callbacks=callbacks, **options).complete()
-
-
-def new_run(
-    run: Settings,
-    out: Path | None = None,
-    display: str = "auto",
-    as_many_as_fit: bool = False,
-    callbacks: Sequence[Callback] = (),
-) -> "Run":
-    """Return a run at its beginning, in a folder of its own.
-
-    Args:
-      run, out, as_many_as_fit, callbacks: as for `start`.
-      display: one of `purerl.reporting.display.DISPLAYS`.
-
-    Raises:
-      InputError: if the run is not possible.
-    """
-    known(display)
-    callbacks = checked(callbacks)
-    if as_many_as_fit:
-        run, line = sizing.largest(run)
-        print(line)
-    planned = make_plan(run)
-    line = _check_memory(planned)
-    if line:
-        print(line)
-    _check_options(planned)
-    words = (run.algorithm.removeprefix("__main__:"), run.environment.removeprefix("__main__:"))
-    folder, _ = enter_folder(toml.RUN, out, words, settings_text(planned))
-    return Run(planned, folder, display, callbacks=callbacks)
-
-
-def old_run(
-    folder: Path,
-    display: str = "auto",
-    handed: Handed = Handed(),
-    callbacks: Sequence[Callback] = (),
-    total_timesteps: float | None = None,
-    **options: Any,
-) -> "Run":
-    """Return a run where its newest checkpoint left it.
-
-    Args:
-      folder, options: as for `resume`.
-      display, callbacks: as for `new_run`.
-      handed: the objects that it was made of.
-      total_timesteps: in place of its own; schedules follow it from where the run is.
-
-    Raises:
-      InputError: if there is no run, it needs objects that are not handed, or it has done more than `total_timesteps`.
-    """
-    known(display)
-    callbacks = checked(callbacks)
-    if agent_file.find(folder):
-        raise InputError(f"{folder} is an agent, no run to resume; a new run begins with it by --start {folder}")
-    run, kinds = saved_settings(folder, handed), hints(RunOptions)
-    for name in options:
-        if name not in RESUMED:
-            raise unknown("setting that a resumed run takes", name, (*RESUMED, "total_timesteps"))
-    options = {name: coerce(value, kinds[name], name) for name, value in options.items()}
-    run = dataclasses.replace(run, options=dataclasses.replace(run.options, **options))
-    if total_timesteps is not None:
-        length = coerce(total_timesteps, int, "total_timesteps")
-        run = dataclasses.replace(run, config=dataclasses.replace(run.config, total_timesteps=length))
-    planned = make_plan(run)
-    _check_memory(planned)
-    _check_options(planned)
-    job = Run(planned, folder, display, go_on=True, callbacks=callbacks)
-    if job.update > planned.num_updates:
-        job.close()
-        raise InputError(
-            f"total_timesteps is {int(run.config.total_timesteps):,}; the run in {folder} has done "
-            f"{job.update * run.config.steps_per_update:,} already"
-        )
-    if job.goes_on_longer():
-        job.notices.append("schedules that go by the length of the run follow the new length from here on")
-    if total_timesteps is not None or set(options) - {"devices", "mesh"}:  # another resume goes on with them, too
-        job.write_settings(settings_text(planned))
-    return job
-
-
-def _check_options(planned: Plan) -> None:
-    """Refuse options whose packages or pictures are not there."""
-    options = planned.settings.options
-    trackers.require(options)
-    if options.video_interval:
-        if distributed.several():
-            raise InputError("video_interval is for one process: each of several holds a part of the agents")
-        video.drawable(planned.env, planned.settings.environment)
-        video.check(Path("episode.mp4"))
-
-
-def _check_memory(planned: Plan) -> str | None:
-    """Hold what a run keeps to the free memory; return the size of its replay in one line."""
-    sizing.check(planned)
-    sizing.check_agents(planned)
-    run = planned.settings
-    return sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
 
 
 class Run(LongJob):

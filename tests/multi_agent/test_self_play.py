@@ -23,7 +23,7 @@ from purerl.loop import train
 from purerl.loop.train import make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, policies_for
 from purerl.multi_agent.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
-from purerl.run import policies, run, tournament
+from purerl.run import opening, policies, tournament
 from purerl.settings.runs import settings
 from tests.helpers.nim import Nim, Pile
 
@@ -96,7 +96,7 @@ def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, cap
     flags |= {"total_timesteps": 32 * 8, "self_play": 2, "eval_episodes": 4, "evaluations": 0, "log_interval": 2}
     flags |= {"devices": 1, "checkpoint_interval": 0.0, "keep_checkpoints": 9}
     chosen = settings("ppo", "MatrixGame", flags)
-    assert run.start(chosen, tmp_path / "whole", plain=True) == 0
+    assert opening.start(chosen, tmp_path / "whole", plain=True) == 0
     table = (tmp_path / "whole" / "elo.csv").read_text()
     rows = list(csv.DictReader(table.splitlines()))
     assert [int(row["update"]) for row in rows] == [0, 4, 8] and float(rows[0]["elo"]) == 1000
@@ -106,7 +106,7 @@ def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, cap
         shutil.rmtree(newest)
     (folder / "summary.json").unlink()
     (folder / "elo.csv").unlink()
-    assert run.resume(folder, plain=True) == 0
+    assert opening.resume(folder, plain=True) == 0
     assert (folder / "elo.csv").read_text() == table
 
 

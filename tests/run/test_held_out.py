@@ -9,8 +9,8 @@ from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.grid.maze import Maze
 from purerl.errors import InputError
 from purerl.loop.evaluate import play_episodes
-from purerl.run import held_out, run
-from purerl.run.run import old_run
+from purerl.run import held_out, opening
+from purerl.run.opening import old_run
 from purerl.run.trained_run import load_run
 from purerl.settings.runs import settings
 from tests.helpers.cli import told
@@ -34,7 +34,7 @@ FLAGS = {
 @pytest.fixture(scope="module")
 def maze_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "ppo-Maze"
-    assert run.start(settings("ppo", "Maze", FLAGS, {"time_limit": 12}), folder, plain=True) == 0
+    assert opening.start(settings("ppo", "Maze", FLAGS, {"time_limit": 12}), folder, plain=True) == 0
     return folder
 
 
@@ -85,7 +85,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_bit(maze_run, tmp_path, monkeypatc
     """Its buffer, the levels it plays and what comes next are in the checkpoint."""
     folder = tmp_path / "stopped"
     chosen = settings("ppo", "Maze", {**FLAGS, "checkpoint_interval": 0}, {"time_limit": 12})
-    job = run.new_run(chosen, folder, "none")
+    job = opening.new_run(chosen, folder, "none")
     advance = job.advance
 
     def stop_halfway(*votes):
@@ -109,5 +109,5 @@ def test_an_agent_starts_a_run_without_levels(maze_run, tmp_path):
     flags = {**FLAGS, "levels": "none", "start": str(maze_run), "total_timesteps": 64}
     del flags["levels_capacity"]
     folder = tmp_path / "started"
-    assert run.start(settings("ppo", "Maze", flags, {"time_limit": 12}), folder, plain=True) == 0
+    assert opening.start(settings("ppo", "Maze", flags, {"time_limit": 12}), folder, plain=True) == 0
     assert not hasattr(load_run(folder).state.agent, "buffer")

@@ -6,7 +6,7 @@ import pytest
 from purerl.envs.bsuite.catch import Catch
 from purerl.errors import InputError
 from purerl.host import JaxSource
-from purerl.run import run
+from purerl.run import opening
 from purerl.run.host_program import source_of
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import settings
@@ -21,7 +21,9 @@ FLAGS |= {"evaluations": 1, "eval_episodes": 4, "devices": 1}
 def test_a_run_on_the_host_is_the_compiled_run(tmp_path):
     """The same rows and parameters; the host's loop also measures itself, and evaluates from starts of its own."""
     for sampler in ("auto", "serial"):
-        assert run.start(settings("a2c", "Catch", FLAGS | {"sampler": sampler}), tmp_path / sampler, plain=True) == 0
+        assert (
+            opening.start(settings("a2c", "Catch", FLAGS | {"sampler": sampler}), tmp_path / sampler, plain=True) == 0
+        )
     compiled, host = rows(tmp_path / "auto"), rows(tmp_path / "serial")
     for one, other in zip(compiled, host, strict=True):
         assert {"policy_lag"} <= set(other) - set(one)

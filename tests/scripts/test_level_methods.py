@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from purerl.run import run
+from purerl.run import opening
 from purerl.settings.runs import settings
 
 SMALL = {
@@ -32,7 +32,7 @@ def test_two_methods(script, tmp_path, monkeypatch, capsys):
         words = line[3:]
         lines.append(words)
         chosen = settings("ppo", "Maze", {**SMALL, "levels": words[4], "seed": int(words[6])}, {"time_limit": 12})
-        assert check and run.start(chosen, Path(words[10]), plain=True) == 0
+        assert check and opening.start(chosen, Path(words[10]), plain=True) == 0
 
     monkeypatch.setattr(script.subprocess, "run", trained)
     more = ["--total-timesteps", "256"]

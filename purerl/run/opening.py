@@ -1,0 +1,157 @@
+"""The opening of a run: from settings, or from a folder; what cannot be is refused before anything is written."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from purerl.devices import distributed
+from purerl.errors import InputError, hints, unknown
+from purerl.replay import sizes
+from purerl.reporting import trackers, video
+from purerl.reporting.display import known
+from purerl.run import sizing
+from purerl.run.callbacks import Callback, checked
+from purerl.run.folders import enter_folder
+from purerl.run.plan import Handed, Plan, make_plan, saved_settings, settings_text
+from purerl.run.run import Run
+from purerl.settings import agent_file, toml
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings
+from purerl.settings.values import coerce
+
+RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
+
+
+def start(
+    run: Settings,
+    out: Path | None = None,
+    plain: bool = False,
+    as_many_as_fit: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> int:
+    """Train from the beginning: what `purerl train` does.
+
+    Args:
+      run: the settings.
+      out: the folder to make.
+      plain: print lines instead of a live panel.
+      as_many_as_fit: choose the number of environments by the memory there is.
+      callbacks: called at each row, see `purerl.run.callbacks`.
+
+    Returns:
+      The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
+    """
+    return new_run(run, out, "plain" if plain else "auto", as_many_as_fit, callbacks).complete()
+
+
+def resume(folder: Path, plain: bool = False, callbacks: Sequence[Callback] = (), **options: Any) -> int:
+    """Go on from the newest checkpoint, to the same bits as if the run had never stopped; as `start`.
+
+    Args:
+      folder: of the run.
+      plain: print lines instead of a live panel.
+      callbacks: as for `start`.
+      options: in place of the run's own: `devices` and `mesh`, where the bits stay the same if only seeds are spread;
+        `total_timesteps` and `stop_at_return`, to go on longer.
+    """
+    return old_run(folder, "plain" if plain else "auto", callbacks=callbacks, **options).complete()
+
+
+def new_run(
+    run: Settings,
+    out: Path | None = None,
+    display: str = "auto",
+    as_many_as_fit: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Run:
+    """Return a run at its beginning, in a folder of its own.
+
+    Args:
+      run, out, as_many_as_fit, callbacks: as for `start`.
+      display: one of `purerl.reporting.display.DISPLAYS`.
+
+    Raises:
+      InputError: if the run is not possible.
+    """
+    known(display)
+    callbacks = checked(callbacks)
+    if as_many_as_fit:
+        run, line = sizing.largest(run)
+        print(line)
+    planned = make_plan(run)
+    line = _check_memory(planned)
+    if line:
+        print(line)
+    _check_options(planned)
+    words = (run.algorithm.removeprefix("__main__:"), run.environment.removeprefix("__main__:"))
+    folder, _ = enter_folder(toml.RUN, out, words, settings_text(planned))
+    return Run(planned, folder, display, callbacks=callbacks)
+
+
+def old_run(
+    folder: Path,
+    display: str = "auto",
+    handed: Handed = Handed(),
+    callbacks: Sequence[Callback] = (),
+    total_timesteps: float | None = None,
+    **options: Any,
+) -> Run:
+    """Return a run where its newest checkpoint left it.
+
+    Args:
+      folder, options: as for `resume`.
+      display, callbacks: as for `new_run`.
+      handed: the objects that it was made of.
+      total_timesteps: in place of its own; schedules follow it from where the run is.
+
+    Raises:
+      InputError: if there is no run, it needs objects that are not handed, or it has done more than `total_timesteps`.
+    """
+    known(display)
+    callbacks = checked(callbacks)
+    if agent_file.find(folder):
+        raise InputError(f"{folder} is an agent, no run to resume; a new run begins with it by --start {folder}")
+    run, kinds = saved_settings(folder, handed), hints(RunOptions)
+    for name in options:
+        if name not in RESUMED:
+            raise unknown("setting that a resumed run takes", name, (*RESUMED, "total_timesteps"))
+    options = {name: coerce(value, kinds[name], name) for name, value in options.items()}
+    run = dataclasses.replace(run, options=dataclasses.replace(run.options, **options))
+    if total_timesteps is not None:
+        length = coerce(total_timesteps, int, "total_timesteps")
+        run = dataclasses.replace(run, config=dataclasses.replace(run.config, total_timesteps=length))
+    planned = make_plan(run)
+    _check_memory(planned)
+    _check_options(planned)
+    job = Run(planned, folder, display, go_on=True, callbacks=callbacks)
+    if job.update > planned.num_updates:
+        job.close()
+        raise InputError(
+            f"total_timesteps is {int(run.config.total_timesteps):,}; the run in {folder} has done "
+            f"{job.update * run.config.steps_per_update:,} already"
+        )
+    if job.goes_on_longer():
+        job.notices.append("schedules that go by the length of the run follow the new length from here on")
+    if total_timesteps is not None or set(options) - {"devices", "mesh"}:  # another resume goes on with them, too
+        job.write_settings(settings_text(planned))
+    return job
+
+
+def _check_options(planned: Plan) -> None:
+    """Refuse options whose packages or pictures are not there."""
+    options = planned.settings.options
+    trackers.require(options)
+    if options.video_interval:
+        if distributed.several():
+            raise InputError("video_interval is for one process: each of several holds a part of the agents")
+        video.drawable(planned.env, planned.settings.environment)
+        video.check(Path("episode.mp4"))
+
+
+def _check_memory(planned: Plan) -> str | None:
+    """Hold what a run keeps to the free memory; return the size of its replay in one line."""
+    sizing.check(planned)
+    sizing.check_agents(planned)
+    run = planned.settings
+    return sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)
