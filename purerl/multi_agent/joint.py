@@ -9,21 +9,20 @@ sample, whose observation is {"agents": [B, n, ...]}, with "active" and "global_
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from purerl import agent_groups
 from purerl.errors import InputError, unknown
-from purerl.functional import masked
+from purerl.multi_agent.group_policy import GroupPolicy
 from purerl.multi_agent.turn_based import OpenTurn, TurnCarry, turns_only
+from purerl.multi_agent.warm_start import begin_with
 from purerl.spaces import Box, Dict, Space, Stacked
 from purerl.types import (
     Algorithm,
-    Array,
     Config,
     EnvironmentSpec,
     Key,
@@ -36,8 +35,6 @@ from purerl.types import (
 )
 from purerl.xla.trees import where
 
-KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.statistics", ".value_statistics")
-# fields of an agent that it takes along to another run
 OPEN_TURNS = "open turns"  # beside the policies' states: the turns whose outcome is still to come, by policy
 SHARED = tuple(field.name for field in dataclasses.fields(Config))
 # settings that a policy's config takes from the run's, but for `discount`
@@ -62,25 +59,6 @@ class MultiAgentConfig(Config):
     """Settings of several policies in one environment; steps are the environment's."""
 
     policies: Mapping[str, Policy] = number(default=None, doc="by name")
-
-
-class GroupPolicy(NamedTuple):
-    """A policy's algorithm, bound to the environment's spaces."""
-
-    algorithm: Algorithm
-    observation_space: Space
-    groups: tuple[str, ...]
-    sizes: tuple[int, ...]  # agents of each group
-    central: bool  # whether its critic sees the global state
-    joint: bool  # whether its algorithm takes all agents of an environment as one sample
-    in_turns: bool  # whether its agents take turns
-    frozen: bool
-    agent: PyTree
-
-    @property
-    def num_agents(self) -> int:
-        """Agents in each environment."""
-        return sum(self.sizes)
 
 
 def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
@@ -111,7 +89,7 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
 
     def initial_carry(num_envs: int) -> dict[str, PyTree]:
         def of(policy: GroupPolicy) -> PyTree:
-            carry = _unflatten(policy.algorithm.initial_carry(_batch(policy, num_envs)), policy)
+            carry = policy.unflatten(policy.algorithm.initial_carry(policy.batch(num_envs)))
             return TurnCarry(now=carry, before=carry) if policy.in_turns else carry
 
         return {name: of(policy) for name, policy in policies.items()}
@@ -119,13 +97,13 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
     def act(agent: dict[str, PyTree], carry: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
         action, after, extras, keys = {}, {}, {}, keys_of(key)
         for name, policy in policies.items():
-            seen = _flatten(_observation_of(policy, observation, 1), policy, 0)
-            before = _flatten(carry[name].now if policy.in_turns else carry[name], policy, 0)
+            seen = policy.flatten(policy.observation(observation, 1), 0)
+            before = policy.flatten(carry[name].now if policy.in_turns else carry[name], 0)
             actions, new_carry, extra = policy.algorithm.act(agent[name], before, keys[name], seen, explore)
-            action |= _split(policy, _unflatten(actions, policy), 1)
-            after[name], extras[name] = _unflatten(new_carry, policy), _unflatten(extra, policy)
+            action |= policy.split(policy.unflatten(actions), 1)
+            after[name], extras[name] = policy.unflatten(new_carry), policy.unflatten(extra)
             if policy.in_turns:
-                turn = _concatenate(policy, observation["turn"], 1)
+                turn = policy.concatenate(observation["turn"], 1)
                 turned = TurnCarry(now=after[name], before=carry[name].now)
                 after[name] = where(turn, turned, carry[name])
         return action, after, extras
@@ -136,9 +114,9 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
         for name, policy in policies.items():
             if policy.frozen:
                 continue
-            seen = _rollout_of(name, policy, rollout)
+            seen = policy.rollout(name, rollout)
             if policy.in_turns:
-                turn, next_turn = (_turn_of(policy, part) for part in (rollout.observation, rollout.next_observation))
+                turn, next_turn = (policy.turn(part) for part in (rollout.observation, rollout.next_observation))
                 seen, open_turns[name] = turns_only(seen, turn, next_turn, agent[OPEN_TURNS][name])
             agent[name], found = policy.algorithm.update(agent[name], keys[name], seen)
             metrics |= found if len(policies) == 1 else {f"{name}/{metric}": value for metric, value in found.items()}
@@ -259,188 +237,17 @@ def _with_global(space: Space, state: Space) -> Space:
     return Dict(spaces=policies | {"global_state": state})
 
 
-def _batch(policy: GroupPolicy, num_envs: int) -> int:
-    return num_envs if policy.joint else num_envs * policy.num_agents
-
-
 def _begin_agent(name: str, policy: GroupPolicy, key: Key) -> PyTree:
     """Return a policy's state at first: what it knows of the given agent; the rest as its algorithm begins."""
     fresh = policy.algorithm.init(key)
     return fresh if policy.agent is None else begin_with(fresh, policy.agent, f"policy '{name}'", policy.frozen)
 
 
-def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) -> PyTree:
-    """Return an agent that begins with the parameters and statistics of another one.
-
-    One that learns on begins its optimizer, its counters and its replay anew; a frozen one keeps its counters.
-
-    Args:
-      fresh: the agent as its algorithm begins.
-      given: the agent that was trained.
-      name: of the fresh one, for messages.
-      frozen: whether it only acts.
-
-    Raises:
-      InputError: if they do not fit.
-    """
-    of = jax.tree_util.keystr
-    there = {of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(given)}
-    if not any(path.startswith(KNOWN[0]) for path in map(field_of, there)):
-        raise InputError(f"{name} cannot begin with the given agent: it has no field params")
-
-    own = {of(path) for path, _ in jax.tree_util.tree_leaves_with_path(fresh)}
-    missing = [field_of(path) for path in there if path not in own]
-    lost = sorted({path.split(".")[1].split("[")[0] for path in missing if path.startswith(KNOWN)})
-    if lost:
-        raise InputError(
-            f"{name} would lose what it is to begin with: {', '.join(lost)}; give it the same algorithm and "
-            "the same settings of normalization"
-        )
-
-    def choose(path: Any, leaf: Array) -> Array:
-        known = there.get(of(path))
-        fits = known is not None and known.shape == leaf.shape and known.dtype == leaf.dtype
-        keeps = field_of(of(path)).startswith(KNOWN)
-        if not fits and keeps:
-            raise InputError(f"{name} does not fit what it is to begin with: {of(path)}")
-        return jnp.asarray(known) if fits and (frozen or keeps) else leaf
-
-    return jax.tree_util.tree_map_with_path(choose, fresh)
-
-
-def field_of(path: str) -> str:
-    """Return the path of a leaf of an agent as that of a record's field: `.params[0]` of "['params'][0]", too."""
-    return "." + path[2:].replace("']", "", 1) if path.startswith("['") else path
-
-
-def started(algorithm: Callable[..., Algorithm], agent: PyTree, name: str) -> Callable[..., Algorithm]:
-    """Return an algorithm whose agents begin with the parameters and statistics of a trained one.
-
-    Args:
-      algorithm: (spec, config) -> Algorithm.
-      agent: that was trained.
-      name: of what begins, for messages.
-    """
-
-    @functools.wraps(algorithm)
-    def begin(spec: EnvironmentSpec, config: Any, **more: Any) -> Algorithm:
-        bound = algorithm(spec, config, **more)
-        return bound._replace(init=lambda key: begin_with(bound.init(key), agent, name))
-
-    return begin
-
-
 def _no_turn(policy: GroupPolicy, agent: PyTree, num_envs: int) -> OpenTurn:
     """Return that no turn of a policy's agents is open."""
-    num, algorithm = _batch(policy, num_envs), policy.algorithm
+    num, algorithm = policy.batch(num_envs), policy.algorithm
     more = lambda leaf: jax.ShapeDtypeStruct((num, *leaf.shape), leaf.dtype)
     seen = jax.tree.map(more, policy.observation_space.struct)
     act = lambda agent, seen: algorithm.act(agent, algorithm.initial_carry(num), jax.random.key(0), seen, True)
     action, _, extras = jax.eval_shape(act, agent, seen)
     return OpenTurn.none(seen, action, extras)
-
-
-def _turn_of(policy: GroupPolicy, observation: PyTree) -> Array:
-    """Return bool[T, B x n]: whose turn it is."""
-    return _flatten(_concatenate(policy, observation["turn"], 2), policy, 1)
-
-
-def _observation_of(policy: GroupPolicy, observation: PyTree, axis: int) -> PyTree:
-    """Return the observations of a policy's agents, concatenated over its groups along `axis`; or of its team."""
-    seen = _concatenate(policy, observation, axis)
-    if policy.joint:
-        team = {"global_state": observation["global_state"]} if policy.central else {}
-        if "active" in observation:
-            team["active"] = _concatenate(policy, observation["active"], axis)
-        return {"agents": seen, **team}
-    if not policy.central:
-        return seen
-    many = lambda x: jnp.repeat(jnp.expand_dims(x, axis), policy.num_agents, axis)
-    return (seen if isinstance(seen, dict) else {"observation": seen}) | {
-        "global_state": jax.tree.map(many, observation["global_state"])
-    }
-
-
-def _split(policy: GroupPolicy, tree: PyTree, axis: int) -> dict[str, PyTree]:
-    """Undo `_concatenate`: split the agents along `axis` into their groups."""
-    cuts = [sum(policy.sizes[: i + 1]) for i in range(len(policy.sizes) - 1)]
-    return {
-        group: jax.tree.map(lambda x, i=i: jnp.split(x, cuts, axis)[i], tree) for i, group in enumerate(policy.groups)
-    }
-
-
-def _flatten(tree: PyTree, policy: GroupPolicy, axis: int) -> PyTree:
-    """Reshape [.., B, n, ..] to [.., B x n, ..]; arrays of a joint policy stay."""
-    if policy.joint:
-        return tree
-    return jax.tree.map(lambda x: x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :]), tree)
-
-
-def _unflatten(tree: PyTree, policy: GroupPolicy) -> PyTree:
-    """Undo `_flatten`: [B x n, ..] to [B, n, ..]."""
-    if policy.joint:
-        return tree
-    return jax.tree.map(lambda x: x.reshape(-1, policy.num_agents, *x.shape[1:]), tree)
-
-
-def _concatenate(policy: GroupPolicy, by_group: PyTree, axis: int) -> PyTree:
-    """Return the arrays of a policy's groups, concatenated along the axis of agents."""
-    arrays = [by_group[group] for group in policy.groups]
-    return arrays[0] if len(arrays) == 1 else jax.tree.map(lambda *xs: jnp.concatenate(xs, axis), *arrays)
-
-
-def _rollout_of(name: str, policy: GroupPolicy, rollout: Rollout) -> Rollout:
-    """Return the rollout of a policy's agents, [T, B x n]; of a joint policy its team's, [T, B]."""
-    if policy.joint:
-        return _rollout_of_team(name, policy, rollout)
-    concatenate = lambda tree: _concatenate(policy, tree, 2)
-    flatten = lambda tree: _flatten(tree, policy, 1)
-    observation, next_observation = (
-        _observation_of(policy, seen, 2) for seen in (rollout.observation, rollout.next_observation)
-    )
-    action = concatenate(rollout.action)
-    reward, mask = concatenate(rollout.reward), None
-    terminated, truncated = (
-        jnp.broadcast_to(x[..., None], reward.shape) for x in (rollout.terminated, rollout.truncated)
-    )
-    if "active" in rollout.observation:
-        mask = concatenate(rollout.observation["active"])
-        left = mask & ~concatenate(rollout.next_observation["active"])
-        terminated, truncated, mask = terminated | left, truncated & ~left, flatten(mask)
-    return Rollout(
-        observation=flatten(observation),
-        action=flatten(action),
-        reward=flatten(reward),
-        terminated=flatten(terminated),
-        truncated=flatten(truncated),
-        next_observation=flatten(next_observation),
-        extras=flatten(rollout.extras[name]),
-        carry=_flatten(rollout.carry[name], policy, 0),
-        mask=mask,
-    )
-
-
-def _rollout_of_team(name: str, policy: GroupPolicy, rollout: Rollout) -> Rollout:
-    """Return the rollout of a joint policy, [T, B]: the reward is the mean of the agents that are in the game.
-
-    The episode terminates when the last agent leaves; steps after that do not count.
-    """
-    observation, next_observation = (
-        _observation_of(policy, seen, 2) for seen in (rollout.observation, rollout.next_observation)
-    )
-    terminated, truncated, mask = rollout.terminated, rollout.truncated, None
-    if "active" in observation:
-        mask = jnp.any(observation["active"], axis=2)
-        left = mask & ~jnp.any(next_observation["active"], axis=2)
-        terminated, truncated = terminated | left, truncated & ~left
-    return Rollout(
-        observation=observation,
-        action=_concatenate(policy, rollout.action, 2),
-        reward=masked.mean(_concatenate(policy, rollout.reward, 2), observation.get("active"), (2,)),
-        terminated=terminated,
-        truncated=truncated,
-        next_observation=next_observation,
-        extras=rollout.extras[name],
-        carry=rollout.carry[name],
-        mask=mask,
-    )

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.multi_agent.joint import KNOWN, field_of
 from purerl.multi_agent.self_play import SelfPlayAgent
+from purerl.multi_agent.warm_start import KNOWN, field_of
 from purerl.prng import is_key
 from purerl.run.program import Progress
 from purerl.settings import agent_file

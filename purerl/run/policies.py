@@ -22,9 +22,10 @@ import numpy as np
 from purerl import agent_groups, registry
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.errors import InputError, hints, unknown
-from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for, started
+from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, policies_for
 from purerl.multi_agent.search_play import SearchPlayConfig, check_game, search_play
 from purerl.multi_agent.self_play import SELF, SelfPlayConfig, self_play, self_play_config
+from purerl.multi_agent.warm_start import started
 from purerl.settings.runs import Settings
 from purerl.settings.values import coerce
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space

@@ -205,7 +205,7 @@ FAULTS = [
         "carry = where(timestep.done, initial_carry, carry)",
         "carry = where(timestep.terminated, initial_carry, carry)",
     ),
-    ("purerl/multi_agent/joint.py", "left = mask & ~concatenate", "left = mask & concatenate"),
+    ("purerl/multi_agent/group_policy.py", "left = mask & ~concatenate", "left = mask & concatenate"),
     (
         "purerl/multi_agent/self_play.py",
         "reply, selves_carry = collect(replies, first.shape[0])",
