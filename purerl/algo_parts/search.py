@@ -7,6 +7,7 @@ Hubert et al. (2021), "Learning and planning in complex action spaces", arXiv:21
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
 import jax
@@ -15,6 +16,7 @@ import mctx
 
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.schedules import Schedule, schedule
+from purerl.algo_parts.simulations import in_place
 from purerl.functional.action_masks import mask_illegal
 from purerl.functional.distributions import ActionHead, Categorical, action_head
 from purerl.functional.q_targets import rescale, unscale
@@ -177,18 +179,29 @@ def search(
             q = lambda *at: mctx.qtransform_completed_by_mix_value(
                 *at, value_scale=config.value_scale, rescale_values=config.normalize_search_value
             )
+            num_simulations, considered = config.num_simulations, config.max_considered_actions
+            at_root = partial(
+                mctx.gumbel_muzero_root_action_selection,
+                num_simulations=num_simulations,
+                max_num_considered_actions=considered,
+                qtransform=q,
+            )
+            inside = partial(mctx.gumbel_muzero_interior_action_selection, qtransform=q)
             output = mctx.gumbel_muzero_policy(
                 params,
                 key,
                 root,
                 expand,
-                config.num_simulations,
+                num_simulations,
                 **shared,
+                loop_fn=in_place(params, expand, at_root, inside, config.max_depth),
                 qtransform=q,
-                max_num_considered_actions=config.max_considered_actions,
+                max_num_considered_actions=considered,
                 gumbel_scale=config.gumbel_scale,
             )
         else:
+            inside = partial(mctx.muzero_action_selection, pb_c_init=config.puct_constant)
+            at_root = partial(inside, depth=0)
             output = mctx.muzero_policy(
                 params,
                 key,
@@ -196,6 +209,7 @@ def search(
                 expand,
                 config.num_simulations,
                 **shared,
+                loop_fn=in_place(params, expand, at_root, inside, config.max_depth),
                 dirichlet_fraction=jnp.float32(config.dirichlet_fraction),
                 dirichlet_alpha=jnp.float32(config.dirichlet_alpha),
                 pb_c_init=config.puct_constant,
