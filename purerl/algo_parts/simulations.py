@@ -14,6 +14,7 @@ import mctx
 
 from purerl.types import Array, Key, PyTree
 
+Tree = Any  # a `mctx.Tree`; its fields are annotated as arrays of NumPy, too
 ROOT, UNVISITED = mctx.Tree.ROOT_INDEX, mctx.Tree.UNVISITED
 
 
@@ -30,8 +31,8 @@ class _Descent(NamedTuple):
 def in_place(
     params: PyTree,
     expand: Callable[..., Any],
-    choose_at_root: Callable[..., Array],
-    choose: Callable[..., Array],
+    choose_at_root: Callable[..., Any],
+    choose: Callable[..., Any],
     max_depth: int | None,
 ) -> Callable[..., Any]:
     """Return a `loop_fn` for mctx's policies; it takes the place of the loop's body, too.
@@ -44,11 +45,11 @@ def in_place(
       max_depth: actions that a tree goes deep; None: unlimited.
     """
 
-    def loop(first: int, end: int, body: Any, carry: tuple[Key, mctx.Tree]) -> tuple[Key, mctx.Tree]:
+    def loop(first: int, end: int, body: Any, carry: tuple[Key, Tree]) -> tuple[Key, Tree]:
         del body
         return jax.lax.fori_loop(first, end, simulate, carry)
 
-    def simulate(number: Array, carry: tuple[Key, mctx.Tree]) -> tuple[Key, mctx.Tree]:
+    def simulate(number: Array, carry: tuple[Key, Tree]) -> tuple[Key, Tree]:
         key, tree = carry
         key, key_descend, key_expand = jax.random.split(key, 3)
         node, action, child = _descend(key_descend, tree, choose_at_root, choose, max_depth)
@@ -61,7 +62,7 @@ def in_place(
 
 
 def _descend(
-    key: Key, tree: mctx.Tree, choose_at_root: Any, choose: Any, max_depth: int | None
+    key: Key, tree: Tree, choose_at_root: Any, choose: Any, max_depth: int | None
 ) -> tuple[Array, Array, Array]:
     """Go down each tree to an action that leads nowhere yet, or as deep as may be: (node, action, child), i32[B]."""
     num, deepest = tree.node_values.shape[0], tree.num_simulations if max_depth is None else max_depth
@@ -94,8 +95,8 @@ def _descend(
 
 
 def _grow(
-    tree: mctx.Tree, node: Array, action: Array, child: Array, step: mctx.RecurrentFnOutput, embedding: PyTree
-) -> mctx.Tree:
+    tree: Tree, node: Array, action: Array, child: Array, step: mctx.RecurrentFnOutput, embedding: PyTree
+) -> Tree:
     """Write the edges that were stepped, and the nodes that they lead to."""
     rows = jnp.arange(node.shape[0])
     at_child = lambda x, value: x.at[rows, child].set(value, unique_indices=True)
@@ -114,7 +115,7 @@ def _grow(
     )
 
 
-def _back_up(tree: mctx.Tree, leaf: Array) -> mctx.Tree:
+def _back_up(tree: Tree, leaf: Array) -> Tree:
     """Add the values of new leaves, i32[B], to the nodes above them."""
     rows, num_nodes = jnp.arange(leaf.shape[0]), tree.node_values.shape[1]
 
