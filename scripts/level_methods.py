@@ -1,10 +1,11 @@
 """Compare ways to choose levels on the held-out levels of an environment, at equal environment steps.
 
-    python scripts/level_methods.py Maze --seeds 3 --out results/levels
+    python scripts/level_methods.py Maze --seeds 3
+    python scripts/level_methods.py Maze --seeds 5 --name Maze-160 --env.max_walls 160
 
 Each method and seed is a run of `purerl train` in its own folder below --runs; one that was stopped goes on where it
-was. Then every agent plays each held-out level, and the table is written as NAME.json and drawn as NAME.png. --train
-METHODS trains those alone, and writes nothing.
+was. Then every agent plays each held-out level, and the table is written as NAME.json, drawn as NAME.png and shown in
+results/README.md. --train METHODS trains those alone, and writes nothing.
 """
 
 import argparse
@@ -14,9 +15,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from result_file import FOLDER
+from results_page import LEVEL_METHODS, make_pages
 
 METHODS = ("dr", "robust-plr", "accel")
-NAMES = {"dr": "domain randomization", "plr": "PLR", "robust-plr": "robust PLR", "accel": "ACCEL"}
 
 
 def train(folder: Path, environment: str, method: str, seed: int, more: list[str]) -> None:
@@ -56,7 +58,7 @@ def draw(found: dict, path: Path) -> None:
     for i, (method, runs) in enumerate(found.items()):
         shares = np.array([[*run["solved"].values(), np.mean(list(run["solved"].values()))] for run in runs])
         x = np.arange(len(levels) + 1) + (i - (len(found) - 1) / 2) * width
-        axis.bar(x, shares.mean(axis=0), 0.9 * width, label=NAMES[method], color=f"C{i}")
+        axis.bar(x, shares.mean(axis=0), 0.9 * width, label=LEVEL_METHODS[method], color=f"C{i}")
         axis.plot(np.tile(x, (len(shares), 1)), shares, ".", color="black", markersize=3)
     axis.set_xticks(range(len(levels) + 1), [*levels, "all"], rotation=35, ha="right")
     axis.set_ylabel("episodes solved")
@@ -74,10 +76,12 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--train", help="train these methods alone, separated by commas")
     parser.add_argument("--runs", type=Path, default=Path("runs/levels"))
-    parser.add_argument("--out", type=Path, default=Path("results/levels"))
+    parser.add_argument("--name", help="of the files, where the environment's is not enough")
+    parser.add_argument("--results", type=Path, default=FOLDER, help="the folder of results/README.md")
     given, more = parser.parse_known_args()  # the rest is for purerl train, such as --total-timesteps 1e6
     methods = (given.train or given.methods).split(",")
-    folder = lambda method, seed: given.runs / f"{given.environment}-{method}-{seed}"
+    name = given.name or given.environment
+    folder = lambda method, seed: given.runs / f"{name}-{method}-{seed}"
     for seed in range(given.seeds):
         for method in methods:
             train(folder(method, seed), given.environment, method, seed, more)
@@ -86,14 +90,18 @@ def main() -> None:
     found = {
         method: [solved(folder(method, seed), given.episodes) for seed in range(given.seeds)] for method in methods
     }
-    given.out.mkdir(parents=True, exist_ok=True)
+    out = given.results / "levels"
+    out.mkdir(parents=True, exist_ok=True)
     about = {"environment": given.environment, "episodes": given.episodes, "arguments": more, "methods": found}
-    (given.out / f"{given.environment}.json").write_text(json.dumps(about, indent=1) + "\n")
-    draw(found, given.out / f"{given.environment}.png")
+    (out / f"{name}.json").write_text(json.dumps(about, indent=1) + "\n")
+    draw(found, out / f"{name}.png")
+    make_pages([], given.results)
     for method, runs in found.items():
         means = [float(np.mean(list(run["solved"].values()))) for run in runs]
         each = ", ".join(f"{mean:.1%}" for mean in means)
-        print(f"{NAMES[method]}: {np.mean(means):.1%} of the episodes on held-out levels solved; by seed {each}")
+        print(
+            f"{LEVEL_METHODS[method]}: {np.mean(means):.1%} of the episodes on held-out levels solved; by seed {each}"
+        )
 
 
 if __name__ == "__main__":

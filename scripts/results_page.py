@@ -19,6 +19,7 @@ from purerl.reporting import plot
 
 CURVES = 8  # in a panel of a picture, at most
 SIDE_BY_SIDE = ("CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1", "Reacher")  # two of continuous actions
+LEVEL_METHODS = {"dr": "domain randomization", "plr": "PLR", "robust-plr": "robust PLR", "accel": "ACCEL"}
 MANY_AGENTS = "## Many agents"  # the last section of results/README.md
 
 
@@ -83,7 +84,7 @@ def table(results: Path = FOLDER) -> str:
         lines += ["", f"## {task}", "", _conditions(task, results), *shown, ""]
         lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst .. best seed | reference |"]
         lines += ["|---|---|---|---|---|---|---|---|", *rows]
-    return "\n".join([*lines, *_board_games(results), *_many_agents(results)]) + "\n"
+    return "\n".join([*lines, *_board_games(results), *_levels(results), *_many_agents(results)]) + "\n"
 
 
 def _overview(results: Path) -> list[str]:
@@ -172,6 +173,39 @@ def _board_games(results: Path) -> list[str]:
                 cells = [head, str(len(rows)), opponent, rows[0]["seat"], f"{games:,}", *shares]
                 lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _levels(results: Path) -> list[str]:
+    """Return the section on ways to choose levels, from the files of `scripts/level_methods.py`."""
+    files = sorted((results / "levels").glob("*.json"))
+    if not files:
+        return []
+    lines = ["", "## Levels", "", "Written by `python scripts/level_methods.py`: the share of episodes that agents"]
+    lines += ["solve on held-out levels, after equal environment steps; the last column is the probability that a seed"]
+    lines += ["of the method solves more than one of domain randomization, with its 95% interval.", ""]
+    for file in files:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        given = f" ({' '.join(found['arguments'])})" if found["arguments"] else ""
+        lines += [f"![](levels/{file.stem}.png)", "", f"[{found['environment']}](levels/{file.name}){given}:", ""]
+        lines += ["| method | steps | seeds | solved | worst .. best seed | better |", "|---|---|---|---|---|---|"]
+        means = {
+            method: np.array([np.mean(list(run["solved"].values())) for run in runs])
+            for method, runs in found["methods"].items()
+        }
+        for method, solved in means.items():
+            steps = max(run["env_steps"] for run in found["methods"][method])
+            better = "" if method == "dr" or "dr" not in means else _better(solved, means["dr"])
+            seeds = f"{solved.min():.1%} .. {solved.max():.1%}"
+            cells = [LEVEL_METHODS[method], f"{steps:,}", str(len(solved)), f"{solved.mean():.1%}", seeds, better]
+            lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _better(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """Return the probability of improvement, with its interval over seeds."""
+    chance = stats.probability_of_improvement
+    low, high = stats.bootstrap_interval(jax.random.key(0), ours, theirs, statistic=chance)
+    return f"{float(chance(ours, theirs)):.2f}, {float(low):.2f} .. {float(high):.2f}"
 
 
 def _many_agents(results: Path) -> list[str]:

@@ -37,7 +37,7 @@ def test_two_methods(script, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(script.subprocess, "run", trained)
     more = ["--total-timesteps", "256"]
     words = ["Maze", "--seeds", "1", "--methods", "dr,accel", "--episodes", "2", *more]
-    words += ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path)]
+    words += ["--runs", str(tmp_path / "runs"), "--results", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", ["level_methods.py", *words])
     script.main()
     folders = [str(tmp_path / "runs" / f"Maze-{method}-0") for method in ("dr", "accel")]
@@ -46,13 +46,14 @@ def test_two_methods(script, tmp_path, monkeypatch, capsys):
         [*head, method, "--seed", "0", "--evaluations", "0", "--out", folder, *more, "--plain"]
         for method, folder in zip(("dr", "accel"), folders, strict=True)
     ]
-    found = json.loads((tmp_path / "Maze.json").read_text())
+    found = json.loads((tmp_path / "levels" / "Maze.json").read_text())
     told = capsys.readouterr().out
     for method, name in (("dr", "domain randomization"), ("accel", "ACCEL")):
         (result,) = found["methods"][method]
         assert result["env_steps"] == 256 and len(result["solved"]) == 12
         assert f"{name}: {np.mean(list(result['solved'].values())):.1%} of the episodes" in told
-    with Image.open(tmp_path / "Maze.png") as image:
+    with Image.open(tmp_path / "levels" / "Maze.png") as image:
         assert image.size[0] > 800
+    assert "| ACCEL | 256 | 1 |" in (tmp_path / "README.md").read_text()
     script.main()
     assert len(lines) == 2, "what is complete is not trained again"
