@@ -49,6 +49,7 @@ class BoardGame(NamedTuple):
 BOARD_GAMES = (
     BoardGame(algorithm="ppo", environment="pgx/tic_tac_toe", seeds=3, opponents=match.PLAYERS),
     BoardGame(algorithm="alphazero", environment="pgx/tic_tac_toe", seeds=3, opponents=match.PLAYERS),
+    BoardGame(algorithm="ppo", environment="pgx/connect_four", seeds=1),
     BoardGame(algorithm="alphazero", environment="pgx/connect_four", seeds=1, simulations=128),
 )
 
