@@ -172,49 +172,37 @@ def search(
       expand: (params, key, action i32[B], node [B, ...]) -> (an `edge`, the node that it leads to).
       legal: bool[B, n], at the root; None: all actions.
     """
-    illegal = None if legal is None else (~legal).astype(jnp.float32)
-    shared = {"invalid_actions": illegal, "max_depth": config.max_depth}
     with jax.numpy_dtype_promotion("standard"):  # as mctx computes
         if config.search == "gumbel":
             q = lambda *at: mctx.qtransform_completed_by_mix_value(
                 *at, value_scale=config.value_scale, rescale_values=config.normalize_search_value
             )
-            num_simulations, considered = config.num_simulations, config.max_considered_actions
-            at_root = partial(
-                mctx.gumbel_muzero_root_action_selection,
-                num_simulations=num_simulations,
-                max_num_considered_actions=considered,
-                qtransform=q,
+            considered: Any = {"max_num_considered_actions": config.max_considered_actions, "qtransform": q}
+            choose = partial(mctx.gumbel_muzero_interior_action_selection, qtransform=q)
+            choose_at_root = partial(
+                mctx.gumbel_muzero_root_action_selection, num_simulations=config.num_simulations, **considered
             )
-            inside = partial(mctx.gumbel_muzero_interior_action_selection, qtransform=q)
-            output = mctx.gumbel_muzero_policy(
-                params,
-                key,
-                root,
-                expand,
-                num_simulations,
-                **shared,
-                loop_fn=in_place(params, expand, at_root, inside, config.max_depth),
-                qtransform=q,
-                max_num_considered_actions=considered,
-                gumbel_scale=config.gumbel_scale,
-            )
+            policy = partial(mctx.gumbel_muzero_policy, gumbel_scale=config.gumbel_scale, **considered)
         else:
-            inside = partial(mctx.muzero_action_selection, pb_c_init=config.puct_constant)
-            at_root = partial(inside, depth=0)
-            output = mctx.muzero_policy(
-                params,
-                key,
-                root,
-                expand,
-                config.num_simulations,
-                **shared,
-                loop_fn=in_place(params, expand, at_root, inside, config.max_depth),
+            choose = partial(mctx.muzero_action_selection, pb_c_init=config.puct_constant)
+            choose_at_root = partial(choose, depth=0)
+            policy = partial(
+                mctx.muzero_policy,
                 dirichlet_fraction=jnp.float32(config.dirichlet_fraction),
                 dirichlet_alpha=jnp.float32(config.dirichlet_alpha),
                 pb_c_init=config.puct_constant,
                 temperature=config.temperature,
             )
+        output = policy(
+            params,
+            key,
+            root,
+            expand,
+            config.num_simulations,
+            invalid_actions=None if legal is None else (~legal).astype(jnp.float32),
+            max_depth=config.max_depth,
+            loop_fn=in_place(params, expand, choose_at_root, choose, config.max_depth),
+        )
         found = output.search_tree.summary()
         weights = output.action_weights
         tried = jnp.where(found.visit_counts > 0, weights, 0.0)

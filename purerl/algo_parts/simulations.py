@@ -45,10 +45,6 @@ def in_place(
       max_depth: actions that a tree goes deep; None: unlimited.
     """
 
-    def loop(first: int, end: int, body: Any, carry: tuple[Key, Tree]) -> tuple[Key, Tree]:
-        del body
-        return jax.lax.fori_loop(first, end, simulate, carry)
-
     def simulate(number: Array, carry: tuple[Key, Tree]) -> tuple[Key, Tree]:
         key, tree = carry
         key, key_descend, key_expand = jax.random.split(key, 3)
@@ -58,7 +54,7 @@ def in_place(
         step, embedding = expand(params, key_expand, action, jax.tree.map(lambda x: x[rows, node], tree.embeddings))
         return key, _back_up(_grow(tree, node, action, child, step, embedding), child)
 
-    return loop
+    return lambda first, end, body, carry: jax.lax.fori_loop(first, end, simulate, carry)
 
 
 def _descend(

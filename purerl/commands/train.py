@@ -18,7 +18,7 @@ from purerl.commands.options import (
     take_modules,
     typed,
 )
-from purerl.settings.options import LaunchOptions, RunOptions
+from purerl.settings.options import RESUMED, LaunchOptions, RunOptions
 from purerl.settings.values import coerce
 
 
@@ -86,7 +86,7 @@ def command(
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, parameters, assignments)
         longer = given.pop("total_timesteps", None)
-        options = resume_options(RunOptions, given, ("devices", "mesh", "stop_at_return"), *also)
+        options = resume_options(RunOptions, given, RESUMED, *also)
         if longer is not None:
             options["total_timesteps"] = coerce(longer, int, "total_timesteps")
         launch(where)

@@ -16,11 +16,9 @@ from purerl.run.folders import enter_folder
 from purerl.run.plan import Handed, Plan, make_plan, saved_settings, settings_text
 from purerl.run.run import Run
 from purerl.settings import agent_file, toml
-from purerl.settings.options import RunOptions
+from purerl.settings.options import RESUMED, RunOptions
 from purerl.settings.runs import Settings
 from purerl.settings.values import coerce
-
-RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 
 
 def start(

@@ -2,11 +2,23 @@
 
 import csv
 import json
+import shutil
 
 import jax
 import numpy as np
 
 from purerl.run import trained_run
+
+
+def edited(source, folder, changes, file="config.toml"):
+    """Return a copy of a folder in whose settings texts that stand there once are others: {old: new}."""
+    shutil.copytree(source, folder)
+    text = (folder / file).read_text()
+    for old, new in changes.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (folder / file).write_text(text)
+    return folder
 
 
 def rows(folder):

@@ -6,7 +6,7 @@ import pytest
 
 from purerl.errors import InputError
 from purerl.run import opening, trained_run
-from tests.helpers.runs import assert_same_run
+from tests.helpers.runs import assert_same_run, edited
 
 
 def test_resume_without_a_checkpoint_begins_again(run_folder, tmp_path):
@@ -16,15 +16,6 @@ def test_resume_without_a_checkpoint_begins_again(run_folder, tmp_path):
     (folder / "metrics.csv").write_text((run_folder / "metrics.csv").read_text()[:200])  # rows that no checkpoint has
     assert opening.resume(folder, plain=True) == 0
     assert_same_run(run_folder, folder)
-
-
-def edited(run_folder, folder, old, new):
-    """Return a copy of a run whose config.toml was changed."""
-    shutil.copytree(run_folder, folder)
-    text = (folder / "config.toml").read_text()
-    assert text.count(f"\n{old}\n") == 1
-    (folder / "config.toml").write_text(text.replace(f"\n{old}\n", f"\n{new}\n"))
-    return folder
 
 
 @pytest.mark.parametrize(
@@ -40,7 +31,7 @@ def edited(run_folder, folder, old, new):
     ],
 )
 def test_seeds_and_shapes_stay_those_of_the_checkpoint(run_folder, tmp_path, old, new, told):
-    folder = edited(run_folder, tmp_path / "a", old, new)
+    folder = edited(run_folder, tmp_path / "a", {f"\n{old}\n": f"\n{new}\n"})
     for use in (lambda: opening.resume(folder, plain=True), lambda: trained_run.load_run(folder)):
         with pytest.raises(InputError, match=told) as caught:
             use()

@@ -22,7 +22,7 @@ from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import settings
 from purerl.types import number, pytree
-from tests.helpers.runs import assert_same_run, rows, untimed
+from tests.helpers.runs import assert_same_run, edited, rows, untimed
 
 TINY = {"num_envs": 2, "rollout_length": 16, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
 
@@ -215,10 +215,8 @@ def test_every_seed_failed(tmp_path, capsys):
 
 
 def test_changed_numbers_are_told_and_taken(finished, tmp_path, capsys):
-    folder = tmp_path / "a"
-    shutil.copytree(finished, folder)
-    text = (folder / "config.toml").read_text().replace("total_timesteps = 800", "total_timesteps = 864")
-    (folder / "config.toml").write_text(text.replace("gravity = 9.8", "gravity = 12.0"))
+    changes = {"\ntotal_timesteps = 800\n": "\ntotal_timesteps = 864\n", "gravity = 9.8": "gravity = 12.0"}
+    folder = edited(finished, tmp_path / "a", changes)
     assert opening.resume(folder, plain=True, devices=1) == 0
     out = capsys.readouterr().out
     assert f"changed in {folder}/config.toml: total_timesteps 864 (was 800), env.gravity 12.0 (was 9.8)\n" in out

@@ -33,6 +33,7 @@ from purerl.sweeps.result import Curves
 from purerl.sweeps.sweep import make_search, resume, start
 from tests.helpers import reinforce
 from tests.helpers.processes import own_devices
+from tests.helpers.runs import edited
 
 CONFIG = PPOConfig(num_envs=2, rollout_length=16, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
 
@@ -221,20 +222,13 @@ def small(tmp_path_factory):
     ],
 )
 def test_a_sweep_with_other_settings_than_its_curves(small, tmp_path, old, new, told):
-    folder = tmp_path / "sweep"
-    shutil.copytree(small, folder)
-    text = (folder / "sweep.toml").read_text()
-    assert text.count(old) == 1
-    (folder / "sweep.toml").write_text(text.replace(old, new))
+    folder = edited(small, tmp_path / "sweep", {old: new}, "sweep.toml")
     with pytest.raises(InputError, match=told):
         resume(folder, plain=True)
 
 
 def test_chunks_may_be_changed_and_that_is_told(small, tmp_path, capsys):
-    folder = tmp_path / "sweep"
-    shutil.copytree(small, folder)
-    text = (folder / "sweep.toml").read_text()
-    (folder / "sweep.toml").write_text(text.replace("chunk = 1", "chunk = 2"))
+    folder = edited(small, tmp_path / "sweep", {"chunk = 1": "chunk = 2"}, "sweep.toml")
     assert resume(folder, plain=True) == 0
     assert f"changed in {folder}/sweep.toml: search.chunk 2 (was 1)\n" in capsys.readouterr().out
 
