@@ -37,8 +37,8 @@ SETTINGS: dict[str, dict[str, Any]] = {  # optimizations that a setting takes aw
 }
 WORKAROUNDS = {  # switches of `purerl.xla.switches` that matter to each algorithm, by the kind of device
     "cpu": {
-        "ppo": ("flat_optimizer", "permutation", "accumulation", "product", "successors", "vmap_cond"),
-        "dqn": ("flat_optimizer", "product", "vmap_cond"),
+        "ppo": ("flat_optimizer", "permutation", "accumulation", "product", "reductions", "successors", "vmap_cond"),
+        "dqn": ("flat_optimizer", "product", "reductions", "vmap_cond"),
     },
     "gpu": {
         "ppo": ("flat_optimizer", "permutation", "columns", "packing", "graphs"),

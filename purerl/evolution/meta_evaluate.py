@@ -30,6 +30,7 @@ from purerl.reporting.display import number
 from purerl.reporting.files import write_whole
 from purerl.settings.options import MetaOptions, make_options
 from purerl.types import AlgorithmFactory, Array, Key, PyTree
+from purerl.xla import backend
 
 RATES = (1e-4, 1e-1)  # learning rates that are tried, evenly over orders of magnitude
 CLIPS = (0.02, 1.0)
@@ -163,7 +164,7 @@ def tune_ppo(
 
     ranks = np.zeros(trials)
     for task in tasks:
-        compiled = jax.jit(lambda key, task=task: all_trials(task, key))
+        compiled = jax.jit(partial(all_trials, task), compiler_options=backend.compiler_options(graphs=False))
         for n in range(rounds):
             scores = jax.device_get(compiled(jax.random.fold_in(jax.random.key(1), n)))
             ranks += np.asarray(centered_ranks(nan_is_worst(jnp.asarray(scores))))
@@ -187,7 +188,8 @@ def live(task: Task, rival: Rival, key: Key, kind: str) -> Array:
 
 
 def _scores(task: Task, rival: Rival, keys: Key, kind: str, mesh: Mesh | None) -> np.ndarray:
-    run = jax.jit(lambda keys: in_chunks(lambda key: live(task, rival, key, kind), (keys,), None, mesh))
+    lives = lambda keys: in_chunks(lambda key: live(task, rival, key, kind), (keys,), None, mesh)
+    run = jax.jit(lives, compiler_options=backend.compiler_options(graphs=False))
     return np.asarray(jax.device_get(run(keys)))
 
 

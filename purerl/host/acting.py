@@ -1,6 +1,7 @@
 """Acting for host environments: the part of an agent that acting reads, and one program for a step of a group."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -9,13 +10,14 @@ import jax.numpy as jnp
 from purerl.host_environment import HostSource
 from purerl.prng import update_keys
 from purerl.types import Algorithm, Array, Config, Key, PyTree
+from purerl.xla import backend
 from purerl.xla.trees import where, zeros
 
 AgentPart = list[Array]  # the leaves of an agent that acting reads, such as parameters, but never a replay
 
 
 class Acting(NamedTuple):
-    """The programs of actors."""
+    """The programs of actors, or the functions they are made of."""
 
     part: Callable[[PyTree], AgentPart]  # agent -> the leaves that `act` reads
     copy: Callable[[AgentPart], AgentPart]  # copied arrays, so that the learner may overwrite its agent
@@ -27,9 +29,15 @@ class Acting(NamedTuple):
     act_greedily: Callable[..., Any]  # (part, carry, keys, t, observation as it comes) -> (action, carry after)
     statistics: Callable[[AgentPart], PyTree]  # what the agent normalizes observations by; None where it does not
 
+    def compiled(self) -> "Acting":
+        """Return them compiled, each a program of its own."""
+        jit = partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
+        programs = {name: jit(getattr(self, name)) for name in ("copy", "keys", "keys_of_group", "act", "act_greedily")}
+        return self._replace(**programs)
+
 
 def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTree, group_size: int) -> Acting:
-    """Return the programs that act.
+    """Return the functions that act, to be compiled or to be part of a program.
 
     Args:
       algo: the algorithm.
@@ -62,11 +70,11 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
 
     return Acting(
         part=lambda agent: [x for x, use in zip(jax.tree.leaves(agent), needed, strict=True) if use],
-        copy=jax.jit(lambda part: jax.tree.map(jnp.copy, part)),
-        keys=jax.jit(rollout_keys),
-        keys_of_group=jax.jit(jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (0, None))),
-        act=jax.jit(act),
-        act_greedily=jax.jit(act_greedily),
+        copy=partial(jax.tree.map, jnp.copy),
+        keys=rollout_keys,
+        keys_of_group=jax.vmap(jax.vmap(jax.random.fold_in, (0, None)), (0, None)),
+        act=act,
+        act_greedily=act_greedily,
         statistics=lambda part: getattr(rebuild(part), "observation_statistics", None),
     )
 

@@ -1,5 +1,6 @@
 """A JAX environment as a host one: the host loop then gives the same bits as the compiled loop."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from purerl.loop.vector import VectorEnvironment, vectorize
 from purerl.prng import convert
 from purerl.spaces import Space
 from purerl.types import Config, Environment, PyTree
+from purerl.xla import backend
 
 
 class JaxSource(HostSource):
@@ -50,7 +52,8 @@ class JaxSource(HostSource):
             def step(state: PyTree, action: PyTree, keys: Any, t: Any) -> Any:
                 return vector.step(keys[t, 1], state, action)
 
-            self._vectors[num_envs] = vector, jax.jit(vector.reset), jax.jit(step)
+            jit = partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
+            self._vectors[num_envs] = vector, jit(vector.reset), jit(step)
         return self._vectors[num_envs]
 
 

@@ -32,7 +32,7 @@ Learn = Callable[..., tuple[PyTree, VectorState, TrainMetrics]]
 
 
 def make_learn(algo: Algorithm, source: HostSource) -> Learn:
-    """Return the program of one update; it overwrites the agent it is given."""
+    """Return the function of one update, to be compiled or to be part of a program."""
 
     def learn(agent: PyTree, vector: VectorState, key: Key, num_updates: Array, groups: tuple[GroupRollout, ...]):
         _, key_update = update_keys(key, num_updates)
@@ -42,7 +42,7 @@ def make_learn(algo: Algorithm, source: HostSource) -> Learn:
         vector = _count(vector, score, over, jnp.concatenate(masks, 1))
         return agent, vector, vector.statistics.metrics(metrics)
 
-    return jax.jit(learn, donate_argnums=0)
+    return learn
 
 
 def metrics_struct(algo: Algorithm, source: HostSource, config: Config, agent: PyTree) -> Metrics:

@@ -28,6 +28,7 @@ from purerl.loop.train import TrainState
 from purerl.loop.vector import VectorState
 from purerl.prng import convert, fast
 from purerl.types import Algorithm, AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree
+from purerl.xla import backend
 from purerl.xla.trees import where
 
 KEYS = 256  # steps of an evaluation whose keys are drawn together
@@ -61,8 +62,9 @@ class HostTrainer:
         self._algo, self._source, self._config, self._settings = algo, source, config, settings
         self._group_size = config.num_envs // settings.num_groups
         agent = jax.eval_shape(algo.init, jax.random.key(0))
-        self._acting: Acting = make_acting(algo, source, config, agent, self._group_size)
-        self._learn = make_learn(algo, source)
+        self._functions: Acting = make_acting(algo, source, config, agent, self._group_size)
+        self._acting, learn = self._functions.compiled(), make_learn(algo, source)
+        self._learn = jax.jit(learn, donate_argnums=0, compiler_options=backend.compiler_options(graphs=False))
         self._init_agent = jax.jit(algo.init)
         self._groups: list[EnvGroup] = []
         self._actors: Actors | None = None
@@ -156,7 +158,7 @@ class HostTrainer:
             self._close_stage()
             env = self._source.open(num_episodes, _seed(key), self._settings.mode != "serial", evaluation=True)
             shapes = jax.eval_shape(lambda: agent)
-            acting = make_acting(self._algo, self._source, self._config, shapes, num_episodes)
+            acting = make_acting(self._algo, self._source, self._config, shapes, num_episodes).compiled()
             worker = self._worker(env, "evaluation", num_episodes, _seed(key), Busy())
             self._stage = worker, num_episodes, acting
         worker, _, acting = self._stage
@@ -234,7 +236,8 @@ class HostTrainer:
     def _compiled(self) -> XlaRollout:
         if self._inside is None:
             begin, length = self._algo.initial_carry(self._group_size), self._config.rollout_length
-            self._inside = XlaRollout(self._groups[0], self._acting, self._learn, begin, length)
+            learn = make_learn(self._algo, self._source)
+            self._inside = XlaRollout(self._groups[0], self._functions, learn, begin, length)
         return self._inside
 
     def _rollouts(self, state: TrainState) -> tuple[Any, float]:

@@ -19,6 +19,7 @@ from purerl.host.rollout import EnvGroup, GroupRollout, cut_at_resets, restart_a
 from purerl.host_environment import HostStep, TracedSteps
 from purerl.loop.vector import VectorState
 from purerl.types import Array, Key, PyTree
+from purerl.xla import backend
 from purerl.xla.trees import where
 
 
@@ -53,7 +54,9 @@ class XlaRollout:
             env=steps.carry, observation=group.observation, carry=group.carry, restart=jnp.asarray(group.restart)
         )
         self._program = jax.jit(
-            functools.partial(_update, acting, learn, steps.step, initial_carry, length), donate_argnums=0
+            functools.partial(_update, acting, learn, steps.step, initial_carry, length),
+            donate_argnums=0,
+            compiler_options=backend.compiler_options(graphs=False),
         )
         self._compiled: Any = None
 

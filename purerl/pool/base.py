@@ -14,6 +14,7 @@ from purerl.errors import InputError
 from purerl.pool import engine
 from purerl.pool.config import PoolSpec
 from purerl.pool.engine import Handle, HandleState, Packed, PoolStep
+from purerl.xla import backend
 
 
 class Pool:
@@ -32,9 +33,11 @@ class Pool:
         some = partial(engine.advance_some, env, strict_limit=strict)
         self._shapes = jax.eval_shape(advance, self._typed, self._no_action(len(self)), np.bool_(False))[1]
         pack = engine.pack if settings.output == "numpy" else lambda outputs: outputs
-        self._begin = jax.jit(lambda seeds: engine.words(begin(seeds)))
-        self._all = jax.jit(partial(_advance, advance, pack, self._typed), donate_argnums=0)
-        self._some = jax.jit(partial(_advance, some, pack, self._typed), donate_argnums=0)
+        options = backend.compiler_options(graphs=False)
+        self._begin = jax.jit(lambda seeds: engine.words(begin(seeds)), compiler_options=options)
+        in_place = partial(jax.jit, donate_argnums=0, compiler_options=options)
+        self._all = in_place(partial(_advance, advance, pack, self._typed))
+        self._some = in_place(partial(_advance, some, pack, self._typed))
         self._restart(settings.seeds)
 
     def _restart(self, seeds: np.ndarray) -> None:

@@ -1,6 +1,7 @@
 """Held-out levels: what the agents of a run reach on each, as a table and as a picture."""
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from purerl.loop.evaluate import MAX_STEPS, play_episodes
 from purerl.reporting import level_picture, render
 from purerl.run.plan import Plan
 from purerl.run.trained_run import TrainedRun
+from purerl.xla import backend
 
 ALL = "held-out"  # stands for the names of all levels
 
@@ -71,7 +73,7 @@ def play_levels(
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *levels.values())
     key = jax.random.key(run.settings.options.seed if seed is None else seed)
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
     def play(agents: Any) -> Any:
         def one(agent: Any, level: Level, key: Any) -> Any:
             return play_episodes(algorithm, on_level(env, level), agent, key, episodes, MAX_STEPS, True)
@@ -127,7 +129,7 @@ def draw_levels(
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *levels.values())
     panels, shares = [], results.solved[~run.failed if not run.failed.all() else slice(None)].mean(axis=0)
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
     def play(level: Level, key: Any) -> Any:
         return _episode(algorithm, on_level(plan.env, level), agent, key)
 

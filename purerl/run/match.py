@@ -1,6 +1,7 @@
 """Games in turns between two: a run's agent, a player without a run, or a person at a terminal."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from purerl.settings import agent_file
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Situation
 from purerl.wrappers import Situations
 from purerl.wrappers.situations import no_sides
+from purerl.xla import backend
 from purerl.xla.trees import where
 
 PERFECT = "perfect"
@@ -197,7 +199,7 @@ def compare(run: TrainedRun, plan: Plan, against: str, games: int, seed: int | N
     agents = [_trained(str(run.folder), policy, game) for policy in trained]
     key_first, key_second = jax.random.split(jax.random.key(first if seed is None else seed))
 
-    @jax.jit
+    @partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
     def rewards(agent: PyTree, other: PyTree) -> Array:
         """Return f32[2, games], the agent's from either seat."""
         mine, theirs = agents[0]._replace(agent=agent), opponent._replace(agent=other)

@@ -244,7 +244,12 @@ def functions(
             donate_argnums=0,
             compiler_options=options,
         ),
-        evaluate=jax.jit(play, in_shardings=(member, member, *[shared] * 4), out_shardings=shared),
+        evaluate=jax.jit(
+            play,
+            in_shardings=(member, member, *[shared] * 4),
+            out_shardings=shared,
+            compiler_options=backend.compiler_options(graphs=False),
+        ),
         seeds=np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
         num_seeds=num_seeds,
         numbers=jax.tree.map(as_leaf, (config, env)),

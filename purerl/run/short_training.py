@@ -10,6 +10,7 @@ from purerl.host_environment import HostSource
 from purerl.loop.train import make_trainer, whole_updates
 from purerl.run.plan import algorithm_of
 from purerl.settings.runs import Settings
+from purerl.xla import backend
 
 
 def train(run: Settings, env: Any) -> None:
@@ -35,7 +36,8 @@ def train(run: Settings, env: Any) -> None:
     else:
         trainer = make_trainer(factory, env, config)
         update = lambda state, _: trainer.step(state)
-        each = jax.jit(lambda key: jax.lax.scan(update, trainer.init(key), None, num_updates)[1].algorithm)(key)
+        train = lambda key: jax.lax.scan(update, trainer.init(key), None, num_updates)[1].algorithm
+        each = jax.jit(train, compiler_options=backend.compiler_options())(key)
     for path, leaf in jax.tree.leaves_with_path(jax.device_get(each)):
         if not np.isfinite(leaf).all():
             raise FloatingPointError(f"the metric {jax.tree_util.keystr(path[-1:], simple=True)} is not finite")

@@ -18,6 +18,14 @@ GRAPHS: dict[str, Any] = {
     "xla_disable_hlo_passes": "fusion-dynamic-memcpy-rewriter",
 }
 
+# XLA's library computes products and convolutions, but nothing fused with them and no reductions: with those, jaxlib
+# 0.10.2 gives wrong sums (jax issue 39103), and sums over an axis of two or three take up to seven times as long.
+ALONE: dict[str, Any] = {
+    "xla_cpu_experimental_ynn_fusion_type": (
+        "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
+    )
+}
+
 SMALL = 300_000  # numbers in a state
 
 _named: ContextVar[str | None] = ContextVar("backend", default=None)
@@ -54,9 +62,18 @@ def start_options(state: PyTree) -> dict[str, Any] | None:
       state: what it returns, or the shapes.
     """
     small = sum(leaf.size for leaf in jax.tree.leaves(state)) < SMALL
-    return {"xla_backend_optimization_level": 0} if small and name() == "cpu" else None
+    quick = {"xla_backend_optimization_level": 0} if small and name() == "cpu" else {}
+    return quick | (compiler_options(graphs=False) or {}) or None
 
 
-def compiler_options() -> dict[str, Any] | None:
-    """Return the `compiler_options` of `jax.jit` for a whole training."""
-    return GRAPHS if name() == "gpu" and switches.is_on("graphs") else None
+def compiler_options(*, graphs: bool = True) -> dict[str, Any] | None:
+    """Return the `compiler_options` of `jax.jit`.
+
+    On a CPU they keep reductions from XLA's library, which is slow at narrow ones and in jaxlib 0.10.2 wrong at some.
+
+    Args:
+      graphs: whether loops are to be CUDA graphs on a GPU; False for what is not a whole training.
+    """
+    if name() == "cpu":
+        return ALONE if switches.is_on("reductions") else None
+    return GRAPHS if graphs and name() == "gpu" and switches.is_on("graphs") else None

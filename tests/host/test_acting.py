@@ -25,7 +25,7 @@ def adding():
 
 def acting_of(algo, source, config, group_size):
     agent = jax.eval_shape(algo.init, jax.random.key(0))
-    return make_acting(algo, source, config, agent, group_size)
+    return make_acting(algo, source, config, agent, group_size).compiled()
 
 
 def test_only_what_acting_looks_at_is_passed_on():

@@ -44,7 +44,7 @@ def test_groups_are_joined_and_episodes_counted():
     """Four environments in two groups; a masked step only begins an episode and adds nothing."""
     one = group([[1, 2], [3, 50], [5, 6]], [[0, 1], [0, 0], [1, 0]], [[1, 1], [1, 0], [1, 1]], 0)
     two = group([[7, 1], [0, 1], [0, 1]], [[1, 0], [0, 0], [0, 0]], [[1, 1], [0, 1], [1, 1]], 100)
-    learn = make_learn(recording(), Ledger())
+    learn = jax.jit(make_learn(recording(), Ledger()))
     agent = jax.tree.map(lambda x: x, ())
     vector = no_episodes(4, ())
     agent, vector, metrics = learn(agent, vector, jax.random.key(0), jnp.int32(0), (one, two))

@@ -18,7 +18,7 @@ from tests.host.ledger import Ledger
 def gathered(num_groups, size, length, rollouts, algo=None):
     source, algo = Ledger(), algo or counting()
     config = dataclasses.replace(PPO, num_envs=num_groups * size, rollout_length=length)
-    acting = make_acting(algo, source, config, jax.eval_shape(algo.init, jax.random.key(0)), size)
+    acting = make_acting(algo, source, config, jax.eval_shape(algo.init, jax.random.key(0)), size).compiled()
     groups = []
     for i in range(num_groups):
         about = {"environment": source.id, "seed": 0, "group": str(i)}

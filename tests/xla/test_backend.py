@@ -3,10 +3,12 @@
 import threading
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.xla import backend
+from purerl.xla import backend, switches
 
 
 def test_another_device_is_named_within_a_block_alone():
@@ -28,8 +30,36 @@ def test_loops_become_graphs_on_a_gpu():
     with backend.traced_for("gpu"):
         options = backend.compiler_options()
     assert "WHILE" in options["xla_gpu_enable_command_buffer"]
-    with backend.traced_for("cpu"):
+    with backend.traced_for("gpu"):
+        assert backend.compiler_options(graphs=False) is None
+    with backend.traced_for("cpu"), switches.off("reductions"):
         assert backend.compiler_options() is None
+
+
+def test_sums_of_products_are_right_on_a_cpu():
+    def squares(rows):
+        return jax.vmap(lambda row: jnp.sum((jnp.eye(3) @ row) ** 2))(rows)
+
+    rows = np.zeros((32_769, 3), np.float32)
+    rows[:, 0] = np.arange(len(rows))
+    whole, start = backend.compiler_options(), backend.start_options(jax.eval_shape(squares, rows))
+    with backend.traced_for("cpu"):
+        assert whole.items() <= start.items()
+    for options in (whole, start):
+        np.testing.assert_array_equal(jax.jit(squares, compiler_options=options)(rows), np.square(rows[:, 0]))
+
+
+def test_reductions_are_not_given_to_a_library():
+    def lengths(x):
+        return jnp.sum(x * x, axis=-1)
+
+    def library_calls(options):
+        compiled = jax.jit(lengths, compiler_options=options).lower(jnp.ones((256, 64, 64, 2))).compile()
+        return compiled.as_text().count("ynn")
+
+    with switches.off("reductions"):
+        assert library_calls(backend.compiler_options()) > 0
+    assert library_calls(backend.compiler_options()) == 0
 
 
 def test_a_device_that_is_not_here_is_told_in_a_line(monkeypatch):
