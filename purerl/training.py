@@ -49,8 +49,9 @@ def make_train(
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
     """Return a whole run as one pure function: key -> (state, metrics), each metric f32[num_updates].
 
-    `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys. On a GPU
-    `jax.jit(train, compiler_options=purerl.backend.compiler_options())` makes each update one launch.
+    `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys.
+    `jax.jit(train, compiler_options=purerl.backend.compiler_options())` makes each update one launch on a GPU, and on
+    a CPU keeps sums from a library that is slow at some.
 
     Args:
       algorithm, env, config: as for `make_trainer`.

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from figures import FIGURES, Figure, settings_for
+from figures import FIGURES, MISSED, Figure, settings_for
 from result_file import FOLDER, Result, path_of, read
 
 from purerl import registry, stats
@@ -57,7 +57,7 @@ def draw(task: str, results: Path = FOLDER) -> None:
 
 def _published(figure: Figure) -> str:
     """Return the name of a reference: variants of an algorithm share it, and so does one that stands beside another."""
-    return figure.source if "'s " in figure.source else f"{figure.source}'s {figure.algorithm}"
+    return f"{figure.source}'s {figure.source_algorithm or figure.algorithm}"
 
 
 def table(results: Path = FOLDER) -> str:
@@ -97,17 +97,21 @@ def _overview(results: Path) -> list[str]:
         return []
     lines = ["", "## Beside the references", "", "| task | algorithm | frames | ours, IQM | reference | |"]
     lines.append("|---|---|---|---|---|---|")
+    why = []
     for figure, result, peer in found:
         ours = float(stats.iqm(result.final()))
         level = float(stats.iqm(peer[1].final())) if peer else figure.level
-        reference = _of_peer(*peer) if peer else f"{figure.reference} ({figure.source})"
+        reference = _of_peer(*peer) if peer else figure.published
         gap = ours - level
         said = f"met, {_short(gap)} above" if gap >= 0 else f"missed by {_short(-gap)}"
         if peer and _overlap(result, peer[1]):
             said = f"equal within the intervals, {_short(abs(gap))} {'above' if gap >= 0 else 'below'}"
         row = (figure.task, figure.label, f"{result.made['frames']:,}", _short(ours), reference, said)
         lines.append(f"| {' | '.join(row)} |")
-    return lines
+        if said.startswith("missed"):
+            reason = MISSED.get((figure.task, figure.label), "not known.")
+            why.append(f"- {figure.task}, {figure.label}: {reason}")
+    return [*lines, "", "Why a reference is missed:", "", *why] if why else lines
 
 
 def _side_by_side(results: Path) -> list[str]:
@@ -226,7 +230,7 @@ def _rows(task: str, results: Path) -> list[str]:
 
 def _row(figure: Figure, result: Result) -> str:
     final = result.final()
-    reference = f"{figure.reference} ({figure.source})" if figure.reference else ""
+    reference = figure.published if figure.reference else ""
     name = f"[{figure.label}]({figure.task.replace('/', '-')}/{figure.label}.csv)"
     cells = [name, f"{result.made['frames']:,}", str(len(final)), _short(final.mean()), _short(stats.iqm(final))]
     cells += [_interval(result), f"{_short(final.min())} .. {_short(final.max())}", reference]

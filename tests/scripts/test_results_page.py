@@ -18,6 +18,14 @@ def test_the_page_is_made_of_the_files(script, files):
     assert links and all((files.FOLDER / link).is_file() for link in links)
 
 
+def test_every_missed_reference_has_its_reason(script, files):
+    lines = (files.FOLDER / "README.md").read_text().splitlines()
+    missed = [line.split(" | ")[:2] for line in lines if "| missed by " in line]
+    reasons = {(task, label): f"- {task}, {label}: {why}" for (task, label), why in script.MISSED.items()}
+    assert {(task.strip("| "), label) for task, label in missed} == set(reasons)
+    assert set(reasons.values()) <= set(lines)
+
+
 def test_pictures_and_tables_of_one_task(script, files, tmp_path):
     figure = script.FIGURES[0]
     publish(script, files, figure, tmp_path)
@@ -30,6 +38,7 @@ def test_pictures_and_tables_of_one_task(script, files, tmp_path):
     opening = page.split("## Beside the references")[1].split("## CartPole-v1")[0]
     assert "| ppo | 80.0 in 4k |  |  |  |  |" in opening
     assert "| CartPole-v1 | ppo | 4,096 | 80.0 | 490.0 +- 6.1 (CleanRL) | missed by 410.0 |" in opening
+    assert "- CartPole-v1, ppo: not known." in opening
 
 
 @pytest.mark.parametrize(("algorithms", "panels"), [(1, [1]), (8, [8]), (9, [5, 4])])
