@@ -201,7 +201,7 @@ MISSED = {  # (task, label) -> why the reference is missed
         "closed half of the gap; the other half is not explained."
     ),
     ("craftax/Craftax-Classic-Symbolic-v1", "ppo-memory"): (
-        "Craftax_Baselines' policy and value function have two more layers each behind the memory, ours only their heads."
+        "Craftax_Baselines' policy and value function have two more layers each behind the memory, ours none."
     ),
     ("envpool/Pong-v5", "dqn"): (
         "half an hour of one core ends long before the curve does; Rainbow gets there in three times the steps."
