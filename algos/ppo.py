@@ -69,6 +69,11 @@ class PPOConfig(PolicyConfig):
     )
     rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
+    head_sizes: tuple[int, ...] = static(
+        default=(),
+        doc="units of hidden layers that policy and value function have each, behind a body in common",
+        at_least=1,
+    )
     initializer: str = static(
         default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)
     )

@@ -78,6 +78,7 @@ class SPOConfig(NetworkConfig):
     share_body: bool = static(default=False, doc="policy and value function share all below their heads")
     rnn: ClassVar[str] = "none"
     rnn_size: ClassVar[int] = 1
+    head_sizes: ClassVar[tuple[int, ...]] = ()
     uses_model: ClassVar[bool] = True
     plays_sides: ClassVar[bool] = False  # an advantage is that of one agent
 

@@ -75,6 +75,7 @@ class SearchConfig(NetworkConfig):
     hidden_sizes: tuple[int, ...] = static(default=(128, 128), doc="units of the hidden layers", at_least=1)
     rnn: ClassVar[str] = "none"
     rnn_size: ClassVar[int] = 1
+    head_sizes: ClassVar[tuple[int, ...]] = ()
     share_body: ClassVar[bool] = True  # of policy and value: a node of a tree is one pass through the network
 
     @property

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
@@ -13,7 +14,7 @@ from purerl.functional.action_masks import action_mask, mask_illegal, without_gl
 from purerl.functional.distributions import ActionHead
 from purerl.networks.encoder import NetworkConfig, recurrent_encoder
 from purerl.networks.modules import Module, is_module, own_torso
-from purerl.networks.torsos import RNNS, apply, dense, init
+from purerl.networks.torsos import MLP, RNNS, apply, dense, init
 from purerl.spaces import Discrete, Space
 from purerl.types import Array, Key, PyTree, pytree, static
 
@@ -40,6 +41,11 @@ class ActorCriticConfig(NetworkConfig):
     )
     rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
+    head_sizes: tuple[int, ...] = static(
+        default=(),
+        doc="units of hidden layers that policy and value function have each, behind a body in common",
+        at_least=1,
+    )
 
 
 NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
@@ -70,10 +76,10 @@ def actor_critic(
 ) -> ActorCritic:
     """Return the policy and the value function for an observation space and an action head.
 
-    Each has its own encoder, so that acting does not pay for the critic; with `share_body` or a recurrent layer they
-    share one. Where the observation holds a global state, the critic has its own encoder and sees that state; the
-    policy does not. With a recurrent layer each then has its own, and the carry is `Memories`, both of which `policy`
-    advances.
+    Each has its own encoder, so that acting does not pay for the critic; with `share_body` or a recurrent layer
+    they share one, and `head_sizes` are layers behind it that each has for itself. Where the observation holds a
+    global state, the critic has its own encoder and sees that state; the policy does not. With a recurrent layer
+    each then has its own, and the carry is `Memories`, both of which `policy` advances.
 
     A `network` stands for the torso of each encoder, except for that of a critic which sees the global state.
 
@@ -88,8 +94,7 @@ def actor_critic(
     critic_base = recurrent_encoder(space, config, config.rnn, config.rnn_size) if central else base
     two = central and config.rnn != "none"
     of_actor, of_critic = (lambda carry: carry.actor if two else carry), (lambda carry: carry.critic if two else carry)
-    layer = partial(dense, initializer=config.initializer)
-    actor_head, critic_head = layer(head.num_outputs, 0.01), layer(1, 1.0)
+    actor_head, critic_head = _head(config, head.num_outputs, 0.01), _head(config, 1, 1.0)
 
     def initialize(key: Key) -> PyTree:
         keys = jax.random.split(key, 4)
@@ -136,6 +141,21 @@ def actor_critic(
         return policies, apply(critic_head, params["critic"], features)[..., 0], after
 
     return ActorCritic(init=initialize, initial_carry=initial_carry, policy=policy, value=value, unroll=unroll)
+
+
+def _head(config: ActorCriticConfig, outputs: int, scale: float) -> nn.Module:
+    """Return what stands behind a body, whose last layer has weights of gain `scale`."""
+    last = dense(outputs, scale, initializer=config.initializer)
+    if not config.head_sizes:
+        return last
+    layers = MLP(
+        hidden_sizes=config.head_sizes,
+        activation=config.activation,
+        layer_norm=config.layer_norm,
+        dtype=jnp.dtype(config.precision),
+        initializer=config.initializer,
+    )
+    return nn.Sequential([layers, last])
 
 
 def actor_critic_of(factory: Callable[..., Any]) -> NetworkFactory | None:

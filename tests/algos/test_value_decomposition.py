@@ -213,8 +213,3 @@ def test_a_recurrent_team_trains_in_the_loop(factory):
     )
     state, metrics = run(multi_agent, Spread(), policies_for(Spread(), factory, config), updates=6)
     assert jnp.isfinite(metrics.algorithm["loss"]) and int(state.agent["agents"].num_gradient_steps) == 3
-
-
-def test_sequences_need_a_recurrent_network():
-    with pytest.raises(InputError, match="settings of a recurrent network: choose rnn"):
-        team(vdn, VDNConfig, burn_in=5)

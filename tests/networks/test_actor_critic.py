@@ -14,6 +14,7 @@ from purerl.algos.ppo import ppo
 from purerl.errors import InputError
 from purerl.functional.distributions import action_head
 from purerl.networks.actor_critic import ActorCriticConfig, actor_critic, actor_critic_of
+from purerl.networks.encoder import recurrent_encoder
 from purerl.networks.torsos import RNNS
 from purerl.spaces import Box, Dict, Discrete
 
@@ -39,6 +40,27 @@ def test_what_the_value_teaches_the_policy(share_body):
     net = actor_critic(SPACE, HEAD, ActorCriticConfig(hidden_sizes=(8,), share_body=share_body))
     gradient = jax.grad(lambda params: jnp.sum(net.value(params, (), OBSERVATION)))(net.init(jax.random.key(0)))
     assert bool(jnp.any(jax.flatten_util.ravel_pytree(gradient["body"])[0] != 0)) is share_body
+
+
+@pytest.mark.parametrize("rnn", ["none", "gru"])
+def test_layers_behind_the_body_by_hand(rnn):
+    config = ActorCriticConfig(
+        hidden_sizes=(8,), head_sizes=(7, 5), activation="relu", rnn=rnn, rnn_size=6, share_body=True
+    )
+    net, body = actor_critic(SPACE, HEAD, config), recurrent_encoder(SPACE, config, rnn, 6)
+    params, done = net.init(jax.random.key(0)), jnp.zeros((5, 2), jnp.bool_)
+    policies, values, _ = net.unroll(params, net.initial_carry(2), OBSERVATION, done)
+    features, _ = body.unroll(params["body"], body.initial_carry(2), OBSERVATION, done)
+
+    def behind(head):
+        x = np.asarray(features)
+        for layer in head["layers_0"].values():
+            x = np.maximum(x @ np.asarray(layer["kernel"]) + np.asarray(layer["bias"]), 0.0)
+        return x @ np.asarray(head["layers_1"]["kernel"]) + np.asarray(head["layers_1"]["bias"])
+
+    assert [x.shape for x in jax.tree.leaves(params["critic"])] == [(7,), (body.size, 7), (5,), (7, 5), (1,), (5, 1)]
+    np.testing.assert_allclose(values, behind(params["critic"])[..., 0], atol=1e-5)
+    np.testing.assert_allclose(policies.logits, behind(params["actor"]), atol=1e-5)
 
 
 def test_a_critic_that_sees_more_has_a_body_of_its_own():
