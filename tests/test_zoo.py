@@ -11,14 +11,17 @@ from purerl.catalog.environments import SUITES
 from purerl.run import match
 from purerl.settings import agent_file, toml
 
+BESIDE = {"gymnasium": ("mujoco", "imageio")}  # what a suite's tasks need that comes without the suite
+
 
 @pytest.mark.parametrize("name", agent_file.shipped())
 def test_an_agent_reaches_its_published_return(name):
     path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
     assert path.stat().st_size < 1_000_000
     suite, slash, _ = str(toml.read(path)["environment"]).partition("/")
-    if slash and importlib.util.find_spec(SUITES[suite].package) is None:
-        pytest.skip(f"{suite} is not installed")
+    for package in (SUITES[suite].package, *BESIDE.get(suite, ())) if slash else ():
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
     run, about = purerl.load_run(f"zoo/{name}"), agent_file.about(path)
     if "return" not in about:  # a game in turns
         opponents = [name.removeprefix("lost_") for name in about if name.startswith("lost_")]
