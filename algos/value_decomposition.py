@@ -15,12 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import epsilon_greedy, greedy
-from purerl.algo_parts.off_policy import (
-    OffPolicyAgent,
-    learn_from_replay,
-    new_agent,
-    periodic_update,
-)
+from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, periodic_update
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import num_actions
 from purerl.algo_parts.schedules import environment_steps

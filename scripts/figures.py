@@ -195,7 +195,7 @@ MISSED = {  # (task, label) -> why the reference is missed
     ("Pendulum-v1", "ppo"): (
         "nothing here ends above -146, by whatever algorithm, so that -130 is hardly of the same starting states."
     ),
-    ("Freeway-MinAtar", "ppo"): "at half the frames; a crossing of 63.",
+    ("Freeway-MinAtar", "ppo"): "by less than one crossing, at half the frames of the reference.",
     ("jaxmarl/MPE_simple_spread_v3", "qmix"): (
         "in runs of 400,000 steps, rectified Adam at 5e-3 and agents' numbers in the observations, both as JaxMARL's, "
         "closed half of the gap; the other half is not explained."

@@ -36,8 +36,8 @@ def train(run: Settings, env: Any) -> None:
     else:
         trainer = make_trainer(factory, env, config)
         update = lambda state, _: trainer.step(state)
-        train = lambda key: jax.lax.scan(update, trainer.init(key), None, num_updates)[1].algorithm
-        each = jax.jit(train, compiler_options=backend.compiler_options())(key)
+        whole = lambda key: jax.lax.scan(update, trainer.init(key), None, num_updates)[1].algorithm
+        each = jax.jit(whole, compiler_options=backend.compiler_options())(key)
     for path, leaf in jax.tree.leaves_with_path(jax.device_get(each)):
         if not np.isfinite(leaf).all():
             raise FloatingPointError(f"the metric {jax.tree_util.keystr(path[-1:], simple=True)} is not finite")

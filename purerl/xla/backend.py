@@ -19,7 +19,7 @@ GRAPHS: dict[str, Any] = {
 }
 
 # XLA's library computes products and convolutions, but nothing fused with them and no reductions: with those, jaxlib
-# 0.10.2 gives wrong sums (jax issue 39103), and sums over an axis of two or three take up to seven times as long.
+# 0.10.2 gives wrong sums (jax issue 39103), and sums over an axis of two or three take up to fourteen times as long.
 ALONE: dict[str, Any] = {
     "xla_cpu_experimental_ynn_fusion_type": (
         "LIBRARY_FUSION_TYPE_INDIVIDUAL_DOT,LIBRARY_FUSION_TYPE_INDIVIDUAL_CONVOLUTION"
