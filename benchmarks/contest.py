@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -119,12 +120,29 @@ class Score(NamedTuple):
     returns: list[float]  # that each reached
     compile_seconds: float
     memory: list[int]  # bytes, the most that its process had by the end of each
+    curves: list[list[tuple[int, float]]] = []  # noqa: RUF012  (of each training of purerl)
     failure: str | None = None
 
     @property
     def mean_return(self) -> float:
         """Return the mean over trainings; NaN if there is none."""
         return sum(self.returns) / len(self.returns) if self.returns else math.nan
+
+    @property
+    def whole(self) -> float:
+        """Return the seconds of compilation and a training, of the trainings the median."""
+        return self.compile_seconds + statistics.median(self.seconds)
+
+    def seconds_to(self, level: float, steps: int) -> float | None:
+        """Return the seconds, compilation included, until the mean of the curves is at a return; None if it never is.
+
+        A training of so many steps takes them all at the same speed.
+        """
+        for points in zip(*self.curves, strict=False):
+            if sum(reached for _, reached in points) >= level * len(points):
+                share = sum(at for at, _ in points) / len(points) / steps
+                return self.compile_seconds + share * statistics.median(self.seconds)
+        return None
 
 
 def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[Score]:
@@ -136,7 +154,7 @@ def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[
         entrants: list[tuple[FrameworkProcess | None, Score, str, bool]] = []
         for opponent in (None, *opponents):
             name, slow = ("purerl", False) if opponent is None else (opponent.name, opponent.slow)
-            worker, score = None, Score(seconds=[], returns=[], compile_seconds=math.nan, memory=[])
+            worker, score = None, Score(seconds=[], returns=[], compile_seconds=math.nan, memory=[], curves=[])
             try:
                 worker = stack.enter_context(FrameworkProcess(problem, opponent))
                 if not slow:
@@ -153,10 +171,11 @@ def contest(problem: Problem, opponents: Sequence[Opponent], runs: int) -> list[
             for worker, score, name, slow in entrants:
                 if worker is None or (slow and turn > 0):
                     continue
-                training = worker.train(turn + 1)
+                training = worker.train(turn + 1, curve=score is entrants[0][1])
                 score.seconds.append(training.seconds)
                 score.returns.append(training.reached)
                 score.memory.append(training.memory)
+                score.curves.append(training.curve)
                 speed = problem.seeds * problem.steps / training.seconds
                 progress(f"{problem.name}, {name}: run {turn + 1} of {runs}, {speed:,.0f} steps/s")
     return [score for _, score, _, _ in entrants]

@@ -189,7 +189,7 @@ EVOLVED = (
 )
 COLUMNS = tables.columns(
     "task: text; by: text; environment steps/s: rate; purerl against it: ratio; share of matmul peak: share; "
-    "return reached: number; compile: seconds; both against it: ratio; memory: bytes"
+    "return reached: number; compile: seconds; both against it: ratio; to its return: ratio; memory: bytes"
 )
 
 
@@ -246,14 +246,19 @@ def row(task: Problem, who: str, score: Score, ours: Score, seconds_at_peak: flo
     """Return the cells of one framework on one problem."""
     label = f"{task.name}, {task.environment}"
     if score.failure is not None:
-        return [label, who, FAILED + score.failure, None, None, None, None, None, None]
+        return [label, who, FAILED + score.failure, *[None] * (len(COLUMNS) - 3)]
     rates = [task.steps * task.seeds / seconds for seconds in score.seconds]
-    against = ratios(score.seconds, ours.seconds) if score is not ours else None
-    share = statistics.median(rates) * seconds_at_peak if score is ours and seconds_at_peak else None
     reached = None if math.isnan(score.mean_return) else score.mean_return
-    whole, our_whole = (one.compile_seconds + statistics.median(one.seconds) for one in (score, ours))
-    both = whole / our_whole if score is not ours else None
-    return [label, who, spread(rates), against, share, reached, score.compile_seconds or None, both, max(score.memory)]
+    against = share = both = sooner = None
+    if score is ours:
+        share = statistics.median(rates) * seconds_at_peak if seconds_at_peak else None
+    else:
+        against, both = ratios(score.seconds, ours.seconds), score.whole / ours.whole
+        if reached is not None and any(ours.curves):
+            seconds = ours.seconds_to(reached, task.steps)
+            sooner = "not reached" if seconds is None else score.whole / seconds
+    compiling, memory = score.compile_seconds or None, max(score.memory)
+    return [label, who, spread(rates), against, share, reached, compiling, both, sooner, memory]
 
 
 def arithmetic(task: Problem, config: Any) -> float | None:

@@ -86,10 +86,13 @@ def name_in_suite(task: dict[str, Any]) -> str:
     return task["environment"].partition("/")[2]
 
 
-def last_tenth(returns: Any, done: Any) -> float:
-    """Return the mean of the returns [updates, ...] of the episodes that ended in the last tenth of the updates."""
+def last_tenth(returns: Any, done: Any, tail: int = 0) -> float:
+    """Return the mean of the returns [updates, ...] of the episodes that ended in the last tenth of the updates.
+
+    The last `tail` of them, where it is given; NaN if no episode ended.
+    """
     import numpy as np
 
-    tail = max(len(returns) // 10, 1)
+    tail = tail or max(len(returns) // 10, 1)
     returns, done = np.asarray(returns)[-tail:], np.asarray(done)[-tail:]
     return float(returns[done].mean()) if done.any() else float("nan")

@@ -24,7 +24,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     env = purerl.make(task["environment"], **parameters)
     if isinstance(env, HostSource):
-        return on_host(purerl.make_trainer(factory, env, config), task["steps"] // config.steps_per_update)
+        return on_host(purerl.make_trainer(factory, env, config), task["steps"])
     env = env.for_self_play() if task["self_play"] else env
     if task["evolves"]:
         return generation(env, factory, config, task)
@@ -33,7 +33,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     several = sharding.sharded_vmap(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
     keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")
     seconds, program = compiled(several, keys(0), backend.compiler_options())
-    return seconds, lambda seed: program(keys(seed))
+    return seconds, lambda seed: (program(keys(seed))[1], task["steps"])
 
 
 def generation(env: Any, factory: Any, config: Any, task: dict[str, Any]) -> tuple[float, Any]:
@@ -53,21 +53,23 @@ def generation(env: Any, factory: Any, config: Any, task: dict[str, Any]) -> tup
     evolution = plan.evolution(None, plan.mesh)
     first = lambda seed: jax.jit(evolution.init)(jax.random.key(seed))
     seconds, program = compiled(evolution.step, first(0), backend.compiler_options())
-    return seconds, lambda seed: program(first(seed))
+    return seconds, lambda seed: (program(first(seed))[1], task["steps"])
 
 
-def on_host(trainer: Any, num_updates: int) -> tuple[float, Any]:
+def on_host(trainer: Any, steps: int) -> tuple[float, Any]:
     """Compile the programs of host environments' loop by two updates."""
     import jax
 
-    def train(seed: int, num_updates: int = num_updates) -> Any:
+    whole = steps // trainer.config.steps_per_update
+
+    def train(seed: int, num_updates: int = whole) -> Any:
         state, told = trainer.init(jax.random.key(seed)), []
         for _ in range(num_updates):
             state, metrics = trainer.step(state)
             told.append(metrics)
         jax.block_until_ready(state.agent)
         trainer.close()
-        return state, told
+        return told, steps
 
     began = time.perf_counter()
     train(0, 2)
@@ -78,15 +80,35 @@ def read(done: Any) -> float:
     """Return the mean return over the end of the run, and over the seeds; of candidates over the whole run."""
     import numpy as np
 
-    told = done[1]
+    told, _ = done
     if hasattr(told, "fitness"):  # of an evolution's candidates
         return float(np.mean(told.fitness))
-    if isinstance(told, list):  # an entry for each update
-        returns = np.array([metrics.episodes["episode_return"] for metrics in told])
-    else:
-        returns = np.moveaxis(np.asarray(told.episodes["episode_return"]), -1, 0)
+    returns = episode_returns(told)
     return last_tenth(returns, ~np.isnan(returns))
 
 
+def curve(done: Any) -> list[tuple[int, float]]:
+    """Return, for a hundred moments of the run, its steps and the mean return over the tenth of a run before it."""
+    import numpy as np
+
+    told, steps = done
+    if hasattr(told, "fitness"):
+        return []
+    returns = episode_returns(told)
+    tail = max(len(returns) // 10, 1)
+    ends = sorted({max(len(returns) * part // 100, tail) for part in range(1, 101)})
+    ended = ~np.isnan(returns)
+    return [(steps * end // len(returns), last_tenth(returns[:end], ended[:end], tail)) for end in ends]
+
+
+def episode_returns(told: Any) -> Any:
+    """Return the mean return of the episodes that ended in each update, f32[updates, ...]; NaN where none did."""
+    import numpy as np
+
+    if isinstance(told, list):  # an entry for each update
+        return np.array([metrics.episodes["episode_return"] for metrics in told])
+    return np.moveaxis(np.asarray(told.episodes["episode_return"]), -1, 0)
+
+
 if __name__ == "__main__":
-    serve(build, read)
+    serve(build, read, curve=curve)

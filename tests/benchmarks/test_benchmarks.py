@@ -80,7 +80,9 @@ def scores(tmp_path_factory):
 def test_contest(scores):
     ours, steady, broken = scores
     assert len(ours.seconds) == 2 and all(0 < s < 10 for s in ours.seconds) and ours.compile_seconds > 0
-    assert steady == Score(seconds=[10.0, 10.0], returns=[32, 32], compile_seconds=1.5, memory=[3000, 3000])
+    same = {"seconds": [10.0, 10.0], "returns": [32, 32], "memory": [3000, 3000], "curves": [[], []]}
+    assert steady == Score(compile_seconds=1.5, **same)
+    assert [at for at, _ in ours.curves[0]] == [16, 32]
     assert 1e8 < ours.memory[0] <= ours.memory[1]  # JAX alone is more
     assert broken.failure == "ValueError: seven values, not six"
 
@@ -91,12 +93,24 @@ def test_rows_of_a_contest(scores):
     assert ours[3] is None and ours[4] == pytest.approx(0.5 * ours[2]["median"])
     assert steady[2] == spread([3.2]) and steady[3] == ratios([10.0, 10.0], scores[0].seconds)
     whole = scores[0].compile_seconds + sum(scores[0].seconds) / 2
-    assert ours[8] == scores[0].memory[-1] and steady[8] == 3000
+    assert ours[9] == scores[0].memory[-1] and steady[9] == 3000
     assert ours[7] is None and steady[7] == pytest.approx((1.5 + 10.0) / whole)
+    assert ours[8] is None and steady[8] == "not reached"
     assert broken[2] == "did not start: ValueError: seven values, not six"
     assert len(ours) == len(steady) == len(broken) == len(training.COLUMNS)
     page = tables.markdown(tables.Table(title="Tiny", columns=training.COLUMNS, rows=rows))
     assert page.count("| tiny") == 2 and page.endswith("\n\nDid not start: tiny, CartPole-v1 by c.")
+
+
+def test_seconds_to_a_return():
+    curves = [[(10, math.nan), (20, 1.0), (40, 4.0)], [(10, 0.0), (20, 3.0), (40, 8.0)]]
+    score = Score(seconds=[4.0, 8.0, 80.0], returns=[], compile_seconds=2.0, memory=[1], curves=curves)
+    assert score.whole == 10.0
+    assert score.seconds_to(2.0, 40) == 2.0 + 8.0 / 2  # the mean of 1 and 3, after 20 of 40 steps
+    assert score.seconds_to(2.1, 40) == 10.0 and score.seconds_to(6.1, 40) is None
+    other = score._replace(returns=[2.0], seconds=[40.0], curves=[])
+    task = TASK._replace(steps=40)
+    assert training.row(task, "other", other, score, None)[8] == (2.0 + 40.0) / 6.0
 
 
 def test_a_curve_is_drawn_where_it_is_asked_for(tmp_path):
