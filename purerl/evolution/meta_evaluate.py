@@ -164,7 +164,7 @@ def tune_ppo(
 
     ranks = np.zeros(trials)
     for task in tasks:
-        compiled = jax.jit(partial(all_trials, task), compiler_options=backend.compiler_options(graphs=False))
+        compiled = backend.jit(partial(all_trials, task))
         for n in range(rounds):
             scores = jax.device_get(compiled(jax.random.fold_in(jax.random.key(1), n)))
             ranks += np.asarray(centered_ranks(nan_is_worst(jnp.asarray(scores))))
@@ -189,7 +189,7 @@ def live(task: Task, rival: Rival, key: Key, kind: str) -> Array:
 
 def _scores(task: Task, rival: Rival, keys: Key, kind: str, mesh: Mesh | None) -> np.ndarray:
     lives = lambda keys: in_chunks(lambda key: live(task, rival, key, kind), (keys,), None, mesh)
-    run = jax.jit(lives, compiler_options=backend.compiler_options(graphs=False))
+    run = backend.jit(lives)
     return np.asarray(jax.device_get(run(keys)))
 
 

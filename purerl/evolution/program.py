@@ -52,8 +52,7 @@ def jitted(evolution: Evolution, mesh: Mesh) -> Any:
         return evolution.step(jax.tree.map(lambda new, old: jnp.where(begins, new, old), first, state))
 
     everywhere = sharding(mesh)
-    options = backend.compiler_options()
-    return jax.jit(advance, in_shardings=everywhere, out_shardings=everywhere, compiler_options=options)
+    return backend.jit(advance, graphs=True, in_shardings=everywhere, out_shardings=everywhere)
 
 
 def template(plan: EvolvePlan, frames: int) -> Checkpoint:

@@ -31,8 +31,8 @@ class Acting(NamedTuple):
 
     def compiled(self) -> "Acting":
         """Return them compiled, each a program of its own."""
-        jit = partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
-        programs = {name: jit(getattr(self, name)) for name in ("copy", "keys", "keys_of_group", "act", "act_greedily")}
+        names = ("copy", "keys", "keys_of_group", "act", "act_greedily")
+        programs = {name: backend.jit(getattr(self, name)) for name in names}
         return self._replace(**programs)
 
 

@@ -1,6 +1,5 @@
 """A JAX environment as a host one: the host loop then gives the same bits as the compiled loop."""
 
-from functools import partial
 from typing import Any
 
 import jax
@@ -52,8 +51,7 @@ class JaxSource(HostSource):
             def step(state: PyTree, action: PyTree, keys: Any, t: Any) -> Any:
                 return vector.step(keys[t, 1], state, action)
 
-            jit = partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
-            self._vectors[num_envs] = vector, jit(vector.reset), jit(step)
+            self._vectors[num_envs] = vector, backend.jit(vector.reset), backend.jit(step)
         return self._vectors[num_envs]
 
 

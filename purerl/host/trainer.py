@@ -64,7 +64,7 @@ class HostTrainer:
         agent = jax.eval_shape(algo.init, jax.random.key(0))
         self._functions: Acting = make_acting(algo, source, config, agent, self._group_size)
         self._acting, learn = self._functions.compiled(), make_learn(algo, source)
-        self._learn = jax.jit(learn, donate_argnums=0, compiler_options=backend.compiler_options(graphs=False))
+        self._learn = backend.jit(learn, donate_argnums=0)
         self._init_agent = jax.jit(algo.init)
         self._groups: list[EnvGroup] = []
         self._actors: Actors | None = None

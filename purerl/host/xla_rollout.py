@@ -53,10 +53,8 @@ class XlaRollout:
         self._carry = RolloutCarry(
             env=steps.carry, observation=group.observation, carry=group.carry, restart=jnp.asarray(group.restart)
         )
-        self._program = jax.jit(
-            functools.partial(_update, acting, learn, steps.step, initial_carry, length),
-            donate_argnums=0,
-            compiler_options=backend.compiler_options(graphs=False),
+        self._program = backend.jit(
+            functools.partial(_update, acting, learn, steps.step, initial_carry, length), donate_argnums=0
         )
         self._compiled: Any = None
 

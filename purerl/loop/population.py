@@ -110,9 +110,7 @@ def compile_in_place(function: Callable[..., Any], state: PyTree, *arguments: An
     """Compile a function of (state, ...) that returns (the next state, more), which takes the place of the old one."""
     where = jax.tree.map(lambda x: x.sharding, state)
     everywhere = sharding.sharding(jax.tree.leaves(where)[0].mesh)  # so that every process can read it
-    jitted = jax.jit(
-        function, donate_argnums=0, out_shardings=(where, everywhere), compiler_options=backend.compiler_options()
-    )
+    jitted = backend.jit(function, graphs=True, donate_argnums=0, out_shardings=(where, everywhere))
     return in_background(jitted.lower(state, *arguments).compile)
 
 

@@ -33,9 +33,8 @@ class Pool:
         some = partial(engine.advance_some, env, strict_limit=strict)
         self._shapes = jax.eval_shape(advance, self._typed, self._no_action(len(self)), np.bool_(False))[1]
         pack = engine.pack if settings.output == "numpy" else lambda outputs: outputs
-        options = backend.compiler_options(graphs=False)
-        self._begin = jax.jit(lambda seeds: engine.words(begin(seeds)), compiler_options=options)
-        in_place = partial(jax.jit, donate_argnums=0, compiler_options=options)
+        self._begin = backend.jit(lambda seeds: engine.words(begin(seeds)))
+        in_place = partial(backend.jit, donate_argnums=0)
         self._all = in_place(partial(_advance, advance, pack, self._typed))
         self._some = in_place(partial(_advance, some, pack, self._typed))
         self._restart(settings.seeds)

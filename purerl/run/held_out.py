@@ -1,7 +1,6 @@
 """Held-out levels: what the agents of a run reach on each, as a table and as a picture."""
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +72,7 @@ def play_levels(
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *levels.values())
     key = jax.random.key(run.settings.options.seed if seed is None else seed)
 
-    @partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
+    @backend.jit
     def play(agents: Any) -> Any:
         def one(agent: Any, level: Level, key: Any) -> Any:
             return play_episodes(algorithm, on_level(env, level), agent, key, episodes, MAX_STEPS, True)
@@ -129,7 +128,7 @@ def draw_levels(
     stacked = jax.tree.map(lambda *xs: jnp.stack(xs), *levels.values())
     panels, shares = [], results.solved[~run.failed if not run.failed.all() else slice(None)].mean(axis=0)
 
-    @partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
+    @backend.jit
     def play(level: Level, key: Any) -> Any:
         return _episode(algorithm, on_level(plan.env, level), agent, key)
 

@@ -1,7 +1,6 @@
 """Games in turns between two: a run's agent, a player without a run, or a person at a terminal."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,7 +198,7 @@ def compare(run: TrainedRun, plan: Plan, against: str, games: int, seed: int | N
     agents = [_trained(str(run.folder), policy, game) for policy in trained]
     key_first, key_second = jax.random.split(jax.random.key(first if seed is None else seed))
 
-    @partial(jax.jit, compiler_options=backend.compiler_options(graphs=False))
+    @backend.jit
     def rewards(agent: PyTree, other: PyTree) -> Array:
         """Return f32[2, games], the agent's from either seat."""
         mine, theirs = agents[0]._replace(agent=agent), opponent._replace(agent=other)

@@ -233,23 +233,17 @@ def functions(
     axes = (SEED_AXES, None, None, None, None)
     go_on = sharded_vmap(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
     play = sharded_vmap(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
-    options = backend.compiler_options()
     shared, member, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return CompiledFunctions(
         init=jax.jit(start, in_shardings=(member, shared, shared), out_shardings=progress),
-        advance=jax.jit(
+        advance=backend.jit(
             go_on,
+            graphs=True,
             in_shardings=(progress, *[shared] * 4),
             out_shardings=(progress, shared),
             donate_argnums=0,
-            compiler_options=options,
         ),
-        evaluate=jax.jit(
-            play,
-            in_shardings=(member, member, *[shared] * 4),
-            out_shardings=shared,
-            compiler_options=backend.compiler_options(graphs=False),
-        ),
+        evaluate=backend.jit(play, in_shardings=(member, member, *[shared] * 4), out_shardings=shared),
         seeds=np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
         num_seeds=num_seeds,
         numbers=jax.tree.map(as_leaf, (config, env)),

@@ -37,7 +37,7 @@ def train(run: Settings, env: Any) -> None:
         trainer = make_trainer(factory, env, config)
         update = lambda state, _: trainer.step(state)
         whole = lambda key: jax.lax.scan(update, trainer.init(key), None, num_updates)[1].algorithm
-        each = jax.jit(whole, compiler_options=backend.compiler_options())(key)
+        each = backend.jit(whole, graphs=True)(key)
     for path, leaf in jax.tree.leaves_with_path(jax.device_get(each)):
         if not np.isfinite(leaf).all():
             raise FloatingPointError(f"the metric {jax.tree_util.keystr(path[-1:], simple=True)} is not finite")

@@ -1,7 +1,7 @@
 """The kind of device that programs are traced for, and its compiler's options."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -64,6 +64,11 @@ def start_options(state: PyTree) -> dict[str, Any] | None:
     small = sum(leaf.size for leaf in jax.tree.leaves(state)) < SMALL
     quick = {"xla_backend_optimization_level": 0} if small and name() == "cpu" else {}
     return quick | (compiler_options(graphs=False) or {}) or None
+
+
+def jit(function: Callable[..., Any], *, graphs: bool = False, **options: Any) -> Any:
+    """Return `jax.jit` of a function, with our `compiler_options`; other options as `jax.jit`'s."""
+    return jax.jit(function, compiler_options=compiler_options(graphs=graphs), **options)
 
 
 def compiler_options(*, graphs: bool = True) -> dict[str, Any] | None:
