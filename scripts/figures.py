@@ -116,7 +116,13 @@ def _mujoco(task: str, algorithm: str) -> Figure:
 def _craftax() -> list[Figure]:
     """Return PPO's figures of Craftax: of a million steps without and with memory, and one seed of ten million."""
     plain = _three("craftax/Craftax-Classic-Symbolic-v1", "ppo")
-    recurrent = {"rnn": "gru", "rnn_size": 128, "hidden_sizes": (128,), "activation": "relu"}
+    recurrent = {
+        "rnn": "gru",
+        "rnn_size": 128,
+        "hidden_sizes": (128,),
+        "head_sizes": (128, 128),
+        "activation": "relu",
+    }
     memory = plain._replace(variant="memory", changes=recurrent)
     long = plain._replace(variant="long", changes={"total_timesteps": 10_000_000}, seeds=1)
     return [figure for ours in (plain, memory, long) for figure in _beside(ours, "craftax")]
@@ -161,6 +167,7 @@ FIGURES = (
         for name, (reference, source) in by_name.items()
     ),
     *_games(),
+    _three("Breakout-MinAtar", "rainbow"),
     *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),

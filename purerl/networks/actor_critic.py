@@ -48,6 +48,8 @@ class ActorCriticConfig(NetworkConfig):
     )
 
 
+HEAD_GAIN = 2.0  # of `head_sizes`, as Craftax_Baselines has it: PPO with memory learns more there than by sqrt 2
+
 NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
 
 
@@ -154,6 +156,7 @@ def _head(config: ActorCriticConfig, outputs: int, scale: float) -> nn.Module:
         layer_norm=config.layer_norm,
         dtype=jnp.dtype(config.precision),
         initializer=config.initializer,
+        gain=HEAD_GAIN,
     )
     return nn.Sequential([layers, last])
 

@@ -73,19 +73,20 @@ def dense(features: int, scale: float, dtype: Any = jnp.float32, initializer: st
 
 
 class MLP(nn.Module):
-    """Dense layers with an activation after each: f32[..., n] -> [..., hidden_sizes[-1]]."""
+    """Dense layers of weights of one gain, an activation after each: f32[..., n] -> [..., hidden_sizes[-1]]."""
 
     hidden_sizes: tuple[int, ...] = (64, 64)
     activation: str = "tanh"
     layer_norm: bool = False
     dtype: Any = jnp.float32
     initializer: str = "orthogonal"
+    gain: float = 2**0.5
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
         """Apply the layers to the last axis."""
         for size in self.hidden_sizes:
-            x = dense(size, 2**0.5, self.dtype, self.initializer)(x)
+            x = dense(size, self.gain, self.dtype, self.initializer)(x)
             if self.layer_norm:
                 x = nn.LayerNorm(dtype=self.dtype)(x)
             x = ACTIVATIONS[self.activation](x)
