@@ -1,6 +1,5 @@
 """The command line: finds the command, runs it and turns errors into one line. Slow imports happen late."""
 
-import contextlib
 import contextvars
 import importlib
 import io
@@ -13,12 +12,13 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import click
 
 from purerl import __version__
 from purerl.catalog.environments import SUITES
+from purerl.devices.process import leave
 from purerl.errors import InputError, nearest, printable, unknown
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -75,7 +75,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
         code = _complain(_told(error, words))
     except (KeyboardInterrupt, click.Abort) as error:
         click.echo("interrupted", err=True)
-        _end(128 + _signal_of(error))  # now, although a compiler's thread may still be busy
+        leave(128 + _signal_of(error))  # now, although a compiler's thread may still be busy
     except SystemExit as error:  # click raises others, but where who reads the output has closed it, as head does
         called = f"something called sys.exit({error.code}), such as a step of the environment"
         code = CLOSED if _is_closed(sys.stdout) else _complain(called)
@@ -91,7 +91,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
         sign.cancel()
     code = code if isinstance(code, int) else 0
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
-        _end(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
+        leave(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     if args is None and (distributed := _together()) is not None and distributed.several():
         distributed.end(code)
     sys.exit(code)
@@ -157,13 +157,6 @@ def _signal_of(error: BaseException) -> int:
     """Return the signal that interrupted a command; click raises `Abort` from what carries it."""
     given = [arg for found in (error, error.__cause__) if found is not None for arg in found.args]
     return next((arg for arg in given if isinstance(arg, int)), signal.SIGINT)
-
-
-def _end(code: int) -> NoReturn:
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
 
 
 def _complain(message: str) -> int:

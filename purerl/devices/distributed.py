@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import jax
 import numpy as np
 
+from purerl.devices.process import leave
 from purerl.errors import InputError
 
 START_SECONDS = 60  # how long the others are waited for
@@ -286,14 +287,6 @@ def end(code: int) -> NoReturn:
     with contextlib.suppress(Exception):
         jax.distributed.shutdown()
     leave(code)
-
-
-def leave(code: int) -> NoReturn:
-    """End this process, which cannot go on, without JAX's wait for the others at its end."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
 
 
 def give_up(why: str, resume: str | None) -> NoReturn:

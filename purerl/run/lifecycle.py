@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 import jax
 
-from purerl.devices import distributed, watch
+from purerl.devices import distributed, process, watch
 from purerl.errors import printable
 from purerl.host_environment import EnvironmentFailure
 from purerl.reporting.display import Silent, duration, open_display
@@ -223,7 +223,7 @@ class LongJob(abc.ABC):
             if distributed.several():
                 if not self.first:  # it has no display
                     print(printable(f"process {jax.process_index()}: {cause_of(error)}"), file=sys.stderr)
-                distributed.leave(1)
+                process.leave(1)
             return 1
         finally:
             self.display.close()

@@ -1,0 +1,25 @@
+"""A process that leaves says what it has to say, and waits for nobody."""
+
+import subprocess
+import sys
+
+STUCK = """
+import atexit, contextlib, sys, threading, time
+from purerl.devices.process import leave
+threading.Thread(target=time.sleep, args=(60,)).start()
+atexit.register(print, "at its end")
+with contextlib.suppress(BrokenPipeError):  # unbuffered output fails here
+    sys.stdout.write("said")
+leave(7)
+"""
+
+
+def test_it_ends_beside_a_thread_that_does_not():
+    done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "said", "")
+
+
+def test_it_ends_where_nobody_reads():
+    with subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.wait(timeout=30) == 7
