@@ -207,10 +207,6 @@ MISSED = {  # (task, label) -> why the reference is missed
         "in runs of 400,000 steps, rectified Adam at 5e-3 and agents' numbers in the observations, both as JaxMARL's, "
         "closed half of the gap; the other half is not explained."
     ),
-    ("craftax/Craftax-Classic-Symbolic-v1", "ppo-memory"): (
-        "Craftax_Baselines' policy and value function have two more layers each behind the memory, ours none; with "
-        "--head-sizes 128,128 one seed reached 3.4. The rest of the gap is not explained."
-    ),
     ("envpool/Pong-v5", "dqn"): (
         "half an hour of one core ends long before the curve does; Rainbow gets there in three times the steps."
     ),
