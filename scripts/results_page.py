@@ -181,16 +181,16 @@ def _board_games(results: Path) -> list[str]:
 
 def _levels(results: Path) -> list[str]:
     """Return the section on ways to choose levels, from the files of `scripts/level_methods.py`."""
-    files = sorted((results / "levels").glob("*.json"))
+    files = sorted((results / "levels").glob("*.json"), key=lambda file: file.stem)
     if not files:
         return []
     lines = ["", "## Levels", "", "Written by `python scripts/level_methods.py`: the share of episodes that agents"]
     lines += ["solve on held-out levels, after equal environment steps; the last column is the probability that a seed"]
-    lines += ["of the method solves more than one of domain randomization, with its 95% interval.", ""]
+    lines += ["of the method solves more than one of domain randomization, with its 95% interval."]
     for file in files:
         found = json.loads(file.read_text(encoding="utf-8"))
         given = f" ({' '.join(found['arguments'])})" if found["arguments"] else ""
-        lines += [f"![](levels/{file.stem}.png)", "", f"[{found['environment']}](levels/{file.name}){given}:", ""]
+        lines += ["", f"![](levels/{file.stem}.png)", "", f"[{found['environment']}](levels/{file.name}){given}:", ""]
         lines += ["| method | steps | seeds | solved | worst .. best seed | better |", "|---|---|---|---|---|---|"]
         means = {
             method: np.array([np.mean(list(run["solved"].values())) for run in runs])
