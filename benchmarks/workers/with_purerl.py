@@ -24,7 +24,8 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
         mesh = selection.choose("auto", (), seeds, config.num_envs)
     env = purerl.make(task["environment"], **parameters)
     if isinstance(env, HostSource):
-        return on_host(purerl.make_trainer(factory, env, config), task["steps"])
+        trainer = purerl.make_trainer(factory, env, config)
+        return on_host(trainer, task["steps"], task["steps"] // config.steps_per_update)
     env = env.for_self_play() if task["self_play"] else env
     if task["evolves"]:
         return generation(env, factory, config, task)
@@ -56,13 +57,11 @@ def generation(env: Any, factory: Any, config: Any, task: dict[str, Any]) -> tup
     return seconds, lambda seed: (program(first(seed))[1], task["steps"])
 
 
-def on_host(trainer: Any, steps: int) -> tuple[float, Any]:
+def on_host(trainer: Any, steps: int, num_updates: int) -> tuple[float, Any]:
     """Compile the programs of host environments' loop by two updates."""
     import jax
 
-    whole = steps // trainer.config.steps_per_update
-
-    def train(seed: int, num_updates: int = whole) -> Any:
+    def train(seed: int, num_updates: int = num_updates) -> Any:
         state, told = trainer.init(jax.random.key(seed)), []
         for _ in range(num_updates):
             state, metrics = trainer.step(state)
