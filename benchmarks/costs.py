@@ -94,7 +94,7 @@ def cost_of(axis: Axis, count: int) -> Cost:
     seeds = 1 if changes or parameters else count
     keys = jax.random.split(convert(jax.random.key(0), config.prng), seeds)
     state = jax.jit(jax.vmap(trainer.init))(keys)
-    step = jax.jit(jax.vmap(trainer.step), donate_argnums=0, compiler_options=backend.compiler_options())
+    step = backend.jit(jax.vmap(trainer.step), graphs=True, donate_argnums=0)
     program = step.lower(state).compile()
 
     def update() -> Any:
