@@ -1,5 +1,6 @@
 """`python -m benchmarks`: how fast purerl is on this machine, alone or beside others."""
 
+import os
 from pathlib import Path
 
 import click
@@ -55,6 +56,7 @@ def command(
     from benchmarks import opponents
     from purerl.catalog.environments import ENVIRONMENTS
 
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # frameworks share the memory of a GPU
     names = groups.select(words)
     ids = _names(envs) or list(ENVIRONMENTS)
     for env_id in ids:

@@ -1,15 +1,18 @@
 """Programs on a GPU: kernels and graph launches of an update, by the compiler; and where there is one, its speed."""
 
+import functools
 import statistics
-from typing import Any
+from collections.abc import Sequence
 
 import jax
 
 import purerl
 from benchmarks import kernels, tables
+from benchmarks.contest import Problem
 from benchmarks.groups import Request
 from benchmarks.tables import Table
 from benchmarks.timing import run_process, spread
+from benchmarks.training import BRAX, BREAKOUT, DQN, PPO, contest_table, problem
 from purerl import registry
 from purerl.xla import backend
 
@@ -22,7 +25,48 @@ COUNTS = tables.columns(
     "update of: text; environment steps: count; loops: turns x kernels: text; kernels outside: count; "
     "kernels, all: count; launches: count; steps/s that kernels allow: rate"
 )
-SPEEDS = tables.columns("what: text; steps/s: rate; seconds: seconds; compile: seconds")
+LAUNCHES = tables.columns("loops: text; a dependent kernel: seconds; PPO, 2048 x 128, steps/s: rate; compile: seconds")
+SMALL, LARGE = {"num_envs": 4, "rollout_length": 128} | PPO, {"num_envs": 2048, "rollout_length": 128} | PPO
+ONE = (
+    problem("PPO, 4 x 128", "ppo", "CartPole-v1", 250_000, SMALL),
+    problem("PPO, 2048 x 128", "ppo", "CartPole-v1", 2**25, LARGE),
+    problem("PPO, 2048 x 128, MLP", "ppo", "Breakout-MinAtar", 2**24, LARGE | BREAKOUT),
+    problem("DQN, 10 envs, batch 128 per 10 steps", "dqn", "CartPole-v1", 250_000, DQN),
+)
+MANY = (
+    problem("PPO, 4 x 128, 2048 seeds", "ppo", "CartPole-v1", 2**16, SMALL, seeds=2048),
+    problem("PPO, 4 x 128, 10,000 seeds", "ppo", "CartPole-v1", 2**14, SMALL, seeds=10_000),
+)
+ROBOTS = (
+    problem(
+        "PPO, 2048 x 16",
+        "ppo",
+        "brax/ant",
+        2**22,
+        BRAX | {"num_envs": 2048, "num_minibatches": 32},
+        parameters={"backend": "spring"},
+    ),
+)
+CROWD = {"num_envs": 2000, "rollout_length": 5, "hidden_sizes": (64, 64)}
+PLANE = {"side": 20.0, "num_neighbors": 10}
+TAG = (
+    problem(
+        "A2C, 2000 x 5, 105 agents",
+        "a2c",
+        "TagContinuous",
+        500_000,
+        CROWD,
+        parameters=PLANE | {"num_taggers": 5, "num_runners": 100},
+    ),
+    problem(
+        "A2C, 2000 x 5, 1000 agents",
+        "a2c",
+        "TagContinuous",
+        100_000,
+        CROWD,
+        parameters=PLANE | {"num_taggers": 50, "num_runners": 950},
+    ),
+)
 # Processes of their own, each of which has the GPU's memory to itself.
 CHAIN = """
 import json, sys, time
@@ -58,17 +102,12 @@ print(json.dumps([compile_seconds, seconds[1:]]))
 """
 
 
-def measure(request: Request) -> list[Table]:
-    """Return the counts of kernels if there is a compiler, and speeds if there is a GPU; else what is missing."""
-    return [counts(), speeds(request.runs, request.size)]
-
-
-def counts() -> Table:
+def measure_kernels(request: Request) -> list[Table]:
     """Return kernels and launches of an update, compiled for an H200."""
     title = f"An update on an H200, by its compiler; {kernels.MICROSECONDS} us per kernel"
     missing = kernels.unavailable()
     if missing is not None:
-        return Table(title=title, columns=[("not counted", "text")], rows=[[missing]])
+        return [Table(title=title, columns=[("not counted", "text")], rows=[[missing]])]
     rows = []
     for algorithm, environment, given in TASKS:
         factory, cls = registry.algorithm(algorithm)
@@ -78,25 +117,40 @@ def counts() -> Table:
         allowed = config.steps_per_update / (update.kernels * kernels.MICROSECONDS * 1e-6)
         name = f"{algorithm}, {environment}, {config.num_envs} x {config.rollout_length}"
         rows.append([name, config.steps_per_update, loops, update.outside, update.kernels, update.launches, allowed])
-    return Table(title=title, columns=COUNTS, rows=rows)
+    return [Table(title=title, columns=COUNTS, rows=rows)]
 
 
-def speeds(runs: int, size: float) -> Table:
-    """Return the time of a dependent kernel and the speed of PPO, with loops as CUDA graphs and without."""
-    title = "On the GPU of this machine"
+def measure_launches(request: Request) -> list[Table]:
+    """Return what loops that are CUDA graphs give: the time of a dependent kernel, and the speed of PPO."""
+    title = "Loops as CUDA graphs, and as JAX launches them"
     if jax.default_backend() != "gpu":
-        return Table(title=title, columns=[("not measured", "text")], rows=[["there is no GPU here"]])
-    rows: list[list[Any]] = []
-    updates = max(int(100 * size), 2)
+        return [_missing(title)]
+    rows = []
+    steps = max(int(100 * request.size), 2) * 2048 * 128
     for options in (None, backend.GRAPHS):
-        how = "loops as graphs" if options else "as JAX does it"
-        rows.append([f"a dependent kernel, {how}", None, statistics.median(run_process(CHAIN, options)), None])
-        for what, seeds, steps, settings in (
-            ("PPO, 2048 x 128", 1, updates * 2048 * 128, {"num_envs": 2048}),
-            ("PPO, 4 x 128, 2048 agents", 2048, max(int(500_000 * size), 512), {}),
-        ):
-            argument = [options, seeds, steps, runs if seeds == 1 else 1, settings]
-            compile_seconds, seconds = run_process(TRAIN, argument)
-            rates = spread([seeds * steps / s for s in seconds])
-            rows.append([f"{what}, {how}", rates, statistics.median(seconds), compile_seconds])
-    return Table(title=title, columns=SPEEDS, rows=rows)
+        compile_seconds, seconds = run_process(TRAIN, [options, 1, steps, request.runs, {"num_envs": 2048}])
+        kernel = statistics.median(run_process(CHAIN, options))
+        rows.append(["graphs" if options else "as JAX", kernel, spread([steps / s for s in seconds]), compile_seconds])
+    return [Table(title=title, columns=LAUNCHES, rows=rows)]
+
+
+def measure_problems(title: str, problems: Sequence[Problem], request: Request) -> list[Table]:
+    """Return the speed of training on a GPU, alone or beside others."""
+    if jax.default_backend() != "gpu":
+        return [_missing(title)]
+    return [contest_table(f"{title}, compilation left out", problems, request)]
+
+
+measure_training, measure_seeds, measure_brax, measure_tag = (
+    functools.partial(measure_problems, title, problems)
+    for title, problems in (
+        ("Training one seed on a GPU", ONE),
+        ("Training many seeds on a GPU", MANY),
+        ("Training on robots of brax on a GPU", ROBOTS),
+        ("Training many agents on a GPU", TAG),
+    )
+)
+
+
+def _missing(title: str) -> Table:
+    return Table(title=title, columns=[("not measured", "text")], rows=[["there is no GPU here"]])

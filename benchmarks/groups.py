@@ -52,7 +52,12 @@ BENCHMARKS = {
     "adapters": Benchmark("adapters:measure", "compilation of adapters beside the suites' own step and reset"),
     "twins": Benchmark("twins:measure", "PPO on native MinAtar and on pgx's: final returns over five seeds"),
     "memory": Benchmark("seeds:measure_memory", "processes that train 1 and 256 seeds"),
-    "gpu": Benchmark("gpu:measure", "kernels of an update, by the compiler; speed where there is a GPU"),
+    "gpu.kernels": Benchmark("gpu:measure_kernels", "kernels of an update on an H200, by the compiler"),
+    "gpu.launches": Benchmark("gpu:measure_launches", "loops as CUDA graphs, and as JAX launches them"),
+    "gpu.training": Benchmark("gpu:measure_training", "PPO and DQN on a GPU, one seed"),
+    "gpu.seeds": Benchmark("gpu:measure_seeds", "2048 and 10,000 seeds of PPO on a GPU"),
+    "gpu.brax": Benchmark("gpu:measure_brax", "PPO on brax's ant on a GPU"),
+    "gpu.tag": Benchmark("gpu:measure_tag", "2000 environments of 105 and of 1000 agents on a GPU"),
     "pool.throughput": Benchmark("pool:throughput", "1024 CartPoles, NumPy in and out, beside EnvPool's"),
     "pool.inside": Benchmark("pool:inside", "a loop of acting and stepping: XLA interfaces, callbacks, Python"),
     "pool.alternating": Benchmark("pool:alternating", "the sampler alternating against batched"),
@@ -83,7 +88,7 @@ BENCHMARKS = {
     "faults.environments": Benchmark("faults.environments:measure", "broken environments under each sampler"),
     "faults.folders": Benchmark("faults.folders:measure", "crafted folders, from which nothing may run"),
 }
-DEFAULT = ("training", "offpolicy", "environments", "seeds", "compile", "memory", "gpu")
+DEFAULT = ("training", "offpolicy", "environments", "seeds", "compile", "memory", "gpu.kernels")
 
 
 def select(words: Sequence[str]) -> list[str]:

@@ -195,17 +195,20 @@ COLUMNS = tables.columns(
 
 def measure(request: Request) -> list[Table]:
     """Return the speed of algorithms that learn from rollouts."""
-    return [_table("Training, one seed, compilation left out", TRAINING, request)]
+    return [contest_table("Training, one seed, compilation left out", TRAINING, request)]
 
 
 def measure_off_policy(request: Request) -> list[Table]:
     """Return the speed of algorithms that learn from a replay, and of the replay alone."""
-    return [_table("Training from a replay, compilation left out", OFF_POLICY, request), replays.measure(request)]
+    return [
+        contest_table("Training from a replay, compilation left out", OFF_POLICY, request),
+        replays.measure(request),
+    ]
 
 
 def measure_suite(name: str, request: Request) -> list[Table]:
     """Return the speed on environments of a suite that comes with trainers of its own."""
-    return [_table(f"Training on environments of {name}, compilation left out", SUITES[name], request)]
+    return [contest_table(f"Training on environments of {name}, compilation left out", SUITES[name], request)]
 
 
 measure_brax, measure_craftax, measure_jaxmarl, measure_pgx = (
@@ -215,15 +218,16 @@ measure_brax, measure_craftax, measure_jaxmarl, measure_pgx = (
 
 def measure_host(request: Request) -> list[Table]:
     """Return the speed on environments that run on the host, which step beside learning."""
-    return [_table("Training on host environments, compilation left out", HOST, request)]
+    return [contest_table("Training on host environments, compilation left out", HOST, request)]
 
 
 def measure_evolution(request: Request) -> list[Table]:
     """Return the speed of a generation of an objective's evolution."""
-    return [_table("Evolving an objective, compilation left out", EVOLVED, request)]
+    return [contest_table("Evolving an objective, compilation left out", EVOLVED, request)]
 
 
-def _table(title: str, problems: Sequence[Problem], request: Request) -> Table:
+def contest_table(title: str, problems: Sequence[Problem], request: Request) -> Table:
+    """Return the speed on some problems, alone or beside the opponents that can do them."""
     rows = []
     for given in problems:
         _, cls = registry.algorithm(given.algorithm)

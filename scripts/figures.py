@@ -114,7 +114,7 @@ def _mujoco(task: str, algorithm: str) -> Figure:
 
 
 def _craftax() -> list[Figure]:
-    """Return PPO's figures of Craftax: of a million steps without and with memory, and one seed of ten million."""
+    """Return PPO's figures of Craftax: of a million steps and of ten, without and with memory."""
     plain = _three("craftax/Craftax-Classic-Symbolic-v1", "ppo")
     recurrent = {
         "rnn": "gru",
@@ -124,14 +124,17 @@ def _craftax() -> list[Figure]:
         "activation": "relu",
     }
     memory = plain._replace(variant="memory", changes=recurrent)
-    long = plain._replace(variant="long", changes={"total_timesteps": 10_000_000}, seeds=1)
-    return [figure for ours in (plain, memory, long) for figure in _beside(ours, "craftax")]
+    ten = {"total_timesteps": 10_000_000}
+    long = plain._replace(variant="long", changes=ten, seeds=1)
+    both = memory._replace(variant="memory-long", changes=recurrent | ten)
+    *pairs, last = [figure for ours in (plain, memory, long, both) for figure in _beside(ours, "craftax")]
+    return [*pairs, last._replace(seeds=1)]
 
 
 def _as_gymnax(game: str) -> Figure:
-    """Return PQN's figure of a game as gymnax plays it: three seeds of 5e6 frames."""
+    """Return PQN's figure of a game as gymnax plays it: three seeds of 1e7 frames."""
     rules = {"action_set": "minimal", "sticky_action_probability": 0.0, **GYMNAX_LIMITS[game]}
-    changes = {"env": rules, "total_timesteps": 5_000_000}
+    changes = {"env": rules, "total_timesteps": 10_000_000}
     return _three(f"{game}-MinAtar", "pqn")._replace(variant="as-gymnax", changes=changes)
 
 
@@ -171,6 +174,16 @@ FIGURES = (
     *(figure for game in GYMNAX_LIMITS for figure in _beside(_as_gymnax(game), "purejaxql")),
     *(figure for task in MEMORY for figure in _memory(task)),
     *_exploration("DeepSea"),
+    _three("Breakout-MinAtar", "alphazero"),
+    Figure(
+        task="Freeway-MinAtar",
+        algorithm="ppo",
+        variant="long",
+        changes={"total_timesteps": 20_000_000},
+        seeds=LONG,
+        reference=MINATAR["Freeway"][0],
+        source=MINATAR["Freeway"][1],
+    ),
     *(figure for name in BRAX for figure in _beside(_three(f"brax/{name}", "ppo"), "brax", **BY_BRAX)),
     *(f for name in BRAX_SAC for f in _beside(_three(f"brax/{name}", "sac"), "brax")),
     *(f for name in ("ppo", "mappo", "qmix") for f in _beside(_three("jaxmarl/MPE_simple_spread_v3", name), "jaxmarl")),

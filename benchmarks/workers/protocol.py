@@ -49,7 +49,10 @@ def serve(
 
 
 def peak_memory() -> int:
-    """Return the most memory that this process has had at once, in bytes."""
+    """Return the most memory that this process has had at once, in bytes: a GPU's, if it computes there."""
+    device = sys.modules["jax"].devices()[0] if "jax" in sys.modules else None
+    if device is not None and device.platform == "gpu":
+        return device.memory_stats()["peak_bytes_in_use"]
     unit = 1 if sys.platform == "darwin" else 1024
     return unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 

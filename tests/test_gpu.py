@@ -1,0 +1,71 @@
+"""On a GPU, where loops are CUDA graphs: runs are the same again and resumed to the bit, and agents learn."""
+
+import os
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+import purerl
+from purerl import registry
+from purerl.run import opening, run
+from purerl.settings.runs import settings
+from purerl.xla import backend
+from tests.helpers.runs import assert_same_run, untimed
+from tests.helpers.small import small
+
+pytestmark = pytest.mark.gpu
+
+TASKS = {  # algorithm -> environment: rollouts, replays, priorities, sequences, search, several agents
+    "ppo": "CartPole-v1",
+    "pqn": "CartPole-v1",
+    "dqn": "CartPole-v1",
+    "rainbow": "CartPole-v1",
+    "r2d2": "CartPole-v1",
+    "muzero": "CartPole-v1",
+    "sac": "Pendulum-v1",
+    "a2c": "TagGridWorld",
+}
+UPDATES = 20
+
+
+def start(algorithm, folder):
+    _, config = small(algorithm)
+    steps = UPDATES * config.steps_per_update
+    options = {"seeds": 2, "log_interval": 4, "evaluations": 2, "eval_episodes": 16, "total_timesteps": steps}
+    flags = {name: value for name, value in vars(config).items() if name != "total_timesteps"}
+    return opening.start(settings(algorithm, TASKS[algorithm], flags | options, {}), folder, plain=True)
+
+
+@pytest.mark.parametrize("algorithm", TASKS)
+def test_an_interrupted_run_ends_in_the_same_bits(algorithm, tmp_path, monkeypatch):
+    assert start(algorithm, tmp_path / "whole") == 0
+    original = run.Run._record_failures
+
+    def strike(self, *args):
+        if self.update >= UPDATES // 2:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, *args)
+
+    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(run.Run, "_record_failures", strike)
+    assert start(algorithm, tmp_path / "parts") == 128 + signal.SIGINT
+    monkeypatch.undo()
+    assert opening.resume(tmp_path / "parts", plain=True) == 0
+    assert_same_run(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_loops_as_graphs_give_the_same_numbers():
+    factory, cls = registry.algorithm("ppo")
+    config = cls(num_envs=64, rollout_length=32)
+    train = purerl.make_train(factory, purerl.make("CartPole-v1"), config, 8 * config.steps_per_update)
+    key = jax.random.key(0)
+    results = [jax.jit(train, compiler_options=options)(key)[0].agent for options in (None, backend.GRAPHS)]
+    for plain, graph in zip(*map(jax.tree.leaves, results), strict=True):
+        np.testing.assert_allclose(np.asarray(graph), np.asarray(plain), rtol=1e-3, atol=1e-4)
+
+
+def test_ppo_solves_cartpole(tmp_path):
+    assert opening.start(settings("ppo", "CartPole-v1", {"seeds": 4}), tmp_path / "a", plain=True) == 0
+    assert min(untimed(tmp_path / "a")["final_return"]["per_seed"]) > 400
