@@ -17,6 +17,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
 from purerl.errors import InputError, unknown
 from purerl.types import Array, PyTree
+from purerl.xla import backend
 
 AXES = ("trial", "seed", "data")
 
@@ -147,15 +148,20 @@ def sharded_vmap(
 
     def mapped(*args: PyTree) -> PyTree:
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
-        local = jax.vmap(function, axes, out_axes)
-        if in_turn:
-            local = partial(_in_turn_in_place if in_place else _in_turn, function, axes, out_axes)
+        run = (_in_turn_in_place if in_place else _in_turn) if in_turn else _side_by_side
+        local = partial(run, function, axes, out_axes)
         # Left to XLA, even an axis of one device would change how it compiles, and with that the last bits.
         manual = {name for name in AXES if name == axis or mesh.shape[name] == 1}
         placed = {"in_specs": specs(axes), "out_specs": specs(out_axes), "axis_names": manual}
-        return jax.shard_map(local, mesh=mesh, check_vma=False, **placed)(*args)
+        inside = lambda *args: local(*jax.tree.map(_without_empty, args))
+        return jax.shard_map(inside, mesh=mesh, check_vma=False, **placed)(*args)
 
     return mapped
+
+
+def _without_empty(leaf: Array) -> Array:
+    """Return a leaf without elements anew: used as it came into `shard_map`, it ends a process of jaxlib 0.11.2."""
+    return leaf if leaf.size else jnp.zeros(leaf.shape, leaf.dtype)
 
 
 def _is_none(axis: Any) -> bool:
@@ -175,6 +181,11 @@ def _count(per_member: PyTree, args: PyTree) -> int:
 def _member(per_member: PyTree, tree: PyTree, i: Array) -> PyTree:
     pick = lambda split, x: jax.lax.dynamic_index_in_dim(x, i, 0, False) if split else x
     return jax.tree.map(pick, per_member, tree)
+
+
+def _side_by_side(function: Callable[..., Any], in_axes: tuple, out_axes: PyTree, *args: PyTree) -> PyTree:
+    with backend.side_by_side(_count(_per_member(in_axes, args), args)):
+        return jax.vmap(function, in_axes, out_axes)(*args)
 
 
 def _in_turn(function: Callable[..., Any], in_axes: tuple, out_axes: PyTree, *args: PyTree) -> PyTree:

@@ -10,6 +10,7 @@ from purerl.devices.sharding import make_mesh, pad, place, sharded_vmap, shardin
 from purerl.run import program
 from purerl.run.plan import make_plan
 from purerl.settings.runs import settings
+from purerl.xla import backend
 
 TINY = {"num_envs": 4, "rollout_length": 8, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
 
@@ -142,3 +143,30 @@ def test_meshes():
     assert dict(selection.choose("auto", (), 5, 4).shape) == {"trial": 1, "seed": 2, "data": 1}
     assert dict(selection.choose("auto", (), 1, 4).shape) == {"trial": 1, "seed": 1, "data": 1}
     assert dict(selection.choose("auto", ("data=2",), 1, 4).shape) == {"trial": 1, "seed": 1, "data": 2}
+
+
+def test_members_side_by_side_are_counted():
+    seen = []
+
+    def member(x):
+        seen.append(backend.copies_count(jnp.zeros(backend.MANY // 3)))
+        return x
+
+    with backend.traced_for("gpu"):
+        jax.eval_shape(sharded_vmap(member, make_mesh(2), in_turn=False), jnp.zeros(8))  # four on each of two devices
+        jax.eval_shape(sharded_vmap(member, make_mesh(2), in_turn=False), jnp.zeros(6))
+        jax.eval_shape(sharded_vmap(member, make_mesh(2), in_turn=True), jnp.zeros(8))
+    assert seen[0] and not any(seen[1:])
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+def test_arrays_without_elements_go_through(in_turn):
+    """What enters without elements and is used ended the process of jaxlib 0.11.2 on two devices or more."""
+
+    def member(x, nothing):
+        return jnp.concatenate([x, nothing]), nothing + 1
+
+    mapped = jax.jit(sharded_vmap(member, make_mesh(2), in_turn=in_turn))
+    x, nothing = mapped(jnp.arange(8.0).reshape(4, 2), jnp.zeros((4, 0)))
+    np.testing.assert_array_equal(x, np.arange(8.0).reshape(4, 2))
+    assert nothing.shape == (4, 0)
