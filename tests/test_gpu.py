@@ -9,6 +9,7 @@ import pytest
 
 import purerl
 from purerl import registry
+from purerl.envs.tag.neighbors import nearest
 from purerl.run import opening, run
 from purerl.settings.runs import settings
 from purerl.xla import backend
@@ -69,3 +70,14 @@ def test_loops_as_graphs_give_the_same_numbers():
 def test_ppo_solves_cartpole(tmp_path):
     assert opening.start(settings("ppo", "CartPole-v1", {"seeds": 4}), tmp_path / "a", plain=True) == 0
     assert min(untimed(tmp_path / "a")["final_return"]["per_seed"]) > 400
+
+
+def test_neighbors_are_those_of_a_stable_sort():
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 200, (2, 4, 300)).astype(np.float32)
+    active = rng.random(x.shape) < 0.9
+    index, found = jax.jit(jax.vmap(lambda x, y, active: nearest(x, y, active, None, 10, 64)))(x, y, active)
+    square = (x[:, :, None] - x[:, None]) ** 2 + (y[:, :, None] - y[:, None]) ** 2
+    square = np.where(active[:, None] & ~np.eye(300, dtype=bool), square, np.inf)
+    assert np.asarray(found).all()
+    np.testing.assert_array_equal(np.asarray(index), np.argsort(square, axis=2, kind="stable")[:, :, :10])

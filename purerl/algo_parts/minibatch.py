@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.algo_parts.optimizers import apply_gradients
+from purerl.algo_parts.optimizers import apply_gradients, array_by_array
 from purerl.devices.sharding import split_data
 from purerl.errors import InputError
 from purerl.types import Array, Key, Metrics, PyTree
@@ -50,6 +50,8 @@ def minibatch_epochs(
       (params, opt_state, metrics averaged over all steps).
     """
 
+    optimizer, opt_state, restored = array_by_array(optimizer, opt_state, params)
+
     def gradient_step(learner: tuple[PyTree, PyTree, Array], minibatch: Any, carry: PyTree):
         params, opt_state, running = learner
         samples = (prepare(minibatch), carry)
@@ -69,7 +71,7 @@ def minibatch_epochs(
     (params, opt_state, _), metrics = rollout_minibatches(
         gradient_step, learner, batch, carry, key, config, sequences=sequences
     )
-    return params, opt_state, metrics
+    return params, restored(opt_state), metrics
 
 
 def check_minibatches(config: Any, sequences: bool, what: str) -> None:

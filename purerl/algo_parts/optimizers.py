@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import jax
 import optax
+from jax.flatten_util import ravel_pytree
 
 from purerl.algo_parts.schedules import scheduled
 from purerl.devices.sharding import whole
 from purerl.errors import InputError
 from purerl.types import Array, PyTree
-from purerl.xla import switches
+from purerl.xla import backend, switches
 
 
 class GradientPlan(NamedTuple):
@@ -110,7 +111,35 @@ def clipped(
     """
     if max_grad_norm is not None:
         inner = optax.chain(optax.clip_by_global_norm(max_grad_norm), inner)  # type: ignore[arg-type]
-    return optax.flatten(inner) if flat and switches.is_on("flat_optimizer") else inner
+    return Flattened.of(inner) if flat and switches.is_on("flat_optimizer") else inner
+
+
+class Flattened(optax.GradientTransformationExtraArgs):
+    """An optimizer on one vector of all parameters."""
+
+    inner: optax.GradientTransformation  # the one that it applies to the vector
+
+    @classmethod
+    def of(cls, inner: optax.GradientTransformation) -> "Flattened":
+        """Return the optimizer that applies another to one vector."""
+        made = cls(*optax.flatten(inner))
+        made.inner = inner
+        return made
+
+
+def array_by_array(
+    optimizer: optax.GradientTransformation, opt_state: PyTree, params: PyTree
+) -> tuple[optax.GradientTransformation, PyTree, Callable[[PyTree], PyTree]]:
+    """Return (an optimizer for a loop of steps, its state, the way back to the given one's state).
+
+    Of many members the vector costs more, by its copies, than kernels for each array: there the loop does without it.
+    """
+    if not isinstance(optimizer, Flattened) or not backend.copies_count(params):
+        return optimizer, opt_state, lambda state: state
+    vector, unravel = ravel_pytree(params)
+    apart = jax.tree.map(lambda leaf: unravel(leaf) if leaf.shape == vector.shape else leaf, opt_state)
+    join = lambda old, new: ravel_pytree(new)[0] if old.shape == vector.shape else new
+    return optimizer.inner, apart, lambda state: jax.tree.map(join, opt_state, state)
 
 
 def apply_gradients(

@@ -1,4 +1,4 @@
-"""The kind of device that programs are traced for, and its compiler's options."""
+"""The kind of device that programs are traced for, its compiler's options, and how many members run side by side."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -27,8 +27,10 @@ ALONE: dict[str, Any] = {
 }
 
 SMALL = 300_000  # numbers in a state
+MANY = 1 << 22  # numbers of all members: to copy them once more takes a GPU as long as some twenty kernels
 
 _named: ContextVar[str | None] = ContextVar("backend", default=None)
+_members: ContextVar[int] = ContextVar("members", default=1)
 
 
 def name() -> str:
@@ -51,6 +53,21 @@ def traced_for(backend: str) -> Iterator[None]:
         yield
     finally:
         _named.reset(token)
+
+
+@contextlib.contextmanager
+def side_by_side(members: int) -> Iterator[None]:
+    """Trace what runs for so many members at once, by a `vmap` around it, such as seeds: copies then count on a GPU."""
+    token = _members.set(_members.get() * members)
+    try:
+        yield
+    finally:
+        _members.reset(token)
+
+
+def copies_count(tree: PyTree) -> bool:
+    """Return whether on a GPU it costs more to copy a tree of each member than to launch kernels for its leaves."""
+    return name() == "gpu" and _members.get() * sum(leaf.size for leaf in jax.tree.leaves(tree)) > MANY
 
 
 def start_options(state: PyTree) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """Few arrays in place of many for a loop to carry or to stack, where that is faster.
 
 On a GPU each array that a loop carries or stacks is a kernel of its own; packing makes it one for all numbers of a
-width. On a CPU, where kernels cost nothing and copies do, trees stay as they are: there the copy of what a loop carries
-costs a tenth of PPO's gradient step.
+width. Of many members' parameters the copies cost more than the kernels. On a CPU, where kernels cost nothing and
+copies do, trees stay as they are: there the copy of what a loop carries costs a tenth of PPO's gradient step.
 """
 
 import math
@@ -27,7 +27,7 @@ def pack(tree: PyTree, leading: int) -> tuple[PyTree, Callable[[PyTree], PyTree]
     Returns:
       (packed, unpack): `unpack` also reads packed arrays that a loop has stacked, [T, ...]. Random keys stay apart.
     """
-    if backend.name() == "cpu" or not switches.is_on("packing"):
+    if backend.name() == "cpu" or not switches.is_on("packing") or (leading == 0 and backend.copies_count(tree)):
         return tree, lambda packed: packed
     leaves, structure = jax.tree.flatten(tree)
     widths = [_width(x, leading) for x in leaves]

@@ -10,6 +10,8 @@ import pytest
 from purerl.algo_parts.optimizers import (
     GradientPlan,
     adam_by_plan,
+    apply_gradients,
+    array_by_array,
     clipped,
     optimizer_of,
     radam_by_plan,
@@ -17,6 +19,7 @@ from purerl.algo_parts.optimizers import (
 )
 from purerl.algos.ppo import PPOConfig
 from purerl.errors import InputError
+from purerl.xla import backend
 
 GRADIENT = {"w": np.array([[3.0, 0.0], [0.0, -4.0]], np.float32), "b": np.array([12.0], np.float32)}  # of norm 13
 PARAMS = jax.tree.map(np.zeros_like, GRADIENT)
@@ -105,3 +108,23 @@ def test_optimizers_that_need_shapes_see_them():
 def test_what_is_no_optimizer_is_refused_in_a_line(wrong, words):
     with pytest.raises(InputError, match=words):
         optimizer_of(CONFIG, 1, wrong)(np.int32(0))
+
+
+def test_of_many_members_a_loop_steps_array_by_array():
+    """The same parameters and the same state as on one vector, in whose form it is given back."""
+    optimizer = adam_by_plan(PLAN)
+    state = optimizer.init(PARAMS)
+
+    def two_steps(optimizer, state, params):
+        for gradient in (GRADIENT, jax.tree.map(np.sqrt, jax.tree.map(np.abs, GRADIENT))):
+            state, params = apply_gradients(optimizer, gradient, state, params)[::-1]
+        return params, state
+
+    with backend.traced_for("gpu"), backend.side_by_side(1 << 20):
+        loop, apart, restored = array_by_array(optimizer, state, PARAMS)
+        assert jax.tree.structure(apart) == jax.tree.structure(loop.init(PARAMS)) != jax.tree.structure(state)
+        params, found = two_steps(loop, apart, PARAMS)
+        found = restored(found)
+    assert array_by_array(optimizer, state, PARAMS)[0] is optimizer, "of one member the vector stays"
+    wanted_params, wanted = two_steps(optimizer, state, PARAMS)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), (params, found), (wanted_params, wanted))

@@ -36,6 +36,19 @@ def test_loops_become_graphs_on_a_gpu():
         assert backend.compiler_options() is None
 
 
+def test_members_of_members_count():
+    half = jnp.zeros(backend.MANY // 2)
+    with backend.traced_for("gpu"):
+        assert not backend.copies_count(half)
+        with backend.side_by_side(2):
+            assert not backend.copies_count(half)
+            with backend.side_by_side(2):
+                assert backend.copies_count({"a": half})
+        assert not backend.copies_count(half)
+    with backend.side_by_side(100):
+        assert backend.name() == "gpu" or not backend.copies_count(half)
+
+
 def test_sums_of_products_are_right_on_a_cpu():
     def squares(rows):
         return jax.vmap(lambda row: jnp.sum((jnp.eye(3) @ row) ** 2))(rows)

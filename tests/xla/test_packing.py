@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
@@ -37,15 +38,17 @@ def test_on_a_cpu_nothing_changes():
     assert record is tree and unpack(record) is tree
 
 
-def test_training_as_on_a_gpu_is_the_same(key):
+@pytest.mark.parametrize("members", [1, 1 << 20])
+def test_training_as_on_a_gpu_is_the_same(key, members):
+    """Also with so many members that a loop carries parameters and moments array by array."""
     config = PPOConfig(num_envs=4, rollout_length=16, hidden_sizes=(8,), reset_policy="always")
 
-    def trained(name):
-        with backend.traced_for(name):
+    def trained(name, members=1):
+        with backend.traced_for(name), backend.side_by_side(members):
             trainer = purerl.make_trainer(ppo, purerl.make("CartPole-v1"), config)
             return jax.jit(lambda key: trainer.step(trainer.init(key)))(key)
 
-    ours, theirs = trained("cpu"), trained("gpu")
+    ours, theirs = trained("cpu"), trained("gpu", members)
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
     is_number = lambda x: not jnp.issubdtype(x.dtype, jax.dtypes.extended)
     numbers = lambda tree: [np.asarray(x) for x in jax.tree.leaves(tree) if is_number(x)]
@@ -78,3 +81,12 @@ def test_random_keys_stay_apart(key):
         assert unpack(packed)["key"] is key
         with switches.off("packing"):
             assert packing.pack(tree, leading=0)[0] is tree
+
+
+def test_parameters_of_many_members_stay_apart():
+    tree = {"w": jnp.zeros((64, 64)), "b": jnp.zeros(64)}
+    with backend.traced_for("gpu"):
+        for members, apart in ((1, False), (1 << 9, False), (1 << 10, True)):
+            with backend.side_by_side(members):
+                assert (packing.pack(tree, leading=0)[0] is tree) == apart
+                assert packing.pack({"w": tree["w"]}, leading=1)[0] != {"w": tree["w"]}, "records are always packed"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.envs.tag import neighbors
-from purerl.envs.tag.neighbors import by_keys, by_top_k
+from purerl.envs.tag.neighbors import by_keys, by_minima, by_top_k
 
 N = 40
 
@@ -37,7 +37,10 @@ def places():
     return np.stack([anywhere, grid, heap, line, heaps], axis=1)
 
 
-@pytest.mark.parametrize(("search", "k", "chunk"), [(by_keys, 6, 1), (by_top_k, 6, 64), (by_top_k, 50, 16)])
+@pytest.mark.parametrize(
+    ("search", "k", "chunk"),
+    [(by_keys, 6, 1), (by_top_k, 6, 64), (by_top_k, 50, 16), (by_minima, 6, 1), (by_minima, 50, 1)],
+)
 def test_neighbors_are_those_of_a_stable_sort(search, k, chunk):
     x, y = places()
     active = np.random.default_rng(1).random(x.shape) < 0.9
