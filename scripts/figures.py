@@ -32,7 +32,7 @@ MUJOCO = {  # task -> algorithm -> what CleanRL's curve of v2 shows after 300,00
 }
 ROWS = 100  # of a curve
 GYMNAX_LIMITS = {"Breakout": {"time_limit": 1000}, "Freeway": {}, "SpaceInvaders": {"time_limit": 1000}}
-MEMORY = ("TMaze", "RepeatPrevious")
+MEMORY = ("TMaze", "RepeatPrevious", "Autoencode", "PositionOnlyCartPole")
 CONTINUOUS = ("vmpo", "mpo", "ddpg", "d4pg", "td3", "sac", "tqc", "redq", "crossq")
 CLEANRL = "CleanRL"
 
@@ -80,9 +80,11 @@ def _games() -> list[Figure]:
 
 
 def _memory(task: str) -> list[Figure]:
-    """Return the figures of a task that needs memory, PPO also without it."""
+    """Return the figures of a task that needs memory, PPO also without it and with others than a GRU."""
     plain = [Figure(task=task, algorithm=name) for name in ("ppo", "r2d2", "dqn")]
-    return [plain[0], Figure(task=task, algorithm="ppo", variant="feedforward", changes={"rnn": "none"}), *plain[1:]]
+    without = plain[0]._replace(variant="feedforward", changes={"rnn": "none"})
+    others = [plain[0]._replace(variant=rnn, changes={"rnn": rnn}, seeds=5) for rnn in ("lru", "mingru")]
+    return [plain[0], without, *others, *plain[1:]]
 
 
 def _exploration(task: str) -> list[Figure]:
@@ -114,7 +116,7 @@ def _mujoco(task: str, algorithm: str) -> Figure:
 
 
 def _craftax() -> list[Figure]:
-    """Return PPO's figures of Craftax: of a million steps and of ten, without and with memory."""
+    """Return PPO's figures of Craftax: of a million steps without and with memory, and one seed of ten million."""
     plain = _three("craftax/Craftax-Classic-Symbolic-v1", "ppo")
     recurrent = {
         "rnn": "gru",
@@ -124,11 +126,8 @@ def _craftax() -> list[Figure]:
         "activation": "relu",
     }
     memory = plain._replace(variant="memory", changes=recurrent)
-    ten = {"total_timesteps": 10_000_000}
-    long = plain._replace(variant="long", changes=ten, seeds=1)
-    both = memory._replace(variant="memory-long", changes=recurrent | ten)
-    *pairs, last = [figure for ours in (plain, memory, long, both) for figure in _beside(ours, "craftax")]
-    return [*pairs, last._replace(seeds=1)]
+    long = plain._replace(variant="long", changes={"total_timesteps": 10_000_000}, seeds=1)
+    return [figure for ours in (plain, memory, long) for figure in _beside(ours, "craftax")]
 
 
 def _as_gymnax(game: str) -> Figure:

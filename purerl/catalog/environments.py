@@ -27,6 +27,7 @@ ENVIRONMENTS: dict[str, str] = {  # id -> "module:Class"
     "GridWorld": "purerl.envs.grid.grid_world:GridWorld",
     "Maze": "purerl.envs.grid.maze:Maze",
     "Autoencode": "purerl.envs.memory.autoencode:Autoencode",
+    "PositionOnlyCartPole": "purerl.envs.memory.position_only_cartpole:PositionOnlyCartPole",
     "RepeatPrevious": "purerl.envs.memory.repeat_previous:RepeatPrevious",
     "TMaze": "purerl.envs.memory.t_maze:TMaze",
     "PointMass": "purerl.envs.control.point_mass:PointMass",

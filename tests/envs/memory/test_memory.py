@@ -1,5 +1,6 @@
 """The memory family against plain Python that sees only observations, and what can be reached without memory."""
 
+import gymnasium
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.memory.autoencode import Autoencode
+from purerl.envs.memory.position_only_cartpole import PositionOnlyCartPole
 from purerl.envs.memory.repeat_previous import RepeatPrevious
 from purerl.envs.memory.t_maze import EAST, NORTH, SOUTH, WEST, TMaze
 from purerl.loop.train import make_train
@@ -97,6 +99,26 @@ def test_t_maze(key):
                 break
         endings.append(reward if over else "truncated")
     assert {4.0, -0.1, "truncated"} >= set(endings) >= {4.0, -0.1}
+
+
+def test_position_only_cartpole():
+    """Gymnasium's cart and pole, of which two coordinates are seen."""
+    env, oracle = PositionOnlyCartPole(), gymnasium.make("CartPole-v1", disable_env_checker=True)
+    step, rng = jax.jit(env.step), np.random.default_rng(0)
+    for episode in range(5):
+        state, observation = env.reset(jax.random.key(episode))
+        oracle.reset()
+        oracle.unwrapped.state = np.array(state[:4], np.float64)
+        np.testing.assert_array_equal(observation, np.array(state)[[0, 2]])
+        over = False
+        while not over:
+            action = rng.integers(2)
+            state, result = step(jax.random.key(0), state, jnp.int32(action))
+            seen, reward, terminated, truncated, _ = oracle.step(action)
+            np.testing.assert_allclose(result.observation, seen[[0, 2]], atol=1e-5)
+            assert env.observation_space.contains(result.observation) and result.reward == reward
+            assert (bool(result.terminated), bool(result.truncated)) == (terminated, truncated)
+            over = terminated or truncated
 
 
 @pytest.mark.slow
