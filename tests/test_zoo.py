@@ -14,7 +14,15 @@ from purerl.settings import agent_file, toml
 BESIDE = {"gymnasium": ("mujoco", "imageio")}  # what a suite's tasks need that comes without the suite
 
 
-@pytest.mark.parametrize("name", agent_file.shipped())
+SELDOM = re.compile(
+    r"(alphazero|crossq|muzero|redq|spo|tqc)-.*|.*-(brax|craftax|gymnasium|jaxmarl|jumanji)-.*|.*-MinAtar"
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if SELDOM.fullmatch(name) else name for name in agent_file.shipped()],
+)
 def test_an_agent_reaches_its_published_return(name):
     path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
     assert path.stat().st_size < 1_000_000
