@@ -16,11 +16,6 @@ from benchmarks.training import BRAX, BREAKOUT, DQN, PPO, contest_table, problem
 from purerl import registry
 from purerl.xla import backend
 
-TASKS = (  # algorithm, environment, settings
-    ("ppo", "CartPole-v1", {"num_envs": 2048, "rollout_length": 128}),
-    ("ppo", "Breakout-MinAtar", {"num_envs": 2048, "rollout_length": 128, "network": "mlp"}),
-    ("dqn", "CartPole-v1", {"num_envs": 512}),
-)
 COUNTS = tables.columns(
     "update of: text; environment steps: count; loops: turns x kernels: text; kernels outside: count; "
     "kernels, all: count; launches: count; steps/s that kernels allow: rate"
@@ -88,15 +83,15 @@ TRAIN = """
 import json, sys, time
 import jax, purerl
 from purerl.algos.ppo import PPOConfig, ppo
-options, seeds, steps, runs, settings = json.loads(sys.argv[1])
+options, steps, runs, settings = json.loads(sys.argv[1])
 train = purerl.make_train(ppo, purerl.make("CartPole-v1"), PPOConfig(**settings), steps, num_points=1)
-keys = jax.random.split(jax.random.key(0), seeds)
+key = jax.random.key(0)
 began = time.perf_counter()
-compiled = jax.jit(jax.vmap(train), compiler_options=options).lower(keys).compile()
+compiled = jax.jit(train, compiler_options=options).lower(key).compile()
 compile_seconds, seconds = time.perf_counter() - began, []
 for _ in range(runs + 1):
     began = time.perf_counter()
-    jax.block_until_ready(compiled(keys))
+    jax.block_until_ready(compiled(key))
     seconds.append(time.perf_counter() - began)
 print(json.dumps([compile_seconds, seconds[1:]]))
 """
@@ -109,13 +104,13 @@ def measure_kernels(request: Request) -> list[Table]:
     if missing is not None:
         return [Table(title=title, columns=[("not counted", "text")], rows=[[missing]])]
     rows = []
-    for algorithm, environment, given in TASKS:
-        factory, cls = registry.algorithm(algorithm)
-        config = cls(**given)
-        update = kernels.compile_update(factory, purerl.make(environment), config)
+    for task in ONE:
+        factory, cls = registry.algorithm(task.algorithm)
+        config = cls(**task.settings)
+        update = kernels.compile_update(factory, purerl.make(task.environment, **(task.parameters or {})), config)
         loops = ", ".join(f"{loop.trips or '?'} x {loop.kernels}" for loop in update.loops)
         allowed = config.steps_per_update / (update.kernels * kernels.MICROSECONDS * 1e-6)
-        name = f"{algorithm}, {environment}, {config.num_envs} x {config.rollout_length}"
+        name = f"{task.name}, {task.environment}"
         rows.append([name, config.steps_per_update, loops, update.outside, update.kernels, update.launches, allowed])
     return [Table(title=title, columns=COUNTS, rows=rows)]
 
@@ -128,7 +123,7 @@ def measure_launches(request: Request) -> list[Table]:
     rows = []
     steps = max(int(100 * request.size), 2) * 2048 * 128
     for options in (None, backend.GRAPHS):
-        compile_seconds, seconds = run_process(TRAIN, [options, 1, steps, request.runs, {"num_envs": 2048}])
+        compile_seconds, seconds = run_process(TRAIN, [options, steps, request.runs, {"num_envs": 2048}])
         kernel = statistics.median(run_process(CHAIN, options))
         rows.append(["graphs" if options else "as JAX", kernel, spread([steps / s for s in seconds]), compile_seconds])
     return [Table(title=title, columns=LAUNCHES, rows=rows)]

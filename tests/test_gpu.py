@@ -1,6 +1,5 @@
 """On a GPU, where loops are CUDA graphs: runs are the same again and resumed to the bit, and agents learn."""
 
-import os
 import signal
 
 import jax
@@ -10,10 +9,10 @@ import pytest
 import purerl
 from purerl import registry
 from purerl.envs.tag.neighbors import nearest
-from purerl.run import opening, run
+from purerl.run import opening
 from purerl.settings.runs import settings
 from purerl.xla import backend
-from tests.helpers.runs import assert_same_run, untimed
+from tests.helpers.runs import assert_same_run, strike, untimed
 from tests.helpers.small import small
 
 pytestmark = pytest.mark.gpu
@@ -42,15 +41,7 @@ def start(algorithm, folder):
 @pytest.mark.parametrize("algorithm", TASKS)
 def test_an_interrupted_run_ends_in_the_same_bits(algorithm, tmp_path, monkeypatch):
     assert start(algorithm, tmp_path / "whole") == 0
-    original = run.Run._record_failures
-
-    def strike(self, *args):
-        if self.update >= UPDATES // 2:
-            os.kill(os.getpid(), signal.SIGINT)
-        return original(self, *args)
-
-    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
-    monkeypatch.setattr(run.Run, "_record_failures", strike)
+    strike(monkeypatch, UPDATES // 2, signal.SIGINT)
     assert start(algorithm, tmp_path / "parts") == 128 + signal.SIGINT
     monkeypatch.undo()
     assert opening.resume(tmp_path / "parts", plain=True) == 0

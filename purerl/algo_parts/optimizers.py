@@ -134,7 +134,7 @@ def array_by_array(
 
     Of many members the vector costs more, by its copies, than kernels for each array: there the loop does without it.
     """
-    if not isinstance(optimizer, Flattened) or not backend.copies_count(params):
+    if not isinstance(optimizer, Flattened) or not backend.copies_cost_more(params):
         return optimizer, opt_state, lambda state: state
     vector, unravel = ravel_pytree(params)
     apart = jax.tree.map(lambda leaf: unravel(leaf) if leaf.shape == vector.shape else leaf, opt_state)

@@ -65,7 +65,7 @@ def side_by_side(members: int) -> Iterator[None]:
         _members.reset(token)
 
 
-def copies_count(tree: PyTree) -> bool:
+def copies_cost_more(tree: PyTree) -> bool:
     """Return whether on a GPU it costs more to copy a tree of each member than to launch kernels for its leaves."""
     return name() == "gpu" and _members.get() * sum(leaf.size for leaf in jax.tree.leaves(tree)) > MANY
 

@@ -27,7 +27,7 @@ def pack(tree: PyTree, leading: int) -> tuple[PyTree, Callable[[PyTree], PyTree]
     Returns:
       (packed, unpack): `unpack` also reads packed arrays that a loop has stacked, [T, ...]. Random keys stay apart.
     """
-    if backend.name() == "cpu" or not switches.is_on("packing") or (leading == 0 and backend.copies_count(tree)):
+    if backend.name() == "cpu" or not switches.is_on("packing") or (leading == 0 and backend.copies_cost_more(tree)):
         return tree, lambda packed: packed
     leaves, structure = jax.tree.flatten(tree)
     widths = [_width(x, leading) for x in leaves]

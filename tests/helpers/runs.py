@@ -2,12 +2,13 @@
 
 import csv
 import json
+import os
 import shutil
 
 import jax
 import numpy as np
 
-from purerl.run import trained_run
+from purerl.run import run, trained_run
 
 
 def edited(source, folder, changes, file="config.toml"):
@@ -19,6 +20,19 @@ def edited(source, folder, changes, file="config.toml"):
         text = text.replace(old, new)
     (folder / file).write_text(text)
     return folder
+
+
+def strike(monkeypatch, update, number):
+    """Let runs go on update by update, and send this process a signal after one of them."""
+    original = run.Run._record_failures
+
+    def struck(self, *args):
+        if self.update == update:
+            os.kill(os.getpid(), number)
+        return original(self, *args)
+
+    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
+    monkeypatch.setattr(run.Run, "_record_failures", struck)
 
 
 def rows(folder):

@@ -22,7 +22,7 @@ from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import settings
 from purerl.types import number, pytree
-from tests.helpers.runs import assert_same_run, edited, rows, untimed
+from tests.helpers.runs import assert_same_run, edited, rows, strike, untimed
 
 TINY = {"num_envs": 2, "rollout_length": 16, "num_minibatches": 2, "num_epochs": 2, "hidden_sizes": (8,)}
 
@@ -158,15 +158,7 @@ def test_the_same_bits_whatever_the_chunks(finished, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_and_resumed(finished, tmp_path, monkeypatch, capsys, number):
-    original = run.Run._record_failures
-
-    def strike(self, *args):
-        if self.update == 10:
-            os.kill(os.getpid(), number)
-        return original(self, *args)
-
-    monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
-    monkeypatch.setattr(run.Run, "_record_failures", strike)
+    strike(monkeypatch, 10, number)
     folder = tmp_path / "a"
     assert start(folder) == 128 + number
     assert f"purerl train --resume {folder}" in capsys.readouterr().out
