@@ -22,6 +22,7 @@ from purerl.algo_parts.search import (
     act_by_search,
     edge,
     from_scale,
+    learned,
     log_probs,
     network_for,
     new_agent,
@@ -33,8 +34,8 @@ from purerl.algo_parts.search import (
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask
-from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
+from purerl.functional.normalize import normalized
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module
 from purerl.types import (
@@ -115,36 +116,37 @@ def alphazero(
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent(jnp.int32(0)).init(params))
+        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
         if model is None or not isinstance(situation, Situation):
-            policy, _ = net.apply(agent.params, situation)
+            policy, _ = predict(agent, situation)
             return head.to_action(policy.sample(seed=key) if explore else policy.mode()), carry, ()
-        policy, value = predict(agent.params, situation.observation)
+        policy, value = predict(agent, situation.observation)
         legal = action_mask(situation.observation)
         over = jnp.zeros_like(value, bool)
         node = lambda draws: Node(draws=draws, situation=bare(situation), over=over, value=value)
-        action, extras = act_by_search(config, head, key, agent.params, policy, value, node, expand, legal, explore)
+        judge = agent._replace(opt_state=())
+        action, extras = act_by_search(config, head, key, judge, policy, value, node, expand, legal, explore)
         return action, carry, extras
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        batch = with_targets(agent.params, rollout)
+        batch = with_targets(agent, rollout)
         optimizer = descent(agent.num_updates)
         params, opt_state, metrics = minibatch_epochs(
             loss, optimizer, agent.params, agent.opt_state, batch, (), key, config, sequences=False
         )
         found = to_scale(config, rollout.extras["value"])
         metrics["explained_variance"] = masked.explained_variance(found, batch.target, batch.mask)
-        return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
+        return learned(agent, params, opt_state, rollout.observation.observation, rollout.mask), metrics
 
-    def expand(params: PyTree, key: Key, action: Array, node: Node) -> tuple[Any, Node]:
+    def expand(judge: PolicyAgent, key: Key, action: Array, node: Node) -> tuple[Any, Node]:
         """Step B environments by B actions, and let the network judge where they lead."""
         assert model is not None
         chosen = head.to_action(offered(node.draws, action))
         timestep = jax.vmap(model)(jax.random.split(key, action.shape[0]), node.situation, chosen)
         following = timestep.observation
-        policy, value = predict(params, following.observation)
+        policy, value = predict(judge, following.observation)
         draws, logits = offer(policy, jax.random.fold_in(key, 1), config)
         value = jnp.where(node.over, node.value, jnp.where(timestep.terminated, 0.0, value))
         discount = signed_discount(node.situation.side, following.side)
@@ -157,20 +159,20 @@ def alphazero(
         over = node.over | timestep.done
         return output, Node(draws=draws, situation=bare(following), over=over, value=value)
 
-    def predict(params: PyTree, observation: PyTree) -> tuple[Any, Array]:
+    def predict(judge: PolicyAgent, observation: PyTree) -> tuple[Any, Array]:
         """Return (policy, value f32[...] in units of the reward, as the side to move sees it)."""
-        policy, value = net.apply(params, observation)
+        policy, value = net.apply(judge.params, normalized(judge.observation_statistics, observation))
         return policy, from_scale(config, value)
 
     def signed_discount(side: Array, next_side: Array) -> Array:
         return jnp.where(side == next_side, config.discount, -config.discount)
 
-    def with_targets(params: PyTree, rollout: Rollout) -> Batch:
+    def with_targets(agent: PolicyAgent, rollout: Rollout) -> Batch:
         now, following = rollout.observation, rollout.next_observation
-        _, judged = predict(params, following.observation)
+        _, judged = predict(agent, following.observation)
         returns = search_returns(rollout, judged, signed_discount(now.side, following.side), config.td_lambda)
         return Batch(
-            observation=now.observation,
+            observation=normalized(agent.observation_statistics, now.observation),
             draws=rollout.extras["draws"],
             weights=rollout.extras["weights"],
             target=to_scale(config, returns),

@@ -22,18 +22,20 @@ from purerl.algo_parts.search import (
     act_by_search,
     edge,
     from_scale,
+    learned,
     log_probs,
     new_agent,
     offer,
     offered,
     search_returns,
+    standardized,
     to_scale,
 )
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
-from purerl.functional.counters import increment
 from purerl.functional.distributions import Categorical, action_head
+from purerl.functional.normalize import normalized
 from purerl.networks.latent_model import latent_model
 from purerl.networks.modules import Module
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -105,11 +107,11 @@ def muzero(
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent(jnp.int32(0)).init(params))
+        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         legal = action_mask(observation)
-        latent = net.represent(agent.params, observation)
+        latent = net.represent(agent.params, normalized(agent.observation_statistics, observation))
         policy, value = net.predict(agent.params, latent)
         policy = policy if legal is None else Categorical(mask_illegal(policy.logits, legal))
         node = lambda draws: Node(draws=draws, latent=latent)
@@ -119,14 +121,14 @@ def muzero(
         return action, carry, extras
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        batch = with_futures(agent.params, rollout)
+        batch = with_futures(agent, rollout)
         optimizer = descent(agent.num_updates)
         params, opt_state, metrics = minibatch_epochs(
             loss, optimizer, agent.params, agent.opt_state, batch, (), key, config, sequences=False
         )
         found = to_scale(config, rollout.extras["value"])
         metrics["explained_variance"] = masked.explained_variance(found, batch.target[..., 0], batch.mask)
-        return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
+        return learned(agent, params, opt_state, rollout.observation, rollout.mask), metrics
 
     def expand(params: PyTree, key: Key, action: Array, node: Node) -> tuple[Any, Node]:
         """Step B latents by B actions in the model."""
@@ -138,8 +140,9 @@ def muzero(
         output = edge(from_scale(config, reward), discount, logits, from_scale(config, value))
         return output, Node(draws=draws, latent=latent)
 
-    def with_futures(params: PyTree, rollout: Rollout) -> Batch:
-        _, judged = net.predict(params, net.represent(params, rollout.next_observation))
+    def with_futures(agent: PolicyAgent, rollout: Rollout) -> Batch:
+        observation, following = standardized(agent, rollout)
+        _, judged = net.predict(agent.params, net.represent(agent.params, following))
         judged = from_scale(config, judged)
         returns = search_returns(rollout, judged, config.discount, config.td_lambda)
         steps, known = config.unroll_steps, futures(rollout, config.unroll_steps)
@@ -149,7 +152,7 @@ def muzero(
         # Beyond an ending nobody acts: the rollout's other actions stand there, which are worth nothing.
         around = lambda x: jnp.stack([jnp.roll(x, -k, axis=0) for k in range(steps)], axis=2)
         return Batch(
-            observation=rollout.observation,
+            observation=observation,
             action=jax.tree.map(around, rollout.action),
             reward=to_scale(config, jnp.where(known.going, later(rollout.reward), 0.0))[..., :-1],
             draws=jax.tree.map(later, rollout.extras["draws"]),

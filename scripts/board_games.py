@@ -51,6 +51,8 @@ BOARD_GAMES = (
     BoardGame(algorithm="alphazero", environment="pgx/tic_tac_toe", seeds=3, opponents=match.PLAYERS),
     BoardGame(algorithm="ppo", environment="pgx/connect_four", seeds=1),
     BoardGame(algorithm="alphazero", environment="pgx/connect_four", seeds=1, simulations=128),
+    BoardGame(algorithm="alphazero", environment="pgx/othello", seeds=1),
+    BoardGame(algorithm="alphazero", environment="pgx/hex", seeds=1, opponents=("random",)),  # 121 moves and replies
 )
 
 

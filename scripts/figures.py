@@ -25,10 +25,15 @@ BY_BRAX = {  # with the rate and the bonus of our settings its ant reaches -41 t
     "learning_rate_schedule": "constant",
     "entropy_coefficient": 1e-2,
 }
-MUJOCO = {  # task -> algorithm -> what CleanRL's curve of v2 shows after 300,000 steps, about
-    "HalfCheetah": {"sac": 8000, "td3": 7000},
-    "Hopper": {"sac": 2350, "td3": 1400},
-    "Walker2d": {"sac": 3000, "td3": 1250},
+MUJOCO = {  # task -> algorithm -> what CleanRL's curve of v2 shows after 300,000 steps, about, and its table after 1e6
+    "HalfCheetah": {"sac": (8000, "9635 +- 1424"), "td3": (7000, "9583 +- 126")},
+    "Hopper": {"sac": (2350, "2310 +- 343"), "td3": (1400, "3135 +- 360")},
+    "Walker2d": {"sac": (3000, "3591 +- 911"), "td3": (1250, "4058 +- 659")},
+}
+LONG_MUJOCO = {  # half a gradient step for each step of an environment, so that a seed takes an hour
+    "total_timesteps": 1_000_000,
+    "num_gradient_steps": 2,
+    "replay_capacity": 1_000_000,
 }
 ROWS = 100  # of a curve
 GYMNAX_LIMITS = {"Breakout": {"time_limit": 1000}, "Freeway": {}, "SpaceInvaders": {"time_limit": 1000}}
@@ -109,10 +114,12 @@ def _three(task: str, algorithm: str) -> Figure:
     return Figure(task=task, algorithm=algorithm, seeds=3)
 
 
-def _mujoco(task: str, algorithm: str) -> Figure:
-    """Return a figure of MuJoCo: one seed, as a seed takes half an hour."""
-    reference = f"about {MUJOCO[task][algorithm]} at 300,000 steps of v2"
-    return Figure(task=f"gymnasium/{task}-v4", algorithm=algorithm, seeds=1, reference=reference, source=CLEANRL)
+def _mujoco(task: str, algorithm: str) -> list[Figure]:
+    """Return the figures of MuJoCo at 300,000 and 1e6 steps: one seed, as a seed takes half an hour or an hour."""
+    early, late = MUJOCO[task][algorithm]
+    reference = f"about {early} at 300,000 steps of v2"
+    short = Figure(task=f"gymnasium/{task}-v4", algorithm=algorithm, seeds=1, reference=reference, source=CLEANRL)
+    return [short, short._replace(reference=f"{late} at 1e6 steps of v2", variant="long", changes=LONG_MUJOCO)]
 
 
 def _craftax() -> list[Figure]:
@@ -180,10 +187,10 @@ FIGURES = (
     *_beside(_three("jaxmarl/HeuristicEnemySMAX", "ppo"), "jaxmarl"),
     *_beside(_three("jaxmarl/overcooked", "ppo")._replace(judged={"shaped_reward": 0.0}), "jaxmarl"),
     *_craftax(),
-    _three("jumanji/Game2048-v1", "alphazero"),
+    *(_three(f"jumanji/{name}-v1", "alphazero") for name in ("Game2048", "Snake")),
     Figure(task="envpool/CartPole-v1", algorithm="ppo"),
-    *(_mujoco(task, name) for task, by_name in MUJOCO.items() for name in by_name),
-    _beside(_mujoco("HalfCheetah", "sac"), "cleanrl")[1],
+    *(figure for task, by_name in MUJOCO.items() for name in by_name for figure in _mujoco(task, name)),
+    _beside(_mujoco("HalfCheetah", "sac")[0], "cleanrl")[1],
     *(
         Figure(
             task="envpool/Pong-v5",

@@ -14,11 +14,14 @@ import jax
 import jax.numpy as jnp
 import mctx
 
+from purerl.algo_parts.off_policy import new_statistics
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.algo_parts.simulations import in_place
 from purerl.functional.action_masks import mask_illegal
+from purerl.functional.counters import increment
 from purerl.functional.distributions import ActionHead, Categorical, action_head
+from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import rescale, unscale
 from purerl.functional.returns import decayed_sum
 from purerl.networks.actor_critic import network_of
@@ -68,6 +71,7 @@ class SearchConfig(NetworkConfig):
     entropy_coefficient: float = number(
         default=0.0, doc="weight of the entropy bonus, which keeps a sample of actions wide", at_least=0
     )
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
     rescale_value: bool = static(
         default=False, doc="learn values on a scale on which large ones are compressed: for rewards beyond some units"
     )
@@ -297,15 +301,32 @@ def search_returns(rollout: Rollout, judged: Array, discount: Array | float, td_
     return found + decayed_sum(jnp.where(drawn, 0.0, delta), decay)
 
 
-def new_agent(params: PyTree, opt_state: PyTree) -> PolicyAgent:
+def new_agent(params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: SearchConfig) -> PolicyAgent:
     """Return an agent before its first rollout."""
     return PolicyAgent(
         params=params,
         opt_state=opt_state,
         num_updates=jnp.int32(0),
-        observation_statistics=None,
+        observation_statistics=new_statistics(spec, config),
         return_scale=None,
         value_statistics=None,
+    )
+
+
+def standardized(agent: PolicyAgent, rollout: Rollout) -> tuple[PyTree, PyTree]:
+    """Return (the observations, the next ones) of a rollout by the statistics that they were acted on with."""
+    acted_by = agent.observation_statistics if rollout.statistics is None else rollout.statistics
+    return normalized(acted_by, rollout.observation), normalized(acted_by, rollout.next_observation)
+
+
+def learned(agent: PolicyAgent, params: PyTree, opt_state: PyTree, seen: PyTree, mask: Array | None) -> PolicyAgent:
+    """Return the agent after an update, with what it had seen added to its statistics."""
+    statistics = agent.observation_statistics
+    return agent._replace(
+        params=params,
+        opt_state=opt_state,
+        num_updates=increment(agent.num_updates),
+        observation_statistics=statistics and statistics.update(seen, mask),
     )
 
 

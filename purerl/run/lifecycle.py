@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -56,6 +56,15 @@ class Stop:
             signal.signal(number, handler)
         if sys.unraisablehook == self._unraisable:  # another may have been put before it
             sys.unraisablehook = self._hook
+
+    @contextlib.contextmanager
+    def counts_at_once(self, really: bool = True) -> Iterator[None]:
+        """Let the first signal raise KeyboardInterrupt, too: there is nothing to save."""
+        self.at_once = really
+        try:
+            yield
+        finally:
+            self.at_once = False
 
     def _unraisable(self, told: Any) -> None:
         """Say nothing of an interrupt that arrived where Python cannot raise one: it counts once that is over."""
@@ -233,11 +242,8 @@ class LongJob(abc.ABC):
         """Return what `compile_program` returns, and show and count the time it takes."""
         self.display.stage("compiling")
         began = time.perf_counter()
-        self.stop.at_once = True
-        try:
+        with self.stop.counts_at_once():
             program = compile_program()
-        finally:
-            self.stop.at_once = False
         seconds = time.perf_counter() - began
         self.metadata["compile_seconds"] += seconds
         writing = f"; writing {self.folder}" if self.folder is not None else ""

@@ -393,10 +393,11 @@ class Run(LongJob):
         self.display.stage("earlier selves play one another")
         _, config = algorithm_of(self.plan.settings, self.plan.env)
         agents, rows = jax.device_get(self.progress.state.agent), []
-        for i in range(self.options.seeds):
-            if i not in self.failed:
-                agent = jax.tree.map(lambda x, i=i: x[i], agents)
-                rows += tournament.table(self.plan.env, config, agent, self.options.seed + i)
+        with self.stop.counts_at_once():
+            for i in range(self.options.seeds):
+                if i not in self.failed:
+                    agent = jax.tree.map(lambda x, i=i: x[i], agents)
+                    rows += tournament.table(self.plan.env, config, agent, self.options.seed + i)
         return tournament.write(rows, self.folder / "elo.csv")
 
     def _timing(self) -> dict[str, Any]:

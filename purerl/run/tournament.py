@@ -1,6 +1,10 @@
-"""A tournament of all selves that self-play kept, and its table: elo.csv in a run's folder."""
+"""A tournament of all selves that self-play kept, and its table: elo.csv in a run's folder.
+
+The host asks for the games of a few players at a time, so that a signal is answered between them.
+"""
 
 import math
+import operator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,74 +25,89 @@ from purerl.types import Algorithm, Array, Config, Environment, EnvironmentSpec,
 from purerl.wrappers import Against, Player, at_random, lookahead
 
 EPISODES = 32  # of every two players with either on either side
+MOST_ACTIONS = 100  # of a game that is played against one who looks ahead
 COLUMNS: tuple[str, ...] = ("seed", "player", "update", "elo", "score")
 SELVES = "self"  # the name of all players but those of `REFERENCES`
 REFERENCES: dict[str, Player] = {"lookahead": lookahead, "random": at_random}  # they play against selves that search
 
 
-def points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> Array:
-    """Return f32[P + 1, P + 1]: what each self won against each, of 2 x EPISODES games; the last is the learner.
+def points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> np.ndarray:
+    """Return f64[P + 1, P + 1]: what each self won against each, of 2 x EPISODES games; the last is the learner.
 
     Who has the higher return in an episode has won it; equal ones are a draw. Selves act as in training.
     """
+    won = np.stack([_row(env, config, agent, key, jnp.int32(i)) for i in range(config.num_selves + 1)])
+    return won + (EPISODES - won.T)
+
+
+@jax.jit
+def _row(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key, first: Array) -> Array:
+    """Return f32[P + 1], what a self won as the first side against each."""
     names = tuple(sorted(env.action_space.spaces))  # type: ignore[attr-defined]
     trainer = make_trainer(multi_agent, env, of_groups(config, names))
     players = jax.tree.map(lambda kept, x: jnp.concatenate([kept, x[None]]), agent.pool, acting(agent.learner))[SELF]
     count = config.num_selves + 1
 
-    def game(pair: Array) -> Array:
-        """Return what the first of two players won as the first side, f32[]."""
-        both = {name: jax.tree.map(lambda x, i=i: x[pair[i]], players) for i, name in enumerate(names)}
-        key_game = jax.random.fold_in(key, pair[0] * count + pair[1])
-        first, second = (trainer.evaluate(both, key_game, EPISODES, explore=True).group_return[name] for name in names)
-        return jnp.sum(jnp.where(first > second, 1.0, jnp.where(first == second, 0.5, 0.0)))
+    def game(second: Array) -> Array:
+        sides = (jax.tree.map(operator.itemgetter(side), players) for side in (first, second))
+        both = dict(zip(names, sides, strict=True))
+        key_game = jax.random.fold_in(key, first * count + second)
+        mine, other = (trainer.evaluate(both, key_game, EPISODES, explore=True).group_return[name] for name in names)
+        return jnp.sum(jnp.where(mine > other, 1.0, jnp.where(mine == other, 0.5, 0.0)))
 
-    pairs = jnp.stack(jnp.meshgrid(jnp.arange(count), jnp.arange(count), indexing="ij"), axis=-1)
-    won = jax.lax.map(jax.vmap(game), pairs)
-    return won + (EPISODES - won.T)
+    return jax.vmap(game)(jnp.arange(count))
 
 
-def search_points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> Array:
-    """Return f32[n, n] likewise of selves that search: n = P + 1, and after them the players of `REFERENCES`.
+def search_points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> np.ndarray:
+    """Return f64[n, n] likewise of selves that search: n = P + 1, and after them the players of `references`.
 
     Sides are drawn for each game.
     """
+    names = (SELVES,) * (config.num_selves + 1) + references(env)
+    won = np.zeros((len(names),) * 2)
+    for first, second in zip(*np.tril_indices(len(names), -1), strict=True):
+        pair, players = jnp.array([first, second], jnp.int32), (names[first], names[second])
+        won[first, second] = _games(
+            env, config, agent, jax.random.fold_in(key, first * len(names) + second), pair, players
+        )
+        won[second, first] = 2 * EPISODES - won[first, second]
+    return won
+
+
+@partial(jax.jit, static_argnames="players")
+def _games(
+    env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key, pair: Array, players: tuple[str, str]
+) -> Array:
+    """Return what the first of two players won, f32[]; a player is a self, of the number in `pair`, or a reference."""
     planner_of: Any = partial(_planner, config)
     factory, game, _ = with_model(planner_of, env)
     planner = factory(EnvironmentSpec(game.observation_space, game.action_space), config.policy)
     selves = jax.tree.map(
         lambda kept, x: jnp.concatenate([kept, x[None]]), agent.pool, search_play.acting(agent.learner)
     )
-    count, others = config.num_selves + 1, list(REFERENCES.values())
 
-    def player(index: Array) -> Player:
-        """Return the self of a number, or from P + 1 on one of the others: all move, and one counts."""
-        one = jax.tree.map(lambda x: x[jnp.minimum(index, count - 1)], selves)
+    def player(name: str, index: Array) -> Player:
+        if name != SELVES:
+            return REFERENCES[name]
+        one = jax.tree.map(lambda x: x[index], selves)
+        batch_of = lambda situation: jax.tree.map(lambda x: x[None], situation)
+        return lambda _, key, situation: planner.act(one, (), key, batch_of(situation), True)[0][0]
 
-        def move(_: Any, key: Key, situation: Situation) -> Array:
-            batch = jax.tree.map(lambda x: x[None], situation)
-            moves = [planner.act(one, (), key, batch, True)[0][0], *(other(game, key, situation) for other in others)]
-            return jnp.stack(moves)[jnp.maximum(index - count + 1, 0)]
+    first, second = (player(name, index) for name, index in zip(players, pair, strict=True))
 
-        return move
+    def act(agent: Any, carry: Any, key: Key, situation: Situation, explore: bool) -> tuple[Any, Any, Any]:
+        keys = jax.random.split(key, situation.side.shape[0])
+        return jax.vmap(lambda key, one: first(game, key, one))(keys, situation), carry, ()
 
-    def games(pair: Array) -> Array:
-        """Return what the first of two players won, f32[]."""
-        first = player(pair[0])
+    plays = Algorithm(init=lambda key: (), initial_carry=lambda num: (), act=act, update=lambda *agent: agent[:2])
+    total = play_episodes(plays, Against(game, opponent=second), (), key, 2 * EPISODES, MAX_STEPS, True).episode_return
+    return jnp.sum(jnp.where(total > 0, 1.0, jnp.where(total == 0, 0.5, 0.0)))
 
-        def act(agent: Any, carry: Any, key: Key, situation: Situation, explore: bool) -> tuple[Any, Any, Any]:
-            keys = jax.random.split(key, situation.side.shape[0])
-            return jax.vmap(lambda key, one: first(game, key, one))(keys, situation), carry, ()
 
-        plays = Algorithm(init=lambda key: (), initial_carry=lambda num: (), act=act, update=lambda *agent: agent[:2])
-        against, key_games = Against(game, opponent=player(pair[1])), jax.random.fold_in(key, pair[0] * count + pair[1])
-        total = play_episodes(plays, against, (), key_games, 2 * EPISODES, MAX_STEPS, True).episode_return
-        return jnp.sum(jnp.where(total > 0, 1.0, jnp.where(total == 0, 0.5, 0.0)))
-
-    first, second = jnp.tril_indices(count + len(others), -1)
-    between = jax.lax.map(games, jnp.stack([first, second], axis=-1))
-    won = jnp.zeros((count + len(others),) * 2).at[first, second].set(between)
-    return won.at[second, first].set(2 * EPISODES - between)
+def references(env: Environment) -> tuple[str, ...]:
+    """Return the names of those of `REFERENCES` that are quick enough for a game: who looks ahead tries n^2 moves."""
+    (space, *_) = env.action_space.spaces.values()  # type: ignore[attr-defined]
+    return tuple(name for name in REFERENCES if name != "lookahead" or space.space.n <= MOST_ACTIONS)
 
 
 def _planner(config: SelfPlayConfig, spec: EnvironmentSpec, _: Config, *, model: Model) -> Algorithm:
@@ -105,12 +124,12 @@ def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: 
     """
     count, updates = config.num_selves, int(config.total_timesteps) // config.steps_per_update
     numbers = jax.tree.map(as_leaf, (env, config))
-    play = search_points if config.uses_model else points
-    won = np.array(jax.jit(play)(*numbers, agent, jax.random.key(seed)))
+    play, others = (search_points, references(env)) if config.uses_model else (points, ())
+    won = play(*numbers, jax.device_put(agent), jax.random.key(seed))
     np.fill_diagonal(won, 0.0)
     score = won.sum(axis=1) / (2 * EPISODES * (len(won) - 1))
     at: list[tuple[str, Any]] = [(SELVES, math.ceil(s * updates / count)) for s in range(count)]
-    at += [(SELVES, updates), *((name, "") for name in list(REFERENCES)[: len(won) - count - 1])]
+    at += [(SELVES, updates), *((name, "") for name in others)]
     return [
         {"seed": seed, "player": player, "update": update, "elo": round(rating, 1), "score": round(share, 4)}
         for (player, update), rating, share in zip(at, elo.ratings(won).tolist(), score.tolist(), strict=True)

@@ -237,11 +237,8 @@ class Sweep(LongJob):
         """Train to the next point of the curves."""
         if self.search.compiles():
             self.display.stage("compiling")
-        self.stop.at_once = self.search.compiles()  # all that was trained before is saved
-        try:
+        with self.stop.counts_at_once(self.search.compiles()):  # all that was trained before is saved
             self._save_now = self.search.advance()
-        finally:
-            self.stop.at_once = False
         if time.perf_counter() - self._shown > SHOW_SECONDS or self.done():
             self._show()
 

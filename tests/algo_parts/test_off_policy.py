@@ -15,9 +15,8 @@ from purerl.loop.metrics import MetricsSum
 from purerl.loop.train import collect, make_trainer
 from purerl.loop.vector import EpisodeStatistics
 from purerl.prng import update_keys
-from purerl.spaces import Box, Dict
-from purerl.types import Environment, number, pytree, static
 from tests.helpers.marks import rows
+from tests.helpers.restated import Restated
 from tests.helpers.tables import SPEC, TABLE, loop, small
 
 
@@ -36,35 +35,6 @@ def test_updates_before_learning_starts_do_not_count_in_the_metrics():
             assert losses == [0, 0, 0] and float(early["learning"]) == 0 and np.isnan(early["loss"])
     means = total.means().algorithm
     assert np.allclose([means["learning"], means["loss"]], [0.4, sum(losses[3:]) / 2])
-
-
-@pytree
-class Restated(Environment):
-    """An environment whose observations are scaled and moved, or beside a state that only critics see."""
-
-    env: Environment = number()
-    scale: float = number(default=1.0)
-    offset: float = number(default=0.0)
-    privileged: bool = static(default=False)
-
-    def _seen(self, observation):
-        seen = self.scale * observation + self.offset
-        return {"observation": seen, "global_state": 3.0 * observation} if self.privileged else seen
-
-    def reset(self, key):
-        state, observation = self.env.reset(key)
-        return state, self._seen(observation)
-
-    def step(self, key, state, action):
-        state, step = self.env.step(key, state, action)
-        return state, step._replace(observation=self._seen(step.observation))
-
-    action_space = property(lambda self: self.env.action_space)
-
-    @property
-    def observation_space(self):
-        box = Box(low=-1e6, high=1e6, shape=self.env.observation_space.shape)
-        return Dict(spaces={"observation": box, "global_state": box}) if self.privileged else box
 
 
 SMALL = {"num_envs": 4, "rollout_length": 4, "learning_starts": 32, "batch_size": 16, "replay_capacity": 256}

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.algo_parts.search import (
     Found,
@@ -18,11 +19,16 @@ from purerl.algo_parts.search import (
     search_returns,
     to_scale,
 )
+from purerl.algos.alphazero import AlphaZeroConfig, alphazero
+from purerl.algos.muzero import MuZeroConfig, muzero
+from purerl.envs.classic.cartpole import CartPole
 from purerl.functional.distributions import Categorical, Joint, Normal
+from purerl.loop.train import make_trainer
 from purerl.networks.actor_critic import actor_critic
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
 from purerl.types import EnvironmentSpec, Rollout
+from tests.helpers.restated import Restated
 
 MASK = jnp.array([True, False, True])
 
@@ -111,3 +117,26 @@ def test_other_policies_offer_a_sample_that_follows_them():
     best = offer(policy, jax.random.key(0), SearchConfig(), best=True)
     np.testing.assert_array_equal(best.draws["move"][:, 0], mean)
     assert best.draws["kind"][:, 0].tolist() == [1, 0] and best.draws["move"].shape == (2, 16, 2)
+
+
+@pytest.mark.parametrize(("factory", "of"), [(alphazero, AlphaZeroConfig), (muzero, MuZeroConfig)])
+def test_normalized_observations_do_not_depend_on_their_scale(factory, of):
+    sizes = {"num_envs": 4, "rollout_length": 4, "num_simulations": 4, "num_minibatches": 2, "hidden_sizes": (8,)}
+    config = of(**sizes, normalize_observation=True)
+
+    def after(scale, offset):
+        trainer = make_trainer(factory, Restated(env=CartPole(), scale=scale, offset=offset), config)
+        state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+        seen = scale * jax.random.normal(jax.random.key(1), (512, 4)) + offset
+        statistics = state.agent.observation_statistics.update(seen, None)
+        state = state._replace(agent=state.agent._replace(observation_statistics=statistics))
+        for _ in range(4):
+            state, _ = step(state)
+        return state.agent
+
+    plain, moved = after(1.0, 0.0), after(64.0, 32.0)
+    assert float(plain.observation_statistics.samples) == 512 + 4 * config.steps_per_update
+    mean = 64.0 * plain.observation_statistics.mean + 32.0
+    np.testing.assert_allclose(moved.observation_statistics.mean, mean, rtol=1e-3, atol=0.1)
+    for one, other in zip(*(jax.tree.leaves(agent.params) for agent in (plain, moved)), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-3)

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import shutil
+import signal
 
 import jax
 import jax.numpy as jnp
@@ -91,7 +92,7 @@ def test_the_learner_learns_from_its_own_side_only(trained):
     jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
-def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, capsys):
+def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, capsys, monkeypatch):
     flags = {"num_envs": 8, "rollout_length": 4, "hidden_sizes": 8, "num_minibatches": 1, "num_epochs": 1}
     flags |= {"total_timesteps": 32 * 8, "self_play": 2, "eval_episodes": 4, "evaluations": 0, "log_interval": 2}
     flags |= {"devices": 1, "checkpoint_interval": 0.0, "keep_checkpoints": 9}
@@ -106,6 +107,11 @@ def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, cap
         shutil.rmtree(newest)
     (folder / "summary.json").unlink()
     (folder / "elo.csv").unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr(tournament, "_row", lambda *_: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            opening.resume(folder, plain=True)
+    assert "the last checkpoint is kept" in capsys.readouterr().out and not (folder / "elo.csv").exists()
     assert opening.resume(folder, plain=True) == 0
     assert (folder / "elo.csv").read_text() == table
 

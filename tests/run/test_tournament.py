@@ -35,7 +35,7 @@ def agent():
 def test_points_by_hand(agent):
     """Who defects against one who cooperates wins every game; equals draw them all."""
     config = self_play_config(a2c, CONFIG, 2)
-    won = jax.jit(lambda agent: tournament.points(MatrixGame(), config, agent, jax.random.key(0)))(agent)
+    won = tournament.points(MatrixGame(), config, agent, jax.random.key(0))
     games = tournament.EPISODES  # on either side
     np.testing.assert_array_equal(won, [[games, games, 0], [games, games, 0], [2 * games, 2 * games, games]])
 
