@@ -219,9 +219,10 @@ TORSOS = ("auto", "mlp", "simba", *CNNS)
 class Torso(nn.Module):
     """A network from an observation to features: images, if there are any, through a CNN; all together through an MLP.
 
-    Integers become one-hot, bytes are divided by 255, and the parts of a dict are put side by side in the order of
-    their names. `kind` "auto" takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only
-    the MLP where there is no image; "mlp" flattens images; "simba" is "auto" with residual blocks for the MLP.
+    A choice becomes one-hot, bytes are divided by 255, a single number n that counts, such as the steps so far, goes in
+    as sign(n) log(1 + |n|), and the parts of a dict are put side by side in the order of their names. `kind` "auto"
+    takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only the MLP where there is no
+    image; "mlp" flattens images; "simba" is "auto" with residual blocks for the MLP.
     """
 
     space: Space
@@ -244,7 +245,10 @@ class Torso(nn.Module):
     def _encode(self, space: Space, x: Array) -> Array:
         if not isinstance(space, Box):
             return flat(space, x)
+        count = space.shape == () and jnp.issubdtype(x.dtype, jnp.integer)
         x = x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
+        if count:
+            x = jnp.sign(x) * jnp.log1p(jnp.abs(x))
         kind = self.kind
         if kind in ("auto", "simba"):
             small = len(space.shape) == 3 and space.shape[0] < 36

@@ -12,7 +12,7 @@ from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
 from purerl.networks import torsos
-from purerl.networks.torsos import CNNS, INITIALIZERS, ResidualMLP, apply, init, normal, orthogonal
+from purerl.networks.torsos import CNNS, INITIALIZERS, ResidualMLP, Torso, apply, init, normal, orthogonal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 
@@ -131,3 +131,17 @@ def test_residual_blocks_by_hand(key):
     y = dense(5, y)
     y = y + dense(7, np.maximum(dense(6, norm(2, y)), 0.0))
     np.testing.assert_allclose(apply(module, params, jnp.asarray(x)), norm(3, y), rtol=1e-4, atol=1e-5)
+
+
+def test_a_count_goes_in_by_its_logarithm(key):
+    """What a network makes of one number that counts is what it makes of the logarithm; arrays stay as they are."""
+    count, number = (Torso(space=Box(low=-9999, high=9999, dtype=dtype)) for dtype in (jnp.int32, jnp.float32))
+    steps = jnp.array([0, 1, -1, 4000])
+    params = init(count, key, steps)
+    told = jnp.array([0.0, np.log(2.0), -np.log(2.0), np.log(4001.0)])
+    np.testing.assert_allclose(apply(count, params, steps), apply(number, params, told), atol=1e-5)
+    several = Torso(space=Box(low=0, high=9999, shape=(2,), dtype=jnp.int32))
+    both = jnp.array([[3, 4000]])
+    params = init(several, key, both)
+    as_floats = Torso(space=Box(low=0.0, high=9999.0, shape=(2,)))
+    np.testing.assert_array_equal(apply(several, params, both), apply(as_floats, params, both.astype(jnp.float32)))
