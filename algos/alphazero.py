@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
+from purerl.algo_parts.off_policy import new_statistics
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
 from purerl.algo_parts.search import (
@@ -116,7 +117,7 @@ def alphazero(
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent(jnp.int32(0)).init(params), spec, config)
+        return new_agent(params, descent(jnp.int32(0)).init(params), new_statistics(spec, config))
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
         if model is None or not isinstance(situation, Situation):

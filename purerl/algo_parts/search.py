@@ -14,14 +14,13 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from purerl.algo_parts.off_policy import new_statistics
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.algo_parts.simulations import in_place
 from purerl.functional.action_masks import mask_illegal
 from purerl.functional.counters import increment
 from purerl.functional.distributions import ActionHead, Categorical, action_head
-from purerl.functional.normalize import normalized
+from purerl.functional.normalize import RunningStatistics, normalized
 from purerl.functional.q_targets import rescale, unscale
 from purerl.functional.returns import decayed_sum
 from purerl.networks.actor_critic import network_of
@@ -301,13 +300,13 @@ def search_returns(rollout: Rollout, judged: Array, discount: Array | float, td_
     return found + decayed_sum(jnp.where(drawn, 0.0, delta), decay)
 
 
-def new_agent(params: PyTree, opt_state: PyTree, spec: EnvironmentSpec, config: SearchConfig) -> PolicyAgent:
-    """Return an agent before its first rollout."""
+def new_agent(params: PyTree, opt_state: PyTree, statistics: RunningStatistics | None = None) -> PolicyAgent:
+    """Return an agent before its first rollout; `statistics` are of no observations, where it normalizes them."""
     return PolicyAgent(
         params=params,
         opt_state=opt_state,
         num_updates=jnp.int32(0),
-        observation_statistics=new_statistics(spec, config),
+        observation_statistics=statistics,
         return_scale=None,
         value_statistics=None,
     )

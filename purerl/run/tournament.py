@@ -123,9 +123,9 @@ def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: 
       seed: its number.
     """
     count, updates = config.num_selves, int(config.total_timesteps) // config.steps_per_update
-    numbers = jax.tree.map(as_leaf, (env, config))
+    env, config = jax.tree.map(as_leaf, (env, config))
     play, others = (search_points, references(env)) if config.uses_model else (points, ())
-    won = play(*numbers, jax.device_put(agent), jax.random.key(seed))
+    won = play(env, config, jax.device_put(agent), jax.random.key(seed))
     np.fill_diagonal(won, 0.0)
     score = won.sum(axis=1) / (2 * EPISODES * (len(won) - 1))
     at: list[tuple[str, Any]] = [(SELVES, math.ceil(s * updates / count)) for s in range(count)]
