@@ -19,6 +19,7 @@ LONG = {
     "dqn",
     "iqn",
     "mpo",
+    "muzero",
     "ppo-penalty",
     "qrdqn",
     "r2d2",
