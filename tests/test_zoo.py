@@ -33,7 +33,7 @@ def test_an_agent_reaches_its_published_return(name):
     run, about = purerl.load_run(f"zoo/{name}"), agent_file.about(path)
     if "return" not in about:  # a game in turns
         opponents = [name.removeprefix("lost_") for name in about if name.startswith("lost_")]
-        assert {"random", "lookahead"} <= set(opponents) <= set(match.PLAYERS)
+        assert "random" in opponents and set(opponents) <= set(match.PLAYERS)
         for opponent in opponents:
             rows = match.compare(run, run.plan, opponent, 100)[run.settings.options.seed]
             share = float(about[f"lost_{opponent}"])
