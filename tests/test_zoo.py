@@ -9,6 +9,7 @@ import pytest
 import purerl
 from purerl.catalog.environments import SUITES
 from purerl.run import match
+from purerl.run.tournament import references
 from purerl.settings import agent_file, toml
 
 BESIDE = {"gymnasium": ("mujoco", "imageio")}  # what a suite's tasks need that comes without the suite
@@ -33,7 +34,7 @@ def test_an_agent_reaches_its_published_return(name):
     run, about = purerl.load_run(f"zoo/{name}"), agent_file.about(path)
     if "return" not in about:  # a game in turns
         opponents = [name.removeprefix("lost_") for name in about if name.startswith("lost_")]
-        assert "random" in opponents and set(opponents) <= set(match.PLAYERS)
+        assert set(references(run.plan.env)) <= set(opponents) <= set(match.PLAYERS)
         for opponent in opponents:
             rows = match.compare(run, run.plan, opponent, 100)[run.settings.options.seed]
             share = float(about[f"lost_{opponent}"])
