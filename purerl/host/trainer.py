@@ -63,8 +63,8 @@ class HostTrainer:
         self._group_size = config.num_envs // settings.num_groups
         agent = jax.eval_shape(algo.init, jax.random.key(0))
         self._functions: Acting = make_acting(algo, source, config, agent, self._group_size)
-        self._acting, learn = self._functions.compiled(), make_learn(algo, source)
-        self._learn = backend.jit(learn, donate_argnums=0)
+        self._acting, self._update = self._functions.compiled(), make_learn(algo, source)
+        self._learn = backend.jit(self._update, donate_argnums=0)
         self._init_agent = jax.jit(algo.init)
         self._groups: list[EnvGroup] = []
         self._actors: Actors | None = None
@@ -236,8 +236,7 @@ class HostTrainer:
     def _compiled(self) -> XlaRollout:
         if self._inside is None:
             begin, length = self._algo.initial_carry(self._group_size), self._config.rollout_length
-            learn = make_learn(self._algo, self._source)
-            self._inside = XlaRollout(self._groups[0], self._functions, learn, begin, length)
+            self._inside = XlaRollout(self._groups[0], self._functions, self._update, begin, length)
         return self._inside
 
     def _rollouts(self, state: TrainState) -> tuple[Any, float]:

@@ -263,7 +263,8 @@ def test_an_abort_of_the_client_is_told(telling):
     """JAX's aborts at once where the first process is gone, also before the watch is there; who knows more may tell."""
     _, (code, _, said) = two_that_joined(
         "if sys.argv[1] == '0': os.kill(os.getpid(), 9)",
-        f"time.sleep(1.0 if {telling} else 60.0)",
+        f"distributed.NOTICE_SECONDS, wait = (60.0, 3.0) if {telling} else (0.1, 60.0)",  # on a slow machine too
+        "time.sleep(wait)",
         "distributed.give_up('its connection was closed', None)",
     )
     assert code == distributed.LOST, said
