@@ -12,7 +12,7 @@ import click
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.errors import InputError, describe, hints, printable, unknown
 from purerl.registry import check_id, module_of
-from purerl.settings.options import LaunchOptions, make_options
+from purerl.settings.options import GROUP_WORDS, LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text, to_text
 
@@ -30,7 +30,12 @@ class TextPath(click.Path):
         return found
 
 
+class Literal(str):
+    """A flag's value that is text, also where it looks like a number."""
+
+
 PATH = TextPath(path_type=Path)
+TEXTS = ("--callback", "--config", "--out", "--resume", "--start", "--trust", "--wandb")  # no value names an algorithm
 PICTURES = (".png", ".pdf", ".svg", ".jpg")  # endings of pictures of curves
 NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one process
 TRUST = click.option(
@@ -159,7 +164,11 @@ def typed(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 def given_values(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the flags that were given, texts as their values."""
     given = {name: value for name, value in flags.items() if value is not None}
-    return {name: from_text(value) if isinstance(value, str) else value for name, value in given.items()}
+    return {name: _value(value) if isinstance(value, str) else value for name, value in given.items()}
+
+
+def _value(text: str) -> Any:
+    return str(text) if isinstance(text, Literal) else from_text(text)
 
 
 def resume_options(cls: type, given: dict[str, Any], names: Iterable[str], *others: Any) -> dict[str, Any]:
@@ -188,8 +197,14 @@ def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
         group, dot, name = path.partition(".")
         if not (equals and dot and group and name and value):
             raise InputError(f"--set {text}: write GROUP.NAME=VALUE, such as taggers.learning_rate=1e-3")
-        found.setdefault(group, {})[name] = from_text(value)
+        found.setdefault(group, {})[name] = _of_group(name, value)
     return found
+
+
+def _of_group(name: str, text: str) -> Any:
+    """Return the value of a group's setting: words are text, also where they look like a number."""
+    value = from_text(text)
+    return value if name not in GROUP_WORDS or value is None or isinstance(value, bool) else text
 
 
 def find_algorithm(args: list[str]) -> str | None:
@@ -201,7 +216,8 @@ def find_algorithm(args: list[str]) -> str | None:
             check_id(args[1])  # before JAX and a suite are imported
         take_modules((), args[0])
         return args[0]
-    named = next((arg for arg in args if arg in ALGORITHMS), None) or next(filter(_is_path, args), None)
+    words = [arg for before, arg in itertools.pairwise(["", *args]) if before not in TEXTS]
+    named = next((word for word in words if word in ALGORITHMS), None) or next(filter(_is_path, words), None)
     if named is not None:
         take_modules((), named)
         return named
@@ -272,7 +288,8 @@ def _flag(field: dataclasses.Field, hint: Any) -> click.Option:
         return click.Option(names, is_flag=True, default=None, help=f"{doc}.")
     value = f"{field.default:g}" if isinstance(field.default, float) else to_text(field.default)
     default = "" if field.default is None else f"; default {field.metadata['meaning'] or value}"
-    return click.Option(names, metavar=metavar, help=f"{doc}{default}.")
+    kind = Literal if hint in (str, str | None) else None
+    return click.Option(names, type=kind, metavar=metavar, help=f"{doc}{default}.")
 
 
 def flags_of(*classes: Any, only: Iterable[str] = ()) -> Callable[[click.Command], click.Command]:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,8 +75,7 @@ def evolve(
     if out is not None:
         folder, go_on = enter_folder(toml.EVOLUTION, Path(out), (), plan.text, resume)
     job = EvolutionJob(plan, folder, plain, go_on)
-    if job.complete():
-        raise KeyboardInterrupt
+    job.succeed()
     return job.evolved()
 
 
@@ -138,12 +137,16 @@ class EvolutionJob(LongJob):
         self.shapes = template(plan, self.options.frames)
         newest = checkpoint.newest(self.checkpoints) if go_on and folder is not None else 0
         if newest:
-            assert folder is not None
-            self.checkpoint, found = checkpoint.load(self.checkpoints, newest, self.shapes)
-            self.take_metadata(found)
-            told = changes(folder / self.kind.file, found.get("settings"), plan.text, FREE.__contains__)
-            self.notices += [told] if told else []
-            self.generation = newest
+            with self.released_on_error():
+                self._load(newest)
+
+    def _load(self, newest: int) -> None:
+        assert self.folder is not None
+        self.checkpoint, found = checkpoint.load(self.checkpoints, newest, self.shapes)
+        self.take_metadata(found)
+        told = changes(self.folder / self.kind.file, found.get("settings"), self.plan.text, FREE.__contains__)
+        self.notices += [told] if told else []
+        self.generation = newest
 
     @property
     def position(self) -> int:
@@ -276,11 +279,11 @@ class EvolutionJob(LongJob):
             "objective": self.plan.name,
             "tasks": [task.name for task in self.plan.tasks],
             "generations": n,
-            "trainings": self.plan.lifetimes,
+            "trainings": self.plan.trainings(n),
             "env_steps": int(columns["env_steps"][-1]),
-            "mean_first": float(columns["mean"][0]),
-            "mean_last_tenth": float(np.mean(columns["mean"][-max(1, n // 10) :])),
-            "best": float(np.max(columns["best"])),
+            "mean_first": _of_known(np.mean, columns["mean"][:1]),
+            "mean_last_tenth": _of_known(np.mean, columns["mean"][-max(1, n // 10) :]),
+            "best": _of_known(np.max, columns["best"]),
             "wall_seconds": round(self.wall_seconds(), 3),
             "compile_seconds": round(self.metadata["compile_seconds"], 3),
             "device": {"platform": device.platform, "kind": device.device_kind},
@@ -314,3 +317,9 @@ class EvolutionJob(LongJob):
         else:
             columns = {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
         return {name: values[columns["generation"] <= self.generation] for name, values in columns.items()}
+
+
+def _of_known(reduce: Callable[[np.ndarray], Any], values: np.ndarray) -> float | None:
+    """Return a number of the values that are finite; None where none is."""
+    known = values[np.isfinite(values)]
+    return float(reduce(known)) if known.size else None

@@ -118,7 +118,7 @@ def meta_evaluate(
     methods = {"PPO": Rival(_objective, Clip()), "DPO": Rival(_objective, Drifting(drift=DPO()))}
     tuned: dict[str, float] = {}
     if tuning > 0:
-        tuned = tune_ppo(plan.tasks, max(1, round(plan.lifetimes * tuning)), kind, mesh)
+        tuned = tune_ppo(plan.tasks, max(1, round(plan.trainings(runs[0].generation) * tuning)), kind, mesh)
         changes = {"learning_rate": tuned["learning_rate"]}
         methods["tuned PPO"] = Rival(plug=_objective, candidate=Clip(epsilon=tuned["clip_epsilon"]), changes=changes)
     keys = jax.random.split(jax.random.fold_in(jax.random.key(plan.options.seed), 0x6D657461), seeds)

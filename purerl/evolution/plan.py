@@ -83,10 +83,9 @@ class EvolvePlan(NamedTuple):
             checked=checked,
         )
 
-    @property
-    def lifetimes(self) -> int:
-        """Trainings in all."""
-        return self.options.population * self.options.generations * self.options.seeds * len(self.tasks)
+    def trainings(self, generations: int) -> int:
+        """Return how many trainings so many generations are."""
+        return self.options.population * generations * self.options.seeds * len(self.tasks)
 
     @property
     def env_steps(self) -> int:

@@ -115,7 +115,7 @@ def write_report(
     parts = [
         f"<p>{plan.options.population} candidates x {len(mean)} generations x {plan.options.seeds} trainings, "
         f"{html.escape(tasks)}; "
-        f"{plan.lifetimes:,} in all. The population's mean {fitness} went from {number(float(mean[0]))} to "
+        f"{plan.trainings(len(mean)):,} in all. The population's mean {fitness} went from {number(float(mean[0]))} to "
         f"{number(float(mean[-max(1, len(mean) // 10) :].mean()))} (last tenth).</p>",
         _image("fitness.png", "fitness over generations"),
     ]

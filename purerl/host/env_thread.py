@@ -17,7 +17,8 @@ import numpy as np
 
 from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostStep
 
-HISTORY = 100_000  # steps whose actions are recorded
+HISTORY = 100_000  # steps whose actions are recorded, at most
+HISTORY_BYTES = 64 * 2**20  # likewise
 PARTS = 10  # of a time limit
 
 
@@ -64,7 +65,7 @@ class Worker:
         self.env, self._about, self._limit, self._failures, self._busy = env, about, time_limit, failures, busy
         self._jobs: queue.SimpleQueue = queue.SimpleQueue()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
-        self._actions: deque[np.ndarray] = deque(maxlen=HISTORY)
+        self._actions: deque[np.ndarray] = deque()
         self._resets: list[int] = []  # the numbers of steps before each reset of all environments
         self.steps, self._longest = 0, 0.0  # seconds of a `call`
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl host {about['environment']}")
@@ -80,7 +81,10 @@ class Worker:
 
     def send(self, action: np.ndarray, keys: Any, t: int) -> None:
         """Step, without waiting."""
-        self._actions.append(np.array(action))  # a view would keep the device's buffer, five times as large
+        kept = np.array(action)  # a view would keep the device's buffer, five times as large
+        if not self._actions:
+            self._actions = deque(maxlen=max(1, min(HISTORY, HISTORY_BYTES // max(kept.nbytes, 1))))
+        self._actions.append(kept)
         self.steps += 1
         self._jobs.put((self.env.step, (action, keys, t)))
 

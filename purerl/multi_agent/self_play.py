@@ -51,6 +51,7 @@ class SelfPlayAgent(NamedTuple):
 
     learner: PyTree
     pool: PyTree  # [P, ...], the parts of an agent that act
+    kept_at: Array  # i32[P], the updates that each had done
     newest: Array  # i32[], the last place of the pool that is filled
     num_updates: Array  # i32[]
 
@@ -122,7 +123,8 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
 def alone(learner: PyTree, acts: PyTree, config: SelfPlayConfig) -> SelfPlayAgent:
     """Return the agent before its first update; `acts` is the part of the learner that acts."""
     pool = jax.tree.map(lambda x: jnp.broadcast_to(x, (config.num_selves, *x.shape)), acts)
-    return SelfPlayAgent(learner=learner, pool=pool, newest=jnp.int32(0), num_updates=jnp.int32(0))
+    kept_at = jnp.zeros(config.num_selves, jnp.int32)
+    return SelfPlayAgent(learner=learner, pool=pool, kept_at=kept_at, newest=jnp.int32(0), num_updates=jnp.int32(0))
 
 
 def learned(agent: SelfPlayAgent, learner: PyTree, acts: PyTree, config: SelfPlayConfig) -> SelfPlayAgent:
@@ -132,7 +134,8 @@ def learned(agent: SelfPlayAgent, learner: PyTree, acts: PyTree, config: SelfPla
     newest = jnp.minimum(parts.astype(jnp.int32), num - 1)
     fill = (jnp.arange(num) >= newest) & (newest > agent.newest)
     pool = where(fill, jax.tree.map(lambda x: x[None], acts), agent.pool)
-    return SelfPlayAgent(learner=learner, pool=pool, newest=newest, num_updates=num_updates)
+    kept_at = jnp.where(fill, num_updates, agent.kept_at)
+    return SelfPlayAgent(learner=learner, pool=pool, kept_at=kept_at, newest=newest, num_updates=num_updates)
 
 
 def of_groups(config: SelfPlayConfig, names: tuple[str, ...]) -> MultiAgentConfig:

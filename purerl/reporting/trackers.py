@@ -50,7 +50,7 @@ class Tracker:
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Log the rows of an update, one per seed."""
         if self._alive and rows:
-            self._do(lambda: self._log(metrics_of(rows), int(rows[0]["env_steps"])))
+            self._do(lambda: self._log(rows))
 
     def close(self) -> None:
         """End the log."""
@@ -68,7 +68,7 @@ class Tracker:
     def _open(self) -> None:
         raise NotImplementedError
 
-    def _log(self, metrics: dict[str, float], step: int) -> None:
+    def _log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         raise NotImplementedError
 
     def _finish(self) -> None:
@@ -109,8 +109,8 @@ class WandB(Tracker):
             settings=wandb.Settings(console="off", silent=True),
         )
 
-    def _log(self, metrics: dict[str, float], step: int) -> None:
-        self._run.log(metrics, step=step)
+    def _log(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._run.log(metrics_of(rows), step=int(rows[0]["env_steps"]))
 
     def _finish(self) -> None:
         self._run.finish()
@@ -140,9 +140,9 @@ class MLflow(Tracker):
         where = self._client.create_experiment(wanted) if experiment is None else experiment.experiment_id
         return self._client.create_run(where, run_name=self._folder.name).info.run_id
 
-    def _log(self, metrics: dict[str, float], step: int) -> None:
+    def _log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         metric = importlib.import_module("mlflow.entities").Metric
-        now = int(1000 * time.time())
+        now, step, metrics = int(1000 * time.time()), int(rows[0]["env_steps"]), metrics_of(rows)
         self._client.log_batch(self._run_id, [metric(name, value, now, step) for name, value in metrics.items()])
 
     def _finish(self) -> None:

@@ -32,7 +32,7 @@ class ActingPolicy:
         check_seed(seed)
         self._algorithm, self.agent = algorithm, jax.tree.map(jnp.asarray, agent)
         self._seen = env.observation_space.struct
-        self._key, self._explore = jax.random.key(seed), explore
+        self._key, self._explore, self._time = jax.random.key(seed), explore, 0
         self._act = jax.jit(lambda agent, carry, key, seen: algorithm.act(agent, carry, key, seen, explore)[:2])
         self.reset()
 
@@ -44,7 +44,7 @@ class ActingPolicy:
         """
         if done is None or self._carry is None:
             self._carry: PyTree = None
-            self._num, self._time = 0, 0
+            self._num = 0
             return
         self._carry = trees.where(jnp.asarray(done), self._algorithm.initial_carry(self._num), self._carry)
 

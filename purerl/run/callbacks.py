@@ -66,8 +66,8 @@ class View:
         return jax.tree.map(lambda x: _copied(x[index]), run.progress.state.agent)
 
     def save(self) -> None:
-        """Write a checkpoint now."""
-        self._alone("a checkpoint").save()
+        """Write a checkpoint once the row is written."""
+        self._open().save_soon = True
 
     def stop(self, reason: str = "a callback asked for it") -> None:
         """End the run after this row: with a final evaluation, a checkpoint and a summary, as a whole run ends."""

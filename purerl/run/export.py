@@ -18,7 +18,7 @@ import numpy as np
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
 from purerl.run import agents
-from purerl.run.trained_run import TrainedRun, check_acts_alone
+from purerl.run.trained_run import TrainedRun, acting_of, check_acts_alone
 from purerl.settings import agent_file
 from purerl.types import PyTree
 
@@ -56,7 +56,7 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
     check(path)
     agent, suffix = run.agent_of(seed), path.suffix.lower()
     if suffix == agent_file.SUFFIX:
-        content = agents.content(run, agent, run.settings.options.seed if seed is None else seed)
+        content = agents.content(run, agent, run.first_seed if seed is None else seed)
     else:
         check_acts_alone(run)
         function, arguments = acting(run, agent)
@@ -73,7 +73,7 @@ def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax
     Raises:
       InputError: if what a recurrent policy remembers does not begin as zeros.
     """
-    algorithm, seen = run.trainer.algorithm, run.plan.env.observation_space.struct
+    (algorithm, agent), seen = acting_of(run, agent), run.plan.env.observation_space.struct
     carry = jax.device_get(algorithm.initial_carry(1))
     if any(np.any(x) for x in jax.tree.leaves(carry)):
         raise InputError("the carry of this policy does not begin as zeros, so it cannot be exported")

@@ -80,7 +80,7 @@ def _appear(folder: Path, file: str, text: str) -> None:
 
 
 def check_same(file: Path, text: str, noun: str) -> None:
-    """Check that a folder's file of settings has the expected text, whatever devices the job ran on.
+    """Check that a folder's file of settings has the expected text, whatever devices and version the job ran on.
 
     Args:
       file: such as sweep.toml.
@@ -93,7 +93,8 @@ def check_same(file: Path, text: str, noun: str) -> None:
     if not file.is_file():
         raise InputError(f"there is no {noun} in {file.parent}: it has no {file.name}")
     texts = (file.read_text(encoding="utf-8"), text)
-    written, wanted = ([line for line in text.splitlines() if not line.startswith("devices = ")] for text in texts)
+    free = ("devices = ", "version = ")
+    written, wanted = ([line for line in text.splitlines() if not line.startswith(free)] for text in texts)
     for here, there in zip(wanted, written, strict=False):
         if here != there:
             raise InputError(f"{file.parent} holds another {noun}: it has {there!r} where this one has {here!r}")

@@ -182,6 +182,15 @@ class LongJob(abc.ABC):
     def finish(self) -> int:
         """Write the results and show them; return the exit code."""
 
+    @contextlib.contextmanager
+    def released_on_error(self) -> Iterator[None]:
+        """Release the folder if what is done within fails: whoever keeps the exception would keep the lock, too."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """Release the folder."""
         if self._lock is not None:
@@ -237,6 +246,20 @@ class LongJob(abc.ABC):
         finally:
             self.display.close()
             self.close()
+
+    def succeed(self) -> None:
+        """Do the job to its end, for a caller in Python.
+
+        Raises:
+          KeyboardInterrupt: if it was stopped; it can be resumed.
+          RuntimeError: if it did not come to a good end.
+        """
+        code = self.complete()
+        if code > 128:
+            raise KeyboardInterrupt(code - 128)
+        if code:
+            where = "" if self.folder is None else f" in {self.folder}"
+            raise RuntimeError(f"the {self.kind.noun}{where} did not come to a good end; the lines above say why")
 
     def compiled(self, compile_program: Callable[[], T]) -> T:
         """Return what `compile_program` returns, and show and count the time it takes."""

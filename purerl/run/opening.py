@@ -123,13 +123,14 @@ def old_run(
     _check_memory(planned)
     _check_options(planned)
     job = Run(planned, folder, display, go_on=True, callbacks=callbacks)
-    if job.update > planned.num_updates:
+    reached = job.update == planned.num_updates and job.length_changed() and not job.already_finished()
+    if job.update > planned.num_updates or reached:
         job.close()
         raise InputError(
             f"total_timesteps is {int(run.config.total_timesteps):,}; the run in {folder} has done "
-            f"{job.update * run.config.steps_per_update:,} already"
+            f"{job.update * run.config.steps_per_update:,} already: it takes more"
         )
-    if job.goes_on_longer():
+    if job.length_changed():
         job.notices.append("schedules that go by the length of the run follow the new length from here on")
     if total_timesteps is not None or set(options) - {"devices", "mesh"}:  # another resume goes on with them, too
         job.write_settings(settings_text(planned))

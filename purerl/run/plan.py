@@ -17,7 +17,7 @@ from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, hints
 from purerl.fields import is_static
-from purerl.host import make_host_trainer
+from purerl.host import JaxSource, make_host_trainer
 from purerl.host_environment import HostSource
 from purerl.levels.trainer import LevelAgent, make_trainer
 from purerl.loop.train import Trainer, whole_updates
@@ -48,6 +48,12 @@ class Plan(NamedTuple):
     num_updates: int
     log_interval: int  # updates between two rows
     eval_interval: int  # updates between two evaluations, a multiple of log_interval
+
+    @property
+    def stage(self) -> Any:
+        """The environment that episodes are drawn in: the trainer's, one of JAX also where the host steps it."""
+        env = self.trainer.environment
+        return env.env if isinstance(env, JaxSource) else env
 
 
 def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:

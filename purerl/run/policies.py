@@ -26,12 +26,12 @@ from purerl.multi_agent.joint import SHARED, Policy, config_of, multi_agent, pol
 from purerl.multi_agent.search_play import SearchPlayConfig, check_game, search_play
 from purerl.multi_agent.self_play import SELF, SelfPlayConfig, self_play, self_play_config
 from purerl.multi_agent.warm_start import started
+from purerl.settings.options import GROUP_WORDS
 from purerl.settings.runs import Settings
 from purerl.settings.values import coerce
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Algorithm, Environment, EnvironmentSpec
 
-WORDS = ("algorithm", "policy", "frozen", "start")
 SHARED_BY_ALL = tuple(name for name in SHARED if name != "discount")  # all policies of a run share these
 
 
@@ -140,21 +140,23 @@ def _policy(run: Settings, name: str, settings: Mapping[str, Any], groups: tuple
     frozen, agent = settings.get("frozen", False), None
     if frozen == "random":
         return Policy(algorithm=at_random, config=config, groups=groups, frozen=True)
-    source = frozen if isinstance(frozen, str) else settings.get("start", run.options.start)
+    source = frozen if isinstance(frozen, str) else settings.get("start")
     if source is not None:
         factory, config, agent = load(Path(str(source)), name)
+    elif run.options.start is not None and not run.begun:  # whose settings are the run's, unless others were given
+        agent = load(Path(run.options.start), name).agent
     if "algorithm" in settings:
         factory, config_class = registry.algorithm(str(settings["algorithm"]))
         config = config_class()
     known, changes = hints(type(config)), {}
     for field, value in settings.items():
-        if field in WORDS:
+        if field in GROUP_WORDS:
             continue
         if field in SHARED_BY_ALL:
             raise InputError(f"{name}.{field}: all policies of a run share {field}; set it for the run")
         if field not in known:
             raise unknown(
-                f"setting of {name}", field, [*WORDS, *(other for other in known if other not in SHARED_BY_ALL)]
+                f"setting of {name}", field, [*GROUP_WORDS, *(other for other in known if other not in SHARED_BY_ALL)]
             )
         changes[field] = coerce(value, known[field], f"{name}.{field}")
     config = dataclasses.replace(config, **changes)

@@ -63,6 +63,7 @@ class Run(LongJob):
         self._wanted = (*callbacks, *([] if level is None else [stop_at_return(level)]))
         self.callbacks: tuple[Callback, ...] = ()
         self.ended = ""  # why the run ends before its last update
+        self.save_soon = False  # whether a callback asked for a checkpoint
         self.best = checkpoint.best_return(self.checkpoints) if go_on else -math.inf
         self._changed = ""  # the settings with which it goes on and that are others
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
@@ -75,7 +76,8 @@ class Run(LongJob):
         self._compiled = not planned.parts.on_host  # a loop on the host compiles in its first update
         self._imports = threading.Thread(target=_import_for_the_end, daemon=True)
         if go_on:
-            self._load()
+            with self.released_on_error():
+                self._load()
 
     def _load(self) -> None:
         newest = checkpoint.newest(self.checkpoints)
@@ -86,6 +88,7 @@ class Run(LongJob):
         self.notices += [saved.changed] if saved.changed else []
         self._changed = saved.changed
         self.update, seeds = newest, self.options.seeds
+        self.ended = "" if saved.changed else str(saved.metadata.get("ended", ""))
         self._record_failures(saved.progress.failed_at[:seeds], saved.progress.cause[:seeds])
         self.progress = self.plan.parts.placed(saved.progress)
 
@@ -119,8 +122,8 @@ class Run(LongJob):
                 return f"{self.folder} is complete{why}: {self.update:,} updates, {summary.line(self.folder)}"
         return ""
 
-    def goes_on_longer(self) -> bool:
-        """Return whether the run goes on for longer than its checkpoint was to be."""
+    def length_changed(self) -> bool:
+        """Return whether the run is to be of another length than when its checkpoint was made."""
         return "total_timesteps " in self._changed
 
     def done(self) -> bool:
@@ -134,9 +137,7 @@ class Run(LongJob):
             self.progress = self.program.init()
         self._imports.start()
         every, of = self.options.video_interval, self.plan
-        films = (
-            [film(every, of.trainer.environment, of.trainer.algorithm, self.options.seed, self.update)] if every else []
-        )
+        films = [film(every, of.stage, of.trainer.algorithm, self.options.seed, self.update)] if every else []
         self.callbacks = (*self._wanted, *films)
         if self.first:
             self._open_sinks()
@@ -154,7 +155,8 @@ class Run(LongJob):
     def votes(self) -> tuple[int, ...]:
         """Return (whether to save, the updates of the next chunk)."""
         to_log = self.plan.log_interval - self.update % self.plan.log_interval
-        save = time.monotonic() - self.saved_time > self.options.checkpoint_interval
+        save = self.save_soon or time.monotonic() - self.saved_time > self.options.checkpoint_interval
+        self.save_soon = False
         return save, min(self._chunk, to_log, self.plan.num_updates - self.update)
 
     def advance(self, *votes: int) -> None:
@@ -201,9 +203,9 @@ class Run(LongJob):
         self.log = Log(path, self.update, others=sorted(others), rows=rows, checksum=checksum, tell=tell)
         self.sinks.append(self.log)
         if self.options.tensorboard:
-            from purerl.reporting.tensorboard import Events
+            from purerl.reporting.tensorboard import TensorBoard
 
-            self.sinks.append(Events(self.folder / "tensorboard", self.update, self.progress.interval.algorithm))
+            self.sinks.append(TensorBoard(self.folder, self.update, self.progress.interval.algorithm, tell))
         run = toml.flat(settings_text(self.plan)) if self.options.wandb or self.options.mlflow else {}
         if self.options.wandb is not None:
             self.sinks.append(trackers.WandB(self.options.wandb, self.folder, run, tell))
@@ -339,7 +341,7 @@ class Run(LongJob):
             state = progress.state
             mixed = where(failed, before.state._replace(num_updates=()), state._replace(num_updates=()))
             progress = progress._replace(state=mixed._replace(num_updates=state.num_updates))
-        about = {"members": len(self.plan.parts.seeds), "settings": settings_text(self.plan)}
+        about = {"members": len(self.plan.parts.seeds), "settings": settings_text(self.plan), "ended": self.ended}
         checkpoint.save(folder, self.update, progress, self.metadata | about | notes, keep)
 
     def finish(self) -> int:
@@ -404,7 +406,7 @@ class Run(LongJob):
         device = jax.devices()[0]
         steps = self.metadata["trained"] * self.config.steps_per_update * self.options.seeds
         return {
-            "env_steps_per_second": round(steps / self.metadata["train_seconds"], 1),
+            "env_steps_per_second": round(steps / max(self.metadata["train_seconds"], 1e-9), 1),
             "train_seconds": round(self.metadata["train_seconds"], 3),
             "compile_seconds": round(self.metadata["compile_seconds"], 3),
             "wall_seconds": round(self.wall_seconds(), 3),

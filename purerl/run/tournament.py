@@ -3,7 +3,6 @@
 The host asks for the games of a few players at a time, so that a signal is answered between them.
 """
 
-import math
 import operator
 from functools import partial
 from pathlib import Path
@@ -122,14 +121,13 @@ def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: 
       agent: of one seed.
       seed: its number.
     """
-    count, updates = config.num_selves, int(config.total_timesteps) // config.steps_per_update
     env, config = jax.tree.map(as_leaf, (env, config))
     play, others = (search_points, references(env)) if config.uses_model else (points, ())
     won = play(env, config, jax.device_put(agent), jax.random.key(seed))
     np.fill_diagonal(won, 0.0)
     score = won.sum(axis=1) / (2 * EPISODES * (len(won) - 1))
-    at: list[tuple[str, Any]] = [(SELVES, math.ceil(s * updates / count)) for s in range(count)]
-    at += [(SELVES, updates), *((name, "") for name in others)]
+    at: list[tuple[str, Any]] = [(SELVES, int(update)) for update in (*agent.kept_at, agent.num_updates)]
+    at += [(name, "") for name in others]
     return [
         {"seed": seed, "player": player, "update": update, "elo": round(rating, 1), "score": round(share, 4)}
         for (player, update), rating, share in zip(at, elo.ratings(won).tolist(), score.tolist(), strict=True)

@@ -12,22 +12,24 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl import registry
+from purerl import agent_groups, registry
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.pieces import check_count
 from purerl.loop.train import Trainer, TrainState
+from purerl.multi_agent.joint import multi_agent
+from purerl.multi_agent.self_play import SELF, of_groups, self_play
 from purerl.reporting import metrics_csv, render, summary, video
 from purerl.reporting.files import write_whole
 from purerl.run.acting import ActingPolicy
-from purerl.run.plan import Handed, Plan, make_environment, make_plan, saved_run
+from purerl.run.plan import Handed, Plan, algorithm_of, make_environment, make_plan, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
 from purerl.settings import agent_file
 from purerl.settings.options import check_seed
 from purerl.settings.runs import Settings, with_environment
 from purerl.settings.trust import trusting
-from purerl.types import PyTree
+from purerl.types import Algorithm, EnvironmentSpec, PyTree
 
 
 class TrainedRun(NamedTuple):
@@ -72,7 +74,7 @@ class TrainedRun(NamedTuple):
         """
         agent = self.agent_of(seed)
         check_acts_alone(self)
-        return ActingPolicy(self.trainer.algorithm, agent, self.plan.env, explore)
+        return ActingPolicy(*acting_of(self, agent), self.plan.env, explore)
 
     def agent_of(self, seed: int | None = None) -> PyTree:
         """Return the agent of a seed, as `--seed` numbers them; None: of the first one that did not fail.
@@ -81,7 +83,7 @@ class TrainedRun(NamedTuple):
           InputError: if the run has no such seed.
         """
         first, count = self.settings.options.seed, len(self.failed)
-        index = int(np.argmin(self.failed)) if seed is None else seed - first
+        index = (self.first_seed if seed is None else seed) - first
         if not 0 <= index < count:
             raise InputError(f"the run has no seed {seed}; its seeds are {first} .. {first + count - 1}")
         return self.agent(index)
@@ -102,6 +104,11 @@ class TrainedRun(NamedTuple):
           InputError: if there is no such environment or parameter, or its spaces are others.
         """
         return play(self, check_count(episodes, "episodes"), env, seed, parameters)
+
+    @property
+    def first_seed(self) -> int:
+        """The first seed that did not fail."""
+        return self.settings.options.seed + int(np.argmin(self.failed))
 
     @property
     def metrics(self) -> Any:
@@ -144,6 +151,16 @@ def check_acts_alone(run: TrainedRun) -> None:
             f"{run.settings.algorithm} searches from the environment's state, which no observation holds: its agents "
             "are evaluated and played, not exported or given observations; .safetensors holds their numbers"
         )
+
+
+def acting_of(run: TrainedRun, agent: PyTree) -> tuple[Algorithm, PyTree]:
+    """Return (the algorithm, the agent) that act: what learned by self-play plays both sides."""
+    factory, config = algorithm_of(run.settings, run.plan.env)
+    if factory is not self_play:
+        return run.trainer.algorithm, agent
+    env, sides = run.plan.env, tuple(agent_groups.sizes(run.plan.env))
+    both = multi_agent(EnvironmentSpec(env.observation_space, env.action_space), of_groups(config, sides))
+    return both, dict.fromkeys(sides, agent.learner[SELF])
 
 
 def load_run(
@@ -204,10 +221,12 @@ def play(
         functions = functions._replace(options=dataclasses.replace(functions.options, seed=seed))
     elif seed is not None:
         functions = functions._replace(seeds=np.full_like(functions.seeds, seed))
+    parts, update = math.ceil(episodes / EVALUATION_BATCH), int(run.state.num_updates)
     programs = functions.compile(plan.shapes, Wanted(training=False))
-    parts = math.ceil(episodes / EVALUATION_BATCH)
-    update = int(run.state.num_updates)
-    results = [jax.device_get(programs.evaluate(run.state.agent, update, part)) for part in range(parts)]
+    try:
+        results = [jax.device_get(programs.evaluate(run.state.agent, update, part)) for part in range(parts)]
+    finally:
+        programs.close()
     return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
 
 
@@ -252,7 +271,7 @@ def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPol
     run = load_run(name)
     other = environment not in (None, run.settings.environment)
     plan = plan_in(run, environment) if other else run.plan
-    return plan.trainer.environment, render.agent_policy(plan.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
+    return plan.stage, render.agent_policy(plan.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
 
 
 def film(
@@ -278,7 +297,7 @@ def film(
     Raises:
       InputError: if the environment cannot be drawn or the file not written.
     """
-    env: Any = (plan or run.plan).trainer.environment
+    env: Any = (plan or run.plan).stage
     count = rows * columns
     known = np.flatnonzero(~run.failed) if not run.failed.all() else np.arange(len(run.failed))
     agents = [best] if count == 1 else [int(known[i % len(known)]) for i in range(count)]

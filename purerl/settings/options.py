@@ -10,6 +10,7 @@ from purerl.settings.values import coerce
 
 DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
 FITNESS = ("auc", "final", "wins")  # of an evolution's candidates
+GROUP_WORDS = ("algorithm", "policy", "frozen", "start")  # settings of a group that are no fields of its config
 RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 SHAPING = ("zscore", "rank")
 T = TypeVar("T")

@@ -83,8 +83,8 @@ class Choices:
         return [self.values[min(int(x * len(self.values)), last)] for x in np.asarray(position)]
 
     def __str__(self) -> str:
-        lists = any(isinstance(value, tuple) for value in self.values)
-        return ("/" if lists else ",").join(to_text(value) for value in self.values)
+        lists, texts = any(isinstance(value, tuple) for value in self.values), map(to_text, self.values)
+        return "/".join(texts) + "/" * (len(self.values) == 1) if lists else ",".join(texts)
 
 
 Dimension = Range | Choices
@@ -116,8 +116,8 @@ def parse(text: str) -> tuple[str, Dimension]:
     if not (equals and name and what):
         raise InputError(f"--over {text}: it must be NAME={FORMS}")
     if ":" not in what:
-        lists = [part.strip() for part in what.split("/")]
-        values = tuple(from_text(part) for part in lists) if len(lists) > 1 else from_text(what)
+        lists = tuple(from_text(part.strip()) for part in what.split("/") if part.strip())
+        values = lists if "/" in what else from_text(what)
         return name, Choices(values if isinstance(values, tuple) else (values,))
     ends = what.split(":")
     log = ends[2:] == ["log"]

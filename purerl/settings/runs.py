@@ -139,8 +139,10 @@ def _of_run(folder: Path, algorithm: str, config_class: type) -> tuple[dict[str,
     """Return the layer of the config of a run to start from, where its algorithm is the same."""
     table, known = toml.read_folder(folder, toml.RUN, handed=HANDED), hints(config_class)
     same = table.get("algorithm") == algorithm
-    values = {name: value for name, value in table.items() if same and name in known}
-    return values, f"{toml.file_of(folder)}: ", {}
+    values = {name: value for name, value in table.items() if name in known} if same else {}
+    groups = table.get("groups", {}) if same else {}
+    apart = {group: {name: x for name, x in given.items() if name != "start"} for group, given in groups.items()}
+    return values | {"groups": apart}, f"{toml.file_of(folder)}: ", {}
 
 
 def with_environment(run: Settings, environment: Any = None, parameters: Mapping[str, Any] | None = None) -> Settings:

@@ -111,8 +111,7 @@ def sweep(
     if out is not None:
         folder, go_on = _enter(plan, Path(out), resume)
     job = Sweep(plan, folder, plain, go_on)
-    if job.complete():
-        raise KeyboardInterrupt
+    job.succeed()
     return job.result()
 
 
@@ -194,7 +193,8 @@ class Sweep(LongJob):
         self.plan = plan
         self.search = make_search(plan)
         if go_on and folder is not None:
-            self.search.restore(folder)
+            with self.released_on_error():
+                self.search.restore(folder)
         self._share_before, self._steps_before = self.search.share(), self._steps()
         self._save_now = False
         self._fresh: np.ndarray | None = None

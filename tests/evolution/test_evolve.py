@@ -167,3 +167,17 @@ def test_minutes_shorter_than_the_compilation_give_one_generation(tmp_path):
     result = CliRunner().invoke(cli, ["evolve", "kl", *flags])
     assert result.exit_code == 0, result.output
     assert json.loads((folder / "summary.json").read_text())["generations"] == 1
+
+
+def test_a_generation_in_which_every_training_failed(whole, tmp_path):
+    """The others count; and it tells the trainings that were, where the time was up before the plan's end."""
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    job = EvolutionJob(make_plan("kl", ["CartPole-v1"], EvolveOptions(population=4, generations=100)), None, True)
+    columns = dict(load(folder).columns)
+    known = job._summary(columns)
+    assert (known["generations"], known["trainings"]) == (8, 32)
+    columns |= {name: np.where(np.arange(8) == 7, np.nan, columns[name]) for name in ("mean", "best")}
+    found = job._summary(columns)
+    assert found["mean_last_tenth"] is None and found["best"] == np.max(columns["best"][:7])
+    json.dumps(found, allow_nan=False)

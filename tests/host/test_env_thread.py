@@ -6,8 +6,10 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
+from purerl.host import env_thread
 from purerl.host.env_thread import Busy, Worker
 from purerl.host_environment import EnvironmentFailure, HostEnvironment
 
@@ -89,3 +91,14 @@ def test_an_environment_that_ends_the_process_is_told_and_elsewhere_nothing_chan
     worker.close()
     forked = subprocess.run([sys.executable, "-c", FORKS], check=False, timeout=60)
     assert forked.returncode == 8, "a forked process ends as ever"
+
+
+def test_the_record_of_actions_has_a_size(monkeypatch):
+    monkeypatch.setattr(env_thread, "HISTORY_BYTES", 100)
+    worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 2.0, None, Busy())
+    worker.env.step = lambda action, keys, t: action  # type: ignore[method-assign]
+    for i in range(9):
+        worker.send(np.full((2, 3), i, np.float32), None, i)
+        worker.recv()
+    assert [action[0, 0] for action in worker._actions] == [5, 6, 7, 8], "24 bytes each"
+    worker.close()

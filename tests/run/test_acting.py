@@ -77,3 +77,12 @@ def test_it_explores_on_request(recurrent):
     policy = ActingPolicy(recurrent[0], jax.tree.map(jnp.zeros_like, recurrent[1]), ENV, explore=True, seed=2)
     actions = [int(np.ravel(policy(observations(1, 1)[0, 0]))[0]) for _ in range(20)]
     assert len(set(actions)) > 1
+
+
+def test_what_it_explores_differs_from_episode_to_episode(recurrent):
+    policy = ActingPolicy(recurrent[0], jax.tree.map(jnp.zeros_like, recurrent[1]), ENV, explore=True, seed=2)
+    episodes = []
+    for _ in range(3):
+        policy.reset()
+        episodes.append(tuple(int(np.ravel(policy(observations(1, 1)[0, 0]))[0]) for _ in range(20)))
+    assert len(set(episodes)) == 3

@@ -124,8 +124,11 @@ def test_the_command_takes_callbacks_by_name(tmp_path, capsys):
     (calls,) = folder.glob("calls-*.txt")
     assert calls.read_text().splitlines() == ["5 1 an agent", "10 1 an agent"]
     assert json.loads((folder / "summary.json").read_text())["ended_early"] == "enough"
-    code, err = told(capsys, "train", "--resume", str(folder), "--plain", "--total-timesteps", "240")
-    assert (code, err) == (0, "") and calls.read_text().count("\n") == 2, "a resumed run is given its callbacks again"
+    longer = ("train", "--resume", str(folder), "--plain", "--total-timesteps")
+    assert told(capsys, *longer, "160") == (0, "")
+    assert calls.read_text().count("\n") == 2, "a resumed run is given its callbacks again"
+    assert told(capsys, *longer, "240", "--callback", f"{here}:enough") == (0, "")
+    assert calls.read_text().count("\n") > 2
     code, err = told(capsys, *words, "--out", str(tmp_path / "other"), "--callback", f"{here}:broken")
     assert code == 2 and err.count("\n") == 1
     assert f"the callback {here}:broken fails: ValueError: no such thing as (1,) (" in err and "watching.py:" in err
@@ -170,3 +173,51 @@ def test_a_level_counts_the_seeds_that_are_known():
         assert view.stopped is None
     callback(1, {"evaluation_return": np.array([1.0, 3.0, np.nan], np.float32)}, view)
     assert view.stopped == "the mean evaluation return is 2, at least 2"
+
+
+def test_a_checkpoint_that_a_callback_asks_for_is_of_the_whole_row(tmp_path, run_folder, monkeypatch):
+    """The run is killed by what comes after the row, and resumed from that checkpoint alone."""
+
+    def ask(update, metrics, view):
+        if update == 4:
+            view.save()
+        if update == 6:
+            raise ZeroDivisionError("killed")
+
+    folder = tmp_path / "run"
+    monkeypatch.setattr("purerl.run.run.CHUNK_SECONDS", 0.0)
+    with pytest.raises(ZeroDivisionError):
+        train(folder, callbacks=[ask])
+    assert checkpoint.steps(folder / "checkpoints") == [4]
+    purerl.resume(folder, display="none")
+    assert_same_run(run_folder, folder)
+
+
+def test_an_early_end_is_known_to_the_run_that_is_resumed(tmp_path, monkeypatch):
+    """It was stopped after its last checkpoint, before its summary was written."""
+
+    def end(update, metrics, view):
+        if update == 4:
+            view.stop("enough")
+
+    def killed(*_):
+        raise ZeroDivisionError("killed")
+
+    folder = tmp_path / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("purerl.reporting.report.write_report", killed)
+        with pytest.raises(ZeroDivisionError):
+            train(folder, callbacks=[end])
+    assert not (folder / "summary.json").exists()
+    again = purerl.resume(folder, display="none")
+    assert int(again.state.num_updates) == 4
+    found = json.loads((folder / "summary.json").read_text())
+    assert found["ended_early"] == "enough" and np.isfinite(found["final_return"]["per_seed"]).all()
+
+
+def test_what_a_callback_ends_at_once_on_the_host(tmp_path):
+    """The first update compiles: no time of training is known."""
+    folder = tmp_path / "run"
+    train(folder, seeds=1, sampler="serial", log_interval=1, callbacks=[lambda update, metrics, view: view.stop()])
+    found = json.loads((folder / "summary.json").read_text())
+    assert found["env_steps"] == 8 and found["status"] == "finished"

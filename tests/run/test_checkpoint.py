@@ -70,6 +70,16 @@ def test_keeps_the_newest(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000004", "000000030"]
 
 
+def test_what_is_written_is_kept_whatever_its_step(tmp_path):
+    """As where a run was killed after a later one, and its second life went another way."""
+    for step in (20, 10):
+        checkpoint.save(tmp_path, step, {"x": jnp.int32(step)}, {}, keep=1)
+    assert checkpoint.steps(tmp_path) == [10]
+    for step in (30, 40, 20):
+        checkpoint.save(tmp_path, step, {"x": jnp.int32(step)}, {}, keep=5)
+    assert checkpoint.steps(tmp_path) == [10, 20, 30, 40]
+
+
 def test_a_cut_or_changed_file_is_told(saved):
     template = jax.eval_shape(tree)
     told = 0

@@ -63,7 +63,7 @@ def test_a_folder_is_held_to_what_it_is_to_say(tmp_path):
     with pytest.raises(InputError, match=r"there is no sweep in .*: it has no sweep\.toml"):
         folders.check_same(file, "a = 1\n", "sweep")
     file.write_text("a = 1\ndevices = 2\nb = 2\n")
-    folders.check_same(file, "a = 1\nb = 2\ndevices = 8\n", "sweep")
+    folders.check_same(file, "version = '9'\na = 1\nb = 2\ndevices = 8\n", "sweep")
     with pytest.raises(InputError, match="holds another sweep: it has 'b = 2' where this one has 'b = 3'"):
         folders.check_same(file, "a = 1\nb = 3\n", "sweep")
     with pytest.raises(InputError, match="holds another sweep"):

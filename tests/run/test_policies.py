@@ -1,17 +1,21 @@
 """Runs of several groups, whose agents leave or take turns: saved and gone on with, and on two devices."""
 
+import dataclasses
+import shutil
+
 import jax
 import numpy as np
 import pytest
 
+import purerl
 from purerl.algos.ppo import ppo
 from purerl.devices.sharding import make_mesh
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.coin_game import CoinGame
 from purerl.errors import InputError
 from purerl.multi_agent.joint import multi_agent
-from purerl.run import checkpoint
-from purerl.run.plan import make_plan, saved_progress, settings_text
+from purerl.run import checkpoint, opening
+from purerl.run.plan import algorithm_of, make_plan, saved_progress, settings_text
 from purerl.settings.runs import settings
 from tests.helpers.groups import SMALL, assembled, run
 
@@ -112,3 +116,24 @@ def test_settings_of_groups_become_policies():
 def test_settings_that_cannot_be(groups, message):
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         assembled(CoinGame(), **groups)
+
+
+def test_groups_that_start_from_a_run_have_its_settings_unless_others_are_given(tmp_path):
+    """Of the run, and of its groups; once it has begun, the run that it started from is not needed."""
+    flags = FLAGS | {"total_timesteps": 32, "learning_rate": 0.5}
+    source, groups = tmp_path / "source", {"red": {"entropy_coefficient": 0.25}}
+    assert (
+        opening.start(settings("a2c", "CoinGame", flags | {"evaluations": 0}, groups=groups), source, plain=True) == 0
+    )
+    chosen = settings("a2c", "CoinGame", {"start": str(source), "learning_rate": 0.125})
+    _, config = algorithm_of(chosen, CoinGame())
+    made = {name: policy.config for name, policy in config.policies.items()}
+    assert {name: (of.learning_rate, of.entropy_coefficient, of.hidden_sizes) for name, of in made.items()} == {
+        "red": (0.125, 0.25, (8,)),
+        "blue": (0.125, chosen.config.entropy_coefficient, (8,)),
+    }
+    trained = purerl.load_run(source).agent(0)
+    jax.tree.map(np.testing.assert_array_equal, config.policies["red"].agent.params, trained["red"].params)
+    shutil.rmtree(source)
+    _, again = algorithm_of(dataclasses.replace(chosen, begun=True), CoinGame())
+    assert {name: policy.config for name, policy in again.policies.items()} == made

@@ -3,6 +3,7 @@
 import csv
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -27,6 +28,8 @@ def agent():
 
     learner, pool = agent.learner[SELF], agent.pool[SELF]
     return agent._replace(
+        kept_at=jnp.array([0, 4]),
+        num_updates=jnp.int32(6),  # it ended early
         learner={SELF: learner._replace(params=always(1, learner.params))},
         pool={SELF: pool._replace(params=always(0, pool.params))},
     )
@@ -42,7 +45,7 @@ def test_points_by_hand(agent):
 
 def test_rows_and_their_file(agent, tmp_path):
     rows = tournament.table(MatrixGame(), self_play_config(a2c, CONFIG, 2), agent, seed=7)
-    assert [row["update"] for row in rows] == [0, 4, 8] and {row["seed"] for row in rows} == {7}
+    assert [row["update"] for row in rows] == [0, 4, 6] and {row["seed"] for row in rows} == {7}
     assert [row["score"] for row in rows] == [0.25, 0.25, 1.0], "half of one opponent's games, and none of the other's"
     assert rows[0]["elo"] == rows[1]["elo"] == 1000 < rows[2]["elo"]
     lines = tournament.write(rows, tmp_path / "elo.csv")

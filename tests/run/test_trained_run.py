@@ -1,6 +1,7 @@
 """Agents from a run's folder: their policy, their episodes, and what cannot be loaded."""
 
 import shutil
+import threading
 
 import jax
 import numpy as np
@@ -11,7 +12,7 @@ from purerl.algos.a2c import a2c
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.reporting import render, summary
-from purerl.run import trained_run
+from purerl.run import export, trained_run
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH, evaluation_key
 from purerl.settings.runs import settings
@@ -120,3 +121,41 @@ def test_an_agent_starts_from_a_trained_one(tmp_path, run_folder):
         make_plan(settings("a2c", "Catch", {"start": str(run_folder), "hidden_sizes": (8,)}, {"rows": 5}))
     with pytest.raises(InputError, match="there is no run in"):
         settings("a2c", "Catch", {"start": str(tmp_path / "nowhere")})
+
+
+def test_environments_on_the_host_are_closed_after_an_evaluation(tmp_path):
+    """And what the host steps is drawn in JAX."""
+    few = {"num_envs": 2, "rollout_length": 4, "total_timesteps": 32, "evaluations": 0, "eval_episodes": 4}
+    run = train("a2c", "CartPole-v1", out=tmp_path / "run", sampler="serial", display="none", **few)
+    before = threading.active_count()
+    for _ in range(2):
+        assert run.evaluate(4).episode_return.shape == (1, 4)
+    assert threading.active_count() == before
+    trained_run.film(run, tmp_path / "a.gif")
+    env, policy = trained_run.find_policy(str(tmp_path / "run"), None)
+    assert len(render.play(env, policy, jax.random.key(0), 5).reward) == 5
+
+
+def test_the_first_seed_that_did_not_fail(loaded):
+    one = loaded._replace(failed=np.array([True, False]))
+    jax.tree.map(np.testing.assert_array_equal, one.agent_of(), loaded.agent(1))
+    assert (one.first_seed, loaded.first_seed) == (1, 0)
+
+
+def test_what_learned_by_self_play_acts_on_both_sides(tmp_path):
+    """Its earlier selves are opponents of training alone."""
+    flags = {"num_envs": 8, "rollout_length": 4, "hidden_sizes": 8, "total_timesteps": 64, "self_play": 2}
+    run = train("a2c", "CoinGame", out=tmp_path / "run", display="none", evaluations=0, eval_episodes=4, **flags)
+    agent, env = run.agent(0), run.plan.env
+    always = jax.tree.map(lambda x: 0 * x, agent.learner["self"].params)
+    actor = always["actor"] | {"bias": 9.0 * np.eye(4, dtype=np.float32)[2]}
+    learner = agent.learner["self"]._replace(params=always | {"actor": actor})
+    algorithm, acts = trained_run.acting_of(run, agent._replace(learner={"self": learner}))
+    observation, _ = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 5))[::-1]
+    action = algorithm.act(acts, algorithm.initial_carry(5), jax.random.key(1), observation, False)[0]
+    assert set(action) == {"blue", "red"} and all(np.all(np.asarray(x) == 2) for x in action.values())
+    single = run.policy()(jax.tree.map(lambda x: x[0], observation))
+    assert {name: x.shape for name, x in single.items()} == {name: x.shape[1:] for name, x in action.items()}
+    run_again = load_run(tmp_path / "run")
+    function, arguments = export.acting(run_again, run_again.agent(0))
+    assert len(export.stablehlo(function, arguments)) > 100

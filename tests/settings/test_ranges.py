@@ -22,6 +22,7 @@ CONFIG, ENV = PPOConfig(), CartPole()
         ("num_envs=4", "num_envs", Choices((4,))),
         ("value_clip=none,0.2", "value_clip", Choices((None, 0.2))),
         ("hidden_sizes=64,64/256", "hidden_sizes", Choices(((64, 64), 256))),
+        ("hidden_sizes=64,64/", "hidden_sizes", Choices(((64, 64),))),
         ("activation=tanh,relu", "activation", Choices(("tanh", "relu"))),
     ],
 )

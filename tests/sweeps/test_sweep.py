@@ -429,3 +429,15 @@ def test_an_own_algorithm_is_swept_from_either_door(tmp_path, capsys):
     assert objects.curves.final_return().shape == (2, 2)
     assert (tmp_path / "a" / "trials.csv").read_text() == (tmp_path / "b" / "trials.csv").read_text()
     assert "--trust tests.helpers.reinforce" in capsys.readouterr().out
+
+
+def test_a_failure_is_no_interruption(tmp_path, monkeypatch, capsys):
+    """Whoever catches exceptions gets one."""
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(chunks.Chunks, "save", fails)
+    with pytest.raises(RuntimeError, match=r"the sweep in .*sweep did not come to a good end"):
+        sweep(NUMBERS, 2, out=tmp_path / "sweep")
+    assert "No space left" in capsys.readouterr().out
