@@ -41,7 +41,7 @@ def command(
     out: Path,
     readme: Path | None,
 ) -> None:
-    """Measure groups of figures, by default training to gpu, and write results/benchmark-MACHINE.json.
+    """Measure groups of figures, by default those of this machine alone, and write results/benchmark-MACHINE.json.
 
     Opponents train the same tasks with the same settings, in turn with purerl, in processes of their own. For a package
     uv makes a temporary environment, for which it uses the network; an opponent that fails is shown with its error.

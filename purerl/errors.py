@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import traceback
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -44,6 +45,24 @@ def unknown(kind: str, name: str, allowed: Iterable[str], limit: int = 12) -> In
     hint = f"did you mean '{near}'? " if near else ""
     listed = ", ".join(names[:limit]) + (f", ... ({len(names)} in all)" if len(names) > limit else "")
     return InputError(f"unknown {kind} '{name}': {hint}allowed: {listed}")
+
+
+def install(extra: str) -> str:
+    """Return how the packages of an extra are installed, for messages."""
+    return f"pip install 'purerl[{extra}]' (in a clone: uv sync --inexact --extra {extra})"
+
+
+CALLERS = ("/jax/", "/purerl/registry.py", "/purerl/testing/trees.py")  # of what is the user's
+
+
+def line_of(error: BaseException) -> str:
+    """Return " (file:line)" of the last frame that is not of `CALLERS`; "" where there is none."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<") and not any(caller in frame.filename for caller in CALLERS)
+    ]
+    return f" ({frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""
 
 
 def hints(cls: type) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 from purerl.catalog.algorithms import ALGORITHMS, FOLLOWERS
 from purerl.catalog.environments import ENVIRONMENTS, FAMILIAR, SUITES, Suite
 from purerl.catalog.objectives import OBJECTIVES, ObjectiveEntry
-from purerl.errors import InputError, told, unknown
+from purerl.errors import InputError, install, line_of, told, unknown
 
 KNOWN = "purerl.envs.adapters.known"  # has check_name(suite, package, name), and imports nothing
 
@@ -30,6 +30,15 @@ def unknown_environment(name: str) -> InputError:
     if module and pathlib.Path(f"{module.replace('.', '/')}.py").is_file():
         return InputError(f"unknown environment '{name}': one of your own is module:Class, such as {module}:MyClass")
     return unknown("environment", name, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
+
+
+def _broken(module_name: str, error: Exception) -> InputError:
+    """Return the error for a module that raises where it is imported."""
+    if isinstance(error, InputError):
+        return error
+    first = (str(error).strip() or "without a word").splitlines()[0]
+    where = "" if isinstance(error, SyntaxError) else line_of(error)  # it names its place itself
+    return InputError(f"{module_name} cannot be imported: {type(error).__name__}: {first}{where}")
 
 
 def load(path: str) -> Any:
@@ -50,8 +59,10 @@ def load(path: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and not module_name.startswith(error.name):
-            raise
+            raise _broken(module_name, error) from error
         raise InputError(f"there is no module '{module_name}'") from None
+    except Exception as error:  # whatever a user's module raises
+        raise _broken(module_name, error) from error
     if not hasattr(module, name):
         own = [n for n, x in vars(module).items() if getattr(x, "__module__", None) == module_name and n[0] != "_"]
         raise unknown(f"name in {module_name}", name, own)
@@ -100,6 +111,8 @@ def check_id(env_id: str) -> None:
     Raises:
       InputError: for an unknown suite, one that is not installed, or an unknown name, naming the nearest.
     """
+    if env_id.endswith(".py"):
+        raise unknown_environment(env_id)
     suite, slash, name = env_id.partition("/")
     if slash and (suite in SUITES or not is_own(env_id)):
         importlib.import_module(KNOWN).check_name(suite, _entry(suite).package, name)
@@ -179,7 +192,7 @@ def _entry(suite: str) -> Suite:
         raise unknown("suite", suite, SUITES)
     entry = SUITES[suite]
     if not installed(suite):
-        raise InputError(f"{suite} is not installed: pip install 'purerl[{entry.extra or suite}]'")
+        raise InputError(f"{suite} is not installed: {install(entry.extra or suite)}")
     return entry
 
 

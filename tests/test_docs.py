@@ -16,6 +16,7 @@ import purerl
 from purerl import registry
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.commands.cli import cli
+from tests.helpers.cli import unknown_parameters
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -63,6 +64,7 @@ def test_the_commands_exist_with_these_options(command, monkeypatch):
     result = CliRunner().invoke(cli, [*words, "--help"])
     assert result.exit_code == 0, result.output
     assert words[0] in result.output.splitlines()[0]
+    assert unknown_parameters(words) == set()
 
 
 def test_every_public_name_has_a_page():

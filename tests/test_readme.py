@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.commands.cli import cli
+from tests.helpers.cli import unknown_parameters
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,11 +54,17 @@ def test_the_commands_exist_with_these_options(command):
     result = CliRunner().invoke(cli, [*words, "--help"])
     assert result.exit_code == 0, result.output
     assert words[0] in result.output.splitlines()[0]
+    assert unknown_parameters(words) == set()
 
 
 def test_the_readme_names_the_two_commands():
     assert "pip install -q uv && uv run purerl train ppo CartPole-v1" in README
     assert "pip install -q uv && uv run pytest" in README
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_it_counts_the_environments(page):
+    assert f" {len(ENVIRONMENTS)} native " in (ROOT / page).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("file", ["README.md", "envs/README.md"])

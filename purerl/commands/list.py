@@ -5,6 +5,7 @@ import click
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import SUITES
 from purerl.catalog.objectives import OBJECTIVES
+from purerl.errors import install
 
 
 @click.group(name="list")
@@ -19,11 +20,11 @@ def envs(suite: str | None) -> None:
     from purerl.registry import installed, names
 
     if suite is not None:
-        click.echo("\n".join(names(suite)))
+        click.echo("\n".join(names(None if suite == "native" else suite)))
         return
     click.echo("\n".join(sorted(names())))
     for suite, entry in sorted(SUITES.items()):
-        missing = "" if installed(suite) else f"; not installed: pip install 'purerl[{entry.extra or suite}]'"
+        missing = "" if installed(suite) else f"; not installed: {install(entry.extra or suite)}"
         click.echo(f"{suite}/NAME  (such as {entry.example}{missing})")
 
 

@@ -64,7 +64,11 @@ def check_out(folder: Path | None) -> None:
     if folder is None:
         return
     if folder.exists() or folder.is_symlink():
-        raise InputError(f"{folder} exists; name another --out, or go on there with --resume {folder}")
+        from purerl.settings.toml import EVOLUTION, RUN, SWEEP
+
+        begun = any((folder / kind.file).is_file() for kind in (RUN, SWEEP, EVOLUTION))
+        also = f", or go on there with --resume {folder}" if begun else ""
+        raise InputError(f"{folder} exists; name another --out{also}")
     _check_writable(folder)
 
 

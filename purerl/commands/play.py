@@ -2,21 +2,32 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from purerl.commands.options import PATH, SIMULATIONS, TRUST, check_file, say, take_modules
+from purerl.commands.options import (
+    PATH,
+    SIMULATIONS,
+    TRUST,
+    EnvironmentCommand,
+    check_file,
+    say,
+    take_modules,
+    typed,
+)
 from purerl.errors import InputError
 from purerl.settings import agent_file, toml
 
 
-@click.command(name="play")
+@click.command(name="play", cls=EnvironmentCommand)
 @click.argument("environment", metavar="ENVIRONMENT|RUN")
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
 @click.option(
     "--against",
     metavar="PLAYER",
-    help="Play a game in turns yourself, against a run's folder, random, lookahead or perfect.",
+    help="Play a game in turns yourself, against a run's folder, an agent's file, zoo/NAME, random, lookahead or "
+    "perfect.",
 )
 @click.option(
     "--seat",
@@ -59,15 +70,18 @@ def command(
     purerl play runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
     purerl play zoo/ppo-Breakout-MinAtar --gif breakout.gif      # see purerl list agents
     purerl play CartPole-v1 --policy my_module:balance --gif cartpole.gif
-    purerl play pgx/connect_four --against runs/alphazero-connect_four-1     # you against it, at the terminal
+    purerl play pgx/connect_four --against runs/alphazero-pgx-connect_four-1     # you against it, at the terminal
     A scripted policy is a function (key, observation) -> action. With a run's folder, the environment that it was
     trained on has its parameters.
     """
+    parameters, _ = typed({})
     if against is not None:
         if gif is not None or terminal or policy != "random":
             raise InputError("--against shows the game as it is played; leave out --policy, --gif and --terminal")
+        if Path(environment).is_dir() or agent_file.find(Path(environment)):
+            raise InputError(f"--against takes the game first: purerl play pgx/connect_four --against {environment}")
         take_modules(trust, environment, against)
-        _match(environment, against, seat, seed, simulations)
+        _match(environment, parameters, against, seat, seed, simulations)
         return
     if seat != "first":
         raise InputError("--seat is for --against")
@@ -92,9 +106,11 @@ def command(
     from purerl import agent_groups
     from purerl.reporting import render
     from purerl.run import trained_run
+    from purerl.run.plan import told_in_a_line
 
-    env, acting = trained_run.find_policy(policy, named)
-    episode = render.play(env, acting, jax.random.key(seed), max_steps)
+    env, acting = trained_run.find_policy(policy, named, parameters)
+    with told_in_a_line(policy, "the policy"):
+        episode = render.play(env, acting, jax.random.key(seed), max_steps)
     if terminal:
         render.show_text(render.frames_text(env, episode), fps if sys.stdout.isatty() else None)
     if gif is not None:
@@ -107,13 +123,15 @@ def command(
     say(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")
 
 
-def _match(environment: str, against: str, seat: str, seed: int, simulations: int | None) -> None:
+def _match(
+    environment: str, parameters: dict[str, Any], against: str, seat: str, seed: int, simulations: int | None
+) -> None:
     """Let a person play against a player, and say how it ended."""
     import jax
 
     from purerl.run import match
 
-    game = match.game_of(environment)
+    game = match.game_of(environment, parameters)
     opponent = match.contender_of(against, game, simulations)
     found = match.play_match(game, opponent, jax.random.key(seed), seat, _ask, say)
     if not found.over:

@@ -19,7 +19,7 @@ from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.objectives import ObjectiveEntry
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, hints, unknown
+from purerl.errors import InputError, hints, install, unknown
 from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import SNES, Evosax, OpenES
@@ -213,11 +213,12 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     """
     table = toml.read_folder(folder, toml.EVOLUTION, "objective", "evolution", "task")
     file = folder / toml.EVOLUTION.file
-    for name in (table["objective"], *table["task"]):
+    given = toml.tables(table, "task", file)
+    for name in (table["objective"], *given):
         trust.checked(name, file)
     runs = {
-        name: ({k: v for k, v in task.items() if k != "env"}, task.get("env", {}))
-        for name, task in table["task"].items()
+        name: ({k: v for k, v in task.items() if k != "env"}, toml.table(task, "env", file))
+        for name, task in given.items()
     }
     with toml.told_of(file):
         options = make_options(EvolveOptions, table["evolution"])
@@ -263,6 +264,8 @@ def make_strategy(options: EvolveOptions, candidate: PyTree) -> Any:
     Raises:
       InputError: if there is none of that name, or evosax is not installed.
     """
+    if options.sigma <= 0:
+        raise InputError(f"sigma is {options.sigma:g}; it must be above 0")
     common: dict[str, Any] = {
         "population": options.population, "antithetic": options.antithetic, "start_sigma": options.sigma
     }  # fmt: skip
@@ -275,7 +278,7 @@ def make_strategy(options: EvolveOptions, candidate: PyTree) -> Any:
     try:
         algorithms = importlib.import_module("evosax.algorithms")
     except ModuleNotFoundError:
-        raise InputError("evosax is not installed: pip install 'purerl[evosax]'") from None
+        raise InputError(f"evosax is not installed: {install('evosax')}") from None
     name = options.strategy.removeprefix("evosax:")
     known = [name for name, value in vars(algorithms).items() if isinstance(value, type)]
     if name not in known:

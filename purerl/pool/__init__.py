@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 from typing import Any
 
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, install, unknown
 from purerl.pool.config import OLD_IDS, PoolConfig, PoolSpec, make_environment
 from purerl.types import Environment
 
@@ -47,7 +47,7 @@ def make(
     name, env = make_environment(task_id, parameters or {}, config.get("max_episode_steps"))
     module, _, kind = ENV_TYPES[env_type].partition(":")
     if env_type == "dm" and importlib.util.find_spec("dm_env") is None:
-        raise InputError("dm_env is not installed: pip install 'purerl[dm]'")
+        raise InputError(f"dm_env is not installed: {install('dm')}")
     return getattr(importlib.import_module(module), kind)(PoolSpec(name, env, PoolConfig.of(env, config)))
 
 
@@ -104,5 +104,5 @@ def _real_name(task_id: str) -> str:
 
 def _envpool() -> Any:
     if importlib.util.find_spec("envpool") is None:
-        raise InputError("envpool is not installed: pip install 'purerl[envpool]'")
+        raise InputError(f"envpool is not installed: {install('envpool')}")
     return importlib.import_module("envpool")

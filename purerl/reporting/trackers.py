@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from purerl.errors import InputError
+from purerl.errors import InputError, install
 from purerl.reporting.files import own_folder, write_whole
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}  # option -> what must be importable
@@ -21,7 +21,7 @@ def require(options: Any) -> None:
     """Raise an `InputError` where an option needs a package that is not installed."""
     for name, package in PACKAGES.items():
         if getattr(options, name) and importlib.util.find_spec(package) is None:
-            raise InputError(f"--{name} needs {package}: pip install 'purerl[{name}]'")
+            raise InputError(f"--{name} needs {package}: {install(name)}")
 
 
 def metrics_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:

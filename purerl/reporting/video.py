@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from purerl.agent_groups import mean_reward
-from purerl.errors import InputError
+from purerl.errors import InputError, install
 from purerl.reporting import render
 from purerl.reporting.files import write_whole
 from purerl.reporting.render import Episode
@@ -34,7 +34,7 @@ def check(path: pathlib.Path) -> None:
     if not path.absolute().parent.is_dir():
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")
     if path.suffix.lower() in CODECS and importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise InputError(f"{path.suffix} needs imageio: pip install 'purerl[video]'; .gif needs nothing")
+        raise InputError(f"{path.suffix} needs imageio: {install('video')}; .gif needs nothing")
 
 
 def drawable(env: Any, name: str) -> None:

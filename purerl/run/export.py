@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl.errors import InputError
+from purerl.errors import InputError, install
 from purerl.reporting.files import write_whole
 from purerl.run import agents
 from purerl.run.trained_run import TrainedRun, acting_of, check_acts_alone
@@ -39,7 +39,7 @@ def check(path: Path) -> None:
         raise InputError(f"cannot write {path}: there is no folder {path.parent}")
     missing = [package for package in NEEDS[suffix] if importlib.util.find_spec(package) is None]
     if missing:
-        raise InputError(f"{suffix} needs {missing[0]}: pip install 'purerl[export]'")
+        raise InputError(f"{suffix} needs {missing[0]}: {install('export')}")
 
 
 def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:

@@ -64,7 +64,8 @@ def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
         if out is not None and not out.is_dir():
             raise InputError(f"{out} exists and is no folder; name another --out")
         if out is not None:
-            raise InputError(f"{out} exists; name another --out, or go on there with --resume {out}")
+            also = f", or go on there with --resume {out}" if (out / file).is_file() else ""
+            raise InputError(f"{out} exists; name another --out{also}")
         n += 1
 
 

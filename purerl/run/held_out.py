@@ -53,6 +53,8 @@ def chosen_levels(env: Any, text: str, name: str) -> dict[str, Level]:
     for wanted in names:
         if wanted not in known:
             raise unknown(f"level of {name}", wanted, [ALL, *known])
+    if not names:
+        raise InputError(f"--levels names no level of {name}; allowed: {', '.join([ALL, *known])}")
     return {wanted: known[wanted] for wanted in names}
 
 

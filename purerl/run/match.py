@@ -24,6 +24,7 @@ from purerl.xla import backend
 from purerl.xla.trees import where
 
 PERFECT = "perfect"
+MOST_MOVES = 200  # of a game that is played against one who looks ahead
 PLAYERS = (*REFERENCES, PERFECT)  # that are no run
 FIRST, SECOND, DRAWN = SEATS = ("first", "second", "drawn")
 
@@ -86,6 +87,9 @@ def contender_of(name: str, game: Situations, simulations: int | None = None) ->
     if name in PLAYERS:
         if simulations is not None:
             raise InputError(f"simulations are of agents that search; {name} is none")
+        moves = game.action_space.n  # type: ignore[attr-defined]
+        if name == "lookahead" and moves > MOST_MOVES:
+            raise InputError(f"lookahead tries every move and every reply: {moves} moves are too many for it")
         player = perfect(solve(game, jax.random.key(0))) if name == PERFECT else REFERENCES[name]
         plays = lambda agent, carry, key, situation: (player(game, key, situation), carry)
         return Contender(name=name, agent=(), carry=(), move=plays)

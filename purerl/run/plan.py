@@ -15,7 +15,7 @@ from jax.sharding import Mesh
 from purerl import registry
 from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, hints
+from purerl.errors import InputError, hints, line_of
 from purerl.fields import is_static
 from purerl.host import JaxSource, make_host_trainer
 from purerl.host_environment import HostSource
@@ -29,7 +29,6 @@ from purerl.run.program import Functions, Progress
 from purerl.settings import agent_file, toml
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, dump, settings
-from purerl.testing.trees import line_of
 from purerl.types import Environment, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
@@ -270,6 +269,8 @@ def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "lates
     """
     plan = make_plan(saved_settings(folder, handed), make_mesh(1))
     file = agent_file.find(folder)
+    if file is not None and which != "latest":
+        raise InputError(f"{folder} is an agent, which holds no checkpoints: leave out {which}")
     if file is not None:
         return plan, agents.read(file, plan.shapes)
     saved = saved_progress(plan, *checkpoint.find(folder / "checkpoints", which))

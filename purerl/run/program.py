@@ -244,7 +244,7 @@ def functions(
             donate_argnums=0,
         ),
         evaluate=backend.jit(play, in_shardings=(member, member, *[shared] * 4), out_shardings=shared),
-        seeds=np.arange(seed, seed + pad(num_seeds, mesh, "seed")).astype(np.uint32),
+        seeds=np.uint32(seed) + np.arange(pad(num_seeds, mesh, "seed"), dtype=np.uint32),
         num_seeds=num_seeds,
         numbers=jax.tree.map(as_leaf, (config, env)),
         mesh=mesh,

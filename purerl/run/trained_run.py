@@ -249,13 +249,16 @@ def _same_spaces(run: TrainedRun, env: Any, name: str) -> None:
         raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")
 
 
-def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPolicy]:
+def find_policy(
+    name: str, environment: str | None, parameters: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Any, render.PlayPolicy]:
     """Return (an environment, a policy for it).
 
     Args:
       name: "random", a run's folder (the agent of its first seed that did not fail), an agent's file, zoo/NAME, or
         "module:function".
       environment: its id. What a run was trained on has that run's parameters. None: what the run was trained on.
+      parameters: of the environment, in place of its own.
 
     Raises:
       InputError: if there is none of either name, or they do not fit one another.
@@ -266,11 +269,11 @@ def find_policy(name: str, environment: str | None) -> tuple[Any, render.PlayPol
                 f"there is no policy '{name}'; allowed: random, a run's folder, an agent's file, zoo/NAME, "
                 "module:function"
             )
-        env = make_environment(str(environment), {})
+        env = make_environment(str(environment), dict(parameters))
         return env, render.random_policy(env) if name == "random" else render.scripted_policy(registry.load(name))
     run = load_run(name)
     other = environment not in (None, run.settings.environment)
-    plan = plan_in(run, environment) if other else run.plan
+    plan = plan_in(run, environment if other else None, parameters)
     return plan.stage, render.agent_policy(plan.trainer.algorithm, run.agent(int(np.argmin(run.failed))))
 
 

@@ -1,11 +1,12 @@
 """The options of all commands, declared once: name, type, default, bounds and help. Flags and TOML are made of them."""
 
 import dataclasses
+import math
 import numbers
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from purerl.errors import InputError, hints, unknown
+from purerl.errors import InputError, hints, told, unknown
 from purerl.settings.values import coerce
 
 DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
@@ -194,6 +195,8 @@ def make_options(cls: type[T], values: Mapping[str, Any], source: str = "") -> T
       InputError: for an unknown name, a wrong type or a value out of bounds.
     """
     known = hints(cls)
+    if not isinstance(values, Mapping):
+        raise InputError(f"{source or cls.__name__} must be a table of settings; it is {told(values)}")
     for name in values:
         if name not in known:
             raise unknown(f"setting in {source}" if source else "setting", name, known)
@@ -211,6 +214,8 @@ def checked(options: T) -> T:
         value, least, choices = getattr(options, field.name), field.metadata["at_least"], field.metadata["choices"]
         if choices and value not in choices:
             raise unknown(field.name, value, choices)
+        if isinstance(value, float) and math.isnan(value):
+            raise InputError(f"{field.name} is nan; it must be a number")
         if least is not None and not value >= least:
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
     if hasattr(options, "seed"):

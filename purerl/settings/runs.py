@@ -84,7 +84,7 @@ def settings(
             raise InputError(f"no {name} given: write ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1")
     chosen = trust.checked(str(table["algorithm"]), source) if algorithm is None else algorithm
     task = trust.checked(str(table["environment"]), source) if environment is None else environment
-    for group in table.get("groups", {}).values():
+    for group in toml.tables(table, "groups", source).values():
         trust.checked(str(group.get("algorithm", "")), source)
     algorithm, factory, config_class, named = objects.algorithm_of(chosen, config)
     environment, env, known = objects.environment_of(task)
@@ -140,7 +140,7 @@ def _of_run(folder: Path, algorithm: str, config_class: type) -> tuple[dict[str,
     table, known = toml.read_folder(folder, toml.RUN, handed=HANDED), hints(config_class)
     same = table.get("algorithm") == algorithm
     values = {name: value for name, value in table.items() if name in known} if same else {}
-    groups = table.get("groups", {}) if same else {}
+    groups = toml.tables(table, "groups", toml.file_of(folder)) if same else {}
     apart = {group: {name: x for name, x in given.items() if name != "start"} for group, given in groups.items()}
     return values | {"groups": apart}, f"{toml.file_of(folder)}: ", {}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import __version__
-from purerl.errors import InputError
+from purerl.errors import InputError, told
 from purerl.settings import agent_file
 
 END = "# end"  # the last line of a file that is whole
@@ -100,6 +100,28 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     if _text_of(file).rstrip().rpartition("\n")[2] != END:
         raise InputError(f"{file} is cut off: its last line is not '{END}'; add it there if all settings are")
     return table
+
+
+def tables(parent: Mapping[str, Any], name: str, source: object) -> Mapping[str, Mapping[str, Any]]:
+    """Return the table of tables that a file has under a name; an empty one where it has none.
+
+    Raises:
+      InputError: if it is something else.
+    """
+    found = table(parent, name, source)
+    return {inner: table(found, inner, source) for inner in found}
+
+
+def table(parent: Mapping[str, Any], name: str, source: object) -> Mapping[str, Any]:
+    """Return the table that a file has under a name; an empty one where it has none.
+
+    Raises:
+      InputError: if it is something else.
+    """
+    found = parent.get(name, {})
+    if not isinstance(found, Mapping):
+        raise InputError(f"{source}: {name} is {told(found)}; it must be a table")
+    return found
 
 
 @contextlib.contextmanager

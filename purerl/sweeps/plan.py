@@ -249,6 +249,6 @@ def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
     """
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
     with toml.told_of(file):
-        over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in table["over"].items())
+        over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in toml.table(table, "over", file).items())
         options = make_options(SearchOptions, table["search"], str(file))
     return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)

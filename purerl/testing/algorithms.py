@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.errors import InputError
+from purerl.errors import InputError, line_of
 from purerl.fields import is_static
 from purerl.loop.pieces import check_algorithm_kind, check_config, config_class_of
 from purerl.loop.train import make_trainer
@@ -21,7 +21,7 @@ from purerl.testing.learning import EXAMPLE, check_learning
 from purerl.testing.meetings import check_meetings
 from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Report
-from purerl.testing.trees import describe, device, difference, host, line_of, paths, same_struct
+from purerl.testing.trees import describe, device, difference, host, paths, same_struct
 from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree
 
 TRACES: list[str] = []  # a row whenever an update is traced

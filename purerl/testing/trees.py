@@ -1,6 +1,5 @@
 """Comparing pytrees by the names of their parts."""
 
-import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -8,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.errors import InputError
+from purerl.errors import InputError, line_of
 from purerl.prng import is_key
 
 
@@ -115,13 +114,3 @@ def traced(what: str, function: Callable[..., Any], *args: Any) -> Any:
     except Exception as error:  # whatever a user's code raises
         first = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise InputError(f"{what} fails: {type(error).__name__}: {first}{line_of(error)}") from None
-
-
-def line_of(error: BaseException) -> str:
-    """Return " (file:line)" of the last frame that is neither jax's nor this file's."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if "/jax/" not in frame.filename and frame.filename != __file__ and not frame.filename.startswith("<")
-    ]
-    return f" ({frames[-1].filename.rsplit('/', 1)[-1]}:{frames[-1].lineno})" if frames else ""

@@ -38,6 +38,7 @@ def test_help_needs_no_jax():
 
 
 CARTPOLE = ("train", "ppo", "CartPole-v1")
+BROKEN = "tests.helpers.broken cannot be imported: ZeroDivisionError: division by zero (broken.py:3)"
 
 
 BAD = [
@@ -79,6 +80,18 @@ BAD = [
     (("plot", "nowhere"), "there is no run in nowhere"),
     (("check", "CartPol-v1"), "unknown environment 'CartPol-v1'"),
     (("list", "games"), "No such command 'games'"),
+    ((*CARTPOLE, "--stop-at-return", "nan"), "stop_at_return is nan; it must be a number"),
+    (("evolve", "kl", "--tasks", "CartPole-v1", "--sigma", "0"), "sigma is 0; it must be above 0"),
+    (("train", "tests.helpers.broken:algorithm", "CartPole-v1"), BROKEN),
+    (("train", "ppo", "tests.helpers.broken:Env"), BROKEN),
+    (("check", "tests.helpers.broken:Env"), BROKEN),
+    ((*CARTPOLE, "--callback", "tests.helpers.broken:watch"), BROKEN),
+    (("play", "CartPole-v1", "--terminal", "--policy", "tests.helpers.broken:policy"), BROKEN),
+    (("play", "CartPole-v1", "--terminal", "--policy", "tests.helpers.watching:broken"), "the policy tests.helpers."),
+    (("play", "CartPole-v1", "--terminal", "--env.gravit", "1"), "unknown parameter of CartPole-v1 'gravit'"),
+    (("play", "zoo/ppo-CartPole-v1", "--against", "random"), "--against takes the game first: purerl play"),
+    (("evaluate", "zoo/ppo-CartPole-v1", "--checkpoint", "best"), "is an agent, which holds no checkpoints"),
+    (("train", "ppo", "./walk.py"), "unknown environment './walk.py'"),
     (("--nonsense",), "No such option '--nonsense'"),
 ]
 
@@ -113,6 +126,24 @@ def test_bad_run_folders(capsys, tmp_path):
             code, err = told(capsys, *words)
             assert (code, err.count("\n")) == (2, 1)
             assert message in err
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "content", "message"),
+    [
+        (("train", "--config"), "config.toml", "groups = 3", "groups is 3; it must be a table"),
+        (("evaluate",), "config.toml", "[groups]\ntaggers = 3", "taggers is 3; it must be a table"),
+        (("sweep", "--resume"), "sweep.toml", "search = {}\nover = 3", "over is 3; it must be a table"),
+        (("sweep", "--resume"), "sweep.toml", "search = 3\nover = {}", "must be a table of settings; it is 3"),
+        (("evolve", "--resume"), "evolve.toml", "task = 3", "task is 3; it must be a table"),
+        (("evolve", "--resume"), "evolve.toml", "[task]\nCatch = 3", "Catch is 3; it must be a table"),
+    ],
+)
+def test_a_value_where_a_table_should_be(words, file, content, message, capsys, tmp_path):
+    head = "objective = 'kl'\nevolution = {}" if file == "evolve.toml" else "algorithm = 'ppo'\nenvironment = 'Catch'"
+    (tmp_path / file).write_text(f"format = 1\n{head}\n{content}\n\n# end\n")
+    code, err = told(capsys, *words, str(tmp_path))
+    assert (code, err.count("\n")) == (2, 1) and message in err and file in err
 
 
 ESCAPE = "\\u001b]0;stolen\\u0007"  # in TOML; sets a terminal's title

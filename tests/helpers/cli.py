@@ -1,11 +1,14 @@
 """The command line, in this process or another."""
 
+import dataclasses
 import subprocess
 import sys
 
 import pytest
 
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.commands import cli
+from purerl.registry import environment_class
 
 
 def command(*words):
@@ -21,3 +24,11 @@ def told(capsys, *words):
     with pytest.raises(SystemExit) as caught:
         cli.main(list(words))
     return caught.value.code, capsys.readouterr().err
+
+
+def unknown_parameters(words):
+    """Return the parameters that a command line gives a native environment and that it has not."""
+    named = [word.partition("env.")[2] for word in words if word.startswith(("--env.", "env."))]
+    wanted = {name.partition("=")[0] for name in named}
+    chosen = next((word for word in words if word in ENVIRONMENTS), None)
+    return wanted - {f.name for f in dataclasses.fields(environment_class(chosen))} if chosen else set()

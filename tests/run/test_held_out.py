@@ -70,6 +70,7 @@ def test_command_and_picture(maze_run, tmp_path, capsys):
     with Image.open(path) as image:
         assert image.size[0] > 2 * image.size[1]
     for more, message in (
+        (("--levels", ","), "--levels names no level of Maze; allowed: held-out, "),
         (("--levels", "spirl"), "unknown level of Maze 'spirl': did you mean 'spiral'"),
         (("--picture", "x.png"), "--picture is of levels: add --levels held-out"),
         (("--levels", "held-out", "--picture", "x.gif"), "must end in .png"),

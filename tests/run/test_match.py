@@ -159,3 +159,12 @@ def test_a_run_plays(kind, tmp_path):
 def test_what_is_no_board_game_of_two(environment):
     with pytest.raises(InputError, match=f"board games of two in turns, and {environment} is none"):
         match.game_of(environment)
+
+
+def test_a_game_of_too_many_moves_is_not_looked_ahead_in(monkeypatch):
+    game = match.game_of("tests.helpers.nim:Nim", board=False)
+    assert match.contender_of("lookahead", game).name == "lookahead"
+    monkeypatch.setattr(match, "MOST_MOVES", game.action_space.n - 1)
+    with pytest.raises(InputError, match=f"every reply: {game.action_space.n} moves are too many"):
+        match.contender_of("lookahead", game)
+    assert match.contender_of("random", game).name == "random"
