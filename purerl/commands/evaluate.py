@@ -50,8 +50,8 @@ MOST = 64  # episodes of a grid
 @click.option(
     "--against",
     metavar="PLAYER",
-    help="In a game in turns: play --episodes games from either seat, against a run's folder, random, lookahead or "
-    "perfect.",
+    help="In a game in turns: play --episodes games from either seat, against a run's folder, an agent's file, "
+    "zoo/NAME, random, lookahead or perfect.",
 )
 @click.option("--picture", type=PATH, metavar="FILE", help="With --levels: draw each with the agent's way through it.")
 @TRUST
