@@ -16,6 +16,7 @@ from purerl.algo_parts.schedules import Schedule, environment_steps, schedule, s
 from purerl.algo_parts.update_rules import LPG, RuleInputs
 from purerl.fields import validate
 from purerl.functional import masked
+from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
 from purerl.networks.encoder import NetworkConfig, encoder
@@ -96,7 +97,8 @@ def lpg(
 
     def outputs(params: PyTree, observation: PyTree) -> tuple[Any, Array]:
         features, _ = base.step(params["body"], (), observation)
-        policy = head.distribution(apply(policy_head, params["policy"], features), params["log_std"])
+        scores = mask_illegal(apply(policy_head, params["policy"], features), action_mask(observation))
+        policy = head.distribution(scores, params["log_std"])
         return policy, jax.nn.log_softmax(apply(prediction_head, params["prediction"], features))
 
     def act(agent: LPGAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):

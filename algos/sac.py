@@ -5,7 +5,6 @@ of them, and the temperature that weighs entropy is learned so that the entropy 
 Source: Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905; discrete: Christodoulou (2019), arXiv:1910.07207.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -50,7 +49,9 @@ class SACConfig(ActorCriticReplayConfig):
     )
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
     initial_temperature: float = number(default=1.0, doc="weight of the entropy at first", above=0)
-    target_entropy: float | None = number(default=None, doc="nats; none: minus the number of actions, or .9 log n")
+    target_entropy: float | None = number(
+        default=None, doc="nats; none: minus the number of actions, or .9 log(legal ones)"
+    )
     learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
     learning_rate_schedule: Schedule = schedule("constant")
     tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
@@ -91,7 +92,7 @@ class SoftActorCritic(NamedTuple):
     # (actor params, critic params, key, observation[N], temperature) -> (E min Q - temperature log pi, entropy) f32[N]
     entropy: Callable[[PyTree, Key, PyTree], Array]  # (actor params, key, observation[..., *]) -> f32[...]
     q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
-    target_entropy: float
+    target_entropy: Callable[[PyTree], Array]  # observation[N] -> f32[], where the config names none
 
 
 def sac(
@@ -125,7 +126,6 @@ def sac(
     """
     validate(config, "sac")
     net = (_discrete if isinstance(spec.action_space, Discrete) else _continuous)(spec, config, network)
-    target_entropy = net.target_entropy if config.target_entropy is None else config.target_entropy
     buffer = replay or uniform_replay(spec, config, between=config.n_step > 1)
     descent = optimizer_of(config, config.num_gradient_steps, optimizer)
 
@@ -170,6 +170,8 @@ def sac(
         )
         actor_loss = -jnp.mean(batch.weight * value)
 
+        wanted = config.target_entropy
+        target_entropy = net.target_entropy(batch.observation) if wanted is None else wanted
         entropy_gap = jax.lax.stop_gradient(jnp.mean(entropy)) - target_entropy
         temperature_loss = params["log_temperature"] * entropy_gap
         metrics = {
@@ -207,8 +209,9 @@ def _continuous(spec: EnvironmentSpec, config: SACConfig, network: Module | None
     def q(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
         return both.apply(critic_params, observation, box.to_unit(action))
 
+    target_entropy = lambda observation: -jnp.float32(box.size)
     return SoftActorCritic(
-        init=init, act=actor.act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=-float(box.size)
+        init=init, act=actor.act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=target_entropy
     )
 
 
@@ -245,6 +248,11 @@ def _discrete(spec: EnvironmentSpec, config: SACConfig, network: Module | None) 
     def entropy(params: PyTree, key: Key, observation: PyTree) -> Array:
         return policy(params, observation).entropy()
 
+    def target_entropy(observation: PyTree) -> Array:
+        mask = action_mask(observation)  # more than the log of the number of legal actions cannot be reached
+        legal = jnp.float32(size) if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.float32)
+        return 0.9 * jnp.mean(jnp.log(legal))
+
     return SoftActorCritic(
-        init=init, act=act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=0.9 * math.log(size)
+        init=init, act=act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=target_entropy
     )

@@ -1,5 +1,6 @@
 """Spaces: what an observation or an action looks like, and how to draw one."""
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -217,6 +218,13 @@ class Stacked(Space):
     def struct(self) -> Any:
         """The space's structure with a leading axis."""
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.n, *leaf.shape), leaf.dtype), self.space.struct)
+
+
+def unstacked(space: Space) -> Space:
+    """Return a space whose stacks hold no longer the frames of consecutive steps: a replay must keep them whole."""
+    if isinstance(space, Dict):
+        return Dict(spaces={name: unstacked(part) for name, part in space.spaces.items()})
+    return dataclasses.replace(space, stack=1) if isinstance(space, Box) and space.stack > 1 else space
 
 
 def parts(space: Space, value: Any) -> list[tuple[Space, Any]]:

@@ -17,7 +17,7 @@ import mctx
 from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.algo_parts.simulations import in_place
-from purerl.functional.action_masks import mask_illegal
+from purerl.functional.action_masks import mask_illegal, without_global_state
 from purerl.functional.counters import increment
 from purerl.functional.distributions import ActionHead, Categorical, action_head
 from purerl.functional.normalize import RunningStatistics, normalized
@@ -97,10 +97,11 @@ class SearchNetwork(NamedTuple):
 
 def network_for(spec: EnvironmentSpec, config: SearchConfig, network: Any) -> SearchNetwork:
     """Return the network of a search, from an actor-critic or the module below its heads."""
-    net = network_of(network)(spec.observation_space, action_head(spec.action_space), config)  # type: ignore[arg-type]
+    seen = without_global_state(spec.observation_space)
+    net = network_of(network)(seen, action_head(spec.action_space), config)  # type: ignore[arg-type]
 
     def apply(params: PyTree, observation: PyTree) -> tuple[Any, Array]:
-        policy, value, _ = net.unroll(params, (), observation, jnp.zeros(0, jnp.bool_))
+        policy, value, _ = net.unroll(params, (), without_global_state(observation), jnp.zeros(0, jnp.bool_))
         return policy, value
 
     return SearchNetwork(init=net.init, apply=apply)

@@ -91,9 +91,10 @@ class LevelTrainer(CompiledTrainer):
         carry = self.algorithm.initial_carry(self.config.num_envs)
         state = state._replace(vector=vector_state, observation=observation, carry=carry)
         state, rollout = collect(self.algorithm, vector, state, keys[0], self.config.rollout_length)
+        best = scores.best_returns(rollout.reward, rollout.done)
         truncated = rollout.truncated.at[-1].set(~rollout.terminated[-1])  # no episode goes on in the next rollout
         rollout = rollout._replace(truncated=truncated)
-        buffer = self._scored(agent, choice, rollout, now)
+        buffer = self._scored(agent, choice, rollout, best, now)
         learner, metrics = self._learned(agent.learner, choice, key_update, rollout)
         agent = LevelAgent(learner=learner, buffer=buffer, playing=choice.level, kind=choice.kind)
         state = state._replace(agent=agent, num_updates=now + 1)
@@ -135,10 +136,9 @@ class LevelTrainer(CompiledTrainer):
 
         return jax.vmap(one)(jax.random.split(key, self.config.num_envs), levels)
 
-    def _scored(self, agent: LevelAgent, choice: Choice, rollout: Rollout, now: Array) -> LevelBuffer:
-        """Return the buffer with the levels that were played."""
+    def _scored(self, agent: LevelAgent, choice: Choice, rollout: Rollout, best: Array, now: Array) -> LevelBuffer:
+        """Return the buffer with the levels that were played, and the best returns on them."""
         buffer, replayed = agent.buffer, choice.kind == REPLAYED
-        best = scores.best_returns(rollout.reward, rollout.done)
         values = self.values(agent.learner, rollout)
         if self.config.levels_score == "positive_value_loss":
             advantage = gae(
@@ -176,7 +176,7 @@ class Values(NamedTuple):
     value: Array  # f32[T, B]
     next_value: Array  # f32[T, B], of the true successor
     reward: Array  # f32[T, B]
-    scale: Callable[[Array], Array]  # returns or rewards -> in these units
+    scale: Callable[[Array], Array]  # returns -> in these units
 
 
 def make_trainer(factory: AlgorithmFactory, env: Environment, config: Any) -> CompiledTrainer:
@@ -283,8 +283,10 @@ def values_of(
         look = partial(net.value, params)
         next_value = successor_values(look, value, carry, rollout._replace(next_observation=after))
         value, next_value = (denormalized_values(agent.value_statistics, x) for x in (value, next_value))
-        scale = agent.return_scale.normalize if agent.return_scale is not None else lambda x: x
-        return Values(value=value, next_value=next_value, reward=scale(rollout.reward), scale=scale)
+        of = agent.return_scale
+        reward = rollout.reward if of is None else of.normalize(rollout.reward)
+        scale = (lambda x: x) if of is None else partial(of.normalize, limit=jnp.inf)
+        return Values(value=value, next_value=next_value, reward=reward, scale=scale)
 
     return values
 

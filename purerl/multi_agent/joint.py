@@ -20,7 +20,7 @@ from purerl.errors import InputError, unknown
 from purerl.multi_agent.group_policy import GroupPolicy
 from purerl.multi_agent.turn_based import OpenTurn, TurnCarry, turns_only
 from purerl.multi_agent.warm_start import begin_with
-from purerl.spaces import Box, Dict, Space, Stacked
+from purerl.spaces import Box, Dict, Space, Stacked, unstacked
 from purerl.types import (
     Algorithm,
     Config,
@@ -206,6 +206,8 @@ def _bind(spec: EnvironmentSpec, config: MultiAgentConfig, settings: Policy) -> 
         seen, acts = Dict(spaces={"agents": Stacked(space=seen, n=n), **team}), Stacked(space=acts, n=n)
     elif central:
         seen = _with_global(seen, spec.observation_space.spaces["global_state"])
+    if in_turns:
+        seen = unstacked(seen)  # the steps between are others' turns
     # A frozen agent that was trained before keeps its own config, with the horizon of its exploration.
     trained = settings.frozen and settings.agent is not None
     policy_config = settings.config if trained else config_of(config, settings.config, 1 if joint else sum(sizes))

@@ -93,7 +93,8 @@ def actor_critic(
         raise InputError("share_body goes without centralized_critic: that critic sees what the policy does not")
     shared = (config.rnn != "none" or config.share_body) and not central
     base = recurrent_encoder(without_global_state(space), config, config.rnn, config.rnn_size, network)
-    critic_base = recurrent_encoder(space, config, config.rnn, config.rnn_size) if central else base
+    wide = lambda: recurrent_encoder(space, config, config.rnn, config.rnn_size, sees_global_state=True)
+    critic_base = wide() if central else base
     two = central and config.rnn != "none"
     of_actor, of_critic = (lambda carry: carry.actor if two else carry), (lambda carry: carry.critic if two else carry)
     actor_head, critic_head = _head(config, head.num_outputs, 0.01), _head(config, 1, 1.0)

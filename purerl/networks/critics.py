@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.functional.action_masks import without_global_state, without_mask
-from purerl.networks.encoder import NetworkConfig, encoder, encoder_of
+from purerl.networks.encoder import NetworkConfig, check_layers, encoder, encoder_of
 from purerl.networks.modules import Module, own_torso
 from purerl.networks.torsos import MLP, apply, dense, init
 from purerl.spaces import Box, Dict, Space
@@ -50,6 +50,7 @@ def critics(
     joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
     base, head = encoder(joint, config), dense(outputs or 1, 1.0, initializer=config.initializer)
     if network is not None and without_global_state(space) is space:
+        check_layers(config.hidden_sizes, "a critic on the features of a network")
         layers = MLP(config.hidden_sizes, config.activation, config.layer_norm, initializer=config.initializer)
         beside = _BesideAction(own_torso(space, network)[0], layers)
         base = encoder_of(joint, beside, config.hidden_sizes[-1])

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.errors import InputError
-from purerl.functional.action_masks import split_mask, without_mask
+from purerl.functional.action_masks import split_mask, without_global_state, without_mask
 from purerl.networks.modules import Module, own_torso
 from purerl.networks.torsos import ACTIVATIONS, CNNS, INITIALIZERS, RNNS, TORSOS, Torso, apply, init
 from purerl.spaces import Space
@@ -62,12 +62,25 @@ def make_torso(
         dtype=jnp.dtype(config.precision),
         initializer=config.initializer,
     )
-    return torso, hidden_sizes[-1] if hidden_sizes else 0  # 0: a head has the only layer, and asks for none
+    if hidden_sizes:
+        return torso, hidden_sizes[-1]
+    features = jax.eval_shape(lambda: torso.init_with_output(jax.random.key(0), _example(space)())[0])
+    return torso, features.shape[-1]  # linear: a head has the only layer
 
 
-def encoder(space: Space, config: NetworkConfig, network: Module | None = None) -> Encoder:
-    """Return the encoder for an observation space, without a recurrent layer; `network` stands for the torso."""
-    return encoder_of(space, *make_torso(space, config, config.hidden_sizes, network))
+def check_layers(hidden_sizes: tuple[int, ...], what: str) -> None:
+    """Raise an `InputError` where there are no hidden layers and `what` needs one."""
+    if not hidden_sizes:
+        raise InputError(f"hidden_sizes is empty; {what} needs one layer at least")
+
+
+def encoder(
+    space: Space, config: NetworkConfig, network: Module | None = None, *, sees_global_state: bool = False
+) -> Encoder:
+    """Return the encoder for an observation space, without a recurrent layer; arguments as for `recurrent_encoder`."""
+    seen = space if sees_global_state else without_global_state(space)
+    base = encoder_of(seen, *make_torso(seen, config, config.hidden_sizes, network))
+    return base if sees_global_state else _blind(base)
 
 
 def encoder_of(space: Space, torso: nn.Module, size: int) -> Encoder:
@@ -83,7 +96,13 @@ def encoder_of(space: Space, torso: nn.Module, size: int) -> Encoder:
 
 
 def recurrent_encoder(
-    space: Space, config: NetworkConfig, rnn: str, rnn_size: int, network: Module | None = None
+    space: Space,
+    config: NetworkConfig,
+    rnn: str,
+    rnn_size: int,
+    network: Module | None = None,
+    *,
+    sees_global_state: bool = False,
 ) -> Encoder:
     """Return the encoder for an observation space.
 
@@ -93,9 +112,11 @@ def recurrent_encoder(
       rnn: "none" or one of `RNNS`; a linear one unrolls by a parallel scan, GRU and LSTM with their products together.
       rnn_size: its units.
       network: a module that stands for the torso, below the recurrent layer.
+      sees_global_state: what a policy never does: the encoder of a centralized critic.
     """
     if rnn == "none":
-        return encoder(space, config, network)
+        return encoder(space, config, network, sees_global_state=sees_global_state)
+    space = space if sees_global_state else without_global_state(space)
     (torso, size), example = make_torso(space, config, config.hidden_sizes, network), _example(space)
     cell: Any = RNNS[rnn](rnn_size)
 
@@ -129,7 +150,18 @@ def recurrent_encoder(
         _, (hidden, after) = jax.lax.scan(advance, carry, (features, done))
         return hidden, after
 
-    return Encoder(init=initialize, initial_carry=initial_carry, step=step, unroll=unroll, size=cell.features)
+    base = Encoder(init=initialize, initial_carry=initial_carry, step=step, unroll=unroll, size=cell.features)
+    return base if sees_global_state else _blind(base)
+
+
+def _blind(base: Encoder) -> Encoder:
+    """Return an encoder that leaves a global state out of what it is given."""
+    return base._replace(
+        step=lambda params, carry, observation: base.step(params, carry, without_global_state(observation)),
+        unroll=lambda params, carry, observation, done: base.unroll(
+            params, carry, without_global_state(observation), done
+        ),
+    )
 
 
 def _example(space: Space) -> Callable[[], PyTree]:

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.functional.distributions import action_head
-from purerl.networks.encoder import NetworkConfig, encoder
+from purerl.networks.encoder import NetworkConfig, check_layers, encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import MLP, apply, dense, init
 from purerl.spaces import Space, flat
@@ -38,6 +38,7 @@ def latent_model(
 
     Source: Schrittwieser et al. (2020), arXiv:1911.08265.
     """
+    check_layers(config.hidden_sizes, "a latent model")
     base, head = encoder(space, config, network), action_head(action_space)
     width = jax.eval_shape(partial(flat, action_space), action_space.struct).shape[-1]
     hidden: Any = MLP(config.hidden_sizes, config.activation, config.layer_norm, jnp.dtype(config.precision))

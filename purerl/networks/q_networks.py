@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.functional.action_masks import action_mask, mask_illegal, split_mask, without_global_state
-from purerl.networks.encoder import NetworkConfig, make_torso, recurrent_encoder
+from purerl.networks.encoder import NetworkConfig, check_layers, make_torso, recurrent_encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS, apply, dense, init
 from purerl.spaces import Space
@@ -122,6 +122,8 @@ def q_network(
     `network` stands for the torso.
     """
     in_head = dueling or noisy
+    if in_head:
+        check_layers(config.hidden_sizes, "a head that is dueling or noisy")
     sizes = config.hidden_sizes
     torso, _ = make_torso(without_global_state(space), config, sizes[:-1] if in_head else sizes, network)
     head = QHead(

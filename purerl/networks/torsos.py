@@ -272,5 +272,5 @@ def apply(module: nn.Module, params: PyTree, *args: Any) -> Any:
 
 
 def init(module: nn.Module, key: Key, *args: Any) -> PyTree:
-    """Return the parameters of a module, initialized on example inputs."""
-    return module.init(key, *args)["params"]
+    """Return the parameters of a module, initialized on example inputs; {} of one that has none."""
+    return module.init(key, *args).get("params", {})

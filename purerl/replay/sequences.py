@@ -165,6 +165,9 @@ def sequences(
         cut = jnp.minimum(_first_steps(rollout.truncated & mask, sizes.cuts), last)
         followed = jnp.concatenate([cut, jnp.full((1, num_envs), last)])
         successor = jax.tree.map(lambda x: x[followed, env], frames.newest(depth, rollout.next_observation))
+        before = (at - 1) % rows  # the chunk that ends with a step at which an episode may have been given up
+        given_up = rollout.truncated[0] & ~mask[0] & ~state.terminated[before, env, last] & (state.added > 0)
+        truncated = state.truncated.at[before, env, last].max(given_up)
         error = jnp.where(rollout.extras["known"], jnp.abs(rollout.extras["td_error"]), 0.0)
         largest, total = put(state.largest, jnp.max(error, axis=0)), put(state.total, jnp.sum(error, axis=0))
         known = put(state.known, jnp.sum(rollout.extras["known"], axis=0, dtype=jnp.float32))
@@ -186,7 +189,7 @@ def sequences(
             action=put(state.action, by_env(rollout.action)),
             reward=put(state.reward, by_env(rollout.reward)),
             terminated=put(state.terminated, by_env(rollout.terminated)),
-            truncated=put(state.truncated, by_env(rollout.truncated)),
+            truncated=put(truncated, by_env(rollout.truncated)),
             mask=held_mask,
             successor=put(state.successor, by_env(successor)),
             carry=put(state.carry, rollout.carry),

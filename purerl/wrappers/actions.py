@@ -1,15 +1,12 @@
 """Wrappers of actions and rewards: sticky actions, action repeat, reward scale and clip."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 
 from purerl.fields import number, pytree, static
-from purerl.spaces import Box, Space
+from purerl.spaces import Space, unstacked
 from purerl.types import Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper, shown_space
-from purerl.wrappers.observations import map_space
 from purerl.xla.trees import where
 
 
@@ -58,8 +55,7 @@ class ActionRepeat(Wrapper):
     @property
     def observation_space(self) -> Space:
         """The wrapped one, whose stacks no longer hold the frames of consecutive steps."""
-        alone = lambda space: dataclasses.replace(space, stack=1) if isinstance(space, Box) else space
-        return shown_space(lambda one: map_space(alone, one.observation_space), self.env)
+        return shown_space(lambda one: unstacked(one.observation_space), self.env)
 
 
 @pytree

@@ -9,7 +9,7 @@ from purerl.algos.sac import SACConfig, sac
 from purerl.errors import InputError
 from purerl.functional.distributions import Normal, SquashedNormal
 from purerl.replay.uniform import Between, Replay, Transitions
-from purerl.spaces import Box, Discrete
+from purerl.spaces import Box, Dict, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
 OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
@@ -149,3 +149,16 @@ def test_refuses_what_it_cannot_do():
         sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(batch_size=512, replay_capacity=256))
     with pytest.raises(InputError, match="batch_size 64 is larger than the 32 steps that are stored"):
         sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(batch_size=64, learning_starts=32))
+
+
+def test_the_target_entropy_is_of_legal_actions(key):
+    """Of nine actions three are legal: a temperature that asks for more than log 3 would grow without end."""
+    mask = Box(low=0, high=1, shape=(9,), dtype=jnp.bool_)
+    space = Dict(spaces={"observation": OBSERVATION, "action_mask": mask})
+    algorithm = sac(EnvironmentSpec(space, Discrete(n=9)), SMALL)
+    legal = jnp.arange(9) < 3
+    seen = {"observation": jnp.zeros((8, 4, 2)), "action_mask": jnp.broadcast_to(legal, (8, 4, 9))}
+    rollout = fill(jnp.zeros((8, 4), jnp.int32))._replace(observation=seen, next_observation=seen)
+    agent, metrics = jax.jit(algorithm.update)(algorithm.init(key), key, rollout)
+    assert float(metrics["entropy"]) == pytest.approx(np.log(3), rel=0.05)
+    assert float(agent.params["log_temperature"]) < 0.0, "it falls, as the policy is wide enough"

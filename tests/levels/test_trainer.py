@@ -18,8 +18,10 @@ from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.grid.maze import Maze
 from purerl.errors import InputError
 from purerl.levels import buffer as buffers
+from purerl.levels import scores
 from purerl.levels.trainer import MUTATED, NEW, REPLAYED, LevelTrainer, make_trainer
 from purerl.settings.levels import leveled
+from purerl.types import pytree
 from purerl.wrappers import DomainRandomization
 
 SMALL = {
@@ -276,3 +278,31 @@ def test_bad_combinations(key):
 
 def _make(factory, config, levels, env=None, **fields):
     return make_trainer(factory, env or Maze(), leveled(config(), levels=levels, **fields))
+
+
+@pytree
+class Costly(Maze):
+    """Each step costs one."""
+
+    def step(self, key, state, action):
+        state, taken = Maze.step(self, key, state, action)
+        return state, taken._replace(reward=taken.reward - 1.0)
+
+
+@pytest.mark.parametrize("normalize_reward", [False, True])
+def test_an_episode_that_is_cut_off_is_no_best_one(normalize_reward, key):
+    """Nor is a return clipped as a single reward is."""
+    config = PPOConfig(**(SMALL | {"rollout_length": 8, "normalize_reward": normalize_reward}))
+    trainer = make_trainer(ppo, Costly(time_limit=5), leveled(config, levels="plr", **FEW))
+    seen = []
+    spy = dataclasses.replace(trainer, plain=trainer.plain._replace(update=_recorded(seen, trainer.plain.update)))
+    state = jax.jit(trainer.init)(key)
+    new, _ = spy.step(state)
+    (rollout,) = seen
+    over = np.array(rollout.done)
+    over[-1] = rollout.terminated[-1]
+    best = scores.best_returns(rollout.reward, jnp.asarray(over))
+    assert over[4].any() and float(best.min()) <= -4
+    np.testing.assert_array_equal(new.agent.buffer.best_return[:4], best)
+    scale = trainer.values(state.agent.learner, rollout).scale
+    assert float(scale(jnp.float32(2000.0)) / scale(jnp.float32(1.0))) == pytest.approx(2000.0)

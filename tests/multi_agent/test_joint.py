@@ -19,11 +19,13 @@ from purerl.errors import InputError
 from purerl.loop.train import collect, make_train, make_trainer
 from purerl.multi_agent.joint import Policy, multi_agent, pieces_for, policies_for
 from purerl.spaces import Dict, Stacked
-from purerl.types import Environment, number, pytree
+from purerl.types import Environment, EnvironmentSpec, number, pytree
+from purerl.wrappers import FrameStack
 from tests.helpers.compiled import jit_exactly
 from tests.helpers.groups import SMALL, assembled, run
 from tests.helpers.leaving import Leaving
 from tests.helpers.marks import rows
+from tests.helpers.nim import Nim
 
 
 @pytree
@@ -153,3 +155,18 @@ def test_groups_of_a_single_agent_and_policies_that_do_not_match():
     make_trainer(multi_agent, tag, uneven)
     with pytest.raises(InputError, match="has no groups of agents"):
         make_trainer(multi_agent, CartPole(), good)
+
+
+def test_frames_between_turns_are_others():
+    """A replay must keep an agent's stacks whole: its own turns are no consecutive steps."""
+    seen = []
+
+    def spying(spec, config):
+        seen.append(spec.observation_space)
+        return dqn(spec, config)
+
+    env = FrameStack(Nim(), num_frames=3)
+    config = policies_for(env, spying, DQNConfig(num_envs=4, hidden_sizes=(8,)))
+    multi_agent(EnvironmentSpec(env.observation_space, env.action_space), config)
+    assert {space.spaces["observation"].stack for space in seen} == {1}
+    assert env.observation_space.spaces["first"].space.spaces["observation"].stack == 3

@@ -5,9 +5,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.errors import InputError
 from purerl.networks.encoder import NetworkConfig, encoder, recurrent_encoder
 from purerl.networks.torsos import RNNS
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
+from purerl.types import EnvironmentSpec
 
 IMAGE = Box(low=0, high=255, shape=(84, 84, 4), dtype=jnp.uint8)
 GRID = Box(low=0, high=1, shape=(10, 10, 4), dtype=jnp.bool_)
@@ -101,3 +105,39 @@ def test_the_mask_of_legal_actions_is_not_looked_at(key):
     observation = batch(space, key, (1, 4))
     other = observation | {"action_mask": ~observation["action_mask"]}
     np.testing.assert_array_equal(base.step(params, (), observation)[0], base.step(params, (), other)[0])
+
+
+def test_the_global_state_is_for_critics_alone(key):
+    space = Dict(spaces={"global_state": Box(low=-1.0, high=1.0, shape=(5,)), "seen": SPACES["vector"]})
+    for core in ("none", "gru"):
+        base = recurrent_encoder(space, SMALL, core, 6)
+        params, observation = base.init(key), batch(space, key, (4, 2))
+        other = observation | {"global_state": observation["global_state"] + 1.0}
+        unrolled = [
+            base.unroll(params, base.initial_carry(2), x, jnp.zeros((4, 2), bool)) for x in (observation, other)
+        ]
+        jax.tree.map(np.testing.assert_array_equal, *unrolled)
+        wide = recurrent_encoder(space, SMALL, core, 6, sees_global_state=True)
+        rows = [
+            max(x.shape[0] for x in jax.tree.leaves(of.init(key)) if x.ndim == 2 and x.shape[1] == 8)
+            for of in (base, wide)
+        ]
+        assert rows[1] >= 8 and (core == "gru" or rows == [3, 8])
+
+
+@pytest.mark.parametrize("name", [name for name, entry in ALGORITHMS.items() if not entry.teams])
+def test_without_hidden_layers_an_algorithm_is_linear_or_says_so(name):
+    factory, kind = registry.algorithm(name)
+    if kind.uses_model:
+        pytest.skip("it needs a model")
+    action = Discrete(n=3) if "discrete" in ALGORITHMS[name].actions else Box(low=-1.0, high=1.0, shape=(2,))
+    try:
+        algorithm = factory(EnvironmentSpec(SPACES["vector"], action), kind(hidden_sizes=()))
+    except InputError as error:
+        assert "hidden_sizes is empty" in str(error)
+        return
+    agent = jax.eval_shape(algorithm.init, jax.random.key(0))
+    carry = jax.eval_shape(lambda: algorithm.initial_carry(2))
+    seen = jax.ShapeDtypeStruct((2, 3), jnp.float32)
+    act = lambda agent, carry, seen: algorithm.act(agent, carry, jax.random.key(0), seen, False)[0]
+    assert jax.eval_shape(act, agent, carry, seen).shape[0] == 2

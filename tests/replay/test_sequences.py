@@ -113,3 +113,23 @@ def test_stacked_frames_of_successors():
     late = sequences(spec, sizes._replace(burn_in=0, train=8), jnp.zeros((1, 1)), 2).sample(state, jax.random.key(0))
     assert late.follows[:, 0].tolist() == [2, 8, 7]
     np.testing.assert_array_equal(late.successor[0, 0], [[1, 2, 103]])
+
+
+def test_an_episode_that_was_given_up_ends_before_the_next_rollout():
+    """As after a resume: the environments of a host that cannot be saved begin anew."""
+    sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=0, train=8)
+    held = sequences(SPEC, sizes, (jnp.zeros((2, 6)), jnp.zeros((2, 6))), 8)
+    ends = np.zeros((4, 2), int)
+    ends[0, 1] = 2
+    again = rollout(start=100, ends=ends)
+    again = again._replace(mask=jnp.ones((4, 2), bool).at[0, 1].set(False))
+    state = held.init()
+    for part in (rollout(start=0), again):
+        state = held.add(state, part)
+    batch = held.sample(state, jax.random.key(0))
+    for n in range(8):
+        of = int(batch.start[n]) % 2
+        assert batch.truncated[:, n].tolist() == [False, False, False, of == 1, of == 1, False, False, False]
+        if of == 1:
+            (k,) = np.flatnonzero(np.asarray(batch.follows[:, n]) == 3)
+            assert float(batch.successor[k, n, 0]) == 7.5, "the true successor of the last step before"
