@@ -31,7 +31,7 @@ def test_a_package_that_is_missing(name, monkeypatch):
     options = SimpleNamespace(**dict.fromkeys(trackers.PACKAGES, False))
     trackers.require(options)
     setattr(options, name, True)
-    with pytest.raises(InputError, match=rf"--{name} needs .*: pip install 'purerl\[{name}\]'$"):
+    with pytest.raises(InputError, match=rf"--{name} needs .*: pip install 'purerl\[{name}\]' \(in a clone"):
         trackers.require(options)
 
 
