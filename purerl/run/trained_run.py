@@ -19,7 +19,7 @@ from purerl.loop.evaluate import Evaluation
 from purerl.loop.pieces import check_count
 from purerl.loop.train import Trainer, TrainState
 from purerl.multi_agent.joint import multi_agent
-from purerl.multi_agent.self_play import SELF, of_groups, self_play
+from purerl.multi_agent.self_play import SELF, SelfPlayAgent, of_groups
 from purerl.reporting import metrics_csv, render, summary, video
 from purerl.reporting.files import write_whole
 from purerl.run.acting import ActingPolicy
@@ -155,9 +155,9 @@ def check_acts_alone(run: TrainedRun) -> None:
 
 def acting_of(run: TrainedRun, agent: PyTree) -> tuple[Algorithm, PyTree]:
     """Return (the algorithm, the agent) that act: what learned by self-play plays both sides."""
-    factory, config = algorithm_of(run.settings, run.plan.env)
-    if factory is not self_play:
+    if not isinstance(agent, SelfPlayAgent):
         return run.trainer.algorithm, agent
+    _, config = algorithm_of(run.settings, run.plan.env)
     env, sides = run.plan.env, tuple(agent_groups.sizes(run.plan.env))
     both = multi_agent(EnvironmentSpec(env.observation_space, env.action_space), of_groups(config, sides))
     return both, dict.fromkeys(sides, agent.learner[SELF])
