@@ -117,7 +117,7 @@ def _adam(learning_rate: Array | float) -> optax.GradientTransformation:
 
 
 def _rnd(spec: EnvironmentSpec, config: NetworkConfig) -> Predictor:
-    base = encoder(without_global_state(spec.observation_space), config)
+    base = encoder(spec.observation_space, config)
     head = dense(FEATURES, 1.0, initializer=config.initializer)
 
     def init(key: Key) -> PyTree:
@@ -137,7 +137,7 @@ def _rnd(spec: EnvironmentSpec, config: NetworkConfig) -> Predictor:
 
 
 def _icm(spec: EnvironmentSpec, config: NetworkConfig) -> Predictor:
-    base = encoder(without_global_state(spec.observation_space), config)
+    base = encoder(spec.observation_space, config)
     layer, head = lambda size: dense(size, 1.0, initializer=config.initializer), action_head(spec.action_space)
     features = Box(low=-jnp.inf, high=jnp.inf, shape=(base.size,))
     plain = NetworkConfig(

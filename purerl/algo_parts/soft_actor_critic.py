@@ -16,7 +16,6 @@ from purerl.algo_parts.off_policy import (
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import Optimizer, apply_gradients, optimizer_of
-from purerl.functional.action_masks import without_global_state
 from purerl.functional.distributions import Normal, SquashedNormal
 from purerl.functional.normalize import normalized
 from purerl.networks.critics import Critics
@@ -53,14 +52,14 @@ def squashed_policy(spec: EnvironmentSpec, config: NetworkConfig, network: Modul
       InputError: if the actions are not a box of floats with one axis and finite bounds.
     """
     box = unit_box(spec.action_space, what)
-    seen = without_global_state(spec.observation_space)
-    base, head = encoder(seen, config, network), dense(2 * box.size, 0.01, initializer=config.initializer)
+    base = encoder(spec.observation_space, config, network)
+    head = dense(2 * box.size, 0.01, initializer=config.initializer)
 
     def init(key_body: Key, key_head: Key) -> PyTree:
         return {"body": base.init(key_body), "head": init_module(head, key_head, jnp.zeros(base.size))}
 
     def distribution(params: PyTree, observation: PyTree) -> SquashedNormal:
-        outputs = apply(head, params["head"], base.step(params["body"], (), without_global_state(observation))[0])
+        outputs = apply(head, params["head"], base.step(params["body"], (), observation)[0])
         mean, log_std = jnp.split(outputs, 2, axis=-1)
         return SquashedNormal(Normal(mean, jnp.clip(log_std, -20.0, 2.0)))
 

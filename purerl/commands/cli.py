@@ -3,6 +3,7 @@
 import contextvars
 import importlib
 import io
+import itertools
 import logging
 import os
 import re
@@ -150,6 +151,10 @@ def _told(error: click.ClickException, words: Sequence[str]) -> str:
     if isinstance(error, click.BadOptionUsage) and error.option_name in options:
         found = re.search(r"\[([^\]]*)\]$", getattr(options[error.option_name], "help", None) or "")
         return f"{message.rstrip('.')}: {found.group(1)}" if found else message
+    extra = re.search(r"extra arguments? \((.*)\)", message)
+    for flag, word in itertools.pairwise(words):
+        if extra and word in extra.group(1).split() and getattr(options.get(flag), "is_flag", False):
+            return f"{flag} takes no value, and got {word}"
     return message
 
 

@@ -63,12 +63,10 @@ def check_out(folder: Path | None) -> None:
     """Raise an `InputError` where a folder to make is there already, or cannot be made: before anything takes long."""
     if folder is None:
         return
-    if folder.exists() or folder.is_symlink():
-        from purerl.settings.toml import EVOLUTION, RUN, SWEEP
+    if os.path.lexists(folder):
+        from purerl.settings.toml import taken
 
-        begun = any((folder / kind.file).is_file() for kind in (RUN, SWEEP, EVOLUTION))
-        also = f", or go on there with --resume {folder}" if begun else ""
-        raise InputError(f"{folder} exists; name another --out{also}")
+        raise taken(folder)
     _check_writable(folder)
 
 

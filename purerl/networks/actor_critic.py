@@ -92,7 +92,7 @@ def actor_critic(
     if central and config.share_body:
         raise InputError("share_body goes without centralized_critic: that critic sees what the policy does not")
     shared = (config.rnn != "none" or config.share_body) and not central
-    base = recurrent_encoder(without_global_state(space), config, config.rnn, config.rnn_size, network)
+    base = recurrent_encoder(space, config, config.rnn, config.rnn_size, network)
     wide = lambda: recurrent_encoder(space, config, config.rnn, config.rnn_size, sees_global_state=True)
     critic_base = wide() if central else base
     two = central and config.rnn != "none"
@@ -121,24 +121,22 @@ def actor_critic(
         return Memories(actor=carry, critic=critic_base.initial_carry(num_envs)) if two else carry
 
     def policy(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Any, PyTree]:
-        seen = without_global_state(observation)
-        features, after = base.step(params["body"], of_actor(carry), seen)
+        features, after = base.step(params["body"], of_actor(carry), observation)
         if two:
             _, critic = critic_base.step(params["critic_body"], carry.critic, observation)
             after = Memories(actor=after, critic=critic)
-        return distribution(params, features, seen), after
+        return distribution(params, features, observation), after
 
     def value(params: PyTree, carry: PyTree, observation: PyTree) -> Array:
         features, _ = critic_base.step(params["body" if shared else "critic_body"], of_critic(carry), observation)
         return apply(critic_head, params["critic"], features)[..., 0]
 
     def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Any, Array, PyTree]:
-        seen = without_global_state(observation)
-        features, after = base.unroll(params["body"], of_actor(carry), seen, done)
+        features, after = base.unroll(params["body"], of_actor(carry), observation, done)
         if shared:
             values = apply(critic_head, params["critic"], features)[..., 0]
-            return distribution(params, features, seen), values, after
-        policies = distribution(params, features, seen)
+            return distribution(params, features, observation), values, after
+        policies = distribution(params, features, observation)
         features, critic = critic_base.unroll(params["critic_body"], of_critic(carry), observation, done)
         after = Memories(actor=after, critic=critic) if two else after
         return policies, apply(critic_head, params["critic"], features)[..., 0], after

@@ -61,11 +61,8 @@ def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
         except OSError as error:
             if not os.path.lexists(folder):  # else another process was faster
                 raise InputError(f"cannot write {folder}: {error.strerror}") from None
-        if out is not None and not out.is_dir():
-            raise InputError(f"{out} exists and is no folder; name another --out")
         if out is not None:
-            also = f", or go on there with --resume {out}" if (out / file).is_file() else ""
-            raise InputError(f"{out} exists; name another --out{also}")
+            raise toml.taken(out)
         n += 1
 
 

@@ -38,6 +38,15 @@ SWEEP = JobKind(noun="sweep", command="sweep", file="sweep.toml")
 EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
 
 
+def taken(folder: Path) -> InputError:
+    """Return the error for a folder to make that is there already."""
+    if not folder.is_dir():
+        return InputError(f"{folder} exists and is no folder; name another --out")
+    begun = any((folder / kind.file).is_file() for kind in (RUN, SWEEP, EVOLUTION))
+    also = f", or go on there with --resume {folder}" if begun else ""
+    return InputError(f"{folder} exists; name another --out{also}")
+
+
 def file_of(path: Path) -> Path:
     """Return a file of settings as it is, of a run's folder the one in it, and of zoo/NAME that agent's."""
     return path / RUN.file if path.is_dir() else agent_file.find(path) or path

@@ -162,6 +162,7 @@ MORE = [
     (("train", "ppo", "a b:Thing"), "write module:name"),
     (("train", "ppo", ":Thing"), "write module:name"),
     (("train", "ppo", "CartPole-v1", "extra"), "unexpected extra argument"),
+    (("train", "ppo", "CartPole-v1", "--keep-best", "true"), "--keep-best takes no value, and got true"),
     ((*TRAIN, "--num-minibatches", "3"), "num_minibatches 3 does not divide"),
     ((*TRAIN, "--num-envs", "100000000000"), "num_envs 100000000000 x rollout_length is"),
     (

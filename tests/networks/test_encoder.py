@@ -7,11 +7,13 @@ import pytest
 
 from purerl import registry
 from purerl.catalog.algorithms import ALGORITHMS
+from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.networks.encoder import NetworkConfig, encoder, recurrent_encoder
 from purerl.networks.torsos import RNNS
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
 from purerl.types import EnvironmentSpec
+from purerl.wrappers import Situations
 
 IMAGE = Box(low=0, high=255, shape=(84, 84, 4), dtype=jnp.uint8)
 GRID = Box(low=0, high=1, shape=(10, 10, 4), dtype=jnp.bool_)
@@ -128,15 +130,17 @@ def test_the_global_state_is_for_critics_alone(key):
 @pytest.mark.parametrize("name", [name for name, entry in ALGORITHMS.items() if not entry.teams])
 def test_without_hidden_layers_an_algorithm_is_linear_or_says_so(name):
     factory, kind = registry.algorithm(name)
-    if kind.uses_model:
-        pytest.skip("it needs a model")
     action = Discrete(n=3) if "discrete" in ALGORITHMS[name].actions else Box(low=-1.0, high=1.0, shape=(2,))
+    spec = EnvironmentSpec(SPACES["vector"], action)
     try:
-        algorithm = factory(EnvironmentSpec(SPACES["vector"], action), kind(hidden_sizes=()))
+        model = {"model": Situations(CartPole()).model} if kind.uses_model else {}
+        algorithm = factory(spec, kind(hidden_sizes=()), **model)
     except InputError as error:
         assert "hidden_sizes is empty" in str(error)
         return
     agent = jax.eval_shape(algorithm.init, jax.random.key(0))
+    if model:  # which acts on situations of that environment
+        return
     carry = jax.eval_shape(lambda: algorithm.initial_carry(2))
     seen = jax.ShapeDtypeStruct((2, 3), jnp.float32)
     act = lambda agent, carry, seen: algorithm.act(agent, carry, jax.random.key(0), seen, False)[0]
