@@ -22,6 +22,7 @@ from purerl.algo_parts.off_policy import (
 )
 from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.fields import validate
+from purerl.functional import masked
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import normalized
 from purerl.networks.actor_critic import ActorCriticConfig, NetworkFactory, actor_critic, network_of
@@ -110,7 +111,7 @@ def awr(
     def loss(params: PyTree, target_params: PyTree, batch: Transitions) -> tuple[Array, tuple[Array, Metrics]]:
         mean, target_value = lambda x: jnp.mean(batch.weight * x), partial(net.value, target_params, ())
         target = config.reward_scale * batch.reward + batch.discount * target_value(batch.next_observation)
-        weight = weights(target - target_value(batch.observation), config)
+        weight = weights(target - target_value(batch.observation), batch.weight > 0, config)
         policy, _ = net.policy(params, (), batch.observation)
         td_error = net.value(params, (), batch.observation) - target
         entropy = mean(policy.entropy())
@@ -126,8 +127,8 @@ def awr(
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
 
 
-def weights(advantage: Array, config: AWRConfig) -> Array:
-    """Return the weights of a batch's samples, f32[N], of their advantages f32[N]."""
+def weights(advantage: Array, counted: Array, config: AWRConfig) -> Array:
+    """Return the weights of a batch's samples, f32[N], of their advantages f32[N] and which of them count, bool[N]."""
     if config.normalize_advantage:
-        advantage = advantage / (jnp.std(advantage) + 1e-8)
+        advantage = advantage / (masked.std(advantage, counted) + 1e-8)
     return jnp.minimum(jnp.exp(advantage / config.temperature), config.max_weight)

@@ -34,8 +34,8 @@ from purerl.algo_parts.search import (
 )
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.action_masks import action_mask, mask_illegal
-from purerl.functional.distributions import Categorical, action_head
+from purerl.functional.action_masks import action_mask
+from purerl.functional.distributions import action_head, masked_policy
 from purerl.functional.normalize import normalized
 from purerl.networks.latent_model import latent_model
 from purerl.networks.modules import Module
@@ -114,7 +114,7 @@ def muzero(
         legal = action_mask(observation)
         latent = net.represent(agent.params, normalized(agent.observation_statistics, observation))
         policy, value = net.predict(agent.params, latent)
-        policy = policy if legal is None else Categorical(mask_illegal(policy.logits, legal))
+        policy = policy if legal is None else masked_policy(policy, legal)
         node = lambda draws: Node(draws=draws, latent=latent)
         action, extras = act_by_search(
             config, head, key, agent.params, policy, from_scale(config, value), node, expand, legal, explore

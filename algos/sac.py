@@ -25,6 +25,7 @@ from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradient
 from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.algo_parts.soft_actor_critic import squashed_policy
 from purerl.fields import validate
+from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.distributions import Categorical
 from purerl.functional.normalize import normalized
@@ -92,7 +93,9 @@ class SoftActorCritic(NamedTuple):
     # (actor params, critic params, key, observation[N], temperature) -> (E min Q - temperature log pi, entropy) f32[N]
     entropy: Callable[[PyTree, Key, PyTree], Array]  # (actor params, key, observation[..., *]) -> f32[...]
     q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
-    target_entropy: Callable[[PyTree], Array]  # observation[N] -> f32[], where the config names none
+    target_entropy: Callable[
+        [PyTree, Array], Array
+    ]  # (observation[N], which count bool[N]) -> f32[], where the config names none
 
 
 def sac(
@@ -171,13 +174,15 @@ def sac(
         actor_loss = -jnp.mean(batch.weight * value)
 
         wanted = config.target_entropy
-        target_entropy = net.target_entropy(batch.observation) if wanted is None else wanted
-        entropy_gap = jax.lax.stop_gradient(jnp.mean(entropy)) - target_entropy
+        counted = batch.weight > 0
+        target_entropy = net.target_entropy(batch.observation, counted) if wanted is None else wanted
+        mean_entropy = masked.mean(entropy, counted)
+        entropy_gap = jax.lax.stop_gradient(mean_entropy) - target_entropy
         temperature_loss = params["log_temperature"] * entropy_gap
         metrics = {
             "critic_loss": critic_loss,
             "actor_loss": actor_loss,
-            "entropy": jnp.mean(entropy),
+            "entropy": mean_entropy,
             "temperature": temperature,
         }
         return critic_loss + actor_loss + temperature_loss, (jnp.mean(jnp.abs(td_error), axis=0), metrics)
@@ -209,7 +214,7 @@ def _continuous(spec: EnvironmentSpec, config: SACConfig, network: Module | None
     def q(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
         return both.apply(critic_params, observation, box.to_unit(action))
 
-    target_entropy = lambda observation: -jnp.float32(box.size)
+    target_entropy = lambda observation, counted: -jnp.float32(box.size)
     return SoftActorCritic(
         init=init, act=actor.act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=target_entropy
     )
@@ -248,10 +253,12 @@ def _discrete(spec: EnvironmentSpec, config: SACConfig, network: Module | None) 
     def entropy(params: PyTree, key: Key, observation: PyTree) -> Array:
         return policy(params, observation).entropy()
 
-    def target_entropy(observation: PyTree) -> Array:
+    def target_entropy(observation: PyTree, counted: Array) -> Array:
         mask = action_mask(observation)  # more than the log of the number of legal actions cannot be reached
-        legal = jnp.float32(size) if mask is None else jnp.sum(mask, axis=-1, dtype=jnp.float32)
-        return 0.9 * jnp.mean(jnp.log(legal))
+        if mask is None:
+            return 0.9 * jnp.log(jnp.float32(size))
+        legal = jnp.sum(mask, axis=-1, dtype=jnp.float32)  # 0 where a drawn row holds no transition
+        return 0.9 * masked.mean(jnp.log(jnp.maximum(legal, 1.0)), counted)
 
     return SoftActorCritic(
         init=init, act=act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=target_entropy

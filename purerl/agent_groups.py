@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from purerl.errors import InputError, unknown
-from purerl.spaces import Dict, Discrete, Space, Stacked
+from purerl.spaces import Dict, Discrete, MultiDiscrete, Space, Stacked
 from purerl.types import Array, Environment, EnvironmentSpec, Key, PyTree
 
 FLAGS = ("active", "turn")  # in an observation, {group: bool[n]}: who is in the game, and whose action counts
@@ -78,4 +79,9 @@ def draw(space: Space, key: Key, observation: PyTree) -> PyTree:
     if isinstance(observation, Mapping) and "action_mask" in observation and isinstance(space, Discrete):
         logits = jnp.where(observation["action_mask"], 0.0, -jnp.inf)
         return jax.random.categorical(key, logits).astype(jnp.int32)
+    if isinstance(observation, Mapping) and "action_mask" in observation and isinstance(space, MultiDiscrete):
+        masks = jnp.split(observation["action_mask"], np.cumsum(space.nvec)[:-1].tolist(), axis=-1)
+        parts = zip(jax.random.split(key, len(masks)), masks, strict=True)
+        drawn = [jax.random.categorical(key, jnp.where(mask, 0.0, -jnp.inf)) for key, mask in parts]
+        return jnp.stack(drawn, axis=-1).astype(jnp.int32)
     return space.sample(key)

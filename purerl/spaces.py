@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from purerl.fields import number, pytree, static
 
@@ -132,6 +133,8 @@ class Box(Space):
         if dtype == jnp.bool_:
             return jax.random.bernoulli(key, 0.5, self.shape)
         if jnp.issubdtype(dtype, jnp.integer):
+            if isinstance(self.high, np.ndarray | int) and np.max(self.high) >= np.iinfo(np.int32).max:
+                return self._of_words(key).astype(dtype)
             low = jnp.broadcast_to(jnp.asarray(self.low, jnp.int32), self.shape)
             return jax.random.randint(key, self.shape, low, jnp.asarray(self.high, jnp.int32) + 1, jnp.int32).astype(
                 dtype
@@ -145,6 +148,20 @@ class Box(Space):
         uniform = jnp.where(bounded, low, 0) + uniform * jnp.where(bounded, high - low, 1)
         normal = jnp.clip(jax.random.normal(key_normal, self.shape, dtype), low, high)
         return jnp.where(bounded, uniform, normal)
+
+    @property
+    def is_unbounded(self) -> bool:
+        """Whether a bound is not finite; of one that is traced that is not known."""
+        known = (bound for bound in (self.low, self.high) if not isinstance(bound, Tracer))
+        return not all(np.isfinite(np.asarray(bound)).all() for bound in known)
+
+    def _of_words(self, key: jax.Array) -> jax.Array:
+        """Draw u32 words that are integers between bounds which lie up to 2^32 - 1 apart."""
+        low, high = (
+            np.broadcast_to(np.asarray(x, np.int64), self.shape).astype(np.uint32) for x in (self.low, self.high)
+        )
+        span, words = high - low + np.uint32(1), jax.random.bits(key, self.shape, jnp.uint32)  # of all words: 0
+        return jnp.asarray(low) + jnp.where(span == 0, words, words % np.maximum(span, 1))
 
     def contains(self, value: Any) -> jax.Array:
         """Return bool[]; a NaN is never inside."""

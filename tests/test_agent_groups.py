@@ -10,7 +10,7 @@ from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.coin_game import CoinGame
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
-from purerl.spaces import Box, Dict, Discrete, Stacked
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked
 from purerl.types import EnvironmentSpec
 
 PAIR, ONE = Stacked(space=Box(low=0, high=1, shape=(3,)), n=2), Stacked(space=Discrete(n=4), n=1)
@@ -77,3 +77,12 @@ def test_spaces_that_fit():
     flags = Dict(spaces={"foxes": Box(low=0, high=1, shape=(2,), dtype=jnp.bool_)})
     agent_groups.check("it", seen(active=flags, global_state=PAIR.space))
     agent_groups.check("CoinGame", CoinGame())
+
+
+def test_several_choices_are_drawn_among_the_legal_ones(key):
+    legal = jnp.array([False, True, True, False, True])
+    space = MultiDiscrete(nvec=(3, 2))
+    drawn = jax.vmap(lambda k: agent_groups.draw(space, k, {"action_mask": legal}))(jax.random.split(key, 1000))
+    assert drawn.dtype == jnp.int32 and space.contains(drawn[0])
+    np.testing.assert_allclose(np.bincount(drawn[:, 0], minlength=3) / 1000, [0, 0.5, 0.5], atol=0.06)
+    assert set(np.unique(drawn[:, 1])) == {1}

@@ -91,3 +91,15 @@ def test_bounds_may_be_traced_and_vmapped(key):
 def test_clip_moves_to_the_nearest_point():
     space = SPACES["box with a bound per number"]
     np.testing.assert_array_equal(space.clip(jnp.array([[2.0, 2.0], [-3.0, 9.0]])), [[1.0, 2.0], [0.0, 5.0]])
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype"), [(-(2**31), 2**31 - 1, "int32"), (0, 2**32 - 1, "uint32"), (5, 2**31 - 1, "int32")]
+)
+def test_integers_of_all_words(low, high, dtype, key):
+    space = Box(low=np.array(low), high=np.array(high), shape=(4000,), dtype=jnp.dtype(dtype))
+    drawn = np.asarray(space.sample(key), np.float64)
+    width = float(high) - low
+    assert drawn.min() >= low and drawn.max() <= high
+    for found in (drawn.mean(), np.median(drawn)):
+        assert abs(found - low - width / 2) < 0.05 * width

@@ -71,7 +71,9 @@ class GymnasiumSource(HostSource):
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of them."""
-        several = functools.partial(_Several, self._name, self.parameters)
+        spec = gymnasium.registry.get(self._name)  # of a class: one of a notebook has no name in another process
+        name = self._name if spec is None or not callable(spec.entry_point) else spec
+        several = functools.partial(_Several, name, self.parameters)
         shares = processes(num_envs, _cores()) if parallel else 1
         if shares == 1:
             return _GymnasiumBatch(several(range(num_envs)).vector, num_envs, seed)
@@ -80,7 +82,13 @@ class GymnasiumSource(HostSource):
         warnings.filterwarnings("ignore", told, UserWarning)
         numbers = np.arange(num_envs).reshape(shares, -1)
         makers = [functools.partial(several, part, os.getpid()) for part in numbers.tolist()]
-        return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed)
+        try:
+            return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed)
+        except (EOFError, ConnectionError):
+            raise InputError(
+                f"{self.id}: the processes of its environments ended at once; a script that trains them starts under "
+                "if __name__ == '__main__':, and what registers them is a module that they can import"
+            ) from None
 
 
 def processes(num_envs: int, cores: int) -> int:
@@ -110,8 +118,8 @@ class _Numbered(gymnasium.Wrapper):
 class _Several(gymnasium.Env):
     """Some of the environments, one after the other: for Gymnasium's vector of processes one environment."""
 
-    def __init__(self, name: str, parameters: dict[str, Any], numbers: Sequence[int], opened_by: int | None = None):
-        """Make those of these numbers, in a process of their own unless `opened_by` is this one."""
+    def __init__(self, name: Any, parameters: dict[str, Any], numbers: Sequence[int], opened_by: int | None = None):
+        """Make those of these numbers, in a process of their own unless `opened_by` is this one; `name`, or a spec."""
         if opened_by not in (None, os.getpid()):
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the run decides about it
         make = lambda number: _Numbered(gymnasium.make(name, **parameters), number)
@@ -143,7 +151,7 @@ class _Processes:
         return self._joined(self._answer(lambda: self._vector.reset(seed=seeds))[0]), {}
 
     def step(self, action: np.ndarray) -> tuple[Any, ...]:
-        action = action.reshape(*self._shape, *action.shape[1:])
+        action = jax.tree.map(lambda x: x.reshape(*self._shape, *x.shape[1:]), action)
         return *self._joined(self._answer(lambda: self._vector.step(action))[:4]), {}
 
     def _answer(self, ask: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -35,7 +35,9 @@ def from_gymnasium(space: Any, what: str, tuples: bool = False) -> Space:
         return Box(low=0, high=1, shape=tuple(space.shape), dtype=jnp.int8)
     if kind == "Box":
         dtype = {"float64": "float32", "int64": "int32"}.get(space.dtype.name, space.dtype.name)
-        low, high = space.low.astype(dtype), space.high.astype(dtype)
+        ends = np.iinfo(dtype) if dtype == "int32" else None
+        low, high = (x if ends is None else x.clip(ends.min, ends.max) for x in (space.low, space.high))
+        low, high = low.astype(dtype), high.astype(dtype)
         return Box(low=low, high=high, shape=tuple(space.shape), dtype=jnp.dtype(dtype))
     if kind == "Dict":
         return Dict(spaces={name: from_gymnasium(part, what, tuples) for name, part in space.spaces.items()})
@@ -87,7 +89,7 @@ class Followed(HostEnvironment):
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
         """Step the environments."""
-        self._followed, step = self._follow(np, self._followed, self._vector.step(np.asarray(action)))
+        self._followed, step = self._follow(np, self._followed, self._vector.step(jax.tree.map(np.asarray, action)))
         return step
 
     def traced(self) -> TracedSteps | None:

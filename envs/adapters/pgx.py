@@ -74,11 +74,22 @@ class PgxEnvironment(_Game):
     time_limit: Any = number(default=None, doc="steps of the agent after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
-        """Start a game; where another seat begins, its moves are made."""
-        key_start, key_others = jax.random.split(key)
+        """Start a game; where another seat begins, its moves are made. A game that is over by then is none: another."""
+        env = _build(self.name, self.options).env
+
+        def start(key: Key) -> Any:
+            key_start, key_others = jax.random.split(key)
+            state = common.settle(env.init(key_start))
+            return self._others_move(key_others, state, state.rewards)[0]
+
+        def again(carry: tuple[Key, Any]) -> tuple[Key, Any]:
+            key = jax.random.split(carry[0], 1)[0]
+            return key, start(key)
+
         with common.standard_promotion():
-            state = common.settle(_build(self.name, self.options).env.init(key_start))
-            state, _ = self._others_move(key_others, state, state.rewards)
+            state = start(key)
+            if env.num_players > 2:  # of two, one move ends no game
+                state = jax.lax.while_loop(lambda carry: carry[1].terminated, again, (key, state))[1]
             return common.Timed(state, jnp.int32(0)), self._observe(state, AGENT)
 
     def step(self, key: Key, state: common.Timed, action: Array) -> tuple[common.Timed, TimeStep]:

@@ -23,8 +23,8 @@ class DeepSea(Environment):
     """A diver sinks one row per step and moves one column left or right; going right all the way finds reward 1.
 
     A step to the right costs `move_cost` / `size`. Which of the two actions is right differs from cell to cell. An
-    episode is `size` steps long. Best possible return: 1 - `move_cost`; when windy, (1 - 1/size)^(size - 1) -
-    `move_cost` in expectation.
+    episode is `size` steps long. Best possible return: 1 - `move_cost`; when windy, in expectation,
+    (1 - 1/size)^(size - 1) - `move_cost` (1 - (1 - 1/size)^size), as nobody goes right again after a move that failed.
 
     Observation f32[size, size]: 1 at the diver, all 0 at the end. Action: 0 or 1.
 

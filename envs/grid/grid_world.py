@@ -130,7 +130,8 @@ class GridWorld(Environment):
         key_share, key_walls, key_cells = jax.random.split(key, 3)
         walls, share = jnp.asarray(self.walls, jnp.bool_), jax.random.uniform(key_share, maxval=0.4)
         walls = jnp.where(self._inner, jax.random.uniform(key_walls, walls.shape) < share, walls)
-        free = jnp.where(walls | ~self._inner, -1.0, jax.random.uniform(key_cells, walls.shape)).ravel()
+        free = jnp.where(walls, -1.0, jax.random.uniform(key_cells, walls.shape))
+        free = jnp.where(self._inner, free, -2.0).ravel()
         goal, start = (_only(cell, walls.shape) for cell in jax.lax.top_k(free, 2)[1])
         walls = walls & ~goal & ~start  # where nothing was free
         return {"walls": walls, "goals": goal, "rewards": goal.astype(jnp.float32), "starts": start}

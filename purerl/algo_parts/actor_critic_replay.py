@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jax.core import Tracer
 
 from purerl.algo_parts.off_policy import OffPolicyAgent, OffPolicyConfig
 from purerl.algo_parts.schedules import updates_of
@@ -47,8 +45,7 @@ def unit_box(space: Space, what: str) -> UnitBox:
     """
     if not isinstance(space, Box) or len(space.shape) != 1 or not jnp.issubdtype(space.dtype, jnp.floating):
         raise InputError(f"{what}: needs continuous actions, a Box with one axis; this environment's are {space}")
-    bounds = (space.low, space.high)
-    if not any(isinstance(bound, Tracer) for bound in bounds) and not np.all(np.isfinite(np.asarray(bounds))):
+    if space.is_unbounded:
         raise InputError(f"{what}: the bounds of the actions must be finite; they are {space.low} and {space.high}")
     low, high = jnp.asarray(space.low, jnp.float32), jnp.asarray(space.high, jnp.float32)
     return UnitBox(

@@ -263,12 +263,13 @@ def act_by_search(
       value: f32[B], of the roots.
       node: the draws of the roots' `Offer` -> the roots [B, ...].
       expand: as `search` takes it.
-      legal: bool[B, n], at the root; None: all actions.
+      legal: bool[B, n], at the root; None: all actions. It counts where the policy offers all of its n actions.
       explore: as in training.
 
     Returns:
       (the actions [B, ...], what is learned from them: that of `acts`, and the draws; () without exploration).
     """
+    legal = legal if isinstance(policy, Categorical) else None  # a sample is of what the policy may choose
     key = key if explore else same_key(key)
     key_search, key_draw = jax.random.split(key)
     draws, logits = offer(policy, jax.random.fold_in(key_draw, 1), config, best=not explore)

@@ -16,6 +16,7 @@ from purerl.algo_parts.off_policy import (
     uniform_replay,
 )
 from purerl.algo_parts.optimizers import Optimizer, apply_gradients, optimizer_of
+from purerl.functional import masked
 from purerl.functional.distributions import Normal, SquashedNormal
 from purerl.functional.normalize import normalized
 from purerl.networks.critics import Critics
@@ -114,7 +115,7 @@ def improve_actor(
         draw = now.sample(seed=key)
         entropy = -now.log_prob(draw)
         soft = value(batch.observation, jnp.tanh(draw)) + jax.lax.stop_gradient(temperature) * entropy
-        actor_loss, mean_entropy = -jnp.mean(batch.weight * soft), jnp.mean(entropy)
+        actor_loss, mean_entropy = -jnp.mean(batch.weight * soft), masked.mean(entropy, batch.weight > 0)
         temperature_loss = params["log_temperature"] * (jax.lax.stop_gradient(mean_entropy) - target_entropy)
         return actor_loss + temperature_loss, {
             "actor_loss": actor_loss,

@@ -20,7 +20,7 @@ class Duals(NamedTuple):
 
 def initial_duals(config: Any) -> Duals:
     """Return the parameters whose values are `config.initial_temperature` and `config.initial_kl_weight`."""
-    inverse = lambda value: jnp.log(jnp.expm1(jnp.float32(value)))  # of softplus
+    inverse = lambda value: value + jnp.log(-jnp.expm1(-jnp.float32(value)))  # of softplus, of any size
     weight = inverse(config.initial_kl_weight)
     return Duals(temperature=inverse(config.initial_temperature), kl_weight=weight, spread_kl_weight=weight)
 

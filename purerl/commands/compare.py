@@ -38,6 +38,8 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
         shown.add_row(*map(printable, row))
     console = Console(highlight=False, markup=False, emoji=False)
     console.print(shown)
+    if told := compare.other_tasks(runs):
+        console.print(printable(told), soft_wrap=True)
     for other in runs[1:]:
         console.print(printable(compare.verdict(compare.duel(runs[0], other), runs[0], other)), soft_wrap=True)
     compare.draw(runs, out)

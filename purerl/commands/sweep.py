@@ -20,6 +20,7 @@ from purerl.commands.options import (
 )
 from purerl.errors import InputError
 from purerl.settings.options import LaunchOptions, SearchOptions, SweptRunOptions
+from purerl.settings.values import coerce
 
 
 @flags_of(SweptRunOptions, SearchOptions, LaunchOptions)
@@ -62,7 +63,7 @@ def command(
     \b
     purerl sweep ppo CartPole-v1 --over learning_rate=1e-4:1e-2:log --over num_envs=4,16 --trials 64
     purerl sweep ppo CartPole-v1 --over learning_rate=1e-4:1e-2:log --method halving --total-timesteps 2e5
-    purerl sweep --resume runs/sweep-ppo-CartPole-v1-1
+    purerl sweep --resume runs/sweep-ppo-CartPole-v1-1 --fresh-seeds 16    # also where it is complete
     """
     parameters, given = typed(flags)
     take_modules(trust, algorithm, environment)
@@ -70,11 +71,12 @@ def command(
     check_out(out)
     if resume_folder is not None:
         also = (algorithm, environment, config_file, out, over, parameters)
+        fresh = {name: coerce(given.pop(name), int, name) for name in ("fresh_seeds",) if name in given}
         devices = resume_options(SweptRunOptions, given, ("devices",), *also)
         launch(where)
         from purerl.sweeps.sweep import resume
 
-        return resume(resume_folder, plain, **devices)
+        return resume(resume_folder, plain, **fresh, **devices)
     launch(where)
     from purerl.settings import ranges
     from purerl.settings.runs import settings

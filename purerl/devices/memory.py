@@ -16,18 +16,37 @@ SHARE = 0.8  # of the free memory that a program may take: the allocator, and ot
 
 
 def needed(compiled: Any) -> int:
-    """Return the bytes that a call of a compiled program takes: arguments, results and what it works with."""
+    """Return the bytes that a call of a compiled program takes: arguments, results and what it works with.
+
+    They are those of a device, or of all that this process has on a CPU, where devices share one memory.
+    """
     found = compiled.memory_analysis()
     sizes = (found.argument_size_in_bytes, found.output_size_in_bytes, found.temp_size_in_bytes)
-    return sum(sizes) - found.alias_size_in_bytes
+    devices = max((_sharers(where) for where in jax.tree.leaves(compiled.input_shardings)), default=1)
+    return (sum(sizes) - found.alias_size_in_bytes) * devices
 
 
-def free() -> int:
-    """Return the bytes that programs may take on the first device: a part of what is free now."""
+def free(arguments: PyTree = ()) -> int:
+    """Return the bytes that a program may take on the first device: a part of what is free now.
+
+    Args:
+      arguments: of the program, as far as they are on the device already: their bytes count as free.
+    """
+    held = sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize * _sharers(leaf.sharding)
+        for leaf in jax.tree.leaves(arguments)
+        if isinstance(leaf, jax.Array)
+    )
     known = jax.local_devices()[0].memory_stats()
     if known and "bytes_limit" in known:
-        return int(SHARE * (known["bytes_limit"] - known["bytes_in_use"]))
-    return int(SHARE * host_free())
+        return int(SHARE * (known["bytes_limit"] - known["bytes_in_use"] + held))
+    return int(SHARE * (host_free() + held))
+
+
+def _sharers(where: jax.sharding.Sharding) -> int:
+    """Return how many devices of an array share one memory."""
+    own = where.addressable_devices
+    return len(own) if next(iter(own)).platform == "cpu" else 1
 
 
 def total() -> int:

@@ -6,7 +6,7 @@ over all environments, statistics are shared and parameters are the same everywh
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -46,8 +46,18 @@ def make_mesh(devices: int | None = None, axes: Mapping[str, int] | None = None)
         shape = " x ".join(f"{name}={size}" for name, size in sizes.items() if size > 1) or "1"
         raise InputError(f"the mesh {shape} does not fill {count} devices")
     return jax.make_mesh(
-        tuple(sizes.values()), AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=available[:count]
+        tuple(sizes.values()), AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=_first(available, count)
     )
+
+
+def _first(devices: Sequence[Any], count: int) -> list[Any]:
+    """Return the first `count` devices, as many of each process where that is possible."""
+    processes = sorted({device.process_index for device in devices})
+    each = count // len(processes)
+    own = [[device for device in devices if device.process_index == i] for i in processes]
+    if count % len(processes) or each > min(map(len, own)):
+        return list(devices[:count])
+    return [device for part in own for device in part[:each]]
 
 
 def pad(count: int, mesh: Mesh, axis: str) -> int:

@@ -220,11 +220,14 @@ class EvolutionJob(LongJob):
             self.log.close()
 
     def _add_frame(self, center: np.ndarray) -> None:
-        """Add the center of this generation to the frames."""
+        """Add the center of this generation to the frames; where there is no room, every second one goes."""
         assert self.checkpoint is not None
-        index = self.generation // self.frame_interval
         frames, frame_at = np.array(self.checkpoint.frames), np.array(self.checkpoint.frame_at)
-        frames[index], frame_at[index] = center, self.generation
+        count = int((frame_at >= 0).sum())
+        if count == len(frames):  # the evolution got longer
+            count = len(frames[::2])
+            frames[:count], frame_at[:count], frame_at[count:] = frames[::2], frame_at[::2], -1
+        frames[count], frame_at[count] = center, self.generation
         self.checkpoint = self.checkpoint._replace(frames=frames, frame_at=frame_at)
 
     def _record(self, report: Generation, seconds: float) -> None:

@@ -41,15 +41,11 @@ class RedrawFields(NamedTuple):
     def __call__(self, key: Key, env: Any) -> Any:
         """Draw."""
         keys = jax.random.split(key, len(self.ranges))
-        drawn = {name: self._one(keys[i], over) for i, (name, over) in enumerate(self.ranges.items())}
+        drawn = {}
+        for of, (name, over) in zip(keys, self.ranges.items(), strict=True):
+            value = over.at(jax.random.uniform(of), jnp)
+            drawn[name] = value.astype(jnp.int32 if over.whole else jnp.float32)
         return dataclasses.replace(env, **drawn)
-
-    def _one(self, key: Key, over: Range) -> Any:
-        if over.whole:
-            return jax.random.randint(key, (), int(over.low), int(over.high) + 1)
-        low, high = jnp.log(jnp.array([over.low, over.high])) if over.log else jnp.array([over.low, over.high])
-        value = jax.random.uniform(key, minval=low, maxval=high)
-        return jnp.exp(value) if over.log else value
 
 
 class EvolvePlan(NamedTuple):

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.functional.action_masks import mask_illegal
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Key
 
@@ -76,6 +77,16 @@ class MultiCategorical(NamedTuple):
     def kl_parts(self, other: "MultiCategorical") -> tuple[Array, Array]:
         """Return (KL(self || other) f32[...], summed over the choices, 0)."""
         return _summed([mine.kl_parts(its) for mine, its in zip(self.parts, other.parts, strict=True)])
+
+
+def masked_policy(policy: Any, legal: Array) -> Any:
+    """Return a policy of choices that never chooses what is illegal, by a mask bool[..., all choices]."""
+    if isinstance(policy, Categorical):
+        return Categorical(mask_illegal(policy.logits, legal))
+    sizes = [part.logits.shape[-1] for part in policy.parts]
+    masks = jnp.split(legal, np.cumsum(sizes)[:-1].tolist(), axis=-1)
+    pairs = zip(policy.parts, masks, strict=True)
+    return MultiCategorical(tuple(Categorical(mask_illegal(part.logits, mask)) for part, mask in pairs))
 
 
 class Normal(NamedTuple):
@@ -244,6 +255,9 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
             size = space.shape[0]
             if not squash:
                 return ActionHead(num_outputs=size, num_log_std=size, distribution=Normal, to_action=space.clip)
+
+            if space.is_unbounded:
+                raise InputError(f"squashed actions need finite bounds; they are {space.low} and {space.high}")
 
             def scale(draw: Array) -> Array:
                 low, high = jnp.asarray(space.low, draw.dtype), jnp.asarray(space.high, draw.dtype)

@@ -65,7 +65,7 @@ class Worker:
         self.env, self._about, self._limit, self._failures, self._busy = env, about, time_limit, failures, busy
         self._jobs: queue.SimpleQueue = queue.SimpleQueue()
         self._results: queue.SimpleQueue = queue.SimpleQueue()
-        self._actions: deque[np.ndarray] = deque()
+        self._actions: deque[list[np.ndarray]] = deque()  # the leaves of each
         self._resets: list[int] = []  # the numbers of steps before each reset of all environments
         self.steps, self._longest = 0, 0.0  # seconds of a `call`
         self._thread = threading.Thread(target=self._run, daemon=True, name=f"purerl host {about['environment']}")
@@ -81,9 +81,10 @@ class Worker:
 
     def send(self, action: np.ndarray, keys: Any, t: int) -> None:
         """Step, without waiting."""
-        kept = np.array(action)  # a view would keep the device's buffer, five times as large
+        kept = [np.array(leaf) for leaf in jax.tree.leaves(action)]  # a view would keep the device's buffer
         if not self._actions:
-            self._actions = deque(maxlen=max(1, min(HISTORY, HISTORY_BYTES // max(kept.nbytes, 1))))
+            size = sum(leaf.nbytes for leaf in kept)
+            self._actions = deque(maxlen=max(1, min(HISTORY, HISTORY_BYTES // max(size, 1))))
         self._actions.append(kept)
         self.steps += 1
         self._jobs.put((self.env.step, (action, keys, t)))
@@ -102,6 +103,7 @@ class Worker:
         The time limit is that of all the steps; after the first call, a step's beyond ten times the longest so far.
         """
         self.steps += steps
+        self._actions.clear()
         self._jobs.put((function, ()))
         limit, began = steps * self._limit, time.monotonic()
         result = self._wait(what, min(limit, self._limit + 10 * self._longest) if self._longest else limit)
@@ -165,14 +167,14 @@ class Worker:
         assert self._failures is not None
         self._failures.mkdir(parents=True, exist_ok=True)
         path = self._failures / f"failure-{self._about['group']}.npz"
-        actions = np.stack(self._actions)
+        leaves = [np.stack(leaf) for leaf in zip(*self._actions, strict=True)]
         with _new(path) as file:
-            np.savez_compressed(file, actions=actions)
+            np.savez_compressed(file, allow_pickle=False, **{f"action{i}": leaf for i, leaf in enumerate(leaves)})
         record = self._about | {
             "error": message,
             "env_id": where,
             "steps": self.steps,
-            "from_step": self.steps - len(actions),
+            "from_step": self.steps - len(self._actions),
             "resets": self._resets,
         }
         with _new(path.with_suffix(".json")) as file:

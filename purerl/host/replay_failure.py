@@ -1,8 +1,10 @@
 """Replay a failure of host environments from the actions that the run recorded."""
 
 import json
+import zipfile
 from pathlib import Path
 
+import jax
 import numpy as np
 
 from purerl import registry
@@ -11,7 +13,7 @@ from purerl.host_environment import HostSource
 
 EVALUATION = "evaluation"  # the group whose environments play the task itself
 
-NEEDED = {"from_step", "steps", "environment", "parameters"}
+NEEDED = {"from_step", "steps", "environment", "parameters", "seed", "num_envs", "group", "resets"}
 
 
 def play_again(notes: Path | str, trust: bool = False) -> None:
@@ -43,11 +45,19 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     source = registry.make(record["environment"], **record["parameters"])
     if not isinstance(source, HostSource):
         raise InputError(f"{path}: {record['environment']} is a JAX environment; play it in JAX")
+    structure = jax.tree.structure(source.action_space.struct)
+    try:
+        with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
+            leaves = [file[f"action{i}"] for i in range(structure.num_leaves)]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"cannot read {path.with_suffix('.npz')}: {error}") from None
     env = source.open(record["num_envs"], record["seed"], parallel=False, evaluation=record["group"] == EVALUATION)
     try:
-        for t, action in enumerate(np.load(path.with_suffix(".npz"), allow_pickle=False)["actions"]):
+        for t in range(len(leaves[0])):
             if t in record["resets"]:
                 env.reset(None)
-            env.step(action, None, 0)
+            env.step(jax.tree.unflatten(structure, [leaf[t] for leaf in leaves]), None, 0)
+        if len(leaves[0]) in record["resets"]:
+            env.reset(None)
     finally:
         env.close()

@@ -125,25 +125,14 @@ def _within(over: dict[str, Range]) -> LevelSpace:
     return LevelSpace(draw=draw, mutate=mutate)
 
 
-def _edges(of: Range) -> tuple[Array, Array]:
-    """Return the ends of a range, f32[] each, on the scale on which it is even."""
-    half = 0.5 if of.whole else 0.0  # so that the ends are as likely as the others
-    low, high = jnp.float32(of.low - half), jnp.float32(of.high + half)
-    return (jnp.log(low), jnp.log(high)) if of.log else (low, high)
-
-
 def _at(of: Range, position: Array) -> Array:
     """Return the number at a position 0 .. 1 of a range: f32[], or i32[] of integers."""
-    low, high = _edges(of)
-    value = low + position * (high - low)
-    value = jnp.exp(value) if of.log else value
-    value = jnp.clip(jnp.round(value) if of.whole else value, of.low, of.high)
-    return value.astype(jnp.int32 if of.whole else jnp.float32)
+    return of.at(position, jnp).astype(jnp.int32 if of.whole else jnp.float32)
 
 
 def _moved(of: Range, value: Array, step: Array) -> Array:
     """Return a number moved by a share of its range, an integer by 1 at least, and kept within it."""
-    low, high = _edges(of)
+    low, high = of.edges
     scaled = jnp.log(value.astype(jnp.float32)) if of.log else value.astype(jnp.float32)
     moved = _at(of, jnp.clip((scaled - low) / (high - low) + step, 0.0, 1.0))
     if not of.whole:

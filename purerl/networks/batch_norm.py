@@ -1,12 +1,14 @@
 """Batch renormalization, and critics that have it before and after each hidden layer."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from purerl.functional import masked
 from purerl.functional.action_masks import without_mask
 from purerl.networks.encoder import NetworkConfig, make_torso
 from purerl.networks.torsos import ACTIVATIONS, dense
@@ -28,8 +30,11 @@ class BatchRenorm(nn.Module):
     """
 
     @nn.compact
-    def __call__(self, x: Array, train: bool, step: Array | float = 0.0) -> Array:
-        """Return the output; where `train`, the running statistics take a `step` towards those of the batch."""
+    def __call__(self, x: Array, train: bool, step: Array | float = 0.0, counted: Array | None = None) -> Array:
+        """Return the output; where `train`, the running statistics take a `step` towards those of the batch.
+
+        Those are of the rows that are `counted`, bool[N]; None: of all.
+        """
         size = x.shape[-1:]
         mean = self.variable("batch_stats", "mean", jnp.zeros, size)
         variance = self.variable("batch_stats", "variance", jnp.ones, size)
@@ -37,7 +42,7 @@ class BatchRenorm(nn.Module):
         scale, bias = self.param("scale", nn.initializers.ones, size), self.param("bias", nn.initializers.zeros, size)
         if not train:
             return (x - mean.value) * jax.lax.rsqrt(variance.value + EPSILON) * scale + bias
-        own_mean, own_variance = jnp.mean(x, axis=0), jnp.var(x, axis=0)
+        own_mean, own_variance = masked.mean(x, counted, (0,)), masked.variance(x, counted, (0,))
         own_std, std = jnp.sqrt(own_variance + EPSILON), jnp.sqrt(variance.value + EPSILON)
         ratio = jnp.clip(own_std / std, 1.0 / LARGEST_RATIO, LARGEST_RATIO)
         shift = jnp.clip((own_mean - mean.value) / std, -LARGEST_SHIFT, LARGEST_SHIFT)
@@ -56,7 +61,7 @@ class NormedCritics(NamedTuple):
     apply: Callable[[PyTree, PyTree, PyTree, Array], Array]
     # (params, state, observation[N], action in [-1, 1] f32[N, n]) -> f32[num, N], by the running statistics
     train: Callable[..., tuple[Array, PyTree]]
-    # (params, state, observation[N], action f32[N, n], step) -> (f32[num, N], state), by those of the batch
+    # (params, state, observation[N], action f32[N, n], step, which rows count) -> (f32[num, N], state), by the batch's
 
 
 class _NormedCritic(nn.Module):
@@ -66,11 +71,11 @@ class _NormedCritic(nn.Module):
     initializer: str
 
     @nn.compact
-    def __call__(self, joint: PyTree, train: bool, step: Array | float = 0.0) -> Array:
-        x = BatchRenorm()(self.torso(joint), train, step)
+    def __call__(self, joint: PyTree, train: bool, step: Array | float = 0.0, counted: Array | None = None) -> Array:
+        x = BatchRenorm()(self.torso(joint), train, step, counted)
         for size in self.hidden_sizes:
             x = ACTIVATIONS[self.activation](dense(size, 2**0.5, initializer=self.initializer)(x))
-            x = BatchRenorm()(x, train, step)
+            x = BatchRenorm()(x, train, step, counted)
         return dense(1, 1.0, initializer=self.initializer)(x)[..., 0]
 
 
@@ -105,10 +110,15 @@ def normed_critics(
         return jnp.stack([module.apply(both, pair(observation, action), False) for both in variables(params, state)])
 
     def train(
-        params: PyTree, state: PyTree, observation: PyTree, action: Array, step: Array | float
+        params: PyTree,
+        state: PyTree,
+        observation: PyTree,
+        action: Array,
+        step: Array | float,
+        counted: Array | None = None,
     ) -> tuple[Array, PyTree]:
-        inputs = pair(observation, action)
-        done = [module.apply(both, inputs, True, step, mutable=["batch_stats"]) for both in variables(params, state)]
+        one = partial(module.apply, mutable=["batch_stats"])
+        done = [one(both, pair(observation, action), True, step, counted) for both in variables(params, state)]
         return jnp.stack([values for values, _ in done]), tuple(changed["batch_stats"] for _, changed in done)
 
     return NormedCritics(init=init, apply=apply, train=train)

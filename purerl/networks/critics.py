@@ -51,7 +51,13 @@ def critics(
     base, head = encoder(joint, config), dense(outputs or 1, 1.0, initializer=config.initializer)
     if network is not None and without_global_state(space) is space:
         check_layers(config.hidden_sizes, "a critic on the features of a network")
-        layers = MLP(config.hidden_sizes, config.activation, config.layer_norm, initializer=config.initializer)
+        layers = MLP(
+            config.hidden_sizes,
+            config.activation,
+            config.layer_norm,
+            jnp.dtype(config.precision),
+            initializer=config.initializer,
+        )
         beside = _BesideAction(own_torso(space, network)[0], layers)
         base = encoder_of(joint, beside, config.hidden_sizes[-1])
 

@@ -41,7 +41,13 @@ def latent_model(
     check_layers(config.hidden_sizes, "a latent model")
     base, head = encoder(space, config, network), action_head(action_space)
     width = jax.eval_shape(partial(flat, action_space), action_space.struct).shape[-1]
-    hidden: Any = MLP(config.hidden_sizes, config.activation, config.layer_norm, jnp.dtype(config.precision))
+    hidden: Any = MLP(
+        config.hidden_sizes,
+        config.activation,
+        config.layer_norm,
+        jnp.dtype(config.precision),
+        initializer=config.initializer,
+    )
     layer = lambda size, scale: dense(size, scale, initializer=config.initializer)
     to_latent, to_reward, to_logits, to_value = (
         layer(base.size, 1.0),

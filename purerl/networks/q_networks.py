@@ -235,7 +235,11 @@ def recurrent_q_network(
     """Return the Q function for an observation space: a torso or `network`, a recurrent layer, a head."""
     base = recurrent_encoder(space, config, rnn, rnn_size, network)
     head = QHead(
-        num_actions, hidden_size=rnn_size if dueling else None, dueling=dueling, initializer=config.initializer
+        num_actions,
+        hidden_size=rnn_size if dueling else None,
+        dueling=dueling,
+        dtype=jnp.dtype(config.precision),
+        initializer=config.initializer,
     )
 
     def initialize(key: Key) -> PyTree:

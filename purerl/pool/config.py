@@ -12,7 +12,8 @@ from purerl.errors import InputError, unknown
 from purerl.pool import infos, spaces
 from purerl.spaces import Dict, Space
 from purerl.types import Environment
-from purerl.wrappers import TimeLimit
+from purerl.wrappers import ActionRepeat, TimeLimit
+from purerl.wrappers.base import Wrapper
 
 OUTPUTS = ("numpy", "jax")
 SOLVED = {"CartPole": 475.0, "MountainCar": -110.0, "MountainCarContinuous": 90.0, "Acrobot": -100.0}  # in Gymnasium
@@ -60,7 +61,9 @@ class PoolConfig:
     def _check(self) -> None:
         if self.num_envs < 1:
             raise InputError(f"num_envs is {self.num_envs}; it must be at least 1")
-        if not 0 <= self.batch_size <= self.num_envs:
+        if self.batch_size < 0:
+            raise InputError(f"batch_size is {self.batch_size}; it must be at least 0, which means all of them")
+        if self.batch_size > self.num_envs:
             raise InputError(f"batch_size {self.batch_size} is above num_envs {self.num_envs}; 0 means all of them")
         if self.env_seed and len(self.env_seed) != self.num_envs:
             raise InputError(f"seed lists {len(self.env_seed)} numbers for {self.num_envs} environments")
@@ -112,11 +115,15 @@ def _limited(env: Environment, max_episode_steps: int | None) -> Environment:
         raise InputError(f"max_episode_steps is {max_episode_steps}; it must be at least 1")
     if hasattr(env, "time_limit"):
         return dataclasses.replace(env, time_limit=max_episode_steps)  # type: ignore[type-var]
+    if limit_of(env) is not None:
+        return dataclasses.replace(env, env=_limited(env.env, max_episode_steps))  # type: ignore[attr-defined]
     return TimeLimit(env, time_limit=max_episode_steps)
 
 
 def limit_of(env: Environment) -> int | None:
     """Return after how many steps an environment truncates; None where that is not known."""
+    if isinstance(env, Wrapper) and not hasattr(env, "time_limit"):
+        return None if isinstance(env, ActionRepeat) else limit_of(env.env)
     limit = getattr(env, "time_limit", None)
     return None if limit is None else int(limit)
 

@@ -8,6 +8,7 @@ algorithm's network is given references, which it looks up (`purerl.recompute.re
 import dataclasses
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 
@@ -69,8 +70,8 @@ def from_states(factory: AlgorithmFactory, env: Environment | HostSource) -> tup
         raise InputError(f"rebuild_observations: {env.id} runs on the host and shows no states")
     rebuild = rebuilder(env)
 
-    def states_factory(spec: EnvironmentSpec, config: Config) -> Algorithm:
-        _check(factory, config)
+    def states_factory(spec: EnvironmentSpec, config: Config, model: Any = None) -> Algorithm:
+        _check(factory, config)  # which refuses those that a model is for
         if "turn" in getattr(spec.observation_space, "spaces", ()):
             raise InputError(
                 "rebuild_observations goes without turns: one whose outcome is still to come is carried to the next "
@@ -98,9 +99,9 @@ def make_rebuilding_trainer(factory: AlgorithmFactory, env: Environment, config:
     return make_trainer(*from_states(factory, env), config)
 
 
-def rebuilds(factory: AlgorithmFactory) -> bool:
-    """Return whether an algorithm can rebuild observations: its `network` argument is an actor-critic."""
-    return actor_critic_of(factory) is not None
+def rebuilds(factory: AlgorithmFactory, config: Config) -> bool:
+    """Return whether an algorithm can rebuild observations: its `network` is an actor-critic, and it has no model."""
+    return actor_critic_of(factory) is not None and not getattr(config, "uses_model", False)
 
 
 def _check(factory: AlgorithmFactory, config: Config) -> None:
@@ -112,7 +113,7 @@ def _check(factory: AlgorithmFactory, config: Config) -> None:
     else:
         learners = {"": (factory, config)}
     for name, (algorithm, settings) in learners.items():
-        if not rebuilds(algorithm):
+        if not rebuilds(algorithm, settings):
             who = f"policy '{name}'" if name else getattr(algorithm, "__name__", "the algorithm")
             raise InputError(
                 f"rebuild_observations: {who} needs observations; it is for all policies or none, of a2c, ppo, "

@@ -152,6 +152,7 @@ def looking_up(net: ActorCritic, look: Callable[[PyTree], PyTree]) -> ActorCriti
 
         def one(carry: PyTree, part: tuple[PyTree, Array]) -> tuple[PyTree, tuple[Any, Array, PyTree]]:
             policy, value, after = net.unroll(params, carry, look(part[0]), part[1])
+            policy = jax.tree.map(lambda x: _led(x, value.shape), policy)  # such as a deviation that is one for all
             initial = net.initial_carry(done.shape[1]) if jax.tree.leaves(carry) else carry
             last = jax.tree.map(lambda x: x[-1], after)
             return where(part[1][-1], initial, last), (policy, value, after)
@@ -161,6 +162,11 @@ def looking_up(net: ActorCritic, look: Callable[[PyTree], PyTree]) -> ActorCriti
         return jax.tree.map(lambda x: _joined(x, done.shape[0]), found)
 
     return net._replace(value=value, unroll=unroll)
+
+
+def _led(x: Array, lead: tuple[int, ...]) -> Array:
+    """Return an array with these leading axes, along which one without them is repeated."""
+    return x if x.shape[: len(lead)] == lead else jnp.broadcast_to(x, (*lead, *x.shape))
 
 
 def in_parts(function: Callable[[PyTree], PyTree], tree: PyTree, row_bytes: int) -> PyTree:

@@ -1,6 +1,6 @@
 """Compares the final returns of several runs, with the certainty that their seeds allow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,9 @@ import numpy as np
 from purerl import stats
 from purerl.errors import InputError
 from purerl.reporting import metrics_csv, plot, summary
+from purerl.reporting.files import short_names
 from purerl.settings import toml
+from purerl.settings.values import to_text
 
 ENOUGH = 5  # seeds below which an interval says little
 KEY = 0
@@ -25,6 +27,7 @@ class ComparedRun(NamedTuple):
     returns: np.ndarray  # f64[seeds], final evaluations; the seeds that failed come last and count as the worst
     failed: int  # seeds
     columns: dict[str, np.ndarray]  # of metrics.csv
+    parameters: Mapping[str, Any]  # of the environment, as its settings name them
 
     @property
     def center(self) -> float:
@@ -77,9 +80,15 @@ def load(folder: Path) -> ComparedRun:
     failed = int(np.isnan(returns).sum())
     if failed == returns.size:
         raise InputError(f"no seed of {folder} finished")
-    task = str(toml.read(folder / "config.toml").get("environment", ""))
-    columns = metrics_csv.read(folder / "metrics.csv")
-    run = ComparedRun(name=folder.name, task=task, returns=np.sort(returns), failed=failed, columns=columns)
+    settings = toml.read(folder / "config.toml")
+    run = ComparedRun(
+        name=folder.name,
+        task=str(settings.get("environment", "")),
+        returns=np.sort(returns),
+        failed=failed,
+        columns=metrics_csv.read(folder / "metrics.csv"),
+        parameters=toml.table(settings, "env", folder / "config.toml"),
+    )
     return _failed_as(run, _worst(run))
 
 
@@ -146,10 +155,17 @@ def rank(folders: Sequence[Path]) -> list[ComparedRun]:
     for run in runs[1:]:
         if run.task != runs[0].task:
             raise InputError(f"{run.name} is on {run.task}, {runs[0].name} on {runs[0].task}: returns do not compare")
-    if len({run.name for run in runs}) < len(runs):
-        runs = [run._replace(name=str(folder)) for run, folder in zip(runs, folders, strict=True)]
+    runs = [run._replace(name=name) for run, name in zip(runs, short_names(folders), strict=True)]
     worst = min(_worst(run) for run in runs)
     return sorted((_failed_as(run, worst) for run in runs), key=lambda run: -run.center)
+
+
+def other_tasks(runs: Sequence[ComparedRun]) -> str:
+    """Return a line that says in which parameters of the environment the runs differ; "" where in none."""
+    names = sorted({name for run in runs for name in run.parameters})
+    texts = {name: [to_text(run.parameters.get(name, "default")) for run in runs] for name in names}
+    told = [f"env.{name} {' / '.join(found)}" for name, found in texts.items() if len(set(found)) > 1]
+    return f"the runs are on different tasks: {', '.join(told)}" if told else ""
 
 
 def table(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:

@@ -61,6 +61,12 @@ def append(path: Path) -> IO[bytes]:
     return open(handle, "ab", buffering=0)
 
 
+def short_names(folders: Sequence[Path]) -> list[str]:
+    """Return a name for each folder in pictures and tables: its own, or the whole paths where names are alike."""
+    own = [folder.name for folder in folders]
+    return own if len(set(own)) == len(own) else [str(folder) for folder in folders]
+
+
 def own_folder(path: Path) -> Path:
     """Return a folder that a job fills, made within its own where there is none.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from purerl.errors import InputError, printable, unknown
 from purerl.reporting import metrics_csv
-from purerl.reporting.files import write_whole
+from purerl.reporting.files import short_names, write_whole
 from purerl.settings import toml
 
 GRID = 200  # points of a curve
@@ -248,9 +248,9 @@ def plot_runs(folders: Sequence[Path], path: Path, view: View = RETURNS) -> Path
 
 def _plot(folders: Sequence[Path], path: Path, view: View) -> None:
     tasks: dict[str, list[tuple[str, str, dict[str, np.ndarray]]]] = {}
-    for folder in folders:
+    for folder, name in zip(folders, short_names(folders), strict=True):
         table = toml.read(folder / toml.RUN.file)
-        read = (str(table.get("algorithm", "")).upper(), folder.name, metrics_csv.read(folder / "metrics.csv"))
+        read = (str(table.get("algorithm", "")).upper(), name, metrics_csv.read(folder / "metrics.csv"))
         tasks.setdefault(str(table.get("environment", folder.name)), []).append(read)
     figure = new_figure(8, 4.8 * len(tasks))
     for i, (task, runs) in enumerate(tasks.items()):

@@ -14,7 +14,7 @@ import numpy as np
 
 from purerl.errors import InputError, printable
 from purerl.reporting import metrics_csv, plot, summary
-from purerl.reporting.files import write_whole
+from purerl.reporting.files import short_names, write_whole
 from purerl.settings import toml
 from purerl.settings.values import to_text
 
@@ -53,7 +53,7 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
     ]
     if names:
         parts += ["<h2>Metrics</h2>", _image(_drawn([(folder.name, columns)], "", names), "metrics")]
-    parts += [_video(path) for path in sorted(folder.iterdir()) if path.suffix in VIDEOS and path.is_file()]
+    parts += [_video(path) for path in [*_videos(folder), *_videos(folder / "videos")[-1:]]]
     parts += ["<h2>Command</h2>", f"<pre>purerl train --config {_text(shlex.quote(str(folder / toml.RUN.file)))}</pre>"]
     parts += ["<h2>Settings</h2>", _facts(_flat(table))]
     if isinstance(versions := found.get("versions"), dict):
@@ -75,7 +75,8 @@ def write_comparison(folders: Sequence[Path], path: Path) -> Path:
     parts = [f"<h1>{len(folders)} runs</h1>"]
     for task, runs in tasks.items():
         parts.append(f"<h2>{_text(task)}</h2>")
-        curves = [(folder.name, columns) for folder, _, columns in runs]
+        names = short_names([folder for folder, _, _ in runs])
+        curves = [(name, columns) for name, (_, _, columns) in zip(names, runs, strict=True)]
         parts.append(_image(_drawn(curves, task, [plot.RETURNS.metric]), "learning curves"))
         results = {str(folder): _result(table, columns, _summary(folder)) for folder, table, columns in runs}
         parts += [_grid(results), "<h3>Settings that differ</h3>"]
@@ -147,6 +148,12 @@ def _drawn(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, metric
 
 def _image(data: bytes, alt: str) -> str:
     return f'<img alt="{escape(alt)}" src="data:image/png;base64,{base64.b64encode(data).decode()}">'
+
+
+def _videos(folder: Path) -> list[Path]:
+    """Return the videos in a folder, which is no link, by name."""
+    there = folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ()
+    return sorted(path for path in there if path.suffix in VIDEOS and path.is_file())
 
 
 def _video(path: Path) -> str:

@@ -78,7 +78,7 @@ def _appear(folder: Path, file: str, text: str) -> None:
 
 
 def check_same(file: Path, text: str, noun: str) -> None:
-    """Check that a folder's file of settings has the expected text, whatever devices and version the job ran on.
+    """Check that a folder's file of settings has the expected text, but for devices, version and fresh seeds.
 
     Args:
       file: such as sweep.toml.
@@ -91,7 +91,7 @@ def check_same(file: Path, text: str, noun: str) -> None:
     if not file.is_file():
         raise InputError(f"there is no {noun} in {file.parent}: it has no {file.name}")
     texts = (file.read_text(encoding="utf-8"), text)
-    free = ("devices = ", "version = ")
+    free = ("devices = ", "version = ", "fresh_seeds = ")
     written, wanted = ([line for line in text.splitlines() if not line.startswith(free)] for text in texts)
     for here, there in zip(wanted, written, strict=False):
         if here != there:

@@ -68,7 +68,7 @@ def _smaller(planned: Plan, each: int) -> str:
     """Return what makes a rollout smaller than with `each` bytes per observation, where there is something."""
     env, run = planned.env, planned.settings
     hint = "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
-    possible = rebuilds(run.make_algorithm()) and not run.options.rebuild_observations
+    possible = rebuilds(run.make_algorithm(), run.config) and not run.options.rebuild_observations
     if possible and not getattr(run.config, "normalize_observation", False) and follows_from_state(env):
         state = memory.nbytes(jax.eval_shape(env.reset, jax.random.key(0))[0])
         if state < each:

@@ -129,7 +129,7 @@ class SearchOptions:
         0, "halving: trials trained at once", "N", at_least=0, meaning="0: as many as reach the last rung"
     )
     generations: int = option(20, "PBT: how often changed copies of the best replace the worst", "N", at_least=2)
-    checkpoint_interval: float = option(60.0, "halving and PBT: time between two checkpoints", "SECONDS", at_least=0)
+    checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     fresh_seeds: int = option(
         0,
         "train the best settings with this many other seeds in the end: what chose them also flattered them",

@@ -41,16 +41,24 @@ class Range:
         if self.whole and (low != int(low) or high != int(high)):
             raise InputError(f"the range {low!r}:{high!r} is of integers; its ends must be integers")
 
-    def at(self, position: np.ndarray) -> np.ndarray:
-        """Return f64[...], the values at positions in 0 .. 1."""
-        edges = np.array([self.low, self.high], np.float64)
-        if self.whole:
-            edges = edges + np.array([-0.5, 0.5])  # so that the ends are as likely as the others
-        if self.log:
-            edges = np.log(edges)
-        values = edges[0] + np.asarray(position) * (edges[1] - edges[0])
-        values = np.exp(values) if self.log else values
-        return np.clip(np.rint(values) if self.whole else values, self.low, self.high)
+    @property
+    def edges(self) -> tuple[float, float]:
+        """The ends on the scale on which it is even."""
+        half = 0.5 if self.whole else 0.0  # so that the ends are as likely as the others
+        low, high = self.low - half, self.high + half
+        return (math.log(low), math.log(high)) if self.log else (low, high)
+
+    def at(self, position: Any, numpy: Any = np) -> Any:
+        """Return the values at positions f[...] in 0 .. 1: floats of their dtype, also of integers.
+
+        Args:
+          position: an array, or a number.
+          numpy: the module that computes them, `jax.numpy` where positions are JAX's.
+        """
+        low, high = self.edges
+        values = low + numpy.asarray(position) * (high - low)
+        values = numpy.exp(values) if self.log else values
+        return numpy.clip(numpy.rint(values) if self.whole else values, self.low, self.high)
 
     def position(self, value: np.ndarray) -> np.ndarray:
         """Return where values lie between `low` and `high`: f64[...] in 0 .. 1."""

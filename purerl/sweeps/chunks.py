@@ -15,8 +15,10 @@ import numpy as np
 from purerl.devices import distributed, memory, sharding
 from purerl.errors import InputError
 from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members
+from purerl.loop.train import TrainState
+from purerl.run import checkpoint
 from purerl.sweeps.plan import ShapeGroup, SweepPlan, dump_sweep
-from purerl.sweeps.result import Curves, check_settings, load_curves
+from purerl.sweeps.result import Curves, check_settings, drop_latest, load_curves, load_latest, save_latest
 from purerl.xla import backend
 
 MEMBERS = 64  # agents at once on a CPU, which gains nothing from more
@@ -35,6 +37,9 @@ class Chunks:
         self._compiled: tuple[int, Any] | None = None  # the group and its program
         self._chunk: np.ndarray | None = None  # the trials on the device, by their place in the group
         self._point = 0
+        self._state: Any = None  # of the chunk
+        self._begun: Any = None  # the state of a chunk that an earlier process began, on the host
+        self._saved = time.monotonic()
 
     def values(self) -> list[list[dict[str, Any]]]:
         """Return the values searched, [trials][seeds]."""
@@ -45,15 +50,19 @@ class Chunks:
         done = sum(g.num_updates * int(self.curves.trained[g.members].sum()) for g in self.plan.groups)
         return done / (self.plan.num_points * sum(g.num_updates * len(g.members) for g in self.plan.groups))
 
+    def running(self) -> int:
+        """Return how many trials are in training."""
+        return 0 if self._chunk is None else len(self._chunk)
+
     def compiles(self) -> bool:
         """Return whether `advance` compiles first."""
-        return self._chunk is None and (self._compiled is None or self._compiled[0] != self._current()[0])
+        return self._compiled is None or (self._chunk is None and self._compiled[0] != self._current()[0])
 
     def _current(self) -> tuple[int, ShapeGroup]:
         return next((i, g) for i, g in enumerate(self.plan.groups) if self._left(g).size)
 
     def advance(self) -> bool:
-        """Train to the next point; return whether that completes a chunk."""
+        """Train to the next point; return whether that completes a chunk, or the last checkpoint is old."""
         number, group = self._current()
         if self._chunk is None:
             if self.compiles():
@@ -75,8 +84,8 @@ class Chunks:
         self._point += 1
         self.curves.trained[trials] = self._point
         if self._point < self.plan.num_points:
-            return False
-        self._chunk = None
+            return time.monotonic() - self._saved > self.plan.options.checkpoint_interval
+        self._chunk = self._state = None
         return True
 
     def _left(self, group: ShapeGroup) -> np.ndarray:
@@ -84,9 +93,21 @@ class Chunks:
 
     def _begin(self, number: int, group: ShapeGroup) -> None:
         """Take the next trials of a group; the last chunk is filled up with copies of its last trial."""
-        size = int(self.sizes[number])
-        self._chunk, self._point = self._left(group)[:size], 0
+        size, left = int(self.sizes[number]), self._left(group)
+        begun = int((self.curves.trained[group.members[left]] > 0).sum())
+        if self._begun is not None and begun != min(size, len(left)):
+            self._forget_incomplete()  # the chunks are smaller now
+        self._chunk = left[:size]
+        self._point = int(self.curves.trained[group.members[left[0]]])
         self._state, *self._members = self._arguments(group, self._chunk, size)
+        if self._begun is not None:
+            num_members = sharding.pad(size * len(self.plan.seeds), self._mesh, AXIS)
+            self._state = place(sharding.resize(self._begun, TOGETHER, num_members), self._mesh)
+            self._begun = None
+
+    def _forget_incomplete(self) -> None:
+        self._begun = None
+        self.curves.forget(np.flatnonzero(self.curves.trained < self.plan.num_points))
 
     def _arguments(self, group: ShapeGroup, chunk: np.ndarray, size: int) -> tuple[Any, ...]:
         """Return (blank states, seeds, values) of the members of a chunk, on their devices."""
@@ -95,9 +116,12 @@ class Chunks:
         member = np.minimum(np.arange(num_members), len(chunk) * num_seeds - 1)
         trial, seed = chunk[member // num_seeds], self.plan.seeds[member % num_seeds]
         values = {name: column[trial] for name, column in group.values.items()}
-        one = {name: column[0] for name, column in group.values.items()}
-        state = blank_states(self.plan.make, num_members, one, *group.numbers(), TOGETHER)
+        state = self._blank(group, num_members)
         return place(state, self._mesh), *sharding.place((seed, values), self._mesh, AXIS)
+
+    def _blank(self, group: ShapeGroup, num_members: int) -> TrainState:
+        one = {name: column[0] for name, column in group.values.items()}
+        return blank_states(self.plan.make, num_members, one, *group.numbers(), TOGETHER)
 
     def _compile(self, number: int, group: ShapeGroup) -> None:
         """Compile for as many trials at once as fit in memory, by the compiled program."""
@@ -107,7 +131,7 @@ class Chunks:
             arguments = self._arguments(group, np.arange(1), size)
             arguments += (np.int32(0), np.bool_(True), *group.numbers())
             compiled = compile_in_place(train_members(self.plan.make, self._mesh), *arguments)
-            needed, free = memory.needed(compiled), memory.free()
+            needed, free = memory.needed(compiled), memory.free(arguments)
             del arguments
             fits = size if needed <= free else min(size - 1, int(size * free / needed))
             fits = int(distributed.agree(fits).min())
@@ -140,18 +164,33 @@ class Chunks:
         self._chunk = self._compiled = self._state = None
 
     def save(self, folder: Path) -> None:
-        """Write the curves, and the sizes of the chunks."""
+        """Write the curves and the sizes of the chunks, and a checkpoint of a chunk that is not complete."""
+        if self._chunk is not None:
+            members = sharding.pad(int(self.sizes[self._current()[0]]) * len(self.plan.seeds), self._mesh, AXIS)
+            save_latest(folder, int(self.curves.trained.sum()), self._tree(self._state), members, self.plan)
         settings = np.frombuffer(dump_sweep(self.plan).encode(), np.uint8)
         self.curves.save(folder, sizes=self.sizes, settings=settings)
+        if self._chunk is None:
+            drop_latest(folder)
+        self._saved = time.monotonic()
+
+    def _tree(self, state: Any) -> dict[str, Any]:
+        return {"state": state, "curves": self.curves, "sizes": self.sizes}
 
     def restore(self, folder: Path) -> None:
-        """Continue from what is complete, with chunks of the same size: the same bits."""
+        """Continue from the newer one of the curves and the checkpoint, with chunks of the same size: the same bits."""
+        curves, more, settings = None, {}, np.empty(0, np.uint8)
         if (folder / "curves.npz").exists():
-            settings = np.empty(0, np.uint8)
             curves, more = load_curves(folder, self.curves, sizes=self.sizes, settings=settings)
-            check_settings(folder, self.plan, more["settings"].tobytes().decode(errors="replace"))
             if more["sizes"].shape != self.sizes.shape:
                 raise InputError(f"{folder / 'curves.npz'} is of another sweep: its chunks are of other groups")
-            self.curves = curves
-            self.curves.forget(np.flatnonzero(self.curves.trained < self.plan.num_points))
-            self.sizes = more["sizes"]
+        step = checkpoint.newest(folder / "checkpoints")
+        if step and step >= (0 if curves is None else int(curves.trained.sum())):
+            ends = np.cumsum([len(group.members) for group in self.plan.groups]) * self.plan.num_points
+            group = self.plan.groups[min(int(np.searchsorted(ends, step, "right")), len(ends) - 1)]  # one after another
+            tree = load_latest(folder, self.plan, lambda members: self._tree(self._blank(group, members)))
+            self.curves, self.sizes, self._begun = tree["curves"], tree["sizes"], tree["state"]
+        elif curves is not None:
+            check_settings(folder, self.plan, more["settings"].tobytes().decode(errors="replace"))
+            self.curves, self.sizes = curves, more["sizes"]
+            self._forget_incomplete()

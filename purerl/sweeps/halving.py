@@ -106,6 +106,10 @@ class Halving:
             total, before, count = total + count * (rung - before), rung, count // self.plan.options.eta
         return min(0.99, float(self.curves.trained.sum()) / total)
 
+    def running(self) -> int:
+        """Return how many trials are in training."""
+        return int((self.slots != IDLE).sum())
+
     def compiles(self) -> bool:
         """Return whether `advance` compiles first."""
         return self._compiled is None
@@ -171,7 +175,7 @@ class Halving:
         arguments = self._arguments(none, none, none > 0, none > 0)
         train_some = program(self.plan.make, self._mesh)
         self._compiled = compile_in_place(train_some, self._bank, *arguments, *self.group.numbers())
-        needed, free = memory.needed(self._compiled), memory.free()
+        needed, free = memory.needed(self._compiled), memory.free(self._bank)
         if needed > free:
             what = f"{len(self.plan.trials)} trials x {len(self.plan.seeds)} seeds, all of which halving keeps,"
             raise memory.too_little(what, needed, free)

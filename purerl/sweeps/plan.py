@@ -237,11 +237,12 @@ def dump_sweep(plan: SweepPlan) -> str:
     )
 
 
-def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
+def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: Any) -> SweepPlan:
     """Return the plan of a sweep's folder.
 
     Args:
       folder: of the sweep.
+      fresh_seeds: in place of its own.
       replaced: fields of `RunOptions` to have other values.
 
     Raises:
@@ -250,5 +251,6 @@ def saved_plan(folder: Path, **replaced: Any) -> SweepPlan:
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
     with toml.told_of(file):
         over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in toml.table(table, "over", file).items())
-        options = make_options(SearchOptions, table["search"], str(file))
+        more = {} if fresh_seeds is None else {"fresh_seeds": fresh_seeds}
+        options = make_options(SearchOptions, table["search"] | more, str(file))
     return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)

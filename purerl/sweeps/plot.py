@@ -8,7 +8,7 @@ import numpy as np
 from purerl.reporting.plot import center_and_interval, label_curves, new_figure, save, tidy
 from purerl.settings.ranges import Choices, Dimension, Range
 from purerl.settings.values import to_text
-from purerl.sweeps.result import SweepResult, mean_known
+from purerl.sweeps.result import Entrants, SweepResult, mean_known
 
 BEST = 5  # curves in color
 
@@ -27,9 +27,7 @@ def curves(result: SweepResult) -> Any:
     """Return the figure of all trials' curves, the best ones in color with a band over seeds."""
     figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
-    found = result.curves
-    with np.errstate(invalid="ignore"):
-        scores = np.where(found.trained == found.trained.max(), found.final_return().mean(axis=1), np.nan)
+    values, scores, found = result.entrants()
     order = [int(i) for i in np.argsort(-np.where(np.isnan(scores), -np.inf, scores), kind="stable")]
     best = [i for i in order if not np.isnan(scores[i])][:BEST]
     for trial in order:
@@ -43,7 +41,7 @@ def curves(result: SweepResult) -> Any:
             )
     for rank, trial in reversed(list(enumerate(best))):
         center, low, high, _ = center_and_interval(found.episode_return[trial].astype(np.float64))
-        label = f"{scores[trial]:.4g}: {_label(result.values[trial][0])}"
+        label = f"{scores[trial]:.4g}: {_label(values[trial])}"
         axes.plot(found.env_steps[trial], center, color=f"C{rank}", linewidth=1.8, label=label, zorder=3)
         axes.fill_between(found.env_steps[trial], low, high, color=f"C{rank}", alpha=0.15, linewidth=0, zorder=2)
     others = len(order) - len(best)
@@ -56,20 +54,21 @@ def curves(result: SweepResult) -> Any:
 
 def sensitivity(result: SweepResult) -> Any:
     """Return the figure of final returns against each thing searched, a panel each."""
-    rows, scores = _judged(result)
+    entrants = result.entrants()
+    stopped = _stopped(entrants)
     names = list(result.plan.dimensions)
     columns = min(3, len(names))
     lines = -(-len(names) // columns)
     figure = new_figure(1 + 3.4 * columns, 0.6 + 2.9 * lines)
     grid = figure.subplots(lines, columns, squeeze=False, sharey=True).ravel()
-    best = int(np.nanargmax(scores)) if not np.isnan(scores).all() else None
     for axes, name in zip(grid, names, strict=False):
         dimension = result.plan.dimensions[name]
-        places = np.array([_place(dimension, row[name]) for row in rows])
-        axes.scatter(places, scores, s=18, alpha=0.6, color="C0", linewidth=0)
-        if best is not None:
-            axes.scatter(places[best], scores[best], s=60, facecolor="none", edgecolor="C3", linewidth=1.5)
-        _trend(axes, dimension, places, scores)
+        places = np.array([_place(dimension, row[name]) for row in entrants.values])
+        axes.scatter(places, stopped, s=18, alpha=0.6, color="0.7", linewidth=0)
+        axes.scatter(places, entrants.scores, s=18, alpha=0.6, color="C0", linewidth=0)
+        if (best := entrants.best) is not None:
+            axes.scatter(places[best], entrants.scores[best], s=60, facecolor="none", edgecolor="C3", linewidth=1.5)
+        _trend(axes, dimension, places, entrants.scores)
         axes.set_xlabel(name)
         _ticks(axes, dimension)
         tidy(axes)
@@ -77,7 +76,9 @@ def sensitivity(result: SweepResult) -> Any:
         axes.set_visible(False)
     for axes in grid[::columns]:
         axes.set_ylabel("final return")
-    figure.suptitle(f"{_title(result)}: what matters (best circled, line: mean of neighbors)", fontsize="medium")
+    grey = "" if np.isnan(stopped).all() else ", grey: stopped early"
+    title = f"{_title(result)}: what matters (best circled, line: mean of neighbors{grey})"
+    figure.suptitle(title, fontsize="medium")
     return figure
 
 
@@ -87,7 +88,9 @@ def parallel(result: SweepResult) -> Any:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    rows, scores = _judged(result)
+    values, scores, found = result.entrants()
+    shown = np.flatnonzero(found.trained)
+    rows, scores = [values[i] for i in shown], scores[shown]
     names = list(result.plan.dimensions)
     known = scores[~np.isnan(scores)]
     norm = Normalize(*((known.min(), known.max()) if known.size else (0.0, 1.0)))
@@ -114,13 +117,10 @@ def parallel(result: SweepResult) -> Any:
     return figure
 
 
-def _judged(result: SweepResult) -> tuple[list[dict[str, Any]], np.ndarray]:
-    """Return (values, final returns f64[n]): of each trial, or of each agent of a population."""
-    final = result.curves.final_return()
-    if result.plan.options.method == "pbt":
-        return [values for trial in result.values for values in trial], final.ravel()
-    trained = np.flatnonzero(result.curves.trained)
-    return [result.values[trial][0] for trial in trained], final[trained].mean(axis=1)
+def _stopped(entrants: Entrants) -> np.ndarray:
+    """Return f64[n]: what trials had reached that were stopped early; NaN for the others."""
+    reached = entrants.curves.final_return().mean(axis=1)
+    return np.where(np.isnan(entrants.scores), reached, np.nan)
 
 
 def _place(dimension: Dimension, value: Any) -> float:

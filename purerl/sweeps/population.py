@@ -184,6 +184,10 @@ class Population:
         """Return the share of the generations that is done."""
         return self.generation / self.plan.num_points
 
+    def running(self) -> int:
+        """Return how many trials are in training."""
+        return self.shape[0] if 0 < self.generation < self.plan.num_points else 0
+
     def compiles(self) -> bool:
         """Return whether `advance` compiles first."""
         return self._compiled is None
@@ -229,7 +233,7 @@ class Population:
             self._members = self._place(self._blank())
         generation = program(self.plan.make, self._mesh, self.dimensions, self.shape)
         self._compiled = compile_in_place(generation, self._members, *self._arguments(0))
-        needed, free = memory.needed(self._compiled), memory.free()
+        needed, free = memory.needed(self._compiled), memory.free(self._members)
         if needed > free:
             raise memory.too_little(f"{self.shape[0]} members x {self.shape[1]} seeds", needed, free)
         self.compile_seconds += time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import shutil
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -22,7 +23,10 @@ from purerl.settings import toml
 from purerl.settings.runs import dump
 from purerl.sweeps.plan import SweepPlan, dump_sweep
 
-FREE = ("search.checkpoint_interval", "search.chunk", "keep_checkpoints", "checkpoint_interval")  # may change
+FREE = (  # settings that may change
+    *("search.checkpoint_interval", "search.chunk", "search.fresh_seeds"),
+    *("keep_checkpoints", "checkpoint_interval"),
+)
 MOST = 2**20  # numbers in an array of curves.npz whose size is not known beforehand
 LAST = 0.1  # of a curve: its mean is what a trial is judged by
 
@@ -84,6 +88,19 @@ def _last(values: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(means), np.take_along_axis(values, latest[..., None], -1)[..., 0], means)
 
 
+class Entrants(NamedTuple):
+    """What a sweep compares: n trials of several seeds, or n agents of populations."""
+
+    values: list[dict[str, Any]]  # [n], what was searched
+    scores: np.ndarray  # f64[n], final returns; NaN where one failed or was stopped
+    curves: Curves  # [n, seeds, points], of agents one seed each
+
+    @property
+    def best(self) -> int | None:
+        """The index of the highest score; None where all are NaN."""
+        return None if np.isnan(self.scores).all() else int(np.nanargmax(self.scores))
+
+
 @dataclasses.dataclass(frozen=True)
 class SweepResult:
     """A sweep's outcome: `rows()` is a row per trial and seed, in the order of the trials."""
@@ -111,32 +128,39 @@ class SweepResult:
         return rows
 
     def scores(self) -> np.ndarray:
-        """Return f64[trials]: final returns, the mean over seeds; NaN where a seed failed or the trial was stopped."""
-        whole = self.curves.trained == self.curves.trained.max()
-        return np.where(whole, self.curves.final_return().mean(axis=1), np.nan)
+        """Return f64[trials]: final returns, the mean over seeds; NaN where a seed failed or the trial was stopped.
+
+        Where each of the longest trials failed, those count that were trained the longest without.
+        """
+        found, trained = self.curves.final_return().mean(axis=1), self.curves.trained
+        longest = trained[~np.isnan(found)].max(initial=0)
+        return np.where(trained == longest, found, np.nan)
 
     @property
     def best(self) -> dict[str, Any]:
-        """The values that were best, by name: a trial's by its mean over seeds, or the best agent's of a population."""
-        trial, seed = self._best()
-        return self.values[trial][seed]
+        """The values that were best, by name: a trial's by its mean over seeds, or the best agent's of a population.
+
+        There are none where no trial has a return and stayed finite.
+        """
+        entrants = self.entrants()
+        return {} if entrants.best is None else entrants.values[entrants.best]
 
     @property
     def best_return(self) -> float:
-        """The final return of the best: the mean over its seeds, or of a population's best agent."""
-        trial, seed = self._best()
-        return float(self._judged()[trial, seed])
+        """The final return of the best: the mean over its seeds, or of a population's best agent; NaN without one."""
+        entrants = self.entrants()
+        return math.nan if entrants.best is None else float(entrants.scores[entrants.best])
 
-    def _judged(self) -> np.ndarray:
-        """Return f64[trials, 1], or of each agent of a population, f64[trials, seeds]."""
-        return self.curves.final_return() if self.plan.options.method == "pbt" else self.scores()[:, None]
-
-    def _best(self) -> tuple[int, int]:
-        scores = self._judged()
-        if np.isnan(scores).all():
-            return 0, 0
-        trial, seed = np.unravel_index(np.nanargmax(scores), scores.shape)
-        return int(trial), int(seed)
+    def entrants(self) -> Entrants:
+        """Return what is compared: trials, or the agents of populations, each of which has its own values."""
+        curves = self.curves
+        if self.plan.options.method != "pbt":
+            return Entrants([values[0] for values in self.values], self.scores(), curves)
+        steps, trained = (np.repeat(part, curves.failed.shape[1], 0) for part in (curves.env_steps, curves.trained))
+        returns, failed = curves.episode_return.reshape(len(steps), 1, -1), curves.failed.reshape(-1, 1)
+        values = [values for trial in self.values for values in trial]
+        alone = Curves(env_steps=steps, episode_return=returns, failed=failed, trained=trained)
+        return Entrants(values, alone.final_return()[:, 0], alone)
 
     def fresh_text(self) -> str:
         """Return a line that says what the best return is worth."""
@@ -178,13 +202,19 @@ class SweepResult:
         if self.folder is None:
             return
         write_whole(self.folder / "trials.csv", self.to_csv())
-        write_whole(self.folder / "best.toml", self.best_toml())
+        if self.best:
+            write_whole(self.folder / "best.toml", self.best_toml())
 
 
 def save_latest(folder: Path, step: int, tree: Any, members: int, plan: SweepPlan) -> None:
     """Write the checkpoint of a sweep with so many members into its folder, in place of the one before."""
     metadata = {"members": members, "settings": dump_sweep(plan)}
     checkpoint.save(folder / "checkpoints", step, tree, metadata, keep=1)
+
+
+def drop_latest(folder: Path) -> None:
+    """Remove the checkpoint of a sweep that goes on without."""
+    distributed.first_does(lambda: str(shutil.rmtree(folder / "checkpoints", ignore_errors=True)))
 
 
 def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], Any]) -> Any:

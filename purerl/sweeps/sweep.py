@@ -42,6 +42,10 @@ class Search(Protocol):
         """Return how much is done; 1 at the end."""
         ...
 
+    def running(self) -> int:
+        """Return how many trials are in training."""
+        ...
+
     def compiles(self) -> bool:
         """Return whether `advance` compiles first."""
         ...
@@ -120,9 +124,9 @@ def start(plan: SweepPlan, out: Path | None = None, plain: bool = False) -> int:
     return Sweep(plan, _enter(plan, out)[0], plain).complete()
 
 
-def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
-    """Continue a sweep that was stopped; as `start`. `devices`: in place of its own, to the same bits."""
-    return Sweep(saved_plan(folder, **devices), folder, plain, go_on=True).complete()
+def resume(folder: Path, plain: bool = False, fresh_seeds: int | None = None, **devices: Any) -> int:
+    """Continue a sweep that was stopped; as `start`. Given in place of its own: `fresh_seeds`, `devices`."""
+    return Sweep(saved_plan(folder, fresh_seeds, **devices), folder, plain, go_on=True).complete()
 
 
 def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Path, bool]:
@@ -155,9 +159,9 @@ class SweepSnapshot(NamedTuple):
 
     def line(self) -> str:
         """Return all of it in one line."""
+        found = f"  ({values_text(self.best)})" if self.best else ""
         return (
-            f"{self.trials_text()}  best return {number(self.best_return)}  "
-            f"({values_text(self.best)})  {self.steps_per_second:,.0f} steps/s"
+            f"{self.trials_text()}  best return {number(self.best_return)}{found}  {self.steps_per_second:,.0f} steps/s"
         )
 
     def rows(self, curve: str) -> list[tuple[str, str]]:
@@ -268,8 +272,8 @@ class Sweep(LongJob):
             SweepSnapshot(
                 share=share,
                 seconds_left=(1 - share) / max(share - self._share_before, 1e-9) * trained,
-                trials_done=int((curves.trained == curves.env_steps.shape[1]).sum()),
-                trials_training=int(((curves.trained > 0) & (curves.trained < curves.env_steps.shape[1])).sum()),
+                trials_done=int((curves.trained > 0).sum()) - self.search.running(),
+                trials_training=self.search.running(),
                 num_trials=len(self.plan.trials),
                 best_return=result.best_return,
                 best=result.best,
@@ -280,10 +284,11 @@ class Sweep(LongJob):
 
     def _train_best(self) -> np.ndarray | None:
         """Return the best settings' final returns with other seeds, f64[fresh_seeds]; None where none are wanted."""
-        if not self.plan.options.fresh_seeds:
+        best = self.result().best
+        if not self.plan.options.fresh_seeds or not best:
             return None
         self.display.stage("training the best with other seeds")
-        search = Chunks(best_alone(self.plan, self.result().best))
+        search = Chunks(best_alone(self.plan, best))
         while search.share() < 1:
             search.advance()
             if self._agreed_to_stop():
@@ -304,12 +309,16 @@ class Sweep(LongJob):
             if self.first:
                 plot_sweep(result)
         self.display.close()
-        self.display.line(f"best: return {number(result.best_return)} with {values_text(result.best)}")
-        self.display.line(result.fresh_text())
+        if result.best:
+            self.display.line(f"best: return {number(result.best_return)} with {values_text(result.best)}")
+            self.display.line(result.fresh_text())
+        else:
+            self.display.line("no trial is the best: none has a return and stayed finite")
         if self.folder is not None:
-            self.display.line(f"see {self.folder}/: trials.csv, curves.npz, best.toml, and the plots")
+            best = "best.toml, " if result.best else ""
+            self.display.line(f"see {self.folder}/: trials.csv, curves.npz, {best}and the plots")
             run = self.plan.settings
-            if not {"algorithm", "environment"} & set(run.from_python):
+            if result.best and not {"algorithm", "environment"} & set(run.from_python):
                 also = flags(run.algorithm, run.environment)
                 self.display.line(f"train the best with:\n  purerl train --config {self.folder / 'best.toml'}{also}")
         return 0

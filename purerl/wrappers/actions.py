@@ -1,5 +1,7 @@
 """Wrappers of actions and rewards: sticky actions, action repeat, reward scale and clip."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 
@@ -17,6 +19,7 @@ class StickyActions(Wrapper):
     Source: Machado et al. (2018), arXiv:1709.06009.
     """
 
+    keeps_state: ClassVar[bool] = True
     probability: float = number(default=0.25, doc="of repeating the previous action", at_least=0, at_most=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -27,6 +27,7 @@ class Wrapped(NamedTuple):
 class Wrapper(Environment):
     """Changes nothing; the base of all wrappers."""
 
+    keeps_state: ClassVar[bool] = False  # whether its states are `Wrapped` and no longer those of the wrapped one
     env: Any = dataclasses.field(kw_only=False)
 
     def __post_init__(self) -> None:
@@ -51,16 +52,28 @@ class Wrapper(Environment):
         return self.env.step(key, state, action)
 
     def render(self, state: PyTree) -> np.ndarray:
-        """Draw the state of the environment inside all wrappers: u8[height, width, 3]."""
-        return self.unwrapped.render(_innermost(state))
+        """Draw the state of the wrapped environment: u8[height, width, 3]."""
+        return self.env.render(self._inner(state))
 
     def render_episode(self, states: list[PyTree]) -> list[np.ndarray]:
-        """Draw the states of the environment inside all wrappers."""
-        return self.unwrapped.render_episode([_innermost(state) for state in states])
+        """Draw the states of the wrapped environment."""
+        return self.env.render_episode([self._inner(state) for state in states])
 
     def render_text(self, state: PyTree) -> str:
-        """Write the state of the environment inside all wrappers."""
-        return self.unwrapped.render_text(_innermost(state))
+        """Write the state of the wrapped environment."""
+        return self.env.render_text(self._inner(state))
+
+    def action_text(self, action: int) -> str:
+        """Return the name that the wrapped environment gives a discrete action."""
+        return self.env.action_text(action)
+
+    def for_self_play(self) -> Environment:
+        """Wrap the game as both sides play it."""
+        env = self.env.for_self_play()
+        return self if env is self.env else dataclasses.replace(self, env=env)
+
+    def _inner(self, state: PyTree) -> PyTree:
+        return state.inner if self.keeps_state else state
 
     @property
     def observation_space(self) -> Space:
@@ -114,9 +127,3 @@ def agent_specs(env: Environment) -> EnvironmentSpec | dict[str, EnvironmentSpec
     if not groups:
         return EnvironmentSpec(seen, actions)
     return {group: EnvironmentSpec(seen.spaces[group].space, actions.spaces[group].space) for group in groups}
-
-
-def _innermost(state: PyTree) -> PyTree:
-    while isinstance(state, Wrapped):
-        state = state.inner
-    return state

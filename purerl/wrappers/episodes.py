@@ -1,7 +1,7 @@
 """Wrappers of whole episodes: time limits, recordings, parameters drawn for each."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,7 @@ from purerl.wrappers.base import Wrapped, Wrapper
 class TimeLimit(Wrapper):
     """Truncates an episode after `time_limit` steps, unless it terminates with that step."""
 
+    keeps_state: ClassVar[bool] = True
     time_limit: int = number(default=1000, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
@@ -45,6 +46,7 @@ class EpisodeRecord(NamedTuple):
 class RecordEpisode(Wrapper):
     """Records the first `max_length` steps of the running episode in `state.outer`, an `EpisodeRecord`."""
 
+    keeps_state: ClassVar[bool] = True
     max_length: int = static(default=1000, doc="steps recorded", at_least=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
@@ -85,6 +87,7 @@ class DomainRandomization(Wrapper):
     Source: Tobin et al. (2017), arXiv:1703.06907.
     """
 
+    keeps_state: ClassVar[bool] = True
     redraw: Callable[[Key, Any], Any] = static(doc="(key, env) -> env, the parameters of the next episode")
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:

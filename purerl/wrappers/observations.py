@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ from purerl.types import Array, EnvironmentSpec, Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper, show, shown_space
 
 _SIDES = ("low", "high")
+BESIDE = ("action_mask", "global_state")  # what no wrapper changes or mixes into what an agent sees
 
 
 @pytree
@@ -25,6 +26,7 @@ class FrameStack(Wrapper):
     stands in for those that are missing.
     """
 
+    keeps_state: ClassVar[bool] = True
     num_frames: int = static(default=4, doc="observations shown at once", at_least=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
@@ -33,8 +35,8 @@ class FrameStack(Wrapper):
         repeat = lambda x: jnp.concatenate([jnp.atleast_1d(x)] * self.num_frames, axis=-1)
 
         def see(one: EnvironmentSpec, first: PyTree) -> PyTree:
-            frame, mask = _apart(first)
-            return _together(jax.tree.map(repeat, frame), mask)
+            frame, beside = _apart(first)
+            return _together(jax.tree.map(repeat, frame), beside)
 
         shown = show(see, self.env, observation)
         return Wrapped(state, shown), shown
@@ -48,8 +50,8 @@ class FrameStack(Wrapper):
             return jnp.concatenate([stack[..., x.shape[-1] :], x], axis=-1)
 
         def see(one: EnvironmentSpec, newest: PyTree, before: PyTree) -> PyTree:
-            (frame, mask), (stack, _) = _apart(newest), _apart(before)
-            return _together(jax.tree.map(shift, stack, frame), mask)
+            (frame, beside), (stack, _) = _apart(newest), _apart(before)
+            return _together(jax.tree.map(shift, stack, frame), beside)
 
         shown = show(see, self.env, step.observation, state.outer)
         return Wrapped(inner, shown), step._replace(observation=shown)
@@ -68,7 +70,7 @@ class FrameStack(Wrapper):
                 low=tile(space.low), high=tile(space.high), shape=longer, dtype=space.dtype, stack=self.num_frames
             )
 
-        return shown_space(lambda one: map_space(stacked, one.observation_space), self.env)
+        return shown_space(lambda one: _map_space(stacked, one.observation_space), self.env)
 
 
 @pytree
@@ -90,9 +92,9 @@ class Flatten(Wrapper):
         """A Box of one axis."""
 
         def row(one: EnvironmentSpec) -> Space:
-            space, mask = _apart_space(one.observation_space)
+            space, beside = _apart_space(one.observation_space)
             low, high = (jnp.concatenate([_bound(part, side) for part in _leaf_spaces(space)]) for side in _SIDES)
-            return _together_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), mask)
+            return _together_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), beside)
 
         return shown_space(row, self.env)
 
@@ -122,18 +124,18 @@ class PreviousActionReward(Wrapper):
 
     @property
     def observation_space(self) -> Space:
-        """A Dict of the three, and of the legal-action mask where there is one."""
+        """A Dict of the three, and of the legal-action mask and the global state where there are any."""
 
-        def beside(one: EnvironmentSpec) -> Space:
-            rest, mask = _apart_space(one.observation_space)
+        def shown(one: EnvironmentSpec) -> Space:
+            rest, beside = _apart_space(one.observation_space)
             spaces = {
                 "observation": rest,
                 "previous_action": Box(low=-jnp.inf, high=jnp.inf, shape=(_width(one.action_space),)),
                 "previous_reward": Box(low=-jnp.inf, high=jnp.inf, shape=(1,)),
             }
-            return Dict(spaces=spaces if mask is None else spaces | {"action_mask": mask})
+            return _together_space(Dict(spaces=spaces), beside)
 
-        return shown_space(beside, self.env)
+        return shown_space(shown, self.env)
 
 
 @pytree
@@ -158,8 +160,8 @@ class ActionMask(Wrapper):
 
     def _show(self, state: PyTree, observation: PyTree) -> PyTree:
         def see(one: EnvironmentSpec, seen: PyTree, legal: Array) -> PyTree:
-            rest, mask = _apart(seen)
-            return _together(rest, legal if mask is None else legal & mask)
+            rest, beside = _apart(seen)
+            return _together(rest, beside | {"action_mask": legal & beside.get("action_mask", True)})
 
         return show(see, self.env, observation, self.legal(state))
 
@@ -170,8 +172,9 @@ class ActionMask(Wrapper):
         def masked(one: EnvironmentSpec) -> Space:
             if not isinstance(one.action_space, Discrete):
                 raise InputError(f"ActionMask takes discrete actions, not a {type(one.action_space).__name__}")
-            rest, _ = _apart_space(one.observation_space)
-            return _together_space(rest, Box(low=0, high=1, shape=(one.action_space.n,), dtype=jnp.bool_))
+            rest, beside = _apart_space(one.observation_space)
+            mask = Box(low=0, high=1, shape=(one.action_space.n,), dtype=jnp.bool_)
+            return _together_space(rest, beside | {"action_mask": mask})
 
         return shown_space(masked, self.env)
 
@@ -194,13 +197,13 @@ class Cast(Wrapper):
 
     def _cast(self, observation: PyTree) -> PyTree:
         def see(one: EnvironmentSpec, seen: PyTree) -> PyTree:
-            rest, mask = _apart(seen)
+            rest, beside = _apart(seen)
             space, _ = _apart_space(one.observation_space)
             leaves = [
                 x.astype(self.dtype) if isinstance(part, Box) else x
                 for part, x in zip(_leaf_spaces(space), jax.tree.leaves(rest), strict=True)
             ]
-            return _together(jax.tree.unflatten(jax.tree.structure(rest), leaves), mask)
+            return _together(jax.tree.unflatten(jax.tree.structure(rest), leaves), beside)
 
         return show(see, self.env, observation)
 
@@ -208,20 +211,19 @@ class Cast(Wrapper):
     def observation_space(self) -> Space:
         """The wrapped one with every Box in `dtype`."""
         cast = lambda space: dataclasses.replace(space, dtype=self.dtype) if isinstance(space, Box) else space
-        return shown_space(lambda one: map_space(cast, one.observation_space), self.env)
+        return shown_space(lambda one: _map_space(cast, one.observation_space), self.env)
 
 
 def _flattened(one: EnvironmentSpec, seen: PyTree) -> PyTree:
     """Return an agent's observation as a vector."""
-    rest, mask = _apart(seen)
-    return _together(flat(_apart_space(one.observation_space)[0], rest), mask)
+    rest, beside = _apart(seen)
+    return _together(flat(_apart_space(one.observation_space)[0], rest), beside)
 
 
 def _beside(seen: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
     """Return an agent's observation beside what it did, f32[n], and what that brought, f32[]."""
-    rest, mask = _apart(seen)
-    shown = {"observation": rest, "previous_action": action, "previous_reward": reward[None]}
-    return shown if mask is None else shown | {"action_mask": mask}
+    rest, beside = _apart(seen)
+    return _together({"observation": rest, "previous_action": action, "previous_reward": reward[None]}, beside)
 
 
 def _width(space: Space) -> int:
@@ -236,13 +238,14 @@ def _leaf_spaces(space: Space) -> list[Space]:
     return [space]
 
 
-def map_space(change: Callable[[Space], Space], space: Space) -> Space:
-    """Change every leaf of a space but the legal-action mask."""
+def _map_space(change: Callable[[Space], Space], space: Space) -> Space:
+    """Change every leaf of a space but the legal-action mask and the global state."""
     if not isinstance(space, Dict):
         return change(space)
-    return Dict(
-        spaces={name: part if name == "action_mask" else map_space(change, part) for name, part in space.spaces.items()}
-    )
+    rest, beside = _apart_space(space)
+    if isinstance(rest, Dict):
+        rest = Dict(spaces={name: _map_space(change, part) for name, part in rest.spaces.items()})
+    return _together_space(rest if isinstance(rest, Dict) else change(rest), beside)
 
 
 def _bound(space: Space, side: str) -> Array:
@@ -260,28 +263,26 @@ def _tiled(bound: Any, shape: tuple[int, ...], times: int) -> Any:
     return jnp.concatenate([jnp.broadcast_to(jnp.asarray(bound), shape)] * times, axis=-1)
 
 
-def _apart(observation: PyTree) -> tuple[PyTree, Any]:
-    """Return (the observation proper, its legal-action mask or None)."""
-    if not isinstance(observation, Mapping) or "action_mask" not in observation:
-        return observation, None
-    rest = {name: part for name, part in observation.items() if name != "action_mask"}
-    return rest["observation"] if set(rest) == {"observation"} else rest, observation["action_mask"]
+def _apart(observation: PyTree) -> tuple[PyTree, dict[str, Any]]:
+    """Return (the observation proper, what stands beside it: a legal-action mask, a global state)."""
+    if not isinstance(observation, Mapping) or not (beside := {n: observation[n] for n in BESIDE if n in observation}):
+        return observation, {}
+    rest = {name: part for name, part in observation.items() if name not in BESIDE}
+    return rest["observation"] if set(rest) == {"observation"} else rest, beside
 
 
-def _together(rest: PyTree, mask: Any) -> PyTree:
-    if mask is None:
+def _together(rest: PyTree, beside: Mapping[str, Any]) -> PyTree:
+    if not beside:
         return rest
-    return {**(rest if isinstance(rest, Mapping) else {"observation": rest}), "action_mask": mask}
+    return {**(rest if isinstance(rest, Mapping) else {"observation": rest}), **beside}
 
 
-def _apart_space(space: Space) -> tuple[Space, Space | None]:
+def _apart_space(space: Space) -> tuple[Space, dict[str, Space]]:
     if not isinstance(space, Dict):
-        return space, None
-    rest, mask = _apart(space.spaces)
-    return (Dict(spaces=rest) if isinstance(rest, Mapping) else rest), mask
+        return space, {}
+    rest, beside = _apart(space.spaces)
+    return (Dict(spaces=rest) if isinstance(rest, Mapping) else rest), beside
 
 
-def _together_space(rest: Space, mask: Space | None) -> Space:
-    if mask is None:
-        return rest
-    return Dict(spaces=_together(rest.spaces if isinstance(rest, Dict) else rest, mask))
+def _together_space(rest: Space, beside: Mapping[str, Space]) -> Space:
+    return Dict(spaces=_together(rest.spaces if isinstance(rest, Dict) else rest, beside)) if beside else rest

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -125,6 +125,7 @@ class Against(Wrapper):
     reward is the agent's.
     """
 
+    keeps_state: ClassVar[bool] = True
     env: Any = dataclasses.field(kw_only=False)
     opponent: Any = static(default=lookahead, doc="(game, key, situation) -> action")
 
@@ -158,18 +159,6 @@ class Against(Wrapper):
             return key, timestep._replace(reward=timestep.reward + carry[1].reward, info=carry[1].info)
 
         return jax.lax.while_loop(waits, move, (key, timestep._replace(info={})))[1]
-
-    def render(self, state: Wrapped) -> np.ndarray:
-        """Draw the game."""
-        return self.env.render(state.inner)
-
-    def render_episode(self, states: list[Wrapped]) -> list[np.ndarray]:
-        """Draw the states."""
-        return self.env.render_episode([state.inner for state in states])
-
-    def render_text(self, state: Wrapped) -> str:
-        """Write the game."""
-        return self.env.render_text(state.inner)
 
 
 def sides(env: Environment) -> tuple[str, ...]:

@@ -15,6 +15,12 @@ def test_the_first_values_are_those_asked_for():
     np.testing.assert_allclose(np.array(duals), np.array([0.3, 40.0, 40.0]) + LEAST, rtol=1e-5)
 
 
+@pytest.mark.parametrize("value", [88.0, 100.0, 1000.0])
+def test_large_ones_too(value):
+    duals = positive(initial_duals(SimpleNamespace(initial_temperature=value, initial_kl_weight=1e-3)))
+    np.testing.assert_allclose(np.array(duals), np.array([value, 1e-3, 1e-3]) + LEAST, rtol=1e-4)
+
+
 def test_no_parameter_gives_a_value_below_the_least():
     duals = positive(Duals(*(jnp.float32(-1e6) for _ in range(3))))
     assert all(float(value) == pytest.approx(LEAST) for value in duals)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from purerl.devices import memory
+from purerl.devices.sharding import make_mesh, place
 from purerl.sweeps import chunks
 
 
@@ -15,6 +16,17 @@ def test_memory_of_a_program():
     assert 3 * 256 * 256 * 4 <= memory.needed(compiled) < 10 * 256 * 256 * 4
     assert 2**20 < memory.free() < 2**45
     assert chunks.MEMBERS >= 8
+
+
+def test_devices_of_a_cpu_share_its_memory():
+    """The same program on two devices needs twice as much; what is there already counts as free."""
+    sizes = []
+    for count in (1, 2):
+        x = place(np.zeros((count * 1024, 1024), np.float32), make_mesh(count, {"data": count}), "data")
+        sizes.append(memory.needed(jax.jit(lambda x: x + 1).lower(x).compile()))
+    assert sizes == [2 * 1024 * 1024 * 4, 4 * 1024 * 1024 * 4]
+    held = place(np.zeros((1024, 1024, 64), np.float32), make_mesh(2), None)
+    assert memory.free({"held": held, "host": np.zeros(3)}) > memory.free() + memory.SHARE * 1.5 * held.nbytes
 
 
 GB = 10**9

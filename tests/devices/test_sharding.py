@@ -1,12 +1,14 @@
 """Devices: seeds that do not depend on how they are spread, and one run whose environments are."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from purerl.devices import selection
-from purerl.devices.sharding import make_mesh, pad, place, sharded_vmap, sharding
+from purerl.devices.sharding import _first, make_mesh, pad, place, sharded_vmap, sharding
 from purerl.run import program
 from purerl.run.plan import make_plan
 from purerl.settings.runs import settings
@@ -170,3 +172,10 @@ def test_arrays_without_elements_go_through(in_turn):
     x, nothing = mapped(jnp.arange(8.0).reshape(4, 2), jnp.zeros((4, 0)))
     np.testing.assert_array_equal(x, np.arange(8.0).reshape(4, 2))
     assert nothing.shape == (4, 0)
+
+
+@pytest.mark.parametrize(("count", "chosen"), [(2, [0, 4]), (4, [0, 1, 4, 5]), (8, list(range(8))), (3, [0, 1, 2])])
+def test_devices_are_taken_from_all_processes_alike(count, chosen):
+    """Two processes of four devices each; three are no equal share."""
+    devices = [SimpleNamespace(process_index=i // 4, id=i) for i in range(8)]
+    assert [device.id for device in _first(devices, count)] == chosen

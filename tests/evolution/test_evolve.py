@@ -181,3 +181,17 @@ def test_a_generation_in_which_every_training_failed(whole, tmp_path):
     found = job._summary(columns)
     assert found["mean_last_tenth"] is None and found["best"] == np.max(columns["best"][:7])
     json.dumps(found, allow_nan=False)
+
+
+def test_frames_of_an_evolution_that_got_longer_stay_in_order(whole, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(whole[0], folder)
+    settings = folder / "evolve.toml"
+    settings.write_text(settings.read_text().replace("generations = 8", "generations = 12"))
+    job = EvolutionJob(load(folder).plan, folder, plain=True, go_on=True, locked=False)
+    room = len(job.checkpoint.frame_at)
+    for generation in range(8, 3 * room):
+        job.generation = generation
+        job._add_frame(np.full(1, generation))
+    at = job.checkpoint.frame_at[job.checkpoint.frame_at >= 0]
+    assert (np.diff(at) > 0).all() and at[0] == 0 and at[-1] == 3 * room - 1 and room // 2 < len(at) <= room

@@ -1,9 +1,12 @@
 """The plan of an evolution, made from options."""
 
 import jax
+import numpy as np
 
-from purerl.evolution.plan import make_plan
+from purerl.envs.classic.cartpole import CartPole
+from purerl.evolution.plan import RedrawFields, make_plan
 from purerl.settings.options import EvolveOptions
+from purerl.settings.ranges import Range
 
 SMALL = {
     "num_envs": 4,
@@ -21,3 +24,9 @@ def test_drawn_parameters_are_kept_in_the_folder():
     redraw = plan.tasks[0].redraw
     drawn = [float(redraw(jax.random.key(i), plan.tasks[0].env).gravity) for i in range(5)]
     assert all(5 <= x <= 15 for x in drawn) and len(set(drawn)) == 5
+
+
+def test_integers_are_drawn_on_their_scale():
+    redraw = RedrawFields({"time_limit": Range(10, 1000, log=True, whole=True)})
+    drawn = [int(redraw(jax.random.key(i), CartPole()).time_limit) for i in range(200)]
+    assert 70 < np.median(drawn) < 140 and min(drawn) >= 10 and max(drawn) <= 1000

@@ -15,6 +15,7 @@ from purerl.functional.distributions import (
     SquashedNormal,
     action_head,
     kl_parts,
+    masked_policy,
 )
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
 
@@ -217,3 +218,18 @@ def test_a_dict_of_actions_is_drawn_part_by_part(key):
 def test_spaces_without_a_distribution(space):
     with pytest.raises(InputError, match="no action distribution"):
         action_head(space)
+
+
+def test_a_masked_policy_never_chooses_what_is_illegal(key):
+    logits, legal = jnp.zeros((500, 5)), jnp.array([False, True, True, False, True])
+    one = masked_policy(Categorical(logits), legal).sample(seed=key)
+    assert set(np.unique(one)) == {1, 2, 4}
+    several = MultiCategorical((Categorical(logits[:, :3]), Categorical(logits[:, 3:])))
+    drawn = masked_policy(several, legal).sample(seed=key)
+    assert set(np.unique(drawn[:, 0])) == {1, 2} and set(np.unique(drawn[:, 1])) == {1}
+
+
+@pytest.mark.parametrize("high", [np.inf, np.array([1.0, np.inf])])
+def test_squashed_actions_need_bounds(high):
+    with pytest.raises(InputError, match="squashed actions need finite bounds"):
+        action_head(Box(low=-1.0, high=high, shape=(2,)), squash=True)

@@ -83,9 +83,40 @@ def test_nothing_to_play(tmp_path):
         notes.write_text(damaged)
         with pytest.raises(InputError, match=r"cannot read .*failure-0|failure-0.json is damaged"):
             play_again(notes)
-    notes.write_text('{"environment": "gymnasium/CartPole-v1", "parameters": {}, "from_step": 7, "steps": 100007}')
+    more = '"parameters": {}, "seed": 0, "num_envs": 2, "group": 0, "resets": [0]'
+    notes.write_text(f'{{"environment": "gymnasium/CartPole-v1", {more}, "from_step": 7, "steps": 100007}}')
     with pytest.raises(InputError, match="only the last 100,000 steps were kept"):
         play_again(notes)
-    notes.write_text('{"environment": "CartPole-v1", "parameters": {}, "from_step": 0, "steps": 1}')
+    notes.write_text(f'{{"environment": "CartPole-v1", {more}, "from_step": 0, "steps": 1}}')
     with pytest.raises(InputError, match="is a JAX environment"):
         play_again(notes)
+
+
+class ResetsOnce(Fragile):
+    """Raises in its second reset."""
+
+    def reset(self, seed=None, options=None):
+        if self.steps:
+            raise RuntimeError("not again")
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.steps += 1
+        return np.zeros(1, np.float32), 1.0, self.steps == 5, False, {}
+
+
+def test_a_reset_that_raises_is_replayed(tmp_path):
+    gymnasium.register("ResetsOnce-v0", ResetsOnce)
+    settings = HostSettings(mode="serial", failures=tmp_path)
+    source = purerl.make("gymnasium/ResetsOnce-v0")
+    trainer = make_host_trainer(wandering(), source, Config(num_envs=2, rollout_length=8), settings)
+    state = trainer.init(jax.random.key(4))
+    with pytest.raises(EnvironmentFailure, match="not again"):
+        for i in range(3):
+            trainer.evaluate(state.agent, jax.random.key(i), 2)
+    trainer.close()
+    with pytest.raises(RuntimeError, match="not again"):
+        play_again(tmp_path / "failure-evaluation.json")
+    (tmp_path / "failure-evaluation.npz").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"cannot read .*failure-evaluation.npz"):
+        play_again(tmp_path / "failure-evaluation.json")

@@ -73,3 +73,15 @@ def test_gradients_flow_through_the_batchs_statistics(key):
         ** 2
     )
     assert abs(float(jax.grad(total)(jnp.float32(0.5)))) < 1e-2
+
+
+def test_rows_that_do_not_count_change_no_statistic():
+    counted = np.arange(16) < 10
+    apply = lambda x, counted: BatchRenorm().apply(
+        {"params": PARAMS, "batch_stats": stats(0)}, jnp.asarray(x), True, 0.1, counted, mutable=["batch_stats"]
+    )
+    y, changed = apply(np.where(counted[:, None], X, 100.0), jnp.asarray(counted))
+    alone, expected = apply(X[:10], None)
+    np.testing.assert_allclose(y[:10], alone, rtol=1e-4, atol=1e-5)
+    for name in ("mean", "variance"):
+        np.testing.assert_allclose(changed["batch_stats"][name], expected["batch_stats"][name], rtol=1e-5)

@@ -8,7 +8,7 @@ from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.pool.config import PoolConfig, PoolSpec, limit_of, make_environment
-from purerl.wrappers import RewardScale, TimeLimit
+from purerl.wrappers import ActionRepeat, FrameStack, RewardScale, TimeLimit
 
 
 def test_defaults_are_filled_in_from_the_environment():
@@ -27,6 +27,7 @@ def test_defaults_are_filled_in_from_the_environment():
         ({"num_env": 2}, "unknown setting of a pool 'num_env': did you mean 'num_envs'"),
         ({"num_envs": 0}, "num_envs is 0; it must be at least 1"),
         ({"num_envs": 2, "batch_size": 3}, "batch_size 3 is above num_envs 2"),
+        ({"num_envs": 2, "batch_size": -1}, "batch_size is -1; it must be at least 0"),
         ({"num_envs": 3, "seed": [1, 2]}, "seed lists 2 numbers for 3 environments"),
         ({"max_num_players": 2}, "pools of ours have one player"),
         ({"render_mode": "human"}, "render_mode is 'human'; allowed: rgb_array"),
@@ -93,3 +94,12 @@ def test_what_envpools_scripts_read_of_a_spec():
     high = [4.8, np.inf, 24 * np.pi / 180, np.inf]
     np.testing.assert_allclose(spec.observation_space.high, high, rtol=1e-6)
     np.testing.assert_allclose(spec.observation_space.low, [-x for x in high], rtol=1e-6)
+
+
+def test_a_limit_reaches_the_environment_in_wrappers():
+    stack = FrameStack(CartPole(), num_frames=2)
+    assert limit_of(stack) == 500
+    _, longer = make_environment(stack, {}, 1000)
+    assert isinstance(longer, FrameStack) and int(longer.env.time_limit) == 1000 == limit_of(longer)
+    repeated = ActionRepeat(CartPole(), num_repeats=2)
+    assert limit_of(repeated) is None and limit_of(make_environment(repeated, {}, 9)[1]) == 9

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.alphazero import AlphaZeroConfig, alphazero
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import MAPPOConfig, PPOConfig, ppo
 from purerl.devices.memory import needed
@@ -92,6 +93,8 @@ def test_what_is_refused():
         trainer(Catch(), ppo, normalize_observation=True)
     with pytest.raises(InputError, match="rebuild_observations: dqn needs observations"):
         make_trainer(*from_states(dqn, Catch()), DQNConfig())
+    with pytest.raises(InputError, match="rebuild_observations: alphazero needs observations"):
+        make_trainer(*from_states(alphazero, Catch()), AlphaZeroConfig())
     with pytest.raises(InputError, match="test/Ledger runs on the host and shows no states"):
         from_states(ppo, Ledger())
     replayed = Policy(algorithm=dqn, config=DQNConfig(), groups=("taggers",))

@@ -60,3 +60,13 @@ def test_what_cannot_be_compared(runs, tmp_path):
         compare.load(runs["good"])
     with pytest.raises(InputError, match="no seed of"):
         compare.load(write_run(tmp_path / "none", [None, None]))
+
+
+def test_other_parameters_of_the_environment_are_told(runs):
+    good, bad = runs["good"], runs["bad"]
+    assert compare.other_tasks(compare.rank([good, bad])) == ""
+    for folder, limit in ((good, 200), (bad, 500)):
+        with open(folder / "config.toml", "a") as file:
+            file.write(f"[env]\ngravity = 9.8\ntime_limit = {limit}\n")
+    told = compare.other_tasks(compare.rank([good, bad]))
+    assert told == "the runs are on different tasks: env.time_limit 200 / 500"

@@ -1,9 +1,11 @@
 """Files that are whole or not there, and tables."""
 
+from pathlib import Path
+
 import pytest
 
 from purerl.errors import InputError
-from purerl.reporting.files import PART, append, csv_text, own_folder, remove_parts, write_whole
+from purerl.reporting.files import PART, append, csv_text, own_folder, remove_parts, short_names, write_whole
 
 
 def test_a_file_is_whole_or_as_it_was(tmp_path):
@@ -86,3 +88,8 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
 def test_a_table():
     assert csv_text([{"a": 1, "b": True}, {"a": (2, 3), "b": None}]) == 'a,b\n1,true\n"2,3",none\n'
     assert csv_text([], "trial") == "trial\n"
+
+
+def test_folders_of_one_name_go_by_their_paths():
+    assert short_names([Path("a/run"), Path("b/other")]) == ["run", "other"]
+    assert short_names([Path("a/run"), Path("b/run"), Path("c")]) == ["a/run", "b/run", "c"]

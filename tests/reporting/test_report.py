@@ -72,3 +72,13 @@ def test_without_a_run_there_is_no_page(tmp_path):
     for folder, words in ((tmp_path / "no", "no such folder"), (tmp_path, "cannot read")):
         with pytest.raises(InputError, match=words):
             report.write_report(folder)
+
+
+def test_the_last_video_of_a_training_is_shown(run_folder, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    (folder / "videos").mkdir()
+    for update in (1, 2):
+        (folder / "videos" / f"00000000{update}.mp4").write_bytes(b"video")
+    text = report.write_report(folder).read_text()
+    assert text.count("<video") == 1 and "000000002.mp4" in text

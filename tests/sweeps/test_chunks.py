@@ -1,5 +1,7 @@
 """A design in chunks: how many trials at once, and how much is done."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -13,9 +15,9 @@ from purerl.sweeps.chunks import MEMBERS, Chunks
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 
 
-def chunks_of(trials, seeds=2, **more):
+def chunks_of(trials, seeds=2, devices=1, **more):
     config = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=8 * 6)
-    options = RunOptions(seeds=seeds, devices=1)
+    options = RunOptions(seeds=seeds, devices=devices)
     run = Settings(algorithm="a2c", environment="Catch", options=options, config=config, parameters={})
     over = {"discount": Uniform(0.9, 0.99)}
     return Chunks(make_sweep_plan(run, SearchOptions(method="random", trials=trials, points=2, **more), over))
@@ -30,7 +32,7 @@ def test_chunks_are_about_equal_and_as_large_as_serves_a_cpu(trials, seeds, chun
     assert chunks._first_size(chunks.plan.groups[0]) == size and size * seeds <= MEMBERS
 
 
-def test_points_complete_chunks(tmp_path):
+def test_points_complete_chunks():
     """Five trials, two at a time, two points each: six steps, and each second one completes a chunk."""
     chunks = chunks_of(5, chunk=2)
     seen = []
@@ -39,17 +41,43 @@ def test_points_complete_chunks(tmp_path):
         seen.append((chunks.advance(), round(chunks.share(), 2)))
     assert seen == [(False, 0.2), (True, 0.4), (False, 0.6), (True, 0.8), (False, 0.9), (True, 1.0)]
     assert np.isfinite(chunks.curves.final_return()).all()
-    chunks.curves.trained[4] = 1
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_chunk_goes_on_where_it_was(steps, devices, tmp_path):
+    """Stopped within a chunk, and gone on with as many devices or others: the same bits, and nothing is done twice."""
+    chunks = chunks_of(5, chunk=2)
+    for _ in range(steps):
+        chunks.advance()
+    assert chunks.running() == 2
     chunks.save(tmp_path)
+    again = chunks_of(5, chunk=2, devices=devices)
+    again.restore(tmp_path)
+    assert again.share() == chunks.share() and again.running() == 0 and again.compiles()
+    taken = 0
+    while again.share() < 1:
+        chunks.advance()
+        again.advance()
+        taken += 1
+    assert taken == 6 - steps
+    np.testing.assert_array_equal(again.curves.episode_return, chunks.curves.episode_return)
+    again.save(tmp_path)
+    assert not (tmp_path / "checkpoints").exists(), "nothing is left to go on with"
+
+
+def test_a_chunk_without_its_checkpoint_begins_again(tmp_path):
+    chunks = chunks_of(5, chunk=2)
+    for _ in range(3):
+        chunks.advance()
+    chunks.save(tmp_path)
+    shutil.rmtree(tmp_path / "checkpoints")
     again = chunks_of(5, chunk=2)
     again.restore(tmp_path)
-    assert again.share() == 0.8 and again.sizes.tolist() == [2], "what is not complete begins again"
-    again.advance()
-    again.advance()
-    np.testing.assert_array_equal(again.curves.episode_return, chunks.curves.episode_return)
+    assert again.share() == 0.4 and again.sizes.tolist() == [2]
 
 
 def test_less_memory_than_a_trial_needs(monkeypatch):
-    monkeypatch.setattr(memory, "free", lambda: 1000)
+    monkeypatch.setattr(memory, "free", lambda arguments: 1000)
     with pytest.raises(InputError, match="one trial x 2 seeds need"):
         chunks_of(2).advance()

@@ -17,16 +17,21 @@ OVER = {"learning_rate": LogUniform(1e-4, 1e-1), "num_envs": [2, 4], "discount":
 
 @pytest.fixture
 def result(tmp_path):
+    return result_of("random", tmp_path)
+
+
+def result_of(method, folder):
     """Twelve trials of two seeds: trial i returns i at every point; the last one failed."""
+    over = OVER if method == "random" else {"learning_rate": OVER["learning_rate"]}
     config = PPOConfig(rollout_length=16, num_minibatches=2, hidden_sizes=(8,), total_timesteps=64 * 20)
     run = Settings(
         algorithm="ppo", environment="CartPole-v1", options=RunOptions(seeds=2), config=config, parameters={}
     )
-    plan = make_sweep_plan(run, SearchOptions(method="random", trials=12, points=5), OVER)
+    plan = make_sweep_plan(run, SearchOptions(method=method, trials=12, points=5, generations=5), over)
     curves = Curves.empty(plan.env_steps(), 2)
     curves.episode_return[:] = np.arange(12)[:, None, None] + np.array([0.0, 0.5])[:, None]
     curves.trained[:], curves.failed[11] = 5, True
-    return SweepResult(plan, curves, [[values] * 2 for values in plan.trials], tmp_path)
+    return SweepResult(plan, curves, [[values] * 2 for values in plan.trials], folder)
 
 
 def test_three_pictures(result):
@@ -59,3 +64,24 @@ def test_a_line_for_each_trial(result):
     heights = np.array([line.get_ydata() for line in lines])
     assert heights.min() >= 0 and heights.max() <= 1
     np.testing.assert_allclose(lines[-1].get_ydata()[-1], 1.0)  # the best is drawn last, on top
+
+
+def test_each_agent_of_a_population_has_its_own_curve(tmp_path):
+    result = result_of("pbt", tmp_path)
+    result.values[10][1] = {"learning_rate": 0.0123}
+    axes = plot.curves(result).axes[0]
+    labels = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert labels[0] == "10.5: learning_rate 0.0123" and result.best == {"learning_rate": 0.0123}
+    assert (
+        axes.get_title().endswith("the best 5, and 19 others in grey")
+        and len(plot.parallel(result).axes[0].lines) >= 24
+    )
+
+
+def test_a_trial_that_was_stopped_is_grey_and_never_the_best(result):
+    result.curves.trained[8:] = 2
+    axes = plot.sensitivity(result).axes[0]
+    stopped, whole, best = (collection.get_offsets() for collection in axes.collections)
+    assert best.data[:, 1].tolist() == [7.25], "the highest return of a trial that was trained to the end"
+    assert sorted(y for y in stopped[:, 1].compressed() if np.isfinite(y)) == [8.25, 9.25, 10.25]
+    assert np.nanmax(whole[:, 1]) == 7.25

@@ -286,7 +286,7 @@ def test_the_same_bits_however_it_is_cut(monkeypatch):
         return sizes[-1]
 
     monkeypatch.setattr(memory, "needed", note)
-    monkeypatch.setattr(memory, "free", lambda: sizes[0] - 1)
+    monkeypatch.setattr(memory, "free", lambda arguments: sizes[0] - 1)
     same(sweep(NUMBERS, 6, chunk=6).curves, whole.curves)
     assert len(sizes) == 2 and sizes[1] < sizes[0]
 

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import purerl
 from purerl import wrappers
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.classic.pendulum import Pendulum
@@ -129,3 +130,12 @@ def test_what_cannot_be_wrapped_is_told():
 
 class Source(HostSource):
     id = "gymnasium/Catch"
+
+
+def test_a_game_in_a_wrapper_is_played_from_both_sides():
+    inside = purerl.make("pgx/tic_tac_toe")
+    both = TimeLimit(inside, time_limit=20).for_self_play()
+    assert isinstance(both, TimeLimit) and both.env == inside.for_self_play()
+    assert both.action_text(4) == inside.action_text(4)
+    plain = TimeLimit(Counter(), time_limit=20)
+    assert plain.for_self_play() is plain

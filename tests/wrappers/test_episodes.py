@@ -2,12 +2,15 @@
 
 import dataclasses
 
+import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.grid.grid_world import GridWorld
 from purerl.wrappers import (
     DomainRandomization,
+    FrameStack,
     RecordEpisode,
+    StickyActions,
     TimeLimit,
 )
 from tests.wrappers.counter import ACTIONS, Counter, play
@@ -37,3 +40,16 @@ def test_a_state_is_drawn_under_its_episodes_parameters(key):
     assert env.render_text(state) == drawn.render_text(state.inner) != GridWorld().render_text(state.inner)
     np.testing.assert_array_equal(env.render(state), drawn.render(state.inner))
     assert [x.tolist() for x in env.render_episode([state, state])] == [drawn.render(state.inner).tolist()] * 2
+
+
+def test_a_wrapper_outside_draws_the_episodes_parameters_too(key):
+    """As a pool's time limit around an environment whose maps change."""
+    bare = GridWorld()
+    empty = DomainRandomization(bare, redraw=lambda key, env: dataclasses.replace(env, walls=jnp.zeros_like(env.walls)))
+    state, _ = empty.reset(key)
+    wrapped = FrameStack(TimeLimit(StickyActions(empty), time_limit=9), num_frames=2)
+    outer, _ = wrapped.reset(key)
+    np.testing.assert_array_equal(wrapped.render(wrapped.reset(key)[0]), wrapped.render_episode([outer])[0])
+    assert (wrapped.render(outer) == empty.render(outer.inner.inner.inner)).all()
+    assert (wrapped.render(outer) != bare.render(state.inner)).any()
+    assert "#" in bare.render_text(state.inner) and "#" not in wrapped.render_text(outer)

@@ -117,3 +117,55 @@ def test_bounds_may_be_traced():
         return env.observation_space.high
 
     np.testing.assert_array_equal(high(5.0)[:6], [1, 1, 5, 1, 1, 5])
+
+
+@pytree
+class WithGlobalState(Environment):
+    """Shows what only a critic may see beside an observation of its own."""
+
+    def reset(self, key):
+        return jnp.int32(0), {"state": jnp.ones(3), "global_state": jnp.full(5, 7.0)}
+
+    def step(self, key, state, action):
+        return state, TimeStep.transition(self.reset(key)[1], jnp.float32(0))
+
+    @property
+    def observation_space(self):
+        box = lambda n: Box(low=-9.0, high=9.0, shape=(n,))
+        return Dict(spaces={"state": box(3), "global_state": box(5)})
+
+    @property
+    def action_space(self):
+        return Discrete(n=2)
+
+
+@pytest.mark.parametrize(
+    "wrap", [Flatten, PreviousActionReward, FrameStack, Cast, lambda env: Flatten(PreviousActionReward(env))]
+)
+def test_a_global_state_stays_beside_what_the_agent_sees(wrap, key):
+    """At the top, where networks leave it out, and as it is."""
+    env = wrap(WithGlobalState())
+    state, observation = env.reset(key)
+    for seen in (observation, env.step(key, state, jnp.int32(1))[1].observation):
+        assert env.observation_space.contains(seen)
+        np.testing.assert_array_equal(seen["global_state"], np.full(5, 7.0))
+        assert 7.0 not in np.concatenate([np.ravel(x) for x in jax.tree.leaves(seen | {"global_state": ()})])
+
+
+@pytree
+class Nested(WithGlobalState):
+    """Shows a mask beside an observation that is itself a dict."""
+
+    def reset(self, key):
+        return jnp.int32(0), {"observation": {"state": jnp.ones(3)}, "action_mask": jnp.ones(2, bool)}
+
+    @property
+    def observation_space(self):
+        inner = Dict(spaces={"state": Box(low=-9.0, high=9.0, shape=(3,))})
+        return Dict(spaces={"observation": inner, "action_mask": Box(low=0, high=1, shape=(2,), dtype=jnp.bool_)})
+
+
+@pytest.mark.parametrize("wrap", [Flatten, PreviousActionReward, FrameStack, Cast])
+def test_spaces_of_nested_observations(wrap, key):
+    env = wrap(Nested())
+    assert env.observation_space.contains(env.reset(key)[1])

@@ -12,6 +12,8 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.adapters import gymnasium as adapter
 from purerl.errors import InputError
 from purerl.host import HostSettings, make_host_trainer
+from purerl.host.replay_failure import play_again
+from purerl.host_environment import EnvironmentFailure
 
 
 @pytest.mark.parametrize(("num_envs", "processes"), [(2, 1), (6, 3), (3, 3)])
@@ -172,3 +174,49 @@ def test_what_a_process_raises_is_told_once_and_without_its_traceback(fault, mon
             env.step(np.zeros(2, int), None, 0)
     env.abandon()
     assert not [str(warning.message) for warning in recwarn if "Traceback" in str(warning.message)]
+
+
+def joint():
+    """Return a class that no other process can import, as one of a notebook."""
+
+    class Joint(gymnasium.Env):
+        """Takes a choice and a number at once, and pays their sum."""
+
+        observation_space = gymnasium.spaces.Box(0, 1, (1,))
+        action_space = gymnasium.spaces.Dict(
+            choice=gymnasium.spaces.Discrete(3), number=gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+        )
+
+        def reset(self, seed=None, options=None):
+            super().reset(seed=seed)
+            return np.zeros(1, np.float32), {}
+
+        def step(self, action):
+            if action["number"][0] > 0.99:
+                raise RuntimeError("enough")
+            return np.zeros(1, np.float32), float(action["choice"] + action["number"].sum()), False, False, {}
+
+    return Joint
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_actions_of_several_parts(processes, monkeypatch, tmp_path):
+    """With or without processes, and its failure is replayed."""
+    monkeypatch.delitem(gymnasium.registry, "Joint-v0", raising=False)
+    gymnasium.register("Joint-v0", joint())
+    monkeypatch.setattr(adapter, "_cores", lambda: processes)
+    source = purerl.make("gymnasium/Joint-v0")
+    env = source.open(4, seed=0, parallel=processes > 1)
+    env.reset(None)
+    action = {"choice": np.array([0, 1, 2, 0]), "number": np.linspace(-1, 0.5, 8, dtype=np.float32).reshape(4, 2)}
+    np.testing.assert_allclose(env.step(action, None, 0).reward, action["choice"] + action["number"].sum(1), rtol=1e-6)
+    env.close()
+    settings = HostSettings(mode="serial" if processes == 1 else "batched", failures=tmp_path)
+    trainer = make_host_trainer(ppo, source, PPOConfig(num_envs=4, rollout_length=8, num_minibatches=2), settings)
+    state = trainer.init(jax.random.key(0))
+    with pytest.raises(EnvironmentFailure, match=r"raised in step .*enough"):
+        for _ in range(200):
+            state, _ = trainer.step(state)
+    trainer.close()
+    with pytest.raises(RuntimeError, match="enough"):
+        play_again(tmp_path / "failure-0.json")

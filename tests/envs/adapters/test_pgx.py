@@ -118,3 +118,10 @@ def test_parameters_and_what_is_refused(refused):
     assert "unknown opponent" in refused("pgx/othello", opponent="strong")
     assert "played alone" in refused("pgx/2048", opponent="self")
     assert "time_limit" in refused("pgx/othello", time_limit=0)
+
+
+def test_no_game_is_over_when_it_starts(key):
+    """Of sparrow mahjong's games one in seventy is won before it is the agent's turn."""
+    env = purerl.make("pgx/sparrow_mahjong")
+    state, _ = jax.jit(jax.vmap(env.reset))(jax.random.split(fast(key), 1000))
+    assert not state.suite.terminated.any() and (state.suite.current_player == 0).all()

@@ -135,3 +135,17 @@ def test_windy_deep_sea(key):
 
     returns = np.asarray(jax.jit(jax.vmap(always_right))(jax.random.split(key, 20_000)))
     assert abs(returns.mean() - ((1 - 1 / 5) ** 4 - 0.01)) < 5 * returns.std() / np.sqrt(returns.size)
+
+
+@pytest.mark.parametrize("size", [2, 10, 30])
+def test_the_best_return_of_a_windy_deep_sea_is_the_docstrings(size):
+    """By dynamic programming over the cells; the noise of the last rewards has the mean 0."""
+    cost, wind = 0.5, 1 / size
+    value = np.zeros(size)
+    for _ in range(size):
+        left = value[np.maximum(np.arange(size) - 1, 0)]
+        right = (1 - wind) * value[np.minimum(np.arange(size) + 1, size - 1)] + wind * value - cost / size
+        right[-1] += 1.0
+        value = np.maximum(left, right)
+    assert "(1 - 1/size)^(size - 1) - `move_cost` (1 - (1 - 1/size)^size)" in DeepSea.__doc__
+    assert value[0] == pytest.approx((1 - wind) ** (size - 1) - cost * (1 - (1 - wind) ** size))

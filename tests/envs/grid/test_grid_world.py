@@ -117,3 +117,10 @@ def test_maps_are_drawn_and_mutated(key):
     moved = (before["goals"] != after["goals"]).any(axis=(1, 2))
     assert np.all(flipped == ~moved) and 0.07 < moved.mean() < 0.13
     np.testing.assert_array_equal(before["starts"], after["starts"])
+
+
+def test_levels_of_a_small_map_leave_its_border(key):
+    env = GridWorld.from_text("####\n#SG#\n#..#\n####")
+    levels = jax.jit(jax.vmap(env.draw_level))(jax.random.split(key, 2000))
+    walls = np.asarray(levels["walls"])
+    assert walls[:, [0, -1]].all() and walls[:, :, [0, -1]].all()
