@@ -104,6 +104,8 @@ def _overview(results: Path) -> list[str]:
         reference = _of_peer(*peer) if peer else figure.published
         gap = ours - level
         said = f"met, {_short(gap)} above" if gap >= 0 else f"missed by {_short(-gap)}"
+        if gap < 0 and not peer and -gap <= figure.spread:
+            said += f", within their +- {_short(figure.spread)}"
         if peer and _overlap(result, peer[1]):
             said = f"equal within the intervals, {_short(abs(gap))} {'above' if gap >= 0 else 'below'}"
         row = (figure.task, figure.label, f"{result.made['frames']:,}", _short(ours), reference, said)

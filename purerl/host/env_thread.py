@@ -168,8 +168,9 @@ class Worker:
         self._failures.mkdir(parents=True, exist_ok=True)
         path = self._failures / f"failure-{self._about['group']}.npz"
         leaves = [np.stack(leaf) for leaf in zip(*self._actions, strict=True)]
+        arrays = {f"actions{i or ''}": leaf for i, leaf in enumerate(leaves)}
         with _new(path) as file:
-            np.savez_compressed(file, allow_pickle=False, **{f"action{i}": leaf for i, leaf in enumerate(leaves)})
+            np.savez_compressed(file, allow_pickle=False, **arrays)
         record = self._about | {
             "error": message,
             "env_id": where,

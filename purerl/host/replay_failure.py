@@ -48,7 +48,7 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     structure = jax.tree.structure(source.action_space.struct)
     try:
         with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
-            leaves = [file[f"action{i}"] for i in range(structure.num_leaves)]
+            leaves = [file[f"actions{i or ''}"] for i in range(structure.num_leaves)]
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise InputError(f"cannot read {path.with_suffix('.npz')}: {error}") from None
     env = source.open(record["num_envs"], record["seed"], parallel=False, evaluation=record["group"] == EVALUATION)

@@ -155,12 +155,12 @@ class SweepResult:
         """Return what is compared: trials, or the agents of populations, each of which has its own values."""
         curves = self.curves
         if self.plan.options.method != "pbt":
-            return Entrants([values[0] for values in self.values], self.scores(), curves)
+            return Entrants(values=[values[0] for values in self.values], scores=self.scores(), curves=curves)
         steps, trained = (np.repeat(part, curves.failed.shape[1], 0) for part in (curves.env_steps, curves.trained))
         returns, failed = curves.episode_return.reshape(len(steps), 1, -1), curves.failed.reshape(-1, 1)
         values = [values for trial in self.values for values in trial]
         alone = Curves(env_steps=steps, episode_return=returns, failed=failed, trained=trained)
-        return Entrants(values, alone.final_return()[:, 0], alone)
+        return Entrants(values=values, scores=alone.final_return()[:, 0], curves=alone)
 
     def fresh_text(self) -> str:
         """Return a line that says what the best return is worth."""

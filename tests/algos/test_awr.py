@@ -31,11 +31,11 @@ def table(space, head, config):
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_weights_by_hand(normalize):
-    advantage = np.array([-1.0, 0.0, 2.0, 9.0])
+    advantage, counted = np.array([-1.0, 0.0, 2.0, 9.0, 50.0]), jnp.arange(5) < 4  # the last holds no transition
     config = AWRConfig(temperature=0.5, max_weight=20.0, normalize_advantage=normalize)
-    scaled = advantage / advantage.std() if normalize else advantage
+    scaled = advantage / advantage[:4].std() if normalize else advantage
     expected = np.minimum(np.exp(scaled / 0.5), 20.0)
-    np.testing.assert_allclose(weights(jnp.asarray(advantage, jnp.float32), config), expected, rtol=1e-5)
+    np.testing.assert_allclose(weights(jnp.asarray(advantage, jnp.float32), counted, config), expected, rtol=1e-5)
 
 
 def test_the_loss_by_hand(key):

@@ -100,5 +100,5 @@ def test_the_record_of_actions_has_a_size(monkeypatch):
     for i in range(9):
         worker.send(np.full((2, 3), i, np.float32), None, i)
         worker.recv()
-    assert [action[0, 0] for action in worker._actions] == [5, 6, 7, 8], "24 bytes each"
+    assert [leaf[0, 0] for (leaf,) in worker._actions] == [5, 6, 7, 8], "24 bytes each"
     worker.close()

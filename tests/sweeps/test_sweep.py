@@ -375,7 +375,7 @@ def test_populations_resume_to_the_same_bits(tmp_path, monkeypatch, kind, option
         check_lineage(whole)
     else:
         check_ladder(whole)
-    monkeypatch.setattr(memory, "free", lambda: 1000)
+    monkeypatch.setattr(memory, "free", lambda arguments: 1000)
     with pytest.raises(InputError, match=r"need .* GB, and 1e-06 GB are free"):
         kind(plan).advance()
 
