@@ -252,5 +252,5 @@ def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: Any) ->
     with toml.told_of(file):
         over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in toml.table(table, "over", file).items())
         more = {} if fresh_seeds is None else {"fresh_seeds": fresh_seeds}
-        options = make_options(SearchOptions, table["search"] | more, str(file))
+        options = make_options(SearchOptions, {**toml.table(table, "search", file), **more}, str(file))
     return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)

@@ -3,7 +3,8 @@
 There a large batch is slow: its activations leave the cache, and their memory is returned to the operating system
 after each update and mapped again, page by page, in the next. PPO with minibatches of 16,384 samples through 64 x 64
 units ran 1.19 times as fast on one core in parts of 2,048, and 1.06 times on two; Nature's network trained 256
-stacks of frames 1.4 times as fast in parts of 32. Elsewhere a batch stays whole.
+stacks of frames 1.4 times as fast in parts of 32. Elsewhere a batch stays whole, and so does one of long vectors, which
+no layer makes longer: of Craftax's 1,345 numbers PPO learned 1.16 times as fast so as in parts of a megabyte.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,8 @@ from purerl.xla import backend, switches
 
 PART = 2**14  # most samples of a part of a rollout
 SAMPLES = 2**11  # most samples of a part of a minibatch
-BYTES = 2**20  # most bytes of a part of a minibatch: 37 stacks of four frames of Atari
+BYTES = 2**20  # most bytes of the images in a part of a minibatch: 37 stacks of four frames of Atari
+SIDE = 36  # pixels, from which on a picture counts as an image; smaller ones have small features, too
 
 
 def rollout_gradient(
@@ -62,7 +64,8 @@ def minibatch_gradient(
     """
     leaves = jax.tree.leaves(samples)
     size = leaves[0].shape[0]
-    most = min(SAMPLES, max(1, BYTES // max(1, sum(x.size * x.dtype.itemsize for x in leaves) // size)))
+    images = [x for x in leaves if x.ndim >= 4 and min(x.shape[-3:-1]) >= SIDE]
+    most = min(SAMPLES, max(1, BYTES // max(1, sum(x.size * x.dtype.itemsize for x in images) // size)))
     count = _num_parts(size, size, most)
     if count == 1:
         return jax.grad(loss, has_aux=True)(params, samples)

@@ -218,7 +218,7 @@ MORE = [
     (("train", "dqn", "CartPole-v1", "--config", "run"), "is for the algorithm ppo, not dqn"),
     (("train", "ppo", "Catch", "--config", "run"), "is for the environment CartPole-v1, not Catch"),
     ((*TRAIN, "--out", "run"), "run exists; name another --out"),
-    ((*TRAIN, "--out", "snake.py"), "snake.py exists; name another --out"),
+    ((*TRAIN, "--out", "snake.py"), "snake.py exists and is no folder; name another --out"),
     ((*TRAIN, "--out", "snake.py/deeper"), "cannot write snake.py/deeper"),
     ((*TRAIN, "--out", "/proc/no/run"), "cannot write /proc/no/run"),
     (("train", "--resume", "nowhere"), "there is no run in nowhere: no such folder"),

@@ -227,6 +227,7 @@ def test_from_python(run_of, mark):
     with pytest.raises(InputError, match="trust=True"):
         evolve.load(mark.parent)
     record = {"from_step": 0, "steps": 1, "environment": "crafted:Env", "parameters": {}}
+    record |= {"seed": 0, "num_envs": 1, "group": 0, "resets": [0]}
     (mark.parent / "failure-0.json").write_text(json.dumps(record))
     with pytest.raises(InputError, match="trust=True"):
         replay_failure.play_again(mark.parent / "failure-0.json")

@@ -74,9 +74,9 @@ def test_minibatches_in_parts_as_in_one(key, monkeypatch, masked):
     assert any(jax.tree.leaves(moved))
 
 
-@pytest.mark.parametrize(("shape", "parts"), [((84, 84, 4), 8), ((10, 10, 4), 1)])
-def test_parts_of_large_samples_are_small(monkeypatch, shape, parts):
-    """256 stacks of frames are cut into 32 each."""
+@pytest.mark.parametrize(("shape", "parts"), [((84, 84, 4), 8), ((10, 10, 4), 1), ((8192,), 1), ((4, 5, 416), 1)])
+def test_parts_of_large_images_are_small(monkeypatch, shape, parts):
+    """256 stacks of frames are cut into 32 each; vectors and small maps of as many numbers stay whole."""
     found = []
     monkeypatch.setattr(accumulation, "_over_parts", lambda *args: (found.append(len(args[3])), args)[1])
     loss = lambda w, x: (w * jnp.mean(x.astype(jnp.float32)), {})
