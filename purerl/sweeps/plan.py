@@ -251,6 +251,7 @@ def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: Any) ->
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
     with toml.told_of(file):
         over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in toml.table(table, "over", file).items())
-        more = {} if fresh_seeds is None else {"fresh_seeds": fresh_seeds}
-        options = make_options(SearchOptions, {**toml.table(table, "search", file), **more}, str(file))
+        options = make_options(SearchOptions, table["search"], str(file))
+    if fresh_seeds is not None:
+        options = make_options(SearchOptions, vars(options) | {"fresh_seeds": fresh_seeds})
     return make_sweep_plan(settings(None, None, replaced, {}, file), options, over)
