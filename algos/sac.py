@@ -93,9 +93,8 @@ class SoftActorCritic(NamedTuple):
     # (actor params, critic params, key, observation[N], temperature) -> (E min Q - temperature log pi, entropy) f32[N]
     entropy: Callable[[PyTree, Key, PyTree], Array]  # (actor params, key, observation[..., *]) -> f32[...]
     q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
-    target_entropy: Callable[
-        [PyTree, Array], Array
-    ]  # (observation[N], which count bool[N]) -> f32[], where the config names none
+    target_entropy: Callable[[PyTree, Array], Array]
+    # (observation[N], which count bool[N]) -> f32[], where the config names none
 
 
 def sac(
