@@ -100,7 +100,7 @@ def command(
     import numpy as np
 
     from purerl.reporting import video as videos
-    from purerl.run import trained_run
+    from purerl.run import recording, trained_run
 
     for path in (video, gif):
         if path is not None:
@@ -118,16 +118,16 @@ def command(
     if video is not None or gif is not None:
         videos.drawable(plan.env, run.settings.environment)
     if html is not None:
-        trained_run.viewable(plan.env, run.settings.environment)
+        recording.viewable(plan.env, run.settings.environment)
     played = trained_run.play(run, episodes, None, seed, parameters)
     say("\n".join(trained_run.table(run, played)))
     best = int(np.argmax(np.where(run.failed, -np.inf, played.episode_return.mean(axis=1))))
     for path in (video, gif):
         if path is not None:
-            trained_run.film(run, path, rows=rows, columns=columns, plan=plan, seed=seed, best=best)
+            recording.film(run, path, rows=rows, columns=columns, plan=plan, seed=seed, best=best)
             say(path)
     if html is not None:
-        trained_run.save_html(run, html, plan=plan, seed=seed, best=best)
+        recording.save_html(run, html, plan=plan, seed=seed, best=best)
         say(html)
 
 

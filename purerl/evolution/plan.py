@@ -151,7 +151,7 @@ def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: M
     fixed = {key: value for key, value in parameters.items() if key not in ranges}
     run = settings(algorithm, name, flags, fixed)
     env = make_environment(name, run.parameters)
-    over = {f"env.{key}": parse(f"env.{key}={text}")[1] for key, text in ranges.items()}
+    over = {f"env.{key}": parse(f"env.{key}={text}", flag="task parameter")[1] for key, text in ranges.items()}
     over = bind(over, run.config, env) if over else {}
     drawn = {key.removeprefix("env."): value for key, value in over.items() if isinstance(value, Range)}
     redraw = RedrawFields(drawn) if drawn else None

@@ -94,14 +94,10 @@ def _numbers(env: Any) -> list[str]:
 
 
 def _range(text: str, env: Any, config: Any) -> Range:
-    try:
-        name, wanted = ranges.parse(text)
-    except InputError as error:
-        raise InputError(
-            str(error).replace("--over", "levels_over").replace(", or a list such as 4,8,16", "")
-        ) from None
+    forms = "LOW:HIGH or LOW:HIGH:log"
+    name, wanted = ranges.parse(text, flag="levels_over", forms=forms)
     if not isinstance(wanted, Range):
-        raise InputError(f"levels_over {text}: it must be NAME=LOW:HIGH or NAME=LOW:HIGH:log")
+        raise InputError(f"levels_over {text}: it must be NAME={forms}")
     if name not in _numbers(env):
         raise unknown(f"number of {type(env).__name__}", name, _numbers(env))
     bound = ranges.bind({f"env.{name}": wanted}, config, env)[f"env.{name}"]

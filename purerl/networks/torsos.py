@@ -7,6 +7,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.linen.dtypes import promote_dtype
 
 from purerl.networks.gated_rnn import GRU, LSTM
 from purerl.networks.gated_transformer import GatedTransformer
@@ -14,6 +15,7 @@ from purerl.networks.linear_rnn import LINEAR_RNNS
 from purerl.spaces import Box, Space, flat, parts
 from purerl.types import Array, Key, PyTree
 from purerl.xla import backend, switches
+from purerl.xla.accumulation import IMAGE_SIDE
 from purerl.xla.convolution import PART, convolve
 from purerl.xla.product import multiply
 
@@ -118,8 +120,32 @@ class ResidualMLP(nn.Module):
         return nn.LayerNorm(dtype=self.dtype)(x) if self.hidden_sizes else x
 
 
+def numbers(x: Array) -> Array:
+    """Return what a network takes: f32, bytes divided by 255."""
+    return x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
+
+
+class Conv(nn.Module):
+    """A convolution with a bias, `xla.convolution.convolve`; its parameters are those of `flax.linen.Conv`."""
+
+    features: int
+    size: int  # of the kernel's sides
+    stride: int
+    padding: Any
+    kernel_init: Callable[..., Array]
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: Array) -> Array:
+        """Map f[N, height, width, channels] -> [N, height', width', features]."""
+        kernel = self.param("kernel", self.kernel_init, (self.size, self.size, x.shape[-1], self.features))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        x, kernel, bias = promote_dtype(x, kernel, bias, dtype=self.dtype)
+        return convolve(x, kernel, bias, (self.stride, self.stride), self.padding)
+
+
 class CNN(nn.Module):
-    """Convolutions with ReLU, flattened: f32[..., height, width, channels] -> [..., n].
+    """Convolutions with ReLU, flattened: images [..., height, width, channels] of numbers or bytes -> f32[..., n].
 
     `layers` holds (features, kernel, stride) of each. There is no padding but what lets the last stride reach the edge:
     without it an image of 42 pixels would lose 6 of them on the way through two layers, Pong its paddle among them.
@@ -138,15 +164,8 @@ class CNN(nn.Module):
     def layers_of(self, x: Array) -> Array:
         """Apply the convolutions to images f32[N, height, width, channels] -> [N, n]."""
         for features, kernel, stride in self.layers:
-            x = nn.Conv(
-                features,
-                (kernel, kernel),
-                stride,
-                padding=[(0, (kernel - size) % stride) for size in x.shape[-3:-1]],
-                kernel_init=INITIALIZERS[self.initializer](2**0.5),
-                dtype=self.dtype,
-                conv_general_dilated=convolve,
-            )(x)
+            padding = tuple((0, (kernel - size) % stride) for size in x.shape[-3:-1])
+            x = Conv(features, kernel, stride, padding, INITIALIZERS[self.initializer](2**0.5), self.dtype)(x)
             if self.layer_norm:
                 x = nn.LayerNorm(dtype=self.dtype)(x)
             x = jax.nn.relu(x)
@@ -165,15 +184,14 @@ class ResidualCNN(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array) -> Array:
-        """Map f32[..., height, width, channels] -> [..., n]."""
+        """Map images [..., height, width, channels] of numbers or bytes -> f32[..., n]."""
         return in_parts(self, x)
 
     def layers_of(self, x: Array) -> Array:
         """Map images f32[N, height, width, channels] -> [N, n]."""
 
-        def conv(features: int) -> nn.Conv:
-            kernel_init = INITIALIZERS[self.initializer](2**0.5)
-            return nn.Conv(features, (3, 3), kernel_init=kernel_init, dtype=self.dtype, conv_general_dilated=convolve)
+        def conv(features: int) -> Conv:
+            return Conv(features, 3, 1, "SAME", INITIALIZERS[self.initializer](2**0.5), self.dtype)
 
         for features in self.channels:
             x = nn.max_pool(conv(features)(x), (3, 3), (2, 2), padding="SAME")
@@ -183,20 +201,20 @@ class ResidualCNN(nn.Module):
 
 
 def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
-    """Apply a module's layers to images f32[..., height, width, channels], on a CPU to at most `PART` at once.
+    """Apply a module's layers to images [..., height, width, channels], on a CPU to at most `PART` at once.
 
-    So many go through all layers while their patches are in the cache: Nature's network passes 256 images 1.5 times as
-    fast as in parts of each layer. The parts are alike; what the last one lacks are black images.
+    Bytes become numbers there. So many go through all layers while they are in the cache: Nature's network passes 256
+    images 1.5 times as fast as in parts of each layer. The parts are alike; what the last one lacks are black images.
     """
     images = x.reshape(-1, *x.shape[-3:])
     num = len(images)
     parts = -(-num // PART)
     if backend.name() != "cpu" or parts < 2 or module.is_initializing() or not switches.is_on("convolution"):
-        return module.layers_of(images).reshape(*x.shape[:-3], -1)
+        return module.layers_of(numbers(images)).reshape(*x.shape[:-3], -1)
     size = -(-num // parts)
     full = jnp.pad(images, [(0, parts * size - num), (0, 0), (0, 0), (0, 0)])
     scan: Any = nn.scan(
-        lambda module, carry, part: (carry, module.layers_of(part)),
+        lambda module, carry, part: (carry, module.layers_of(numbers(part))),
         variable_broadcast="params",
         split_rngs={"params": False},
     )
@@ -246,16 +264,14 @@ class Torso(nn.Module):
         if not isinstance(space, Box):
             return flat(space, x)
         count = space.shape == () and jnp.issubdtype(x.dtype, jnp.integer)
-        x = x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
-        if count:
-            x = jnp.sign(x) * jnp.log1p(jnp.abs(x))
         kind = self.kind
         if kind in ("auto", "simba"):
-            small = len(space.shape) == 3 and space.shape[0] < 36
+            small = len(space.shape) == 3 and space.shape[0] < IMAGE_SIDE
             kind = "mlp" if len(space.shape) != 3 else "minatar" if small else "nature"
         if kind != "mlp" and len(space.shape) == 3:
             return CNNS[kind](self.layer_norm, self.dtype, self.initializer)(x)
-        return flat(space, x)
+        x = numbers(x)
+        return flat(space, jnp.sign(x) * jnp.log1p(jnp.abs(x)) if count else x)
 
 
 RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {

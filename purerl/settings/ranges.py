@@ -113,16 +113,16 @@ def IntUniform(low: int, high: int) -> Range:
     return Range(low, high, whole=True)
 
 
-def parse(text: str) -> tuple[str, Dimension]:
+def parse(text: str, flag: str = "--over", forms: str = FORMS) -> tuple[str, Dimension]:
     """Return (name, dimension) of `learning_rate=1e-4:1e-2:log`, `num_envs=4,16` or `hidden_sizes=64,64/256`.
 
     Raises:
-      InputError: if it has another form.
+      InputError: if it has another form; it names the flag that the text was given by, and the forms allowed there.
     """
     name, equals, what = text.partition("=")
     name, what = name.strip().replace("-", "_"), what.strip()
     if not (equals and name and what):
-        raise InputError(f"--over {text}: it must be NAME={FORMS}")
+        raise InputError(f"{flag} {text}: it must be NAME={forms}")
     if ":" not in what:
         lists = tuple(from_text(part.strip()) for part in what.split("/") if part.strip())
         values = lists if "/" in what else from_text(what)
@@ -132,11 +132,11 @@ def parse(text: str) -> tuple[str, Dimension]:
     low, high = (from_text(end) for end in ends[:2])
     wrong = (len(ends) > 2 and not log) or not (_is_number(low) and _is_number(high))
     if wrong:
-        raise InputError(f"--over {text}: it must be NAME={FORMS}")
+        raise InputError(f"{flag} {text}: it must be NAME={forms}")
     try:
         return name, Range(low=low, high=high, log=log)
     except InputError as error:
-        raise InputError(f"--over {name}: {error}") from None
+        raise InputError(f"{flag} {name}: {error}") from None
 
 
 def bind(over: Mapping[str, Any], config: Any, env: Any) -> dict[str, Dimension]:

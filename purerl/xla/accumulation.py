@@ -19,7 +19,7 @@ from purerl.xla import backend, switches
 PART = 2**14  # most samples of a part of a rollout
 SAMPLES = 2**11  # most samples of a part of a minibatch
 BYTES = 2**20  # most bytes of the images in a part of a minibatch: 37 stacks of four frames of Atari
-SIDE = 36  # pixels, from which on a picture counts as an image; smaller ones have small features, too
+IMAGE_SIDE = 36  # pixels, from which on a picture counts as large; smaller ones have small features, too
 
 
 def rollout_gradient(
@@ -64,7 +64,7 @@ def minibatch_gradient(
     """
     leaves = jax.tree.leaves(samples)
     size = leaves[0].shape[0]
-    images = [x for x in leaves if x.ndim >= 4 and min(x.shape[-3:-1]) >= SIDE]
+    images = [x for x in leaves if x.ndim >= 4 and min(x.shape[-3:-1]) >= IMAGE_SIDE]
     most = min(SAMPLES, max(1, BYTES // max(1, sum(x.size * x.dtype.itemsize for x in images) // size)))
     count = _num_parts(size, size, most)
     if count == 1:

@@ -22,26 +22,42 @@ CASES = {  # image, kernel, stride, padding
 @pytest.mark.parametrize("case", CASES)
 def test_value_and_gradient(case, num):
     shape, size, stride, padding = CASES[case]
-    keys = jax.random.split(jax.random.key(0), 2)
+    keys = jax.random.split(jax.random.key(0), 3)
     x, kernel = jax.random.normal(keys[0], (num, *shape)), jax.random.normal(keys[1], (size, size, shape[-1], 5))
+    arguments = x, kernel, jax.random.normal(keys[2], (5,))
     numbers = ("NHWC", "HWIO", "NHWC")
 
-    def of(function):
-        return lambda x, kernel: jnp.sum(jnp.sin(function(x, kernel)))
+    def theirs(x, kernel, bias):
+        return jax.lax.conv_general_dilated(x, kernel, (stride, stride), padding, dimension_numbers=numbers) + bias
 
-    ours = lambda x, kernel: convolve(x, kernel, (stride, stride), padding)
-    theirs = lambda x, kernel: jax.lax.conv_general_dilated(
-        x, kernel, (stride, stride), padding, dimension_numbers=numbers
-    )
-    np.testing.assert_allclose(ours(x, kernel), theirs(x, kernel), rtol=1e-4, atol=1e-4)
-    for one, other in zip(jax.grad(of(ours), (0, 1))(x, kernel), jax.grad(of(theirs), (0, 1))(x, kernel), strict=True):
+    ours = lambda *arguments: convolve(*arguments, (stride, stride), padding)
+    np.testing.assert_allclose(ours(*arguments), theirs(*arguments), rtol=1e-4, atol=1e-4)
+    of = lambda function: jax.value_and_grad(lambda *arguments: jnp.sum(jnp.sin(function(*arguments))), (0, 1, 2))
+    for one, other in zip(*(jax.tree.leaves(of(function)(*arguments)) for function in (ours, theirs)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
+    alone = jax.grad(lambda kernel: jnp.sum(jnp.sin(ours(x, kernel, arguments[2]))))(kernel)
+    np.testing.assert_allclose(alone, of(ours)(*arguments)[1][1], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["nature 2", "minatar"])
+def test_forward_mode_and_kernels_side_by_side(case):
+    shape, size, stride, padding = CASES[case]
+    keys = jax.random.split(jax.random.key(1), 3)
+    x, by = jax.random.normal(keys[0], (2, *shape)), jax.random.normal(keys[1], (2, *shape))
+    kernels = jax.random.normal(keys[2], (3, size, size, shape[-1], 5))
+    ours = lambda x, kernel: convolve(x, kernel, jnp.zeros(5), (stride, stride), padding)
+    value, tangent = jax.jvp(lambda x: ours(x, kernels[0]), (x,), (by,))
+    np.testing.assert_allclose(tangent, ours(by, kernels[0]), rtol=1e-4, atol=1e-4)  # it is linear
+    np.testing.assert_allclose(jax.vmap(ours, (None, 0))(x, kernels)[0], value, rtol=1e-4, atol=1e-4)
+    weight = lambda kernel: jnp.sum(ours(x, kernel) ** 2)
+    second = jax.jvp(jax.grad(weight), (kernels[0],), (kernels[1],))[1]
+    np.testing.assert_allclose(second, jax.grad(weight)(kernels[1]), rtol=1e-3, atol=1e-2)  # it is quadratic
 
 
 def test_a_gradient_in_a_loop_is_not_much_slower_than_outside():
     """XLA's own is about fifty times slower there; the bound leaves room for a busy machine."""
     x, kernel = jnp.ones((32, 40, 40, 4)), jnp.ones((8, 8, 4, 32))
-    gradient = jax.grad(lambda kernel: jnp.sum(convolve(x, kernel, (4, 4), "VALID") ** 2))
+    gradient = jax.grad(lambda kernel: jnp.sum(convolve(x, kernel, jnp.zeros(32), (4, 4), "VALID") ** 2))
     outside = jax.jit(gradient)
     inside = jax.jit(lambda kernel: jax.lax.fori_loop(0, 1, lambda _, k: k - 1e-9 * gradient(k), kernel))
 

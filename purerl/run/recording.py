@@ -1,0 +1,82 @@
+"""Recordings of a run's agents: videos of their episodes, and pages with a suite's own viewer."""
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.reporting import render, video
+from purerl.reporting.files import write_whole
+from purerl.run.plan import Plan
+from purerl.run.trained_run import TrainedRun
+
+
+def film(
+    run: TrainedRun,
+    path: Path,
+    *,
+    rows: int = 1,
+    columns: int = 1,
+    plan: Plan | None = None,
+    seed: int | None = None,
+    best: int = 0,
+) -> None:
+    """Record episodes, with step, action and return written below, and save them.
+
+    Args:
+      run: whose agents play.
+      path: ending in .gif, .mp4 or .webm.
+      rows, columns: a grid of episodes; the agents take turns in it. A single episode is the `best` agent's.
+      plan: of the environment, from `trained_run.plan_in`; None: the run's.
+      seed: draws the starts; None: the run's first.
+      best: an agent's index.
+
+    Raises:
+      InputError: if the environment cannot be drawn or the file not written.
+    """
+    env: Any = (plan or run.plan).stage
+    count = rows * columns
+    known = np.flatnonzero(~run.failed) if not run.failed.all() else np.arange(len(run.failed))
+    agents = [best] if count == 1 else [int(known[i % len(known)]) for i in range(count)]
+    episodes = recorded(run, env, agents, run.settings.options.seed if seed is None else seed)
+    films = [video.captioned(render.frames(env, episode), episode) for episode in episodes]
+    video.save(video.grid(films, rows, columns) if count > 1 else films[0], path)
+
+
+def recorded(run: TrainedRun, env: Any, agents: Sequence[int], seed: int) -> list[render.Episode]:
+    """Return an episode for each of the agents of these indices.
+
+    Raises:
+      InputError: if the environment has no picture.
+    """
+    video.drawable(env, run.settings.environment)
+    play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
+    keys = [jax.random.fold_in(jax.random.key(seed), i) if i else jax.random.key(seed) for i in range(len(agents))]
+    return [play_one(run.agent(index), key) for index, key in zip(agents, keys, strict=True)]
+
+
+def viewable(env: Any, name: str) -> None:
+    """Raise an `InputError` where an environment has no page of its own."""
+    if not hasattr(env, "render_page"):
+        raise InputError(f"{name} has no viewer of its own: --html is for brax; --video records a picture")
+
+
+def save_html(run: TrainedRun, path: Path, *, plan: Plan | None = None, seed: int | None = None, best: int = 0) -> None:
+    """Save an episode as a page with the viewer of the environment's own suite; arguments as for `film`.
+
+    Raises:
+      InputError: if the suite has none, or the file cannot be written.
+    """
+    env = (plan or run.plan).env
+    viewable(env, run.settings.environment)
+    play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
+    key = jax.random.key(run.settings.options.seed if seed is None else seed)
+    text = env.render_page(render.each(play_one(run.agent(best), key)))
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
