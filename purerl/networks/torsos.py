@@ -169,7 +169,7 @@ class CNN(nn.Module):
             if self.layer_norm:
                 x = nn.LayerNorm(dtype=self.dtype)(x)
             x = jax.nn.relu(x)
-        return x.reshape(len(x), -1)
+        return x.reshape(x.shape[0], -1)
 
 
 class ResidualCNN(nn.Module):
@@ -197,7 +197,7 @@ class ResidualCNN(nn.Module):
             x = nn.max_pool(conv(features)(x), (3, 3), (2, 2), padding="SAME")
             for _ in range(2):
                 x = x + conv(features)(jax.nn.relu(conv(features)(jax.nn.relu(x))))
-        return jax.nn.relu(x).reshape(len(x), -1)
+        return jax.nn.relu(x).reshape(x.shape[0], -1)
 
 
 def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
@@ -207,10 +207,11 @@ def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
     images 1.5 times as fast as in parts of each layer. The parts are alike; what the last one lacks are black images.
     """
     images = x.reshape(-1, *x.shape[-3:])
-    num = len(images)
-    parts = -(-num // PART)
-    if backend.name() != "cpu" or parts < 2 or module.is_initializing() or not switches.is_on("convolution"):
+    whole = backend.name() != "cpu" or not switches.is_on("convolution") or module.is_initializing()
+    num = images.shape[0]
+    if whole or num <= PART:
         return module.layers_of(numbers(images)).reshape(*x.shape[:-3], -1)
+    parts = -(-num // PART)
     size = -(-num // parts)
     full = jnp.pad(images, [(0, parts * size - num), (0, 0), (0, 0), (0, 0)])
     scan: Any = nn.scan(

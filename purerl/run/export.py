@@ -21,6 +21,7 @@ from purerl.run import agents
 from purerl.run.trained_run import TrainedRun, acting_of, check_acts_alone
 from purerl.settings import agent_file
 from purerl.types import PyTree
+from purerl.xla import switches
 
 NEEDS = {".stablehlo": ("flatbuffers",), ".onnx": ("jax2onnx", "onnx"), agent_file.SUFFIX: ()}
 PLATFORMS = ("cpu", "cuda", "tpu")  # where a StableHLO file runs
@@ -83,7 +84,8 @@ def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax
     def function(*arrays: Any) -> Any:
         observation = structure.unflatten(arrays[: len(parts)])
         memory = carry_structure.unflatten(arrays[len(parts) :])
-        action, memory, _ = algorithm.act(agent, memory, jax.random.key(0), observation, False)
+        with switches.off("convolution"):  # for any number of images, on any device
+            action, memory, _ = algorithm.act(agent, memory, jax.random.key(0), observation, False)
         return (action, *jax.tree.leaves(memory)) if carries else action
 
     one = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in parts]
