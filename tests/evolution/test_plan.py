@@ -2,8 +2,10 @@
 
 import jax
 import numpy as np
+import pytest
 
 from purerl.envs.classic.cartpole import CartPole
+from purerl.errors import InputError
 from purerl.evolution.plan import RedrawFields, make_plan
 from purerl.settings.options import EvolveOptions
 from purerl.settings.ranges import Range
@@ -24,6 +26,11 @@ def test_drawn_parameters_are_kept_in_the_folder():
     redraw = plan.tasks[0].redraw
     drawn = [float(redraw(jax.random.key(i), plan.tasks[0].env).gravity) for i in range(5)]
     assert all(5 <= x <= 15 for x in drawn) and len(set(drawn)) == 5
+
+
+def test_a_wrong_range_is_told_of_the_task():
+    with pytest.raises(InputError, match=r"task parameter env.gravity=5:heavy: it must be NAME=LOW:HIGH"):
+        make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4), SMALL, {"gravity": "5:heavy"})
 
 
 def test_integers_are_drawn_on_their_scale():

@@ -12,7 +12,7 @@ from tests.helpers import team
 from tests.helpers.marks import rows
 from tests.helpers.small import small
 
-# Of these the contract and the worth of a time limit are tested by default.
+# Of these .ci/run tests the contract and the worth of a time limit; that they learn the probes is slow.
 LONG = {
     "crossq",
     "d4pg",
