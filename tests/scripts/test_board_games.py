@@ -38,6 +38,7 @@ def test_a_game_becomes_a_file_a_table_and_an_agent(script, tmp_path):
     assert script.train(game, SMALL, folder) == 0, "a run that is complete stays"
 
 
+@pytest.mark.slow
 def test_a_planner_also_plays_with_more_simulations(script, tmp_path):
     game = script.BoardGame("alphazero", "pgx/tic_tac_toe", seeds=1, opponents=("lookahead", "random"), simulations=4)
     assert script.train(game, SMALL | {"num_simulations": 1}, tmp_path / "run") == 0
