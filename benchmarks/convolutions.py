@@ -17,6 +17,7 @@ from purerl.algo_parts.optimizers import GradientPlan, adam_by_plan, apply_gradi
 from purerl.networks.torsos import CNNS, MLP
 from purerl.profiling.explain import matmul_peak
 from purerl.profiling.flops import products
+from purerl.xla import backend
 from purerl.xla.accumulation import minibatch_gradient
 
 COLUMNS = tables.columns(
@@ -106,9 +107,9 @@ def program(network: Network, batch: int, count: int, work: str) -> tuple[Callab
         return apply_gradients(optimizer, gradient, state, params)
 
     if work == "forward":
-        act, operations = jax.jit(forward), products(forward, params, samples)
+        act, operations = backend.jit(forward), products(forward, params, samples)
         return lambda: [jax.block_until_ready(act(params, samples)) for _ in range(count)], operations
     carry = (params, optimizer.init(params))
     several = jnp.broadcast_to(samples, (count, *samples.shape))
-    run = jax.jit(lambda carry, several: jax.lax.scan(lambda c, x: (learn(c, x), None), carry, several)[0])
+    run = backend.jit(lambda carry, several: jax.lax.scan(lambda c, x: (learn(c, x), None), carry, several)[0])
     return lambda: run(carry, several), products(learn, carry, samples)

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from purerl.xla import backend
 from purerl.xla.convolution import convolve
 
 CASES = {  # image, kernel, stride, padding
@@ -52,6 +53,14 @@ def test_forward_mode_and_kernels_side_by_side(case):
     weight = lambda kernel: jnp.sum(ours(x, kernel) ** 2)
     second = jax.jvp(jax.grad(weight), (kernels[0],), (kernels[1],))[1]
     np.testing.assert_allclose(second, jax.grad(weight)(kernels[1]), rtol=1e-3, atol=1e-2)  # it is quadratic
+
+
+def test_the_gradient_of_a_bias_is_no_sum():
+    """As a sum it is fused with all before it, and a network of images trains at two thirds of the speed."""
+    x, kernel = jnp.ones((8, 20, 20, 4)), jnp.ones((4, 4, 4, 8))
+    loss = lambda kernel, bias: jnp.sum(jax.nn.relu(convolve(x, kernel, bias, (2, 2), "VALID")))
+    program = backend.jit(jax.grad(loss, (0, 1))).lower(kernel, jnp.zeros(8)).compile().as_text()
+    assert " dot(" in program and "f32[8]{0} reduce(" not in program
 
 
 def test_a_gradient_in_a_loop_is_not_much_slower_than_outside():
