@@ -19,7 +19,8 @@ def load(path):
     from jax import export
 
     with open(path, "rb") as file:
-        return export.deserialize(bytearray(file.read())).call
+        policy = export.deserialize(bytearray(file.read()))
+    return lambda *arrays: policy.call(*(x.astype(of.dtype) for x, of in zip(arrays, policy.in_avals, strict=True)))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from purerl.types import Array
@@ -120,12 +121,9 @@ def _shifted(images: Array, kernel: Array) -> Array:
 
     No patches are made, but more is multiplied, as pixels at an edge meet taps that are none of theirs.
     """
-    rows, columns, channels, features = kernel.shape
+    rows, columns, channels, _ = kernel.shape
     high, wide = images.shape[1] - rows + 1, images.shape[2] - columns + 1
     added = images @ kernel.transpose(2, 0, 1, 3).reshape(channels, -1)
-    taps = [
-        added[:, i : i + high, j : j + wide, (i * columns + j) * features :][..., :features]
-        for i in range(rows)
-        for j in range(columns)
-    ]
-    return sum(taps[1:], taps[0])
+    parts = jnp.split(added, rows * columns, axis=-1)
+    moved = [part[:, i : i + high, j : j + wide] for part, (i, j) in zip(parts, np.ndindex(rows, columns), strict=True)]
+    return sum(moved[1:], moved[0])

@@ -115,15 +115,13 @@ def test_the_script_needs_no_purerl(trained, tmp_path):
     pytest.importorskip("flatbuffers")
     if len(jax.tree.leaves(trained.trainer.algorithm.initial_carry(1))):
         pytest.skip("its carry is given back by whoever acts")
-    if trained.plan.env.observation_space.struct.dtype != np.float32:
-        pytest.skip("the script draws numbers")
     path = tmp_path / "policy.stablehlo"
     export.save(trained, path)
     _, one = export.acting(trained, trained.policy().agent)
     words = [sys.executable, "-I", str(SCRIPT), str(path), *map(str, one[0].shape)]
     done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr
-    given = np.random.default_rng(0).normal(size=(3, *one[0].shape)).astype(np.float32)
+    given = np.random.default_rng(0).normal(size=(3, *one[0].shape)).astype(np.float32).astype(one[0].dtype)
     assert done.stdout.strip() == str(outputs(trained, [given])[0])
     assert len(SCRIPT.read_text().split('"""')[2].strip().splitlines()) <= 26 and "purerl" not in "".join(
         line for line in SCRIPT.read_text().splitlines() if "import" in line
