@@ -12,8 +12,6 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of, rmsprop_by_plan
-from purerl.algo_parts.schedules import scheduled
 from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
@@ -22,6 +20,8 @@ from purerl.functional.objectives import ActorCriticLoss, Loss, PolicyGradient, 
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of, rmsprop_by_plan
+from purerl.optim.schedules import scheduled
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 from purerl.xla.accumulation import rollout_gradient
 

@@ -20,13 +20,13 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import normalized
 from purerl.networks.actor_critic import ActorCriticConfig, NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 

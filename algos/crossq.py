@@ -18,12 +18,12 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.soft_actor_critic import improve_actor, new_actor, squashed_policy
 from purerl.fields import validate
 from purerl.functional.normalize import normalized
 from purerl.networks.batch_norm import normed_critics
 from purerl.networks.modules import Module
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 

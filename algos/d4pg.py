@@ -8,11 +8,11 @@ uniform here: the paper finds that priorities help little.
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.optimizers import Optimizer
 from purerl.algo_parts.q_learning import atoms
 from purerl.algos.td3 import ADAM, Returns, TD3Config, deterministic
 from purerl.functional.distributional import categorical_divergence, expectation, project
 from purerl.networks.modules import Module
+from purerl.optim.optimizers import Optimizer
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, number, pytree, static
 

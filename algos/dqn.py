@@ -11,15 +11,15 @@ import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration, greedy
 from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, new_statistics, periodic_update
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import QConfig, exploration_of, network_for, noisy_apply, replay_of
-from purerl.algo_parts.schedules import Schedule, environment_steps, schedule
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action, huber
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import Schedule, environment_steps, schedule
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 

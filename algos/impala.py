@@ -10,10 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
-from purerl.algo_parts.optimizers import Optimizer, optimizer_of, rmsprop_by_plan
-from purerl.algo_parts.schedules import scheduled
 from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
@@ -21,6 +18,9 @@ from purerl.functional.counters import increment
 from purerl.functional.vtrace import vtrace
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module
+from purerl.optim.minibatch import check_minibatches, minibatch_epochs
+from purerl.optim.optimizers import Optimizer, optimizer_of, rmsprop_by_plan
+from purerl.optim.schedules import scheduled
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 

@@ -8,7 +8,6 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.q_learning import QConfig, num_actions, q_agent
 from purerl.errors import InputError
 from purerl.fields import validate
@@ -17,6 +16,7 @@ from purerl.functional.distributional import midpoints, quantile_huber
 from purerl.functional.q_targets import at_action
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork, QuantileNetwork, quantile_network
+from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
 

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.schedules import Schedule, environment_steps, schedule, scheduled
 from purerl.algo_parts.update_rules import LPG, RuleInputs
 from purerl.fields import validate
 from purerl.functional import masked
@@ -23,6 +21,8 @@ from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_layer
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import Schedule, environment_steps, schedule, scheduled
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 

@@ -25,8 +25,6 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.trust_region import initial_duals, positive, trust_loss
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
 from purerl.functional.distributions import Categorical, Normal, kl_parts
@@ -38,6 +36,8 @@ from purerl.networks.modules import Module
 from purerl.networks.q_networks import q_network
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.trust_region import initial_duals, positive, trust_loss
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.q_learning import QConfig, network_for, q_agent
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.q_targets import at_action, huber
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
+from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree
 

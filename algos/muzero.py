@@ -14,11 +14,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.off_policy import new_statistics
 from purerl.algo_parts.on_policy import PolicyAgent
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
-from purerl.algo_parts.search import (
+from purerl.fields import validate
+from purerl.functional import masked
+from purerl.functional.action_masks import action_mask
+from purerl.functional.distributions import action_head, masked_policy
+from purerl.functional.normalize import normalized
+from purerl.networks.latent_model import latent_model
+from purerl.networks.modules import Module
+from purerl.optim.minibatch import check_minibatches, minibatch_epochs
+from purerl.optim.optimizers import Optimizer, adam_by_plan, optimizer_of
+from purerl.planning.search import (
     SearchConfig,
     act_by_search,
     edge,
@@ -32,13 +39,6 @@ from purerl.algo_parts.search import (
     standardized,
     to_scale,
 )
-from purerl.fields import validate
-from purerl.functional import masked
-from purerl.functional.action_masks import action_mask
-from purerl.functional.distributions import action_head, masked_policy
-from purerl.functional.normalize import normalized
-from purerl.networks.latent_model import latent_model
-from purerl.networks.modules import Module
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 

@@ -12,15 +12,12 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.curiosity import CURIOSITIES
-from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
 from purerl.algo_parts.on_policy import (
     PolicyAgent,
     PolicyConfig,
     new_agent,
     ready_to_learn,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, optimizer_of
-from purerl.algo_parts.schedules import Schedule, schedule, scheduled
 from purerl.algo_parts.successors import successor_values
 from purerl.errors import InputError
 from purerl.fields import validate
@@ -33,6 +30,9 @@ from purerl.functional.returns import gae
 from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, RNNS, TORSOS
+from purerl.optim.minibatch import check_minibatches, minibatch_epochs
+from purerl.optim.optimizers import Optimizer, adam_by_plan, optimizer_of
+from purerl.optim.schedules import Schedule, schedule, scheduled
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 

@@ -8,13 +8,13 @@ Source: Schulman et al. (2017), arXiv:1707.06347, section 4.
 import jax.numpy as jnp
 
 from purerl.algo_parts.on_policy import PolicyAgent
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.fields import validate
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import Drifting
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module
+from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree
 
 BOUNDS = (2.0**-10, 2.0**10)  # of the weight

@@ -14,10 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration, epsilon_greedy, greedy
-from purerl.algo_parts.minibatch import check_minibatches, minibatch_epochs
-from purerl.algo_parts.optimizers import Optimizer, optimizer_of, radam_by_plan
 from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.schedules import Schedule, environment_steps, schedule
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
@@ -28,6 +25,9 @@ from purerl.networks.encoder import NetworkConfig, recurrent_encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS, RNNS, apply, dense
 from purerl.networks.torsos import init as init_module
+from purerl.optim.minibatch import check_minibatches, minibatch_epochs
+from purerl.optim.optimizers import Optimizer, optimizer_of, radam_by_plan
+from purerl.optim.schedules import Schedule, environment_steps, schedule
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 

@@ -7,11 +7,11 @@ Source: Dabney et al. (2018), arXiv:1710.10044. A time limit does not end the ta
 import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.q_learning import QConfig, network_for, q_agent, value_pair
 from purerl.functional.distributional import quantile_huber
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
+from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
 

@@ -21,9 +21,7 @@ from purerl.algo_parts.off_policy import (
     new_agent,
     periodic_update,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.schedules import environment_steps
 from purerl.algo_parts.sequence_learning import after_burn_in, sequence_sizes, sequence_values, successors_held
 from purerl.fields import validate
 from purerl.functional import masked
@@ -33,6 +31,8 @@ from purerl.functional.returns import lambda_returns
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import recurrent_q_network
 from purerl.networks.torsos import RNNS
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import environment_steps
 from purerl.replay.sequences import Sequences, sequences
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static

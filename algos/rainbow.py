@@ -5,10 +5,10 @@ Source: Hessel et al. (2018), arXiv:1710.02298. A time limit does not end the ta
 """
 
 from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.q_learning import QConfig, atoms, categorical_agent, network_for
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
+from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
 

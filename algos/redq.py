@@ -11,13 +11,13 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan
 from purerl.algo_parts.soft_actor_critic import SoftCritics, soft_agent, squashed_policy
 from purerl.algos.sac import SACConfig
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.networks.critics import critics
 from purerl.networks.modules import Module
+from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, number, pytree, static
 

@@ -21,8 +21,6 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.algo_parts.soft_actor_critic import squashed_policy
 from purerl.fields import validate
 from purerl.functional import masked
@@ -34,6 +32,8 @@ from purerl.networks.critics import critics
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import q_network
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import Schedule, schedule
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Discrete
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static

@@ -13,13 +13,7 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
 from purerl.algo_parts.on_policy import PolicyAgent
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.particles import heaviest, imagine
-from purerl.algo_parts.schedules import Schedule, schedule
-from purerl.algo_parts.search import new_agent
-from purerl.algo_parts.trust_region import initial_duals, positive, trust_loss
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
@@ -30,6 +24,12 @@ from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_o
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS
+from purerl.optim.minibatch import check_minibatches, rollout_minibatches
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import Schedule, schedule
+from purerl.optim.trust_region import initial_duals, positive, trust_loss
+from purerl.planning.particles import heaviest, imagine
+from purerl.planning.search import new_agent
 from purerl.types import (
     Algorithm,
     Array,

@@ -21,8 +21,6 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.schedules import updates_of
 from purerl.fields import validate
 from purerl.functional.action_masks import without_global_state
 from purerl.functional.normalize import normalized
@@ -31,6 +29,8 @@ from purerl.networks.encoder import encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import updates_of
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 from purerl.xla.trees import where

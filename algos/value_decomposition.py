@@ -16,9 +16,7 @@ import jax.numpy as jnp
 
 from purerl.algo_parts.exploration import epsilon_greedy, greedy
 from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, periodic_update
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.schedules import environment_steps
 from purerl.algo_parts.team_values import TeamConfig, team_network
 from purerl.errors import InputError
 from purerl.fields import validate
@@ -26,6 +24,8 @@ from purerl.functional.action_masks import action_mask
 from purerl.networks.mixer import Mixer, adding, mixing
 from purerl.networks.modules import Module
 from purerl.networks.torsos import INITIALIZERS
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import environment_steps
 from purerl.spaces import Dict, Stacked
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 

@@ -12,12 +12,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, ready_to_learn
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.schedules import scheduled
 from purerl.algo_parts.successors import successor_values
-from purerl.algo_parts.trust_region import initial_duals, positive, trust_loss
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
@@ -26,6 +22,10 @@ from purerl.functional.normalize import normalized
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
+from purerl.optim.minibatch import check_minibatches, rollout_minibatches
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import scheduled
+from purerl.optim.trust_region import initial_duals, positive, trust_loss
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 
 

@@ -30,9 +30,14 @@ ROOMS = {
     "functional": {"errors", "spaces", "types", "xla"},
     "networks": {"errors", "functional", "spaces", "types", "xla"},
     "replay": {"devices", "errors", "functional", "spaces", "types"},
-    "algo_parts": {"devices", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
+    "optim": {"devices", "errors", "fields", "functional", "types", "xla"},
+    "planning": {"algo_parts", "functional", "networks", "optim", "types"},
+    "algo_parts": {"errors", "fields", "functional", "networks", "optim", "replay", "spaces", "types", "xla"},
     "multi_agent": {"agent_groups", "algo_parts", "errors", "fields", "functional", "spaces", "types", "xla"},
-    "algos": {"algo_parts", "errors", "fields", "functional", "networks", "replay", "spaces", "types", "xla"},
+    "algos": {
+        *("algo_parts", "errors", "fields", "functional", "networks", "optim", "planning", "replay", "spaces"),
+        *("types", "xla"),
+    },
     "envs": {"errors", "fields", "host_environment", "spaces", "types", "xla"},
     "wrappers": {"agent_groups", "errors", "fields", "host_environment", "spaces", "types", "xla"},
     "loop": {
@@ -66,7 +71,8 @@ ROOMS = {
         *("run", "settings", "types", "xla"),
     },
     "evolution": {
-        *("algo_parts", "catalog", "devices", "errors", "functional", "loop", "prng", "registry", "reporting"),
+        *("algo_parts", "catalog", "devices", "errors", "functional", "loop", "optim", "prng", "registry"),
+        "reporting",
         *("run", "settings", "stats", "types", "xla"),
     },
     "commands": {

@@ -5,8 +5,8 @@ from functools import partial
 import optax
 
 from purerl import Algorithm, EnvironmentSpec, number, pytree
-from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.algos.ppo import PPOConfig, ppo
+from purerl.optim.schedules import Schedule, schedule
 
 
 @pytree

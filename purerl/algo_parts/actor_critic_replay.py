@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.off_policy import OffPolicyAgent, OffPolicyConfig
-from purerl.algo_parts.schedules import updates_of
 from purerl.errors import InputError
 from purerl.functional.action_masks import action_mask
+from purerl.optim.schedules import updates_of
 from purerl.spaces import Box, Space
 from purerl.types import Array, Key, PyTree, number, pytree, static
 

@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.algo_parts.optimizers import apply_gradients
 from purerl.functional import masked
 from purerl.functional.action_masks import without_global_state
 from purerl.functional.distributions import action_head
@@ -22,6 +21,7 @@ from purerl.functional.normalize import ReturnScale, RunningStatistics
 from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
+from purerl.optim.optimizers import apply_gradients
 from purerl.spaces import Box, Dict
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout
 

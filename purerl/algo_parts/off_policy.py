@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.schedules import Schedule, schedule, updates_of
 from purerl.errors import InputError
 from purerl.functional.counters import increment
 from purerl.functional.normalize import RunningStatistics, normalized
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.torsos import ACTIVATIONS
+from purerl.optim.schedules import Schedule, schedule, updates_of
 from purerl.replay import uniform
 from purerl.replay.uniform import Replay
 from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import optax
 
 from purerl.algo_parts.curiosity import CURIOSITIES, Curiosity, new_curiosity, with_bonus
-from purerl.algo_parts.schedules import Schedule, schedule
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import ReturnScale, RunningStatistics, normalized
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
+from purerl.optim.schedules import Schedule, schedule
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
 
 

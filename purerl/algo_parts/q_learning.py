@@ -19,8 +19,6 @@ from purerl.algo_parts.off_policy import (
     periodic_update,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
-from purerl.algo_parts.schedules import environment_steps
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask, mask_illegal
@@ -30,6 +28,8 @@ from purerl.functional.q_targets import at_action
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork, q_network
 from purerl.networks.torsos import INITIALIZERS
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.schedules import environment_steps
 from purerl.replay.prioritized import prioritized
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Discrete

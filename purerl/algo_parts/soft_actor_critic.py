@@ -15,7 +15,6 @@ from purerl.algo_parts.off_policy import (
     new_statistics,
     uniform_replay,
 )
-from purerl.algo_parts.optimizers import Optimizer, apply_gradients, optimizer_of
 from purerl.functional import masked
 from purerl.functional.distributions import Normal, SquashedNormal
 from purerl.functional.normalize import normalized
@@ -24,6 +23,7 @@ from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
+from purerl.optim.optimizers import Optimizer, apply_gradients, optimizer_of
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout
 from purerl.xla.trees import where

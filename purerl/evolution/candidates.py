@@ -2,10 +2,10 @@
 
 import jax.numpy as jnp
 
-from purerl.algo_parts.learned_optimizer import OPEN
 from purerl.algo_parts.update_rules import LPG
 from purerl.functional.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
 from purerl.functional.objectives import ActorCriticLoss, Drifting
+from purerl.optim.learned_optimizer import OPEN
 from purerl.types import Key
 
 

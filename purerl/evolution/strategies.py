@@ -17,8 +17,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.algo_parts.optimizers import apply_gradients
 from purerl.errors import InputError
+from purerl.optim.optimizers import apply_gradients
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
 

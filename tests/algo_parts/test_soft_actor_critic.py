@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.optimizers import adam_by_plan
 from purerl.algo_parts.soft_actor_critic import SoftCritics, soft_agent, squashed_policy
 from purerl.algos.redq import REDQConfig
 from purerl.algos.sac import SACConfig, sac
 from purerl.networks.critics import critics
+from purerl.optim.optimizers import adam_by_plan
 from purerl.replay.uniform import Between
 from purerl.spaces import Box
 from purerl.types import EnvironmentSpec

@@ -6,9 +6,9 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.algo_parts.optimizers import adam_by_plan
 from purerl.algos.a2c import A2CConfig, ReinforceConfig, a2c, reinforce
 from purerl.errors import InputError
+from purerl.optim.optimizers import adam_by_plan
 from tests.helpers.policy_table import PARAMS, SPEC, B, T, float64, make_rollout, table
 
 CONFIG = A2CConfig(

@@ -7,7 +7,6 @@ import pytest
 
 import purerl
 import purerl.types
-from purerl.algo_parts.learned_optimizer import OPEN
 from purerl.algo_parts.update_rules import LPG
 from purerl.algos.lpg import LPGConfig, lpg
 from purerl.algos.ppo import PPOConfig, ppo
@@ -15,6 +14,7 @@ from purerl.evolution.generations import flatten
 from purerl.evolution.inner_loop import Plug
 from purerl.functional.objectives import ActorCriticLoss, Clip
 from purerl.loop.train import make_train, make_trainer
+from purerl.optim.learned_optimizer import OPEN
 
 T, B, M = 6, 3, 5
 

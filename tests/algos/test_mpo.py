@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.trust_region import LEAST
 from purerl.algos.mpo import MPOConfig, _continuous, mpo, weights
 from purerl.errors import InputError
 from purerl.functional.distributions import Normal
 from purerl.networks.q_networks import q_network
+from purerl.optim.trust_region import LEAST
 from purerl.spaces import Box, Discrete, MultiDiscrete
 from purerl.types import EnvironmentSpec, Rollout
 from tests.helpers import replays

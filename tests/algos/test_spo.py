@@ -7,10 +7,10 @@ import pytest
 
 import purerl
 from purerl import InputError
-from purerl.algo_parts.trust_region import LEAST
 from purerl.algos.spo import SPOConfig, spo
 from purerl.functional.distributions import Categorical
 from purerl.networks.actor_critic import ActorCritic
+from purerl.optim.trust_region import LEAST
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete
 from purerl.types import Environment, EnvironmentSpec, Rollout, Situation, TimeStep, pytree

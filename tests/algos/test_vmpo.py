@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from purerl import InputError
-from purerl.algo_parts.trust_region import LEAST
 from purerl.algos import vmpo as file
 from purerl.algos.vmpo import VMPOConfig, vmpo
 from purerl.functional.distributions import Categorical
 from purerl.networks.actor_critic import ActorCritic
+from purerl.optim.trust_region import LEAST
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 

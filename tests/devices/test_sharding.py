@@ -100,8 +100,8 @@ def test_gradients_of_split_environments_have_the_right_size():
     """Descending on a mean over samples that two devices share: its gradient against the one written by hand."""
     import optax
 
-    from purerl.algo_parts.optimizers import apply_gradients
     from purerl.devices.sharding import split_data
+    from purerl.optim.optimizers import apply_gradients
 
     mesh = make_mesh(2, {"data": 2})
     x = np.arange(8.0, dtype=np.float32)

@@ -113,15 +113,15 @@ FAULTS = [
         "return self.normal.entropy()",
     ),
     ("purerl/functional/action_masks.py", "jnp.where(mask, scores, -1e9)", "jnp.where(mask, -1e9, scores)"),
-    ("purerl/algo_parts/optimizers.py", "    if max_grad_norm is not None:", "    if False:"),
+    ("purerl/optim/optimizers.py", "    if max_grad_norm is not None:", "    if False:"),
     (
-        "purerl/algo_parts/optimizers.py",
+        "purerl/optim/optimizers.py",
         "optax.rmsprop(plan.learning_rate, decay=0.99, eps=eps)",
         "optax.rmsprop(plan.learning_rate, decay=0.9, eps=eps)",
     ),
-    ("purerl/algo_parts/schedules.py", "jnp.maximum(1.0 - share, 0.0)", "(1.0 - share)"),
+    ("purerl/optim/schedules.py", "jnp.maximum(1.0 - share, 0.0)", "(1.0 - share)"),
     (
-        "purerl/algo_parts/schedules.py",
+        "purerl/optim/schedules.py",
         "return -(-steps // config.steps_per_update)",
         "return steps // config.steps_per_update",
     ),
@@ -139,11 +139,11 @@ FAULTS = [
     ),
     ("purerl/algo_parts/on_policy.py", "reward = scale.normalize(reward)", "pass"),
     (
-        "purerl/algo_parts/minibatch.py",
+        "purerl/optim/minibatch.py",
         "orders.reshape(num_epochs * num_minibatches, size // num_minibatches)",
         "orders.reshape(num_epochs * num_minibatches, size // num_minibatches)[:, ::-1] * 0",
     ),
-    ("purerl/algo_parts/minibatch.py", "sums / orders.shape[0]", "sums"),
+    ("purerl/optim/minibatch.py", "sums / orders.shape[0]", "sums"),
     (
         "purerl/algo_parts/actor_critic_replay.py",
         "(action - low) * 2.0 / (high - low) - 1.0",

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.algo_parts.optimizers import GradientPlan
 from purerl.functional.counters import increment
+from purerl.optim.optimizers import GradientPlan
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
 DECAYS = (0.1, 0.5, 0.9, 0.99, 0.999, 0.9999)  # of the averages of the gradient

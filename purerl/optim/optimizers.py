@@ -8,9 +8,9 @@ import jax
 import optax
 from jax.flatten_util import ravel_pytree
 
-from purerl.algo_parts.schedules import scheduled
 from purerl.devices.sharding import whole
 from purerl.errors import InputError
+from purerl.optim.schedules import scheduled
 from purerl.types import Array, PyTree
 from purerl.xla import backend, switches
 

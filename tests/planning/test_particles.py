@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts import particles as file
+from purerl.planning import particles as file
 
 
 def test_systematic_resampling_keeps_the_share_of_each():

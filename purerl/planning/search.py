@@ -15,8 +15,6 @@ import jax.numpy as jnp
 import mctx
 
 from purerl.algo_parts.on_policy import PolicyAgent
-from purerl.algo_parts.schedules import Schedule, schedule
-from purerl.algo_parts.simulations import in_place
 from purerl.functional.action_masks import mask_illegal, without_global_state
 from purerl.functional.counters import increment
 from purerl.functional.distributions import ActionHead, Categorical, action_head
@@ -26,6 +24,8 @@ from purerl.functional.returns import decayed_sum
 from purerl.networks.actor_critic import network_of
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.torsos import ACTIVATIONS
+from purerl.optim.schedules import Schedule, schedule
+from purerl.planning.simulations import in_place
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from purerl import make
 from purerl.algo_parts.exploration import epsilon_greedy
-from purerl.algo_parts.schedules import SCHEDULES, environment_steps, scheduled, updates_of
 from purerl.algos.dqn import DQNConfig
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.loop.train import make_trainer
+from purerl.optim.schedules import SCHEDULES, environment_steps, scheduled, updates_of
 
 
 def test_the_learning_rate_stays_or_falls_to_zero_over_the_run():

@@ -7,7 +7,9 @@ import numpy as np
 import optax
 import pytest
 
-from purerl.algo_parts.optimizers import (
+from purerl.algos.ppo import PPOConfig
+from purerl.errors import InputError
+from purerl.optim.optimizers import (
     GradientPlan,
     adam_by_plan,
     apply_gradients,
@@ -17,8 +19,6 @@ from purerl.algo_parts.optimizers import (
     radam_by_plan,
     rmsprop_by_plan,
 )
-from purerl.algos.ppo import PPOConfig
-from purerl.errors import InputError
 from purerl.xla import backend
 
 GRADIENT = {"w": np.array([[3.0, 0.0], [0.0, -4.0]], np.float32), "b": np.array([12.0], np.float32)}  # of norm 13

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.learned_optimizer import OPEN
-from purerl.algo_parts.optimizers import GradientPlan
 from purerl.evolution.generations import flatten
+from purerl.optim.learned_optimizer import OPEN
+from purerl.optim.optimizers import GradientPlan
 
 KEY = jax.random.key(0)
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.trust_region import LEAST, Duals, initial_duals, positive, trust_loss
+from purerl.optim.trust_region import LEAST, Duals, initial_duals, positive, trust_loss
 
 
 def test_the_first_values_are_those_asked_for():

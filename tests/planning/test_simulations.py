@@ -6,8 +6,8 @@ import mctx
 import numpy as np
 import pytest
 
-from purerl.algo_parts import search as searches
-from purerl.algo_parts.search import SearchConfig, edge, root_of, search
+from purerl.planning import search as searches
+from purerl.planning.search import SearchConfig, edge, root_of, search
 
 TREES, ACTIONS = 5, 4
 

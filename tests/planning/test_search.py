@@ -7,7 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.search import (
+from purerl.algos.alphazero import AlphaZeroConfig, alphazero
+from purerl.algos.muzero import MuZeroConfig, muzero
+from purerl.envs.classic.cartpole import CartPole
+from purerl.functional.distributions import Categorical, Joint, Normal
+from purerl.loop.train import make_trainer
+from purerl.networks.actor_critic import actor_critic
+from purerl.planning.search import (
     Found,
     SearchConfig,
     acts,
@@ -19,12 +25,6 @@ from purerl.algo_parts.search import (
     search_returns,
     to_scale,
 )
-from purerl.algos.alphazero import AlphaZeroConfig, alphazero
-from purerl.algos.muzero import MuZeroConfig, muzero
-from purerl.envs.classic.cartpole import CartPole
-from purerl.functional.distributions import Categorical, Joint, Normal
-from purerl.loop.train import make_trainer
-from purerl.networks.actor_critic import actor_critic
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
 from purerl.types import EnvironmentSpec, Rollout

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.algo_parts.optimizers import apply_gradients, array_by_array
 from purerl.devices.sharding import split_data
 from purerl.errors import InputError
+from purerl.optim.optimizers import apply_gradients, array_by_array
 from purerl.types import Array, Key, Metrics, PyTree
 from purerl.xla.accumulation import minibatch_gradient
 from purerl.xla.packing import pack

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.minibatch import check_minibatches, rollout_minibatches, shuffled_minibatches
 from purerl.algos.pqn import PQNConfig
 from purerl.errors import InputError
+from purerl.optim.minibatch import check_minibatches, rollout_minibatches, shuffled_minibatches
 
 
 def test_every_sample_once_per_epoch(key):

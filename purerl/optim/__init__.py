@@ -1,0 +1,1 @@
+"""Optimizers, schedules, minibatches and trust regions."""

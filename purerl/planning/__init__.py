@@ -1,0 +1,1 @@
+"""Planning: trees of simulations, and particles."""
