@@ -28,7 +28,6 @@ from purerl.envs.tag.grid_world import TagGridWorld
 from purerl.loop.train import make_train, make_trainer
 from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.prng import fast
-from purerl.recompute.observations import from_states
 from purerl.settings.runs import settings
 from purerl.stats import bootstrap_interval
 
@@ -94,12 +93,9 @@ def memory(request: Request) -> list[Table]:
         ["its memory", f"{needed(program) / 1e9:.2f} GB", "4 GB"],
     ]
     config = A2CConfig(num_envs=100, rollout_length=20 if request.size == 1 else 5, hidden_sizes=(64, 64))
-    for rebuild in (False, True):
-        pair = from_states(multi_agent, env) if rebuild else (multi_agent, env)
-        trainer = make_trainer(*pair, policies_for(env, a2c, config))
-        update, _ = compiled(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)), donate_argnums=0)
-        what = f"an update of {config.rollout_length} steps, observations {'rebuilt' if rebuild else 'kept'}"
-        rows.append([what, f"{needed(update) / 1e9:.2f} GB", ""])
+    trainer = make_trainer(multi_agent, env, policies_for(env, a2c, config))
+    update, _ = compiled(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)), donate_argnums=0)
+    rows.append([f"an update of {config.rollout_length} steps", f"{needed(update) / 1e9:.2f} GB", ""])
     if request.size == 1:
         run = stepping(env, 100, 10)
         speed = 100 * 10 / best_of(lambda: run(fast(jax.random.key(0))), 3)

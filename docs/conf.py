@@ -21,7 +21,7 @@ nitpicky = True
 nitpick_ignore_regex = [  # what annotations name: other projects' types, type variables, private names
     (r"py:.*", r"(?!purerl).*"),
     (r"py:class", r"purerl\..*\.T"),
-    (r"py:class", r"purerl\.(settings|run|sweeps|evolution|recompute|host|pool|loop)\..*"),  # what no page shows
+    (r"py:class", r"purerl\.(settings|run|sweeps|evolution|host|pool|loop)\..*"),  # what no page shows
 ]
 
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}

@@ -44,10 +44,6 @@ ROOMS = {
         *("agent_groups", "devices", "errors", "fields", "host_environment", "prng", "registry", "types", "wrappers"),
         "xla",
     },
-    "recompute": {
-        *("agent_groups", "devices", "errors", "host_environment", "loop", "multi_agent", "networks", "types"),
-        *("wrappers", "xla"),
-    },
     "levels": {
         *("algo_parts", "errors", "fields", "functional", "loop", "networks", "prng", "settings", "types", "wrappers"),
     },
@@ -62,12 +58,12 @@ ROOMS = {
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
         *("agent_groups", "catalog", "devices", "errors", "fields", "host", "host_environment", "levels", "loop"),
-        *("multi_agent", "prng", "recompute", "registry", "replay", "reporting", "settings", "spaces", "testing"),
+        *("multi_agent", "prng", "registry", "replay", "reporting", "settings", "spaces", "testing"),
         *("types", "wrappers", "xla"),
     },
-    "profiling": {"devices", "errors", "levels", "loop", "prng", "recompute", "run", "settings", "types", "xla"},
+    "profiling": {"devices", "errors", "levels", "loop", "prng", "run", "settings", "types", "xla"},
     "sweeps": {
-        *("devices", "errors", "fields", "host_environment", "levels", "loop", "prng", "recompute", "reporting"),
+        *("devices", "errors", "fields", "host_environment", "levels", "loop", "prng", "reporting"),
         *("run", "settings", "types", "xla"),
     },
     "evolution": {

@@ -110,7 +110,7 @@ class TagContinuous(Environment):
             tags=jnp.int32(0),
             time=jnp.int32(0),
         )
-        return state, self.rebuild(state)
+        return state, self._observation(state)
 
     def step(self, key: Key, state: TagState, action: dict[str, Array]) -> tuple[TagState, TimeStep]:
         """Move everyone, then tag."""
@@ -135,7 +135,9 @@ class TagContinuous(Environment):
             "tags": tags.astype(jnp.float32),
             "runners_left": jnp.sum(runners, dtype=jnp.float32),
         }
-        return state, TimeStep.transition(self.rebuild(state), reward, terminated=terminated, time_up=late, info=info)
+        return state, TimeStep.transition(
+            self._observation(state), reward, terminated=terminated, time_up=late, info=info
+        )
 
     def _move(self, state: TagState, action: Array) -> tuple[TagState, Array]:
         """Return (state, who left the square bool[N]) for actions i32[N, 2]."""
@@ -173,20 +175,15 @@ class TagContinuous(Environment):
         by = jnp.min(jnp.where(square == nearest, number, self.num_taggers), axis=0)
         return (nearest < (self.tagging_distance * self.side) ** 2) & state.present[runners], by
 
-    def rebuild(self, state: TagState) -> dict:
-        """Return what each group's agents see, and who is in the game."""
-        seen = self._seen_by(state, None)
+    def _observation(self, state: TagState) -> dict:
+        """Return the observation of each group's agents, and who is in the game."""
+        seen = self._features(state)
         taggers, runners = slice(None, self.num_taggers), slice(self.num_taggers, None)
         active = {"taggers": state.active[taggers], "runners": state.active[runners]}
         return {"taggers": seen[taggers], "runners": seen[runners], "active": active}
 
-    def rebuild_agent(self, state: TagState, group: str, index: Array) -> Array:
-        """Return what one agent sees: the search for its neighbors alone."""
-        return self._seen_by(state, (index + (0 if group == "taggers" else self.num_taggers))[None])[0]
-
-    def _seen_by(self, state: TagState, rows: Array | None) -> Array:
-        """Return what agents see, f32[m, 7 K + 1] or as the space is: all, or of the numbers i32[m]."""
-        own = lambda part: part if rows is None else part[rows]
+    def _features(self, state: TagState) -> Array:
+        """Return the observation of every agent, f32[N, 7 K + 1] or as the space says."""
         time = state.time.astype(jnp.float32) / self.time_limit
         scale, speed = math.sqrt(2.0) * self.side, self.max_speed + 1e-10
         known = jnp.stack(
@@ -200,23 +197,21 @@ class TagContinuous(Environment):
             axis=1,
         )
         if self.full_observation:
-            others, found = own(self._others), own(state.present)[:, None]
+            others, found = self._others, state.present[:, None]
             flags = (others < self.num_taggers, state.present[others])
         else:
-            others, found = nearest(state.x, state.y, state.present, rows, self.num_neighbors, self.chunk)
-            found = found & own(state.present)[:, None]
+            others, found = nearest(state.x, state.y, state.present, rows=None, k=self.num_neighbors, chunk=self.chunk)
+            found = found & state.present[:, None]
             flags = (found & (others < self.num_taggers), found)
         # All of an agent at once: faster than feature by feature.
-        relative = known.at[others].get(mode="promise_in_bounds") - own(known)[:, None]
+        relative = known.at[others].get(mode="promise_in_bounds") - known[:, None]
         features = list(jnp.moveaxis(jnp.where(found[..., None], relative, 0.0), 2, 0))
         features += [jnp.asarray(flag, jnp.float32) for flag in flags]
-        last = [jnp.broadcast_to(time, own(state.x).shape)]
+        last = [jnp.broadcast_to(time, state.x.shape)]
         if self.observe_own:
             sine, cosine = sincos(state.direction)
-            last += [
-                own(part) for part in (state.speed / speed, cosine, sine, state.x / self.side, state.y / self.side)
-            ]
-        last = jnp.where(own(state.present)[:, None], jnp.stack(last, axis=1), 0.0)
+            last += [state.speed / speed, cosine, sine, state.x / self.side, state.y / self.side]
+        last = jnp.where(state.present[:, None], jnp.stack(last, axis=1), 0.0)
         return jnp.concatenate([*features, last], axis=1)
 
     @property

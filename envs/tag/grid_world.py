@@ -81,29 +81,23 @@ class TagGridWorld(Environment):
 
     def observe(self, state: TagGridState) -> dict[str, Array]:
         """Return what each group's agents see."""
-        seen = self._seen_by(state, None)
+        seen = self._features(state)
         return {"taggers": seen[:-1], "runners": seen[-1:]}
 
-    def _seen_by(self, state: TagGridState, rows: Array | None) -> Array:
-        """Return what agents see, f32[m, 4N + 1] or f32[m, 6]: all, or those of the numbers i32[m]."""
-        own = lambda part: part if rows is None else part[rows]
+    def _features(self, state: TagGridState) -> Array:
+        """Return the observation of every agent, f32[N + 1, 4N + 1] or f32[N + 1, 6]."""
         x, y = (part.astype(jnp.float32) / self.size for part in (state.x, state.y))
         is_runner = jnp.arange(self.num_taggers + 1) == self.num_taggers
         kind, time = is_runner.astype(jnp.float32), state.time.astype(jnp.float32) / self.time_limit
-        times = jnp.broadcast_to(time, own(x).shape)
+        times = jnp.broadcast_to(time, x.shape)
         if self.full_observation:
             shared = jnp.concatenate([x, y, kind])
             everyone = jnp.broadcast_to(shared, (times.shape[0], shared.shape[0]))
-            return jnp.concatenate([everyone, own(jnp.eye(self.num_taggers + 1)), times[:, None]], axis=1)
+            return jnp.concatenate([everyone, jnp.eye(self.num_taggers + 1), times[:, None]], axis=1)
         nearest = jnp.argmin((state.x[:-1] - state.x[-1]) ** 2 + (state.y[:-1] - state.y[-1]) ** 2)
-        target_x = jnp.where(own(is_runner), x[nearest], x[-1])
-        target_y = jnp.where(own(is_runner), y[nearest], y[-1])
-        return jnp.stack([own(x), own(y), target_x, target_y, own(kind), times], axis=1)
-
-    def rebuild_agent(self, state: TagGridState, group: str, index: Array) -> Array:
-        """Return what one agent sees; of the places of all, in part, only its own and its target's."""
-        number = index + (0 if group == "taggers" else self.num_taggers)
-        return self._seen_by(state, number[None])[0]
+        target_x = jnp.where(is_runner, x[nearest], x[-1])
+        target_y = jnp.where(is_runner, y[nearest], y[-1])
+        return jnp.stack([x, y, target_x, target_y, kind, times], axis=1)
 
     def render_text(self, state: TagGridState) -> str:
         """Write the grid: o the taggers, @ the runner, H a tagger on the runner."""

@@ -15,7 +15,6 @@ from purerl.levels.trainer import LevelTrainer, make_trainer
 from purerl.loop.train import TrainState, collect
 from purerl.prng import convert
 from purerl.profiling.flops import operations
-from purerl.recompute.observations import from_states
 from purerl.run.lifecycle import cause_of
 from purerl.run.plan import algorithm_of, environment_of
 from purerl.run.program import EVALUATION_BATCH
@@ -92,8 +91,6 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     """
     env = environment_of(run)
     factory, config = algorithm_of(run, env)
-    if run.options.rebuild_observations:
-        factory, env = from_states(factory, env)
     trainer = make_trainer(factory, env, config)
     if isinstance(trainer, LevelTrainer):
         raise InputError(f"levels {config.levels} choose what is learned from; --levels dr explains the same work")

@@ -21,7 +21,6 @@ from purerl.host import JaxSource, make_host_trainer
 from purerl.host_environment import HostSource
 from purerl.levels.trainer import LevelAgent, make_trainer
 from purerl.loop.train import Trainer, whole_updates
-from purerl.recompute.observations import from_states, make_rebuilding_trainer
 from purerl.run import agents, checkpoint, policies, program
 from purerl.run.folders import changes
 from purerl.run.host_program import HostFunctions, source_of
@@ -32,7 +31,7 @@ from purerl.settings.runs import Settings, dump, settings
 from purerl.types import Environment, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
-FIXED = ("algorithm", "environment", "seed", "seeds", "self_play", "rebuild_observations")  # once a run has begun
+FIXED = ("algorithm", "environment", "seed", "seeds", "self_play")  # once a run has begun
 ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
 
 
@@ -73,19 +72,15 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     check_levels(run, env, config)
     num_updates = whole_updates(config)
     source = source_of(env, run.environment, options, config)
-    make_training = make_rebuilding_trainer if options.rebuild_observations else make_trainer
     trainer: Trainer
     if source is not None:
         run = dataclasses.replace(run, parameters=run.parameters | source.parameters)  # those not given included
         host = HostFunctions(factory=factory, source=source, config=config, options=options, mesh=mesh)
         trainer = make_host_trainer(factory, source, config, host.settings())
-        if options.rebuild_observations:
-            from_states(factory, source)  # raises: the host shows no states
     else:
         host = None
-        make_training(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
-        trainer = make_trainer(factory, env, config)
-    parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh, make_training)
+        trainer = make_trainer(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
+    parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh)
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
     with told_in_a_line(run.environment):
@@ -141,8 +136,6 @@ def check_levels(run: Settings, env: Any, config: Any) -> None:
         wrong = f"are of environments in JAX, and {run.environment} runs on the host"
     elif config is not run.config:
         wrong = f"are for one agent, and {run.environment} has several"
-    elif run.options.rebuild_observations:
-        wrong = "go without rebuild_observations"
     if wrong is not None:
         raise InputError(f"levels {method}: levels {wrong}; --levels none trains without")
 

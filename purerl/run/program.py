@@ -203,21 +203,19 @@ def functions(
     seed: int,
     num_seeds: int,
     mesh: Mesh,
-    make_training: Callable[[AlgorithmFactory, Environment, Config], Trainer] = make_trainer,
 ) -> CompiledFunctions:
     """Return what is to be compiled for seeds seed .. seed + num_seeds - 1, spread over a mesh.
 
     Args:
       factory, env, config: of the run.
       seed, num_seeds, mesh: its seeds and devices.
-      make_training: makes the trainer of the training; evaluations are `make_trainer`'s.
     """
 
     def init(seed: Array, config: Config, env: Environment) -> Progress:
-        return _begin(make_training(factory, env, config), seed)
+        return _begin(make_trainer(factory, env, config), seed)
 
     def advance(progress: Progress, config: Config, env: Environment, num: Array, fresh: Array):
-        trainer = make_training(factory, env, config)
+        trainer = make_trainer(factory, env, config)
         before = progress.interval
         cleared = MetricsSum.zeros(before.statistics, before.algorithm)
         cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)

@@ -10,8 +10,6 @@ import numpy as np
 
 from purerl.devices import memory
 from purerl.errors import InputError
-from purerl.loop.observing import follows_from_state
-from purerl.recompute.observations import rebuilds
 from purerl.run.plan import Plan, make_plan
 from purerl.run.program import CompiledFunctions
 from purerl.settings.runs import Settings
@@ -33,12 +31,13 @@ def check(planned: Plan) -> None:
         seen = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype), one)
     each = memory.nbytes(seen) // (config.num_envs * jax.tree.leaves(seen)[0].shape[0])
     taken = 2 * memory.nbytes(seen) * config.rollout_length  # what was acted on, and what followed
+    hint = "; --env.full_observation false is smaller" if getattr(planned.env, "full_observation", False) else ""
     if taken > there * devices:
         seeds = f" x {options.seeds} seeds" if options.seeds > 1 else ""
         raise InputError(
             f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
             f"environments x {config.rollout_length} steps{seeds}; {there * devices / 1e9:,.1f} GB are free. "
-            f"--num-envs auto takes as many environments as fit{_smaller(planned, each)}"
+            f"--num-envs auto takes as many environments as fit{hint}"
         )
 
 
@@ -62,18 +61,6 @@ def check_agents(planned: Plan) -> None:
 def _without_replay(agent: Any) -> Any:
     """Return the shapes of an agent without those of its replay, which is held to the memory where it is made."""
     return agent._replace(replay=()) if hasattr(agent, "replay") and hasattr(agent, "_replace") else agent
-
-
-def _smaller(planned: Plan, each: int) -> str:
-    """Return what makes a rollout smaller than with `each` bytes per observation, where there is something."""
-    env, run = planned.env, planned.settings
-    hint = "; --env.full_observation false is smaller" if getattr(env, "full_observation", False) else ""
-    possible = rebuilds(run.make_algorithm(), run.config) and not run.options.rebuild_observations
-    if possible and not getattr(run.config, "normalize_observation", False) and follows_from_state(env):
-        state = memory.nbytes(jax.eval_shape(env.reset, jax.random.key(0))[0])
-        if state < each:
-            hint += f"; --rebuild-observations keeps {state:,} bytes of state in their place"
-    return hint
 
 
 def largest(run: Settings, tell: Callable[[str], None] = print) -> tuple[Settings, str]:

@@ -72,9 +72,6 @@ class RunOptions:
     self_play: int = option(
         0, "earlier selves to play against, in a symmetric game of two groups; writes elo.csv", "P", at_least=0
     )
-    rebuild_observations: bool = option(
-        False, "keep states in rollouts and rebuild observations from them: less memory, more work; no turns", "BOOL"
-    )
     keep_best: bool = option(
         False, "also keep the checkpoint with the highest mean evaluation return, as checkpoints/best"
     )

@@ -19,6 +19,7 @@ from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce
 
 ABOUT_FILES = ("algorithm", "environment", "env", "groups", "format", "version", "from_python", "search", "over")
+RETIRED = {"rebuild_observations": False}  # settings of older files that are gone, and the values they may have
 HANDED = ("algorithm", "environment", "config")  # what may be Python objects
 
 
@@ -176,6 +177,8 @@ def _sort_in(
     """Put a layer's values, typed, into `options` or `config`, whichever has the name."""
     option_hints, config_hints = hints(RunOptions), hints(config_class)
     for name, value in values.items():
+        if name in RETIRED and value == RETIRED[name]:
+            continue
         if name in option_hints:
             options[name] = coerce(value, option_hints[name], f"{where}{name}")
         elif name in config_hints:

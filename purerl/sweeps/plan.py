@@ -19,7 +19,6 @@ from purerl.host_environment import HostSource, not_inside_jit
 from purerl.levels.trainer import make_trainer
 from purerl.loop.population import AXIS, MakeTrainer, with_values
 from purerl.loop.train import curve_points, whole_updates
-from purerl.recompute.observations import make_rebuilding_trainer
 from purerl.run.plan import algorithm_of, check_levels, environment_of
 from purerl.run.program import as_leaf
 from purerl.settings import ranges, toml
@@ -153,7 +152,7 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
 
 
 def _make(run: Settings, factory: AlgorithmFactory) -> MakeTrainer:
-    return partial(make_rebuilding_trainer if run.options.rebuild_observations else make_trainer, factory)
+    return partial(make_trainer, factory)
 
 
 def _mesh(run: Settings, options: SearchOptions) -> Mesh:

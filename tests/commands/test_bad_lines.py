@@ -379,10 +379,6 @@ def test_alone_a_group_shows_its_help(capsys, words):
         (("ppo", "CartPole-v1", "--levels", "plr", "--levels-over", "gravitu=1:2"), "did you mean 'gravity'"),
         (("ppo", "MatrixGame", "--levels", "dr", "--levels-over", "a=1:2"), "and MatrixGame has several"),
         (("ppo", "gymnasium/CartPole-v1", "--levels", "dr"), "gymnasium/CartPole-v1 runs on the host"),
-        (
-            ("ppo", "Maze", "--levels", "plr", "--rebuild-observations"),
-            "levels go without rebuild_observations",
-        ),
         (("alphazero", "Maze", "--levels", "dr"), "levels go without algorithms that plan"),
     ],
 )

@@ -17,7 +17,6 @@ from purerl.loop.train import collect, make_trainer
 from purerl.multi_agent.joint import OPEN_TURNS, Policy, multi_agent, policies_for
 from purerl.multi_agent.turn_based import OpenTurn, TurnCarry, turns_only
 from purerl.networks.actor_critic import actor_critic
-from purerl.recompute.observations import from_states
 from purerl.replay.uniform import GOING, TERMINATED, gather
 from purerl.types import Rollout
 from tests.helpers.nim import Nim
@@ -246,8 +245,6 @@ def test_what_cannot_take_turns():
     sequences = R2D2Config(num_envs=2, rollout_length=4, burn_in=0, sequence_length=4, learning_starts=2000)
     with pytest.raises(InputError, match="cannot be learned from sequences of steps, as r2d2 does"):
         make_trainer(multi_agent, Nim(), policies_for(Nim(), r2d2, sequences))
-    with pytest.raises(InputError, match="rebuild_observations goes without turns"):
-        make_trainer(*from_states(multi_agent, Nim()), policies_for(Nim(), ppo, PPOConfig()))
 
 
 def test_open_turns_are_of_the_policies_that_learn():

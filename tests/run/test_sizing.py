@@ -66,8 +66,5 @@ def test_observations_beyond_the_memory_are_refused_with_what_avoids_it(monkeypa
         sizing.check(planned)
     part = make_plan(dataclasses.replace(run, parameters={**parameters, "full_observation": False}))
     monkeypatch.setattr(memory, "free", lambda: 0)
-    with pytest.raises(InputError, match=r"environments as fit; --rebuild-observations keeps 52 bytes of state"):
+    with pytest.raises(InputError, match=r"--num-envs auto takes as many environments as fit$"):
         sizing.check(part)
-    states = dataclasses.replace(part.settings, options=dataclasses.replace(run.options, rebuild_observations=True))
-    with pytest.raises(InputError, match=r"twice 52 bytes .* --num-envs auto takes as many environments as fit$"):
-        sizing.check(make_plan(states))

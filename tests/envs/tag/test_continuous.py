@@ -124,19 +124,18 @@ def test_what_agents_see_of_themselves():
     state, _ = more.reset(jax.random.key(0))
     state = state._replace(speed=jnp.arange(5) / 8, direction=jnp.arange(5.0), present=jnp.arange(5) != 3)
     for group, numbers in (("taggers", [0, 1]), ("runners", [2, 3, 4])):
-        less, seen = plain.rebuild(state)[group], more.rebuild(state)[group]
+        less, seen = plain._observation(state)[group], more._observation(state)[group]
         assert seen.shape[1] == more.observation_space.spaces[group].space.shape[0] == less.shape[1] + 5
         assert np.array_equal(seen[:, :-5], less)
         for i, row in zip(numbers, np.asarray(seen), strict=True):
             own = [i / 8, np.cos(i), np.sin(i), state.x[i] / 10, state.y[i] / 10]
             np.testing.assert_allclose(row[-5:], own if i != 3 else np.zeros(5), atol=1e-5)
-            np.testing.assert_allclose(more.rebuild_agent(state, group, jnp.int32(i - numbers[0])), row, atol=1e-6)
 
 
 def test_chunks_change_nothing():
     small = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6, chunk=7)
     state, observation = small.reset(jax.random.key(0))
-    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6).rebuild(state)
+    whole = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6)._observation(state)
     jax.tree.map(np.testing.assert_array_equal, observation, whole)
 
 
