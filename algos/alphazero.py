@@ -45,19 +45,18 @@ from purerl.types import (
     EnvironmentSpec,
     Key,
     Metrics,
-    Model,
     PyTree,
     Rollout,
-    Situation,
     pytree,
 )
+from purerl.wrappers.situations import Model, Situation
 
 
 @pytree
 class AlphaZeroConfig(SearchConfig):
     """Settings of AlphaZero."""
 
-    uses_model: ClassVar[bool] = True
+    plans: ClassVar[int] = 2
 
 
 class Node(NamedTuple):

@@ -36,15 +36,14 @@ from purerl.types import (
     EnvironmentSpec,
     Key,
     Metrics,
-    Model,
     PyTree,
     Rollout,
-    Situation,
     TimeStep,
     number,
     pytree,
     static,
 )
+from purerl.wrappers.situations import Model, Situation
 
 
 @pytree
@@ -79,8 +78,7 @@ class SPOConfig(NetworkConfig):
     rnn: ClassVar[str] = "none"
     rnn_size: ClassVar[int] = 1
     head_sizes: ClassVar[tuple[int, ...]] = ()
-    uses_model: ClassVar[bool] = True
-    plays_sides: ClassVar[bool] = False  # an advantage is that of one agent
+    plans: ClassVar[int] = 1
 
     @property
     def samples_per_gradient(self) -> int:

@@ -19,8 +19,8 @@ from purerl import registry
 from purerl.commands.cli import main
 from purerl.devices.memory import needed
 from purerl.errors import InputError
+from purerl.extensions.groups.joint import pieces_for
 from purerl.loop.train import make_trainer
-from purerl.multi_agent.joint import pieces_for
 from purerl.prng import convert
 from purerl.reporting import plot
 from purerl.xla import backend

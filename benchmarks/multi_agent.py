@@ -25,8 +25,8 @@ from purerl.devices.memory import needed
 from purerl.devices.sharding import make_mesh, sharded_vmap
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
+from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.loop.train import make_train, make_trainer
-from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.prng import fast
 from purerl.settings.runs import settings
 from purerl.stats import bootstrap_interval

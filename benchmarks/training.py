@@ -16,9 +16,9 @@ from benchmarks.groups import Request
 from benchmarks.tables import FAILED, Table
 from benchmarks.timing import ratios, spread
 from purerl import registry
+from purerl.extensions.groups.joint import pieces_for
 from purerl.host_environment import HostSource
 from purerl.loop.train import make_trainer
-from purerl.multi_agent.joint import pieces_for
 from purerl.profiling.explain import matmul_peak
 from purerl.profiling.flops import products
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from purerl.devices import distributed
     from purerl.errors import InputError
     from purerl.evolution.evolve import evolve
+    from purerl.extensions.host.replay_failure import play_again
     from purerl.fields import number, pytree, static
-    from purerl.host.replay_failure import play_again
     from purerl.loop.vector import vectorize
     from purerl.registry import make
     from purerl.reporting.render import play
@@ -35,7 +35,7 @@ _HOMES = {
     "purerl.errors": ("InputError",),
     "purerl.evolution.evolve": ("evolve",),
     "purerl.fields": ("number", "pytree", "static"),
-    "purerl.host.replay_failure": ("play_again",),
+    "purerl.extensions.host.replay_failure": ("play_again",),
     "purerl.loop.vector": ("vectorize",),
     "purerl.registry": ("make",),
     "purerl.reporting.render": ("play",),

@@ -65,7 +65,27 @@ def static(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(number, static, dataclasses.field))
+def tables(*, doc: str, flag: str, metavar: str, words: tuple[str, ...] = ()) -> Any:
+    """Declare a field of an extension's options that holds tables: ((name, ((key, value), ...)), ...).
+
+    Args:
+      doc: one line, shown by the command line.
+      flag: its flag, which may be repeated, such as "--set".
+      metavar: the form of the flag's value, such as "GROUP.NAME=VALUE".
+      words: keys whose values are text, whatever they look like.
+    """
+    metadata = {"doc": doc, "static": True, "tables": True, "flag": flag, "metavar": metavar, "words": words}
+    return dataclasses.field(default=(), metadata=metadata)
+
+
+def table_fields(cls: type) -> tuple[str, ...]:
+    """Return the names of the fields that were declared by `tables`."""
+    return tuple(field.name for field in dataclasses.fields(cls) if field.metadata.get("tables"))
+
+
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(number, static, tables, dataclasses.field)
+)
 def pytree(cls: type[T]) -> type[T]:
     """Make `cls` a frozen, keyword-only dataclass and register it as a pytree.
 

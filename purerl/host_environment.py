@@ -82,6 +82,11 @@ class HostSource:
     parameters: dict[str, Any]  # all of its settings, those not given included
 
     @property
+    def stage(self) -> Any:
+        """What episodes are drawn in: the source itself, or an environment in JAX behind it."""
+        return self
+
+    @property
     def observation_space(self) -> Space:
         """The space of one environment's observation, after `prepare`."""
         raise NotImplementedError

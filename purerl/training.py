@@ -1,26 +1,32 @@
-"""Training and evaluation in any environment: the compiled loop for JAX environments, the host loop for the others."""
+"""The functions that users call: names are resolved, and extensions are put around the loop."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import jax
 import numpy as np
 
 from purerl import registry
-from purerl.errors import InputError
-from purerl.host.trainer import make_host_trainer
+from purerl.errors import InputError, unknown
 from purerl.host_environment import HostSource, not_inside_jit
-from purerl.levels import trainer as levels
 from purerl.loop import train
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
+from purerl.loop.extension import Extension, bound, in_use
 from purerl.loop.metrics import TrainMetrics
-from purerl.loop.pieces import check_count, check_key
-from purerl.loop.train import Trainer, TrainState
+from purerl.loop.pieces import check_count, check_key, check_pieces
+from purerl.loop.train import MakeTrainer, Trainer, TrainState
+from purerl.settings.extensions import rows
 from purerl.settings.runs import settings
 from purerl.types import AlgorithmFactory, Environment, Key, PyTree
 
 
-def make_trainer(algorithm: AlgorithmFactory | str, env: Environment | HostSource | str, config: Any = None) -> Trainer:
+def make_trainer(
+    algorithm: AlgorithmFactory | str,
+    env: Environment | HostSource | str,
+    config: Any = None,
+    extensions: Mapping[Extension | str, Any] = MappingProxyType({}),
+) -> Trainer:
     """Return the trainer of an algorithm on an environment: a run, update by update.
 
     `trainer.init(key)` gives a `TrainState`; `trainer.step(state)` gives the next one and the update's metrics.
@@ -30,14 +36,14 @@ def make_trainer(algorithm: AlgorithmFactory | str, env: Environment | HostSourc
       env: from `purerl.make`, or one of your own; a JAX environment's fields may be traced. Or its name.
       config: the algorithm's settings; for a JAX environment its numbers may be traced. Those in configs/ if there is
         none.
+      extensions: options by extension, such as {"levels": LevelOptions(levels="plr")}, or {my_extension: MyOptions()}.
 
     Raises:
-      InputError: for a name that does not exist.
+      InputError: for a name that does not exist, or extensions that exclude each other.
     """
     factory, task, config = _objects(algorithm, env, config)
-    if isinstance(task, HostSource):
-        return make_host_trainer(factory, task, config)
-    return levels.make_trainer(factory, task, config)
+    check_pieces(factory, task, config)
+    return train.make_trainer(factory, task, config, _wraps(task, config, extensions))
 
 
 def make_train(
@@ -46,6 +52,7 @@ def make_train(
     config: Any = None,
     total_timesteps: int | None = None,
     num_points: int | None = None,
+    extensions: Mapping[Extension | str, Any] = MappingProxyType({}),
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
     """Return a whole run as one pure function: key -> (state, metrics), each metric f32[num_updates].
 
@@ -54,7 +61,7 @@ def make_train(
     a CPU keeps sums from a library that is slow at some.
 
     Args:
-      algorithm, env, config: as for `make_trainer`.
+      algorithm, env, config, extensions: as for `make_trainer`.
       total_timesteps: environment steps, rounded down to whole updates; `config.total_timesteps` if none is given. It
         also sets the horizon of the config's schedules.
       num_points: return metrics f32[num_points] instead, however long the run: `MetricsSum.means` of the updates
@@ -66,7 +73,22 @@ def make_train(
     factory, task, config = _objects(algorithm, env, config)
     if isinstance(task, HostSource):
         raise not_inside_jit(task, "make_train")
-    return train.make_train(factory, task, config, total_timesteps, num_points, levels.make_trainer)
+    check_pieces(factory, task, config)
+    wraps = _wraps(task, config, extensions)
+    return train.make_train(factory, task, config, total_timesteps, num_points, wraps)
+
+
+def _wraps(env: Any, config: Any, given: Mapping[Extension | str, Any]) -> list[Callable[[MakeTrainer], MakeTrainer]]:
+    """Return what extensions put around the loop, the outermost first."""
+    own = [row for row in given if isinstance(row, Extension)]
+    known = (*own, *rows())
+    options = {row.name: row.options() for row in known}
+    for row, value in given.items():
+        name = row.name if isinstance(row, Extension) else row
+        if name not in options:
+            raise unknown("extension", name, options)
+        options[name] = value
+    return [bound(row, options[row.name]) for row in in_use(known, options, env, config)]
 
 
 def _objects(algorithm: Any, env: Any, config: Any) -> tuple[AlgorithmFactory, Any, Any]:

@@ -61,14 +61,6 @@ class TimeStep(NamedTuple):
         return self.terminated | self.truncated
 
 
-class Situation(NamedTuple):
-    """What an algorithm that plans in the environment acts on: an observation, and the state behind it."""
-
-    observation: PyTree  # of whoever acts next
-    state: PyTree  # the environment's; () in rollouts, which are learned from
-    side: Array  # i32[], who acts next: 0 or 1 in a game in turns, else 0
-
-
 class Environment:
     """A task as two pure functions. Subclasses are frozen dataclasses made by `@pytree`: their fields are parameters.
 
@@ -108,10 +100,6 @@ class Environment:
         than that choice.
         """
         raise NotImplementedError
-
-    def for_self_play(self) -> "Environment":
-        """Return the game as both sides play it; another environment where this one plays the other side itself."""
-        return self
 
     def render(self, state: PyTree) -> np.ndarray:
         """Draw a state, on the host: u8[height, width, 3]. Optional.
@@ -237,8 +225,9 @@ class Config:
         choices=("auto", "prefetch", "always", "pool"),
     )
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
-    uses_model: ClassVar[bool] = False  # whether the algorithm plans in the environment itself, see `Model`
-    plays_sides: ClassVar[bool] = True  # where it does, whether it plays both sides of a game in turns
+    plans: ClassVar[int] = 0
+    # for how many players the algorithm plans in the environment itself: 0, 1, or 2 that take turns. If it plans, its
+    # factory also takes `model=`, and it acts on `purerl.wrappers.situations.Situation`s
 
     @property
     def steps_per_update(self) -> int:
@@ -252,7 +241,3 @@ class Config:
 
 
 AlgorithmFactory = Callable[[EnvironmentSpec, Any], Algorithm]
-# Where the config's class says `uses_model = True`, the factory also takes `model=`, its `act` is given `Situation`s in
-# place of observations, and the observations of its rollouts are `Situation`s without states.
-Model = Callable[[Key, Situation, PyTree], TimeStep]
-# (key, situation, action) -> the step of whoever acts there: the reward is theirs, the observation the next situation

@@ -3,7 +3,7 @@
 import pytest
 
 from purerl.host_environment import HostEnvironment, HostSource, not_inside_jit
-from tests.host.ledger import Ledger
+from tests.extensions.host.ledger import Ledger
 
 
 def test_what_may_be_left_out():

@@ -10,11 +10,11 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.bsuite.catch import Catch
 from purerl.envs.classic.acrobot import Acrobot
 from purerl.errors import InputError
-from purerl.host import HostTrainer
+from purerl.extensions.host import HostTrainer
 from purerl.loop import train
 from purerl.settings.runs import settings
 from purerl.spaces import Discrete
-from tests.host.ledger import Ledger
+from tests.extensions.host.ledger import Ledger
 
 CONFIG = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=24)
 

@@ -13,8 +13,8 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     import purerl
     from purerl import registry
     from purerl.devices import selection, sharding, threads
+    from purerl.extensions.groups.joint import pieces_for
     from purerl.host_environment import HostSource
-    from purerl.multi_agent.joint import pieces_for
     from purerl.xla import backend
 
     factory, cls = registry.algorithm(task["algorithm"])

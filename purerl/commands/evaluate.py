@@ -133,8 +133,8 @@ def command(
 
 def _evaluate_levels(run: Any, plan: Any, names: str, episodes: int, seed: int | None, picture: Path | None) -> None:
     """Play the levels of these names, and show the results."""
+    from purerl.extensions.levels import held_out
     from purerl.reporting import video as videos
-    from purerl.run import held_out
 
     levels = held_out.chosen_levels(plan.env, names, run.settings.environment)
     if picture is not None:
@@ -148,7 +148,7 @@ def _evaluate_levels(run: Any, plan: Any, names: str, episodes: int, seed: int |
 
 def _evaluate_against(run: Any, plan: Any, against: str, games: int, seed: int | None) -> None:
     """Play games against a player, and show who won."""
-    from purerl.run import match
+    from purerl.extensions.self_play import match
 
     say("\n".join(match.table(run, match.compare(run, plan, against, games, seed))))
 

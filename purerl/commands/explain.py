@@ -10,7 +10,7 @@ from purerl.commands.options import (
     TRUST,
     AlgorithmCommand,
     flags_of,
-    group_settings,
+    named_in_tables,
     say,
     take_modules,
     tell,
@@ -19,7 +19,7 @@ from purerl.commands.options import (
 from purerl.settings.options import RunOptions
 
 
-@flags_of(RunOptions, only=("seeds",))
+@flags_of(RunOptions, only=("seeds", "extension"))
 @click.command(name="explain", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
@@ -27,20 +27,12 @@ from purerl.settings.options import RunOptions
     "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
 )
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="GROUP.NAME=VALUE",
-    help="A setting of a group of agents, as in train.",
-)
 @TRUST
 def command(
     algorithm: str | None,
     environment: str | None,
     config_file: Path | None,
     env_parameter: str | None,
-    assignments: tuple[str, ...],
     trust: tuple[str, ...],
     **flags: Any,
 ) -> None:
@@ -53,8 +45,8 @@ def command(
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
-    take_modules(trust, algorithm, environment)
-    run = settings(algorithm, environment, given, parameters, config_file, group_settings(assignments))
+    take_modules(trust, algorithm, environment, *named_in_tables(given))
+    run = settings(algorithm, environment, given, parameters, config_file)
     from purerl.profiling import explain
 
     say("\n".join(explain.lines(run, explain.explain(run, tell))))

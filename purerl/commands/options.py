@@ -12,7 +12,7 @@ import click
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.errors import InputError, describe, hints, printable, unknown
 from purerl.registry import check_id, module_of
-from purerl.settings.options import GROUP_WORDS, LaunchOptions, make_options
+from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text, to_text
 
@@ -191,22 +191,39 @@ def resume_options(cls: type, given: dict[str, Any], names: Iterable[str], *othe
     return allowed
 
 
-def group_settings(assignments: tuple[str, ...]) -> dict[str, dict[str, Any]]:
-    """Return the settings of `--set GROUP.NAME=VALUE` flags: values by group and name."""
+def _parse_tables(
+    ctx: click.Context, param: click.Parameter, assignments: tuple[str, ...]
+) -> dict[str, dict[str, Any]] | None:
+    """Return the values of a flag such as --set GROUP.NAME=VALUE by group and name; None without the flag."""
     found: dict[str, dict[str, Any]] = {}
+    flag, words = param.opts[0], getattr(param, "words", ())
     for text in assignments:
         path, equals, value = text.partition("=")
-        group, dot, name = path.partition(".")
-        if not (equals and dot and group and name and value):
-            raise InputError(f"--set {text}: write GROUP.NAME=VALUE, such as taggers.learning_rate=1e-3")
-        found.setdefault(group, {})[name] = _of_group(name, value)
-    return found
+        table, dot, name = path.partition(".")
+        if not (equals and dot and table and name and value):
+            raise InputError(f"{flag} {text}: write {param.metavar}, such as taggers.learning_rate=1e-3")
+        parsed = from_text(value)
+        is_text = name in words and parsed is not None and not isinstance(parsed, bool)
+        found.setdefault(table, {})[name] = value if is_text else parsed
+    return found or None
 
 
-def _of_group(name: str, text: str) -> Any:
-    """Return the value of a group's setting: words are text, also where they look like a number."""
-    value = from_text(text)
-    return value if name not in GROUP_WORDS or value is None or isinstance(value, bool) else text
+def named_in_tables(given: Mapping[str, Any]) -> list[str]:
+    """Return the algorithms that settings in tables name."""
+    tables = [table for value in given.values() if isinstance(value, Mapping) for table in value.values()]
+    return [str(table.get("algorithm", "")) for table in tables]
+
+
+class TablesOption(click.Option):
+    """A flag of settings in tables, which may be repeated."""
+
+    def __init__(self, field: dataclasses.Field):
+        """Make the flag of a field that `fields.tables` declared."""
+        data = field.metadata
+        doc = data["doc"][:1].upper() + data["doc"][1:]
+        names = [data["flag"], field.name]
+        super().__init__(names, multiple=True, metavar=data["metavar"], help=f"{doc}.", callback=_parse_tables)
+        self.words = data["words"]
 
 
 def find_algorithm(args: list[str]) -> str | None:
@@ -236,6 +253,28 @@ def find_algorithm(args: list[str]) -> str | None:
     return None
 
 
+def find_extensions(args: list[str]) -> tuple[Any, ...]:
+    """Return the extensions that a run may use, those included that --extension or a file of settings names."""
+    from purerl.settings import extensions, toml, trust
+
+    named = [name for value in _values(args, "--extension") for name in names_of(value)]
+    take_modules((), *named)
+    for file in map(Path, _values(args, "--config")):
+        take_modules(_values(args, "--trust"))
+        table = toml.read(toml.file_of(file))
+        named += [trust.checked(str(name), file) for name in table.get("extension", ())]
+    return extensions.rows(dict.fromkeys(named))
+
+
+def _check_names(params: Iterable[click.Parameter]) -> None:
+    """Raise an `InputError` if two options have one name."""
+    seen: set[str | None] = set()
+    for param in params:
+        if param.name in seen:
+            raise InputError(f"option {param.name} is there twice: an extension must rename its own")
+        seen.add(param.name)
+
+
 def _is_path(text: str) -> bool:
     """Return whether a text is a module:name."""
     module, colon, name = text.partition(":")
@@ -260,9 +299,13 @@ def config_options(algorithm: str | None) -> list[click.Option]:
     if algorithm is None:
         return [click.Option(["--total-timesteps", "total_timesteps"], hidden=True)]
     from purerl import registry
-    from purerl.settings.levels import with_level_settings
 
-    return options_of(with_level_settings(registry.algorithm(algorithm)[1]))
+    return options_of(registry.algorithm(algorithm)[1])
+
+
+def extension_options(extensions: Iterable[Any]) -> dict[str, list[click.Option]]:
+    """Return the flags of extensions by the extension's name."""
+    return {row.name: options_of(row.options) for row in extensions if dataclasses.fields(row.options)}
 
 
 def options_of(cls: Any, only: Iterable[str] = ()) -> list[click.Option]:
@@ -278,6 +321,8 @@ def options_of(cls: Any, only: Iterable[str] = ()) -> list[click.Option]:
 
 
 def _flag(field: dataclasses.Field, hint: Any) -> click.Option:
+    if field.metadata.get("tables"):
+        return TablesOption(field)
     names = ["--" + field.name.replace("_", "-"), field.name]
     doc, metavar = field.metadata.get("doc", ""), field.metadata.get("metavar")
     if metavar is None:  # of a config
@@ -322,7 +367,9 @@ class AlgorithmCommand(EnvironmentCommand):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Find the algorithm, then parse as usual."""
-        ctx.meta["algorithm"] = self.find_algorithm(split_parameters(args)[1])
+        words = split_parameters(args)[1]
+        ctx.meta["algorithm"] = self.find_algorithm(words)
+        ctx.meta["extensions"] = find_extensions(words) if ctx.meta["algorithm"] else ()
         return super().parse_args(ctx, args)
 
     def find_algorithm(self, args: list[str]) -> str | None:
@@ -337,19 +384,26 @@ class AlgorithmCommand(EnvironmentCommand):
         """Return the command's parameters, and the algorithm's flags where it is known."""
         params = super().get_params(ctx)
         help_option, others = params[-1], params[:-1]
-        return [*others, *config_options(ctx.meta.get("algorithm")), help_option]
+        of_extensions = extension_options(ctx.meta.get("extensions", ())).values()
+        own = [*config_options(ctx.meta.get("algorithm")), *itertools.chain.from_iterable(of_extensions)]
+        _check_names([*others, *own])
+        return [*others, *own, help_option]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in two sections."""
+        """Write the options in sections: the command's, the algorithm's, and those of each extension."""
         algorithm = ctx.meta.get("algorithm")
-        config_names = {option.name for option in config_options(algorithm)}
-        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
-        records = [(option.name in config_names, option.get_help_record(ctx)) for option in options]
-        with formatter.section("Options"):
-            formatter.write_dl([record for of_config, record in records if record and not of_config])
-        if algorithm:
-            with formatter.section(f"Settings of {algorithm}"):
-                formatter.write_dl([record for of_config, record in records if record and of_config])
-        else:
+        sections = {f"Settings of {algorithm}": config_options(algorithm)} if algorithm else {}
+        for name, flags in extension_options(ctx.meta.get("extensions", ())).items():
+            sections[f"Settings of the extension {name}"] = flags
+        owner = {flag.name: title for title, flags in sections.items() for flag in flags}
+        records: dict[str, list[tuple[str, str]]] = {"Options": [], **{title: [] for title in sections}}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if isinstance(param, click.Option) and record:
+                records[owner.get(param.name, "Options")].append(record)
+        for title, lines in records.items():
+            with formatter.section(title):
+                formatter.write_dl(lines)
+        if not algorithm:
             formatter.write_paragraph()
             formatter.write_text(self.alternatives())

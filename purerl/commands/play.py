@@ -129,7 +129,7 @@ def _match(
     """Let a person play against a player, and say how it ended."""
     import jax
 
-    from purerl.run import match
+    from purerl.extensions.self_play import match
 
     game = match.game_of(environment, parameters)
     opponent = match.contender_of(against, game, simulations)

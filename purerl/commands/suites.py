@@ -190,7 +190,8 @@ def _main() -> None:
         cache.enable()  # ids of one suite often have one program
         for algorithm, values in ALGORITHMS[kind].items():
             doing = f"train {algorithm}"
-            short_training.train(settings(algorithm, name, SMALL | values, fields), env)
+            sampled = {"sampler": "serial"} if isinstance(env, HostSource) else {}
+            short_training.train(settings(algorithm, name, SMALL | values | sampled, fields))
             tell(done=algorithm)
     except BaseException as error:  # whatever a suite raises, the end of the process included
         text = " ".join(str(error).split()) or "no message"

@@ -11,8 +11,8 @@ from purerl.commands.options import (
     AlgorithmCommand,
     check_out,
     flags_of,
-    group_settings,
     launch,
+    named_in_tables,
     resume_options,
     take_launch,
     take_modules,
@@ -34,13 +34,6 @@ from purerl.settings.values import coerce
     "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
 )
 @click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
-@click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="GROUP.NAME=VALUE",
-    help="A setting of a group of agents, or algorithm=NAME, policy=GROUP, frozen=true|random|RUN or start=RUN.",
-)
 @click.option("--out", type=PATH, metavar="DIR", help="The run's folder; default runs/ALGORITHM-ENVIRONMENT-N.")
 @click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the run in this folder.")
 @click.option(
@@ -57,7 +50,6 @@ def command(
     environment: str | None,
     config_file: Path | None,
     env_parameter: str | None,
-    assignments: tuple[str, ...],
     out: Path | None,
     resume_folder: Path | None,
     callback_names: tuple[str, ...],
@@ -84,7 +76,7 @@ def command(
     where = take_launch(given)
     check_out(out)
     if resume_folder is not None:
-        also = (algorithm, environment, config_file, out, parameters, assignments)
+        also = (algorithm, environment, config_file, out, parameters)
         longer = given.pop("total_timesteps", None)
         options = resume_options(RunOptions, given, RESUMED, *also)
         if longer is not None:
@@ -95,9 +87,8 @@ def command(
 
         return resume(resume_folder, plain, list(map(callbacks.named, callback_names)), **options)
     as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
-    groups = group_settings(assignments)
-    take_modules((), *(str(values.get("algorithm", "")) for values in groups.values()))
-    run = settings(algorithm, environment, given, parameters, config_file, groups)
+    take_modules((), *named_in_tables(given))
+    run = settings(algorithm, environment, given, parameters, config_file)
     launch(where)
     from purerl.run import callbacks
     from purerl.run.opening import start

@@ -23,6 +23,7 @@ from purerl.errors import InputError, hints, install, unknown
 from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import SNES, Evosax, OpenES
+from purerl.loop.extension import Setup
 from purerl.run.plan import make_environment
 from purerl.settings import toml, trust
 from purerl.settings.options import EvolveOptions, checked, make_options
@@ -152,7 +153,7 @@ def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: M
     run = settings(algorithm, name, flags, fixed)
     env = make_environment(name, run.parameters)
     over = {f"env.{key}": parse(f"env.{key}={text}", flag="task parameter")[1] for key, text in ranges.items()}
-    over = bind(over, run.config, env) if over else {}
+    over = bind(over, Setup(run.config, env, {})) if over else {}
     drawn = {key.removeprefix("env."): value for key, value in over.items() if isinstance(value, Range)}
     redraw = RedrawFields(drawn) if drawn else None
     return Task(name=name, env=env, config=run.config, total_timesteps=int(run.config.total_timesteps), redraw=redraw)

@@ -1,6 +1,5 @@
 """Populations: many agents in one compiled program, each member with its seed and its values of some numbers."""
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,16 +10,15 @@ from jax.sharding import Mesh
 
 from purerl.devices import sharding
 from purerl.devices.background import in_background
+from purerl.loop.extension import MakeFromSetup, Setup, with_values
 from purerl.loop.metrics import finite
 from purerl.loop.train import Trainer, TrainState, advance
-from purerl.types import Array, Config, Environment, PyTree
+from purerl.types import Array, PyTree
 from purerl.xla import backend
 from purerl.xla.trees import strong, zeros
 
 Values = Mapping[str, Any]  # fields by name; `env.NAME` is the environment's
 AXIS = "trial"  # of the mesh
-
-MakeTrainer = Callable[[Environment, Config], Trainer]  # such as partial(make_trainer, ppo)
 
 _MEMBERS: Any = 0
 _SHARED: Any = None
@@ -37,15 +35,8 @@ class Point(NamedTuple):
     finite: Array  # bool[], whether all of the algorithm's metrics were
 
 
-def with_values(config: Any, env: Any, values: Values) -> tuple[Any, Any]:
-    """Return a config and an environment with some of their fields replaced."""
-    of_config = {name: value for name, value in values.items() if not name.startswith("env.")}
-    of_env = {name.removeprefix("env."): value for name, value in values.items() if name.startswith("env.")}
-    return dataclasses.replace(config, **of_config), dataclasses.replace(env, **of_env) if of_env else env
-
-
 def train_members(
-    make: MakeTrainer, mesh: Mesh, axes: TrainState = TOGETHER
+    make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER
 ) -> Callable[..., tuple[TrainState, Point]]:
     """Return the function that trains members, spread over a mesh's axis `AXIS`.
 
@@ -55,17 +46,17 @@ def train_members(
       axes: of the states: `TOGETHER` or `APART`.
 
     Returns:
-      (state, seed u32, values, updates i32, begin bool, config, env) -> (state, Point). States, seeds and values have
+      (state, seed u32, values, updates i32, begin bool, setup) -> (state, Point). States, seeds and values have
       a leading axis of members; so have `updates` and `begin` (whether a member starts again) where they are `APART`.
     """
 
-    def train(state: TrainState, seed: Array, values: Values, num: Array, begin: Array, config: Config, env: Any):
-        trainer = make(*reversed(with_values(config, env, values)))
+    def train(state: TrainState, seed: Array, values: Values, num: Array, begin: Array, setup: Setup):
+        trainer = make(with_values(setup, values))
         state = jax.lax.cond(begin, lambda: _init(trainer, seed), lambda: state)
         state, metrics = advance(trainer, state, num)
         return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=finite(metrics.algorithm))
 
-    in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None, None)
+    in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None)
     members = sharding.sharded_vmap(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
 
     def train_members(*arguments: Any) -> tuple[TrainState, Point]:  # the name of the compiled program
@@ -74,26 +65,24 @@ def train_members(
     return train_members
 
 
-def blank_states(
-    make: MakeTrainer, num_members: int, values: Values, config: Config, env: Environment, axes: TrainState
-) -> TrainState:
+def blank_states(make: MakeFromSetup, num_members: int, values: Values, setup: Setup, axes: TrainState) -> TrainState:
     """Return states of zeros, made on the host: the argument of a program whose members begin. Nothing is compiled.
 
     Args:
       make: makes the trainer of a member.
       num_members: how many.
       values: of one member.
-      config, env: what the values are set in.
+      setup: what the values are set in.
       axes: of the states: `TOGETHER` or `APART`.
     """
 
-    def init(values: Values, config: Config, env: Environment) -> TrainState:
-        return _init(make(*reversed(with_values(config, env, values))), jnp.uint32(0))
+    def init(values: Values, setup: Setup) -> TrainState:
+        return _init(make(with_values(setup, values)), jnp.uint32(0))
 
     def blank(axis: int | None, leaf: Any) -> Any:
         return zeros(leaf) if axis is None else zeros(jax.ShapeDtypeStruct((num_members, *leaf.shape), leaf.dtype))
 
-    shapes = jax.eval_shape(init, values, config, env)
+    shapes = jax.eval_shape(init, values, setup)
     return jax.tree.map(
         lambda axis, tree: jax.tree.map(lambda leaf: blank(axis, leaf), tree), axes, shapes, is_leaf=lambda x: x is None
     )

@@ -1,7 +1,7 @@
 """The loop: act, step, learn, compiled into one program."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -10,10 +10,9 @@ import numpy as np
 
 from purerl.devices.sharding import split_data, whole
 from purerl.errors import InputError
-from purerl.host_environment import HostSource
+from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
 from purerl.loop.metrics import MetricsSum, TrainMetrics
-from purerl.loop.modeling import check_sides, with_model
 from purerl.loop.pieces import check_count, check_key, check_pieces
 from purerl.loop.resets import Resets
 from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
@@ -55,8 +54,30 @@ PER_ENVIRONMENT = TrainState(  # which parts of a state have a leading axis of e
 )
 
 
+class Policy(NamedTuple):
+    """One of the policies that a trainer trains."""
+
+    factory: AlgorithmFactory
+    config: Any  # that its algorithm is made by
+    select: Callable[[PyTree], PyTree]  # the trainer's agent -> this policy's
+
+
 class Trainer(Protocol):
-    """A run as functions of its state, whether its loop is compiled or runs on the host."""
+    """A run as functions of its state, whether its loop is compiled or runs in Python."""
+
+    @property
+    def pure(self) -> bool:
+        """Whether `init` and `step` are pure functions, which a run compiles."""
+        ...
+
+    @property
+    def policies(self) -> Mapping[str, Policy]:
+        """The policies by name; a single one is ""."""
+        ...
+
+    def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:
+        """Return (algorithm, agent) that play on their own, where the trainer's agent also holds its opponents."""
+        ...
 
     @property
     def algorithm(self) -> Algorithm:
@@ -100,6 +121,17 @@ class CompiledTrainer:
     config: Config
     vector: VectorEnvironment
     evaluation: Environment  # where episodes of an evaluation are played
+    policies: Mapping[str, Policy]
+    playing: Callable[[PyTree], tuple[Algorithm, PyTree]] | None = None  # `player`; None: the algorithm and the agent
+
+    @property
+    def pure(self) -> bool:
+        """True."""
+        return True
+
+    def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:
+        """Return (algorithm, agent) that play."""
+        return (self.algorithm, agent) if self.playing is None else self.playing(agent)
 
     def init(self, key: Key) -> TrainState:
         """Start a run."""
@@ -146,28 +178,55 @@ class CompiledTrainer:
         """Do nothing."""
 
 
-def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) -> CompiledTrainer:
-    """Return the compiled trainer of an algorithm on a JAX environment; `purerl.make_trainer` serves any.
+class MakeTrainer(Protocol):
+    """Makes the trainer of an algorithm on an environment."""
+
+    def __call__(self, algorithm: AlgorithmFactory, env: Any, config: Any, /) -> Trainer:
+        """Return the trainer.
+
+        Args:
+          algorithm: (spec, config) -> Algorithm.
+          env: one environment; its fields may be traced.
+          config: the algorithm's settings; its numbers may be traced.
+        """
+        ...
+
+
+def make_trainer(
+    algorithm: AlgorithmFactory,
+    env: Environment,
+    config: Config,
+    wraps: Sequence[Callable[[MakeTrainer], MakeTrainer]] = (),
+) -> Trainer:
+    """Return the trainer of an algorithm on an environment; `purerl.make_trainer` also takes names.
 
     Args:
       algorithm: (spec, config) -> Algorithm, such as `ppo`.
       env: one environment; its fields may be traced.
       config: the algorithm's settings; its numbers may be traced.
+      wraps: of extensions, the outermost first.
 
     Raises:
       InputError: if one of them is of another kind, or a setting is out of range.
     """
     check_pieces(algorithm, env, config)
-    evaluation = env
-    if getattr(config, "uses_model", False):
-        check_sides(env, config)
-        algorithm, env, evaluation = with_model(algorithm, env)
+    make: MakeTrainer = compiled_trainer
+    for wrap in reversed(wraps):
+        make = wrap(make)
+    return make(algorithm, env, config)
+
+
+def compiled_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config, /) -> CompiledTrainer:
+    """Return the loop's own trainer; arguments as for `make_trainer`."""
+    if isinstance(env, HostSource):
+        raise not_inside_jit(env, "the compiled loop")
     return CompiledTrainer(
         algorithm=algorithm(EnvironmentSpec(env.observation_space, env.action_space), config),
         environment=env,
         config=config,
         vector=vectorize(env, config.num_envs, config.reset_policy, config.pool_size, prng=config.prng),
-        evaluation=evaluation,
+        evaluation=env,
+        policies={"": Policy(factory=algorithm, config=config, select=lambda agent: agent)},
     )
 
 
@@ -215,19 +274,16 @@ def make_train(
     config: Any,
     total_timesteps: int | None = None,
     num_points: int | None = None,
-    make: Callable[[AlgorithmFactory, Environment, Any], CompiledTrainer] = make_trainer,
+    wraps: Sequence[Callable[[MakeTrainer], MakeTrainer]] = (),
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
-    """Return a whole run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`.
-
-    `make` makes its trainer.
-    """
+    """Return a whole run as one pure function: key -> (state, metrics[num_updates]); see `purerl.make_train`."""
     check_pieces(algorithm, env, config)
     if total_timesteps is None:
         total_timesteps = int(config.total_timesteps)
     total_timesteps = check_count(total_timesteps, "total_timesteps")
     config = dataclasses.replace(config, total_timesteps=total_timesteps)
     num_updates = whole_updates(config)
-    trainer = make(algorithm, env, config)
+    trainer = make_trainer(algorithm, env, config, wraps)
 
     def train(key: Key) -> tuple[TrainState, TrainMetrics]:
         return jax.lax.scan(lambda state, _: trainer.step(state), trainer.init(key), None, num_updates)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.types import Array, Key, PyTree, Situation, TimeStep
+from purerl.types import Array, Key, PyTree, TimeStep
+from purerl.wrappers.situations import Situation
 
 
 class Particles(NamedTuple):

@@ -11,15 +11,14 @@ import jax
 from purerl.devices import memory
 from purerl.devices.memory import nbytes
 from purerl.errors import InputError
-from purerl.levels.trainer import LevelTrainer, make_trainer
-from purerl.loop.train import TrainState, collect
+from purerl.loop.extension import MakeFromSetup, Setup
+from purerl.loop.train import CompiledTrainer, TrainState, collect
 from purerl.prng import convert
 from purerl.profiling.flops import operations
 from purerl.run.lifecycle import cause_of
-from purerl.run.plan import algorithm_of, environment_of
+from purerl.run.plan import made
 from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import Settings
-from purerl.types import Config
 from purerl.xla import backend
 
 PEAK_SIZE = 2048  # of the matrices whose product is the machine's peak
@@ -89,15 +88,16 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     Raises:
       InputError: if the run is not possible.
     """
-    env = environment_of(run)
-    factory, config = algorithm_of(run, env)
-    trainer = make_trainer(factory, env, config)
-    if isinstance(trainer, LevelTrainer):
-        raise InputError(f"levels {config.levels} choose what is learned from; --levels dr explains the same work")
-    config = _short_wait(config)
+    found = made(run)
+    trainer = found.trainer()
+    if not isinstance(trainer, CompiledTrainer) or type(trainer).step is not CompiledTrainer.step:
+        names = ", ".join(row.name for row in found.extensions) or "this run"
+        raise InputError(f"explain measures the compiled loop only, which {names} replaces")
+    env, setup = trainer.vector.env, found.setup._replace(config=_short_wait(run.config))
+    config = setup.config
     tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")
     try:
-        timed = _timed_update(factory, env, config, run.options.seeds)
+        timed = _timed_update(found.make, setup, run.options.seeds)
     except jax.errors.JaxRuntimeError as error:  # such as for more memory than there is
         raise InputError(f"{run.algorithm} on {run.environment} cannot be tried: {cause_of(error)}") from None
     steps = config.steps_per_update * run.options.seeds
@@ -145,7 +145,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
         compilation={"start": timed.start, "update": timed.update, "evaluation": evaluation},
         steps_per_second=steps / timed.seconds,
         peak=matmul_peak(),
-        options=_options(factory, env, config, run.options.seeds),
+        options=_options(found.make, setup, run.options.seeds),
     )
 
 
@@ -163,8 +163,8 @@ def _short_wait(config: Any) -> Any:
     return dataclasses.replace(config, learning_starts=min(config.learning_starts, 4 * least))
 
 
-def _timed_update(factory: Any, env: Any, config: Config, seeds: int) -> TimedUpdate:
-    trainer = make_trainer(factory, env, config)
+def _timed_update(make: MakeFromSetup, setup: Setup, seeds: int) -> TimedUpdate:
+    trainer, config = make(setup), setup.config
     keys = jax.random.split(jax.random.key(0), seeds)
     init = jax.vmap(trainer.init)
     init, start = _compiled(init, keys, compiler_options=backend.start_options(jax.eval_shape(init, keys)))
@@ -209,8 +209,9 @@ def _named(agent: Any) -> dict[str, Any]:
     return agent._asdict() if hasattr(agent, "_asdict") else {"agent": agent}
 
 
-def _options(factory: Any, env: Any, config: Any, seeds: int) -> tuple[Option, ...]:
+def _options(make: MakeFromSetup, setup: Setup, seeds: int) -> tuple[Option, ...]:
     """Try settings that often help; some change what is learned."""
+    config = setup.config
     changes: list[tuple[int, dict[str, Any]]] = [(seeds, {"num_envs": 4 * config.num_envs})]
     if getattr(config, "num_minibatches", 1) % 2 == 0:
         changes.append((seeds, {"num_minibatches": config.num_minibatches // 2}))
@@ -222,7 +223,7 @@ def _options(factory: Any, env: Any, config: Any, seeds: int) -> tuple[Option, .
     for count, change in changes:
         try:
             other = dataclasses.replace(config, **change)
-            timed = _timed_update(factory, env, other, count)
+            timed = _timed_update(make, setup._replace(config=other), count)
         except InputError:  # the change contradicts another setting
             continue
         flags = [f"--{name.replace('_', '-')} {value}" for name, value in change.items()]

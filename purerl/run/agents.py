@@ -8,10 +8,10 @@ import jax
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.multi_agent.self_play import SelfPlayAgent
-from purerl.multi_agent.warm_start import KNOWN, field_of
+from purerl.extensions.self_play.self_play import SelfPlayAgent
 from purerl.prng import is_key
 from purerl.run.program import Progress
+from purerl.run.warm_start import KNOWN, field_of
 from purerl.settings import agent_file
 from purerl.settings.runs import dump
 from purerl.types import PyTree

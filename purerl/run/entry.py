@@ -51,12 +51,12 @@ def train(
       RuntimeError: if every seed failed, or an environment or the disk did.
       KeyboardInterrupt: if it was stopped; it can be resumed.
     """
-    parameters, groups = values.pop("env", {}), values.pop("groups", {})
+    parameters = values.pop("env", {})
     if total_timesteps is not None:
         values["total_timesteps"] = total_timesteps
     as_many_as_fit = values.get("num_envs") == "auto" and bool(values.pop("num_envs"))
     flags = {"seeds": seeds, **values}
-    run = settings(algorithm, environment, flags, parameters, groups=groups, config=config)
+    run = settings(algorithm, environment, flags, parameters, config=config)
     cache.enable()
     return _completed(new_run(run, None if out is None else Path(out), display, as_many_as_fit, callbacks))
 

@@ -18,7 +18,7 @@ import numpy as np
 from purerl.errors import InputError, install
 from purerl.reporting.files import write_whole
 from purerl.run import agents
-from purerl.run.trained_run import TrainedRun, acting_of, check_acts_alone
+from purerl.run.trained_run import TrainedRun, check_acts_alone
 from purerl.settings import agent_file
 from purerl.types import PyTree
 from purerl.xla import switches
@@ -74,7 +74,7 @@ def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax
     Raises:
       InputError: if what a recurrent policy remembers does not begin as zeros.
     """
-    (algorithm, agent), seen = acting_of(run, agent), run.plan.env.observation_space.struct
+    (algorithm, agent), seen = run.trainer.player(agent), run.plan.env.observation_space.struct
     carry = jax.device_get(algorithm.initial_carry(1))
     if any(np.any(x) for x in jax.tree.leaves(carry)):
         raise InputError("the carry of this policy does not begin as zeros, so it cannot be exported")

@@ -12,26 +12,28 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import registry
+from purerl import agent_groups, registry
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, hints, line_of
-from purerl.fields import is_static
-from purerl.host import JaxSource, make_host_trainer
+from purerl.errors import InputError, hints, line_of, unknown
 from purerl.host_environment import HostSource
-from purerl.levels.trainer import LevelAgent, make_trainer
+from purerl.loop.extension import Extension, MakeFromSetup, Setup, in_use, maker, may_change
 from purerl.loop.train import Trainer, whole_updates
-from purerl.run import agents, checkpoint, policies, program
+from purerl.run import agents, checkpoint, program
 from purerl.run.folders import changes
-from purerl.run.host_program import HostFunctions, source_of
 from purerl.run.program import Functions, Progress
+from purerl.run.stepped_program import SteppedFunctions
+from purerl.run.warm_start import TrainedPolicy, started
 from purerl.settings import agent_file, toml
+from purerl.settings.extensions import check_given
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, dump, settings
-from purerl.types import Environment, PyTree
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.types import AlgorithmFactory, Environment, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
-FIXED = ("algorithm", "environment", "seed", "seeds", "self_play")  # once a run has begun
+FIXED = ("algorithm", "environment", "seed", "seeds")  # once a run has begun
 ROWS = 150  # of metrics.csv per seed, unless log_interval says otherwise
 
 
@@ -40,6 +42,8 @@ class Plan(NamedTuple):
 
     settings: Settings
     env: Any
+    extensions: tuple[Extension, ...]  # in use
+    setup: Setup
     trainer: Trainer
     parts: Functions
     shapes: Progress
@@ -51,7 +55,38 @@ class Plan(NamedTuple):
     def stage(self) -> Any:
         """The environment that episodes are drawn in: the trainer's, one of JAX also where the host steps it."""
         env = self.trainer.environment
-        return env.env if isinstance(env, JaxSource) else env
+        return env.stage if isinstance(env, HostSource) else env
+
+
+class Made(NamedTuple):
+    """What a run's trainer is made of."""
+
+    env: Any
+    extensions: tuple[Extension, ...]  # in use
+    make: MakeFromSetup
+    setup: Setup
+
+    def trainer(self) -> Trainer:
+        """Return the trainer."""
+        return self.make(self.setup)
+
+
+def made(run: Settings) -> Made:
+    """Return what a run's trainer is made of; trained agents that it starts from are loaded.
+
+    Raises:
+      InputError: if the environment or an extension cannot be used.
+    """
+    env = environment_of(run)
+    used = in_use(run.extensions, run.extension_options, env, run.config)
+    check_given(run.extensions, used, run.given)
+    if not agent_groups.sizes(env):
+        _check_actions(run, env)
+    options = {row.name: row.prepare(run.extension_options.get(row.name, row.options()), run, env) for row in used}
+    factory = run.make_algorithm()
+    if not any(row.starts for row in used):
+        factory = _started(run, factory)
+    return Made(env=env, extensions=used, make=maker(factory, used), setup=Setup(run.config, env, options))
 
 
 def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
@@ -67,27 +102,21 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     config, options = run.config, run.options
     with threads.fitting(config, run.environment, run.parameters):  # this and the next before JAX is used
         mesh = mesh or selection.choose(options.devices, options.mesh, options.seeds, config.num_envs)
-    env = environment_of(run)
-    factory, config = algorithm_of(run, env)
-    check_levels(run, env, config)
+    found = made(run)
     num_updates = whole_updates(config)
-    source = source_of(env, run.environment, options, config)
-    trainer: Trainer
-    if source is not None:
-        run = dataclasses.replace(run, parameters=run.parameters | source.parameters)  # those not given included
-        host = HostFunctions(factory=factory, source=source, config=config, options=options, mesh=mesh)
-        trainer = make_host_trainer(factory, source, config, host.settings())
-    else:
-        host = None
-        trainer = make_trainer(factory, env, config)  # refuses what cannot be, while the numbers are still numbers
-    parts = host or program.functions(factory, env, config, options.seed, options.seeds, mesh)
+    trainer = found.trainer()  # refuses what cannot be, while the numbers are still numbers
+    if isinstance(found.env, HostSource):
+        run = dataclasses.replace(run, parameters=run.parameters | found.env.parameters)  # those not given included
     log_interval = options.log_interval or math.ceil(num_updates / ROWS)
     eval_interval = log_interval * max(1, round(num_updates / max(options.evaluations, 1) / log_interval))
+    parts = _functions(run, found, trainer, mesh)
     with told_in_a_line(run.environment):
         shapes = parts.template()
     return Plan(
         settings=run,
-        env=env,
+        env=found.env,
+        extensions=found.extensions,
+        setup=found.setup,
         trainer=trainer,
         parts=parts,
         shapes=shapes,
@@ -95,6 +124,53 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
         log_interval=log_interval,
         eval_interval=eval_interval,
     )
+
+
+def _functions(run: Settings, found: Made, trainer: Trainer, mesh: Mesh) -> Functions:
+    seed, seeds = run.options.seed, run.options.seeds
+    if trainer.pure:
+        return program.functions(found.make, found.setup, seed, seeds, mesh)
+    if seeds > 1:
+        raise InputError(
+            f"{run.environment} runs on the host and cannot be vmapped over {seeds} seeds: start a run for each, "
+            f"--seed 0, --seed 1, ..."
+        )
+    stepped: Any = trainer
+    return SteppedFunctions(trainer=stepped, seeds=np.array([seed], np.uint32), mesh=mesh)
+
+
+def _started(run: Settings, factory: AlgorithmFactory) -> AlgorithmFactory:
+    """Return a run's algorithm, whose agents begin with those of another run if the run says so."""
+    source = run.options.start
+    if source is None or run.begun:
+        return factory
+    return started(factory, load_policy(Path(source), "").agent, f"the agent of {run.algorithm}, with {source},")
+
+
+def _check_actions(run: Settings, env: Environment) -> None:
+    """Raise an `InputError` if the algorithm does not support a single agent's actions; name those that do."""
+    entry, kind = ALGORITHMS.get(run.algorithm), _kind_of(env.action_space)
+    if entry is None or kind is None or entry.teams or kind in entry.actions:
+        return
+    fitting = [name for name, other in sorted(ALGORITHMS.items()) if kind in other.actions and not other.teams]
+    raise InputError(
+        f"{run.algorithm} needs {' or '.join(entry.actions)} actions, and those of {run.environment} are {kind}, "
+        f"{env.action_space}; {', '.join(fitting)} take them"
+    )
+
+
+def _kind_of(space: Space) -> str | None:
+    """Return the word that the table of algorithms has for a space of actions; None where it has none."""
+    match space:
+        case Discrete():
+            return "discrete"
+        case MultiDiscrete():
+            return "multi-discrete"
+        case Box() if len(space.shape) == 1 and np.issubdtype(np.dtype(space.dtype), np.floating):
+            return "continuous"
+        case Dict():
+            return "dict"
+    return None
 
 
 @contextlib.contextmanager
@@ -111,37 +187,8 @@ def told_in_a_line(name: str, what: str = "training on") -> Iterator[None]:
         raise InputError(f"{what} {name} fails: {type(error).__name__}: {first}{line_of(error)}") from None
 
 
-def algorithm_of(run: Settings, env: Environment) -> tuple[Any, Any]:
-    """Return (factory, config) of a run; trained agents that its groups start from are loaded.
-
-    Raises:
-      InputError: as `policies.assemble`.
-    """
-    return policies.assemble(run, env, load_policy)
-
-
-def check_levels(run: Settings, env: Any, config: Any) -> None:
-    """Raise an `InputError` where a run with levels is none of a single policy on an environment in JAX.
-
-    Args:
-      run: the settings.
-      env: its environment.
-      config: that `algorithm_of` returned.
-    """
-    method = getattr(run.config, "levels", "none")
-    if method == "none":
-        return
-    wrong = None
-    if isinstance(env, HostSource):
-        wrong = f"are of environments in JAX, and {run.environment} runs on the host"
-    elif config is not run.config:
-        wrong = f"are for one agent, and {run.environment} has several"
-    if wrong is not None:
-        raise InputError(f"levels {method}: levels {wrong}; --levels none trains without")
-
-
 def environment_of(run: Settings) -> Any:
-    """Return a run's environment, with self-play the game as both sides play it.
+    """Return a run's environment.
 
     Raises:
       InputError: as `make_environment`.
@@ -151,7 +198,7 @@ def environment_of(run: Settings) -> Any:
         env = make_environment(run.environment, run.parameters)
     elif registry.is_own(run.environment) and not run.environment.startswith("purerl."):
         held(env, run.environment)
-    return env.for_self_play() if run.options.self_play and isinstance(env, Environment) else env
+    return env
 
 
 def make_environment(name: str, parameters: dict[str, Any]) -> Any:
@@ -244,12 +291,14 @@ def _is_free(plan: Plan, name: str) -> bool:
     """Return whether a setting may differ from that of the checkpoint: no seed, and nothing that gives a shape."""
     if name in FIXED:
         return False
-    owner, field = (plan.env, name.removeprefix("env.")) if name.startswith("env.") else (plan.settings.config, name)
-    if name.startswith("groups."):
-        _, group, field = name.split(".", 2)
-        return isinstance(plan.settings.groups.get(group, {}).get(field), float)
-    fields = {f.name: f for f in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
-    return field in hints(RunOptions) or (field in fields and not is_static(fields[field]))
+    table, _, rest = name.partition(".")
+    if rest and table != "env":  # of a table of an extension, such as groups.GROUP.NAME
+        key, _, field = rest.partition(".")
+        options = (getattr(of, table, ()) for of in plan.settings.extension_options.values())
+        found = next((dict(inner) for tables in options for other, inner in tables if other == key), {})
+        return isinstance(found.get(field), float)
+    setup = Setup(plan.settings.config, plan.env, plan.settings.extension_options)
+    return name in hints(RunOptions) or may_change(setup, name)
 
 
 def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "latest") -> tuple[Plan, Progress]:
@@ -270,7 +319,7 @@ def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "lates
     return plan, program.resized(saved.progress, plan.settings.options.seeds)
 
 
-def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
+def load_policy(folder: Path, name: str) -> TrainedPolicy:
     """Return the policy that a run trained under a name, or its only one, of the first seed that did not fail.
 
     Args:
@@ -291,7 +340,7 @@ def load_policy(folder: Path, name: str) -> policies.TrainedPolicy:
     return policy_of(plan, jax.tree.map(lambda x: x[seed], progress.state.agent), name, folder)
 
 
-def policy_of(plan: Plan, agent: PyTree, name: str, folder: Path) -> policies.TrainedPolicy:
+def policy_of(plan: Plan, agent: PyTree, name: str, folder: Path) -> TrainedPolicy:
     """Return the policy that an agent of a run holds under a name, or its only one.
 
     Args:
@@ -303,6 +352,8 @@ def policy_of(plan: Plan, agent: PyTree, name: str, folder: Path) -> policies.Tr
     Raises:
       InputError: if the run has several policies and none of this name.
     """
-    agent = jax.device_get(agent.learner if isinstance(agent, LevelAgent) else agent)
-    factory, config = algorithm_of(plan.settings, plan.env)
-    return policies.trained_policy(factory, config, plan.env, agent, name, str(folder))
+    policies = plan.trainer.policies
+    if name not in policies and len(policies) > 1:
+        raise unknown(f"policy of {folder}", name, policies)
+    policy = policies[name if name in policies else next(iter(policies))]
+    return TrainedPolicy(factory=policy.factory, config=policy.config, agent=jax.device_get(policy.select(agent)))

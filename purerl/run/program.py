@@ -17,12 +17,12 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices.sharding import pad, place, resize, sharded_vmap, sharding
-from purerl.levels.trainer import make_trainer
 from purerl.loop.evaluate import Evaluation
+from purerl.loop.extension import MakeFromSetup, Setup
 from purerl.loop.metrics import MetricsSum, TrainMetrics
 from purerl.loop.population import TOGETHER
 from purerl.loop.train import PER_ENVIRONMENT, Trainer, TrainState
-from purerl.types import AlgorithmFactory, Array, Config, Environment, PyTree
+from purerl.types import Array, PyTree
 from purerl.xla import backend
 from purerl.xla.trees import strong
 
@@ -80,7 +80,7 @@ class Wanted(NamedTuple):
     init: bool = True  # a run that continues does not need it
     training: bool = True  # `init` and `advance`
     interrupted: Callable[[], bool] = lambda: False  # asked while waiting for the compiler
-    failures: Path | None = None  # where the actions that led to a failure of host environments are saved
+    failures: Path | None = None  # where the actions that led to a failing step are saved
     say: Callable[[str], None] = print  # shows the user a line
 
 
@@ -88,8 +88,8 @@ class Functions(Protocol):
     """The functions behind a `Program`, of either loop, before anything is compiled."""
 
     @property
-    def on_host(self) -> bool:
-        """Whether the loop runs in Python, and compiles in its first update."""
+    def pure(self) -> bool:
+        """Whether updates are compiled together; else the loop runs in Python, and compiles in its first update."""
         ...
 
     @property
@@ -127,13 +127,13 @@ class CompiledFunctions(NamedTuple):
     evaluate: Any
     seeds: np.ndarray
     num_seeds: int
-    numbers: tuple[Config, Environment]
+    setup: Setup
     mesh: Mesh
 
     @property
-    def on_host(self) -> bool:
-        """False."""
-        return False
+    def pure(self) -> bool:
+        """True."""
+        return True
 
     def placed(self, progress: Progress) -> Progress:
         """Return a `Progress` of any number of members as `advance` takes it: filled up, and on the mesh's devices."""
@@ -143,20 +143,20 @@ class CompiledFunctions(NamedTuple):
     def template(self) -> Progress:
         """Return the shapes of the run's `Progress`."""
         seeds = jax.ShapeDtypeStruct(self.seeds.shape, self.seeds.dtype, sharding=sharding(self.mesh, "seed"))
-        return self.init.eval_shape(seeds, *self.numbers)  # seeds as `compile` places them: it does not trace again
+        return self.init.eval_shape(seeds, self.setup)  # seeds as `compile` places them: it does not trace again
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
         """Compile side by side, and wait."""
-        zero, numbers = np.int32(0), self.numbers
+        zero, setup = np.int32(0), self.setup
         seeds = place(self.seeds, self.mesh, "seed")
         jobs: dict[str, Future] = {}
         pool = ThreadPoolExecutor(3)
         if wanted.training:
             jobs["advance"] = pool.submit(self.lower_training(shapes).compile)
         if wanted.training and wanted.init:
-            lowered = self.init.lower(seeds, *numbers)
+            lowered = self.init.lower(seeds, setup)
             jobs["init"] = pool.submit(lowered.compile, compiler_options=backend.start_options(shapes.state))
-        jobs["evaluate"] = pool.submit(self.evaluate.lower(shapes.state.agent, seeds, zero, zero, *numbers).compile)
+        jobs["evaluate"] = pool.submit(self.evaluate.lower(shapes.state.agent, seeds, zero, zero, setup).compile)
         pool.shutdown(wait=False)
         while not all(job.done() for job in jobs.values()):  # a plain wait would not see Ctrl-C
             time.sleep(0.01)
@@ -165,19 +165,19 @@ class CompiledFunctions(NamedTuple):
         compiled = {name: job.result() for name, job in jobs.items()}
 
         def advance(progress: Progress, num: int, fresh: bool) -> tuple[Progress, Advance]:
-            progress, done = compiled["advance"](progress, *numbers, np.int32(num), np.bool_(fresh))
+            progress, done = compiled["advance"](progress, setup, np.int32(num), np.bool_(fresh))
             return progress, _on_host(done, self.num_seeds)
 
         def evaluate(agent: PyTree, update: int, part: int) -> Evaluation:
-            played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), *numbers)
+            played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), setup)
             return _on_host(played, self.num_seeds)
 
-        init = partial(compiled["init"], seeds, *numbers) if "init" in compiled else _absent
+        init = partial(compiled["init"], seeds, setup) if "init" in compiled else _absent
         return Program(init=init, advance=advance, evaluate=evaluate)
 
     def lower_training(self, shapes: Progress) -> Any:
         """Return the program of the training, ready to compile."""
-        return self.advance.lower(shapes, *self.numbers, np.int32(0), np.bool_(True))
+        return self.advance.lower(shapes, self.setup, np.int32(0), np.bool_(True))
 
 
 def shardings(mesh: Mesh) -> Progress:
@@ -196,26 +196,19 @@ def resized(progress: Any, count: int) -> Any:
     return to_count(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(to_count, progress)
 
 
-def functions(
-    factory: AlgorithmFactory,
-    env: Environment,
-    config: Config,
-    seed: int,
-    num_seeds: int,
-    mesh: Mesh,
-) -> CompiledFunctions:
+def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh: Mesh) -> CompiledFunctions:
     """Return what is to be compiled for seeds seed .. seed + num_seeds - 1, spread over a mesh.
 
     Args:
-      factory, env, config: of the run.
+      make, setup: of the run.
       seed, num_seeds, mesh: its seeds and devices.
     """
 
-    def init(seed: Array, config: Config, env: Environment) -> Progress:
-        return _begin(make_trainer(factory, env, config), seed)
+    def init(seed: Array, setup: Setup) -> Progress:
+        return _begin(make(setup), seed)
 
-    def advance(progress: Progress, config: Config, env: Environment, num: Array, fresh: Array):
-        trainer = make_trainer(factory, env, config)
+    def advance(progress: Progress, setup: Setup, num: Array, fresh: Array):
+        trainer = make(setup)
         before = progress.interval
         cleared = MetricsSum.zeros(before.statistics, before.algorithm)
         cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
@@ -223,28 +216,28 @@ def functions(
         progress = jax.lax.fori_loop(0, num, lambda _, p: _step(trainer, p), progress)
         return progress, report(progress)
 
-    def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, config: Config, env: Environment):
-        trainer = make_trainer(factory, env, config)
+    def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, setup: Setup):
+        trainer = make(setup)
         return trainer.evaluate(agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
 
-    start = sharded_vmap(init, mesh, in_axes=(0, None, None), out_axes=SEED_AXES)
-    axes = (SEED_AXES, None, None, None, None)
+    start = sharded_vmap(init, mesh, in_axes=(0, None), out_axes=SEED_AXES)
+    axes = (SEED_AXES, None, None, None)
     go_on = sharded_vmap(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
-    play = sharded_vmap(evaluate_one, mesh, in_axes=(0, 0, None, None, None, None))
+    play = sharded_vmap(evaluate_one, mesh, in_axes=(0, 0, None, None, None))
     shared, member, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return CompiledFunctions(
-        init=jax.jit(start, in_shardings=(member, shared, shared), out_shardings=progress),
+        init=jax.jit(start, in_shardings=(member, shared), out_shardings=progress),
         advance=backend.jit(
             go_on,
             graphs=True,
-            in_shardings=(progress, *[shared] * 4),
+            in_shardings=(progress, *[shared] * 3),
             out_shardings=(progress, shared),
             donate_argnums=0,
         ),
-        evaluate=backend.jit(play, in_shardings=(member, member, *[shared] * 4), out_shardings=shared),
+        evaluate=backend.jit(play, in_shardings=(member, member, *[shared] * 3), out_shardings=shared),
         seeds=np.uint32(seed) + np.arange(pad(num_seeds, mesh, "seed"), dtype=np.uint32),
         num_seeds=num_seeds,
-        numbers=jax.tree.map(as_leaf, (config, env)),
+        setup=jax.tree.map(as_leaf, setup),
         mesh=mesh,
     )
 

@@ -18,12 +18,11 @@ from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.reporting import summary, trackers
 from purerl.reporting.display import Snapshot
 from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log, read
-from purerl.run import checkpoint, program, tournament
+from purerl.run import checkpoint, program
 from purerl.run.callbacks import Callback, View, film, mean, stop_at_return
 from purerl.run.lifecycle import LongJob
 from purerl.run.plan import (
     Plan,
-    algorithm_of,
     saved_progress,
     settings_text,
     told_in_a_line,
@@ -73,7 +72,7 @@ class Run(LongJob):
         self.returns = np.full(self.options.seeds, np.nan)
         self._cut_off = (0, 0)  # episodes of the last evaluation that did not end, of how many
         self._chunk = 1  # updates
-        self._compiled = not planned.parts.on_host  # a loop on the host compiles in its first update
+        self._compiled = planned.parts.pure  # a loop in Python compiles in its first update
         self._imports = threading.Thread(target=_import_for_the_end, daemon=True)
         if go_on:
             with self.released_on_error():
@@ -348,7 +347,7 @@ class Run(LongJob):
         """Write summary.json, curve.png and report.html, and show the result; return 1 if every seed failed."""
         if not self.first:
             return int(self._all_failed())
-        rated = self._rate_selves() if self.options.self_play else []
+        found = [line for row in self.plan.extensions if row.finish is not None for line in row.finish(self)]
         self.display.stage("writing the summary and the curve")
         failed = {str(self.options.seed + i): self._failure(i) for i in self.failed}
         rows = self.log is not None and self.log.rows > 0
@@ -373,7 +372,7 @@ class Run(LongJob):
             if self._cut_off[0]:
                 cut, of = self._cut_off
                 self.display.line(f"{cut} of {of} episodes of the last evaluation did not end and were cut off")
-            for line in rated:
+            for line in found:
                 self.display.line(line)
         what = (
             "report.html, summary.json, metrics.csv, curve.png, checkpoints/"
@@ -389,18 +388,6 @@ class Run(LongJob):
         )
         self.display.line(f"every seed failed; {last}")
         return 1
-
-    def _rate_selves(self) -> list[str]:
-        """Let all selves of a seed play one another and write elo.csv; return it as lines."""
-        self.display.stage("earlier selves play one another")
-        _, config = algorithm_of(self.plan.settings, self.plan.env)
-        agents, rows = jax.device_get(self.progress.state.agent), []
-        with self.stop.counts_at_once():
-            for i in range(self.options.seeds):
-                if i not in self.failed:
-                    agent = jax.tree.map(lambda x, i=i: x[i], agents)
-                    rows += tournament.table(self.plan.env, config, agent, self.options.seed + i)
-        return tournament.write(rows, self.folder / "elo.csv")
 
     def _timing(self) -> dict[str, Any]:
         device = jax.devices()[0]

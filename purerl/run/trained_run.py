@@ -11,23 +11,21 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl import agent_groups, registry
+from purerl import registry
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.pieces import check_count
 from purerl.loop.train import Trainer, TrainState
-from purerl.multi_agent.joint import multi_agent
-from purerl.multi_agent.self_play import SELF, SelfPlayAgent, of_groups
 from purerl.reporting import metrics_csv, render, summary
 from purerl.run.acting import ActingPolicy
-from purerl.run.plan import Handed, Plan, algorithm_of, make_environment, make_plan, saved_run
+from purerl.run.plan import Handed, Plan, make_environment, make_plan, saved_run
 from purerl.run.program import EVALUATION_BATCH, Wanted
 from purerl.settings import agent_file
 from purerl.settings.options import check_seed
 from purerl.settings.runs import Settings, with_environment
 from purerl.settings.trust import trusting
-from purerl.types import Algorithm, EnvironmentSpec, PyTree
+from purerl.types import PyTree
 
 
 class TrainedRun(NamedTuple):
@@ -72,7 +70,7 @@ class TrainedRun(NamedTuple):
         """
         agent = self.agent_of(seed)
         check_acts_alone(self)
-        return ActingPolicy(*acting_of(self, agent), self.plan.env, explore)
+        return ActingPolicy(*self.trainer.player(agent), self.plan.env, explore)
 
     def agent_of(self, seed: int | None = None) -> PyTree:
         """Return the agent of a seed, as `--seed` numbers them; None: of the first one that did not fail.
@@ -144,21 +142,11 @@ def with_simulations(config: Any, simulations: int, name: str) -> Any:
 
 def check_acts_alone(run: TrainedRun) -> None:
     """Raise an `InputError` where an agent needs more than observations to act."""
-    if run.settings.config.uses_model:
+    if run.settings.config.plans:
         raise InputError(
             f"{run.settings.algorithm} searches from the environment's state, which no observation holds: its agents "
             "are evaluated and played, not exported or given observations; .safetensors holds their numbers"
         )
-
-
-def acting_of(run: TrainedRun, agent: PyTree) -> tuple[Algorithm, PyTree]:
-    """Return (the algorithm, the agent) that act: what learned by self-play plays both sides."""
-    if not isinstance(agent, SelfPlayAgent):
-        return run.trainer.algorithm, agent
-    _, config = algorithm_of(run.settings, run.plan.env)
-    env, sides = run.plan.env, tuple(agent_groups.sizes(run.plan.env))
-    both = multi_agent(EnvironmentSpec(env.observation_space, env.action_space), of_groups(config, sides))
-    return both, dict.fromkeys(sides, agent.learner[SELF])
 
 
 def load_run(
@@ -215,9 +203,7 @@ def play(
         check_seed(seed)
     plan = plan_in(run, env, parameters)
     functions: Any = plan.parts
-    if seed is not None and functions.on_host:
-        functions = functions._replace(options=dataclasses.replace(functions.options, seed=seed))
-    elif seed is not None:
+    if seed is not None:
         functions = functions._replace(seeds=np.full_like(functions.seeds, seed))
     parts, update = math.ceil(episodes / EVALUATION_BATCH), int(run.state.num_updates)
     programs = functions.compile(plan.shapes, Wanted(training=False))

@@ -11,7 +11,6 @@ from purerl.settings.values import coerce
 
 DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
 FITNESS = ("auc", "final", "wins")  # of an evolution's candidates
-GROUP_WORDS = ("algorithm", "policy", "frozen", "start")  # settings of a group that are no fields of its config
 RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 SHAPING = ("zscore", "rank")
 T = TypeVar("T")
@@ -69,8 +68,8 @@ class RunOptions:
     eval_episodes: int = option(128, "episodes per seed of the final evaluation", "N", at_least=1)
     checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     keep_checkpoints: int = option(3, "number of checkpoints kept, the newest ones", "K", at_least=1)
-    self_play: int = option(
-        0, "earlier selves to play against, in a symmetric game of two groups; writes elo.csv", "P", at_least=0
+    extension: tuple[str, ...] = option(
+        (), "extensions of yours around the loop, module:object, separated by commas", "NAMES", meaning="none"
     )
     keep_best: bool = option(
         False, "also keep the checkpoint with the highest mean evaluation return, as checkpoints/best"
@@ -84,12 +83,6 @@ class RunOptions:
     tensorboard: bool = option(False, "also write TensorBoard events")
     wandb: str | None = option(None, "also log to this project of Weights & Biases", "PROJECT")
     mlflow: bool = option(False, "also log to MLflow, where MLFLOW_TRACKING_URI says")
-    sampler: str = option(
-        "auto", "the loop: auto, or on the host serial, batched, alternating, async or inside", "MODE"
-    )
-    actors: int = option(2, "threads that collect, with sampler async", "N", at_least=1)
-    deterministic: bool = option(False, "sampler async: act with the policy of exactly one update before")
-    step_time_limit: float = option(60.0, "longest time for a step of a host environment", "SECONDS", at_least=0)
     devices: int | str = option(
         "auto", "number of devices", "N", meaning="auto: one per seed, up to the number available"
     )

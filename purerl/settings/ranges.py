@@ -15,6 +15,7 @@ import numpy as np
 
 from purerl.errors import InputError, hints, unknown
 from purerl.fields import is_static, validate
+from purerl.loop.extension import Setup, owner_of
 from purerl.settings.values import coerce, from_text, to_text
 
 FORMS = "LOW:HIGH, LOW:HIGH:log, or a list such as 4,8,16"
@@ -139,13 +140,12 @@ def parse(text: str, flag: str = "--over", forms: str = FORMS) -> tuple[str, Dim
         raise InputError(f"{flag} {name}: {error}") from None
 
 
-def bind(over: Mapping[str, Any], config: Any, env: Any) -> dict[str, Dimension]:
-    """Hold a search's dimensions to the fields of a config and an environment.
+def bind(over: Mapping[str, Any], setup: Setup) -> dict[str, Dimension]:
+    """Check a search's dimensions against the fields of a config, an environment and the extensions in use.
 
     Args:
       over: a `Range` or a list of values by name; `env.NAME` is a field of the environment.
-      config: the algorithm's; its other fields are those of every trial.
-      env: the environment.
+      setup: of the runs; its other fields are those of every trial.
 
     Returns:
       The dimensions by name, their values typed as the fields say.
@@ -155,16 +155,16 @@ def bind(over: Mapping[str, Any], config: Any, env: Any) -> dict[str, Dimension]
     """
     if not over:
         raise InputError("there is nothing to search over: give at least one, such as learning_rate=1e-4:1e-2:log")
-    return {name: _bind(name, wanted, config, env) for name, wanted in over.items()}
+    return {name: _bind(name, wanted, setup) for name, wanted in over.items()}
 
 
-def _bind(name: str, wanted: Any, config: Any, env: Any) -> Dimension:
-    owner: Any = env if name.startswith("env.") else config
-    field_name = name.removeprefix("env.")
+def _bind(name: str, wanted: Any, setup: Setup) -> Dimension:
+    owner, field_name = owner_of(setup, name)
     fields = _fields(owner)
     if field_name not in fields:
-        known = [other for other in _fields(config) if other != "total_timesteps"]
-        raise unknown("field to search over", name, [*known, *(f"env.{other}" for other in _fields(env))])
+        known = [other for part in (setup.config, *setup.options.values()) for other in _fields(part)]
+        known.remove("total_timesteps")
+        raise unknown("field to search over", name, [*known, *(f"env.{other}" for other in _fields(setup.env))])
     if name == "total_timesteps":
         raise InputError("total_timesteps cannot be searched: it is the length of every trial")
     hint = hints(type(owner))[field_name]

@@ -14,11 +14,12 @@ from typing import Any
 from purerl import registry
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError, hints, unknown
-from purerl.settings import levels, objects, toml, trust
+from purerl.fields import table_fields, validate
+from purerl.settings import extensions, objects, toml, trust
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce
 
-ABOUT_FILES = ("algorithm", "environment", "env", "groups", "format", "version", "from_python", "search", "over")
+ABOUT_FILES = ("algorithm", "environment", "env", "format", "version", "from_python", "search", "over")
 RETIRED = {"rebuild_observations": False}  # settings of older files that are gone, and the values they may have
 HANDED = ("algorithm", "environment", "config")  # what may be Python objects
 
@@ -32,7 +33,9 @@ class Settings:
     options: RunOptions
     config: Any  # the algorithm's config
     parameters: dict[str, Any]  # the environment's parameters that were given
-    groups: dict[str, dict[str, Any]] = dataclasses.field(default_factory=dict)  # of groups of agents: see `policies`
+    extensions: tuple[Any, ...] = ()  # all that there are, the outermost first
+    extension_options: dict[str, Any] = dataclasses.field(default_factory=dict)  # by name, of those that were mentioned
+    given: tuple[str, ...] = ()  # names of the settings that the user gave
     factory: Any = None  # the algorithm, (spec, config) -> Algorithm, where it is an object; None: as it is named
     env: Any = None  # the environment, likewise
     from_python: tuple[str, ...] = ()  # what no file can hold, of: algorithm, environment, config
@@ -61,17 +64,15 @@ def settings(
     flags: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
     config_file: Path | None = None,
-    groups: Mapping[str, Mapping[str, Any]] | None = None,
     config: Any = None,
 ) -> Settings:
     """Put a run together: the algorithm's defaults < configs/ < `config_file` < flags.
 
     Args:
       algorithm, environment: their names, or the objects themselves; None: as the file says.
-      flags: values by field name, of `RunOptions` or of the algorithm's config.
+      flags: values by field name, of `RunOptions`, the algorithm's config or an extension's options.
       parameters: the environment's, by name.
       config_file: a TOML file such as a run's config.toml.
-      groups: settings of groups of agents, by group and name.
       config: the algorithm's, in place of the defaults and of configs/.
 
     Raises:
@@ -85,8 +86,12 @@ def settings(
             raise InputError(f"no {name} given: write ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1")
     chosen = trust.checked(str(table["algorithm"]), source) if algorithm is None else algorithm
     task = trust.checked(str(table["environment"]), source) if environment is None else environment
-    for group in toml.tables(table, "groups", source).values():
-        trust.checked(str(group.get("algorithm", "")), source)
+    own = coerce(flags.get("extension", ()), tuple[str, ...], "extension")
+    named = [*own, *(trust.checked(str(name), source) for name in table.get("extension", ()))]
+    known_extensions = extensions.rows(dict.fromkeys(named))
+    for name in extensions.tables_of(known_extensions):
+        for inner in toml.tables(table, name, source).values():
+            trust.checked(str(inner.get("algorithm", "")), source)
     algorithm, factory, config_class, named = objects.algorithm_of(chosen, config)
     environment, env, known = objects.environment_of(task)
     for name, given in (("algorithm", algorithm), ("environment", environment)):
@@ -94,34 +99,25 @@ def settings(
             raise InputError(f"{source} is for the {name} {table[name]}, not {given}")
     if env is None:
         _known_environment(environment)
-    layers = [({**flags, "groups": groups or {}}, "", parameters or {})]
+    layers = [(flags, "", parameters or {})]
     if config_file:
         layers.insert(0, (table, f"{source}: ", table.get("env", {}) if env is None else {}))
     tuned = defaults_path(algorithm, environment)
     start = flags.get("start", None if "format" in table else table.get("start"))  # a run's own file is complete
     if start not in (None, "none") and config is None:
-        layers.insert(0, _of_run(Path(str(start)), algorithm, config_class))
+        layers.insert(0, _of_run(Path(str(start)), algorithm, config_class, known_extensions))
     elif tuned.is_file() and config is None:
         built_in = toml.read(tuned)
         layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {}) if env is None else {}))
-    if any(levels.mentioned(values) for values, _, _ in layers):
-        config_class = levels.with_level_settings(config_class)
-        config = None if config is None else levels.leveled(config)
-    option_values, config_values, env_values, group_values = {}, {}, {}, {}
+    option_values, config_values, env_values = {}, {}, {}
+    of_extensions = extensions.OptionValues(known_extensions)
     for values, where, env_table in layers:
-        _sort_in(values, where, config_class, option_values, config_values)
+        _sort_in(values, where, config_class, option_values, config_values, of_extensions)
         env_values |= _parameters(environment, env_table, where) if env is None else _fields(env, env_table)
-        for group, given in values.get("groups", {}).items():
-            group_values[group] = group_values.get(group, {}) | dict(given)
     if env is not None and env_values:
         env, env_values = dataclasses.replace(env, **env_values), {}
-    if config is None and config_values.get("levels", "none") == "none":
-        config_values = levels.without(config_values, flags)
     config = config_class(**config_values) if config is None else dataclasses.replace(config, **config_values)
-    from purerl.fields import validate
-
     validate(config, algorithm)
-    levels.check(config)
     enough = {"algorithm": named, "environment": known, "config": objects.is_writable(config)}
     return Settings(
         algorithm=algorithm,
@@ -129,21 +125,29 @@ def settings(
         options=checked(RunOptions(**option_values)),
         config=config,
         parameters=env_values,
-        groups=group_values,
+        extensions=known_extensions,
+        extension_options=of_extensions.made(),
+        given=tuple(flags),
         factory=None if isinstance(chosen, str) else factory,
         env=env,
         from_python=tuple(name for name, is_enough in enough.items() if not is_enough),
     )
 
 
-def _of_run(folder: Path, algorithm: str, config_class: type) -> tuple[dict[str, Any], str, dict[str, Any]]:
+def _of_run(
+    folder: Path, algorithm: str, config_class: type, known_extensions: tuple[Any, ...]
+) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """Return the layer of the config of a run to start from, where its algorithm is the same."""
     table, known = toml.read_folder(folder, toml.RUN, handed=HANDED), hints(config_class)
     same = table.get("algorithm") == algorithm
     values = {name: value for name, value in table.items() if name in known} if same else {}
-    groups = toml.tables(table, "groups", toml.file_of(folder)) if same else {}
-    apart = {group: {name: x for name, x in given.items() if name != "start"} for group, given in groups.items()}
-    return values | {"groups": apart}, f"{toml.file_of(folder)}: ", {}
+    source = toml.file_of(folder)
+    for name in extensions.tables_of(known_extensions) if same else ():
+        inner = toml.tables(table, name, source).items()
+        for settings_of in dict(inner).values():
+            trust.checked(str(settings_of.get("algorithm", "")), source)
+        values[name] = {key: {n: x for n, x in given.items() if n != "start"} for key, given in inner}
+    return values, f"{source}: ", {}
 
 
 def with_environment(run: Settings, environment: Any = None, parameters: Mapping[str, Any] | None = None) -> Settings:
@@ -172,9 +176,14 @@ def _known_environment(environment: str) -> None:
 
 
 def _sort_in(
-    values: Mapping[str, Any], where: str, config_class: type, options: dict[str, Any], config: dict[str, Any]
+    values: Mapping[str, Any],
+    where: str,
+    config_class: type,
+    options: dict[str, Any],
+    config: dict[str, Any],
+    of_extensions: extensions.OptionValues,
 ) -> None:
-    """Put a layer's values, typed, into `options` or `config`, whichever has the name."""
+    """Put a layer's values, typed, into `options`, `config` or the extensions', whichever has the name."""
     option_hints, config_hints = hints(RunOptions), hints(config_class)
     for name, value in values.items():
         if name in RETIRED and value == RETIRED[name]:
@@ -183,9 +192,10 @@ def _sort_in(
             options[name] = coerce(value, option_hints[name], f"{where}{name}")
         elif name in config_hints:
             config[name] = coerce(value, config_hints[name], f"{where}{name}")
-        elif name not in ABOUT_FILES:
-            of = where.rstrip(": ")
-            raise unknown(f"setting in {of}" if of else "setting", name, [*option_hints, *config_hints, "env"])
+        elif not of_extensions.take(name, value, where) and name not in ABOUT_FILES:
+            of, others = where.rstrip(": "), [other for row in of_extensions.rows for other in hints(row.options)]
+            known = [*option_hints, *config_hints, *others, "env"]
+            raise unknown(f"setting in {of}" if of else "setting", name, known)
 
 
 def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
@@ -230,12 +240,25 @@ def dump(run: Settings, env: Any) -> str:
     return toml.text("purerl train --config THIS_FILE runs it again", sections(run, env))
 
 
+def _without_tables(options: Any) -> dict[str, Any]:
+    apart = table_fields(type(options))
+    return {
+        field.name: getattr(options, field.name) for field in dataclasses.fields(options) if field.name not in apart
+    }
+
+
 def sections(run: Settings, env: Any) -> dict[str, Any]:
     """Return what `toml.text` writes of a run; arguments as for `dump`."""
     native = run.env is not None or environment_class(run.environment) is not None
     parameters = env if native and dataclasses.is_dataclass(env) and toml.entries(env) else run.parameters
     from_python = {"from_python": run.from_python} if run.from_python else {}
-    groups = {f"[groups.{group}]": values for group, values in sorted(run.groups.items())}
+    used = [(row, run.extension_options[row.name]) for row in run.extensions if row.name in run.extension_options]
+    tables = {
+        f"[{name}.{key}]": dict(inner)
+        for row, options in used
+        for name in table_fields(row.options)
+        for key, inner in sorted(getattr(options, name))
+    }
     return {
         "": {
             "algorithm": run.algorithm,
@@ -244,6 +267,7 @@ def sections(run: Settings, env: Any) -> dict[str, Any]:
             **dataclasses.asdict(run.options),
         },
         f"# {type(run.config).__name__}": run.config,
+        **{f"# {type(options).__name__}": _without_tables(options) for _, options in used},
         "[env]": parameters,
-        **groups,
+        **tables,
     }

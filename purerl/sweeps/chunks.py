@@ -71,7 +71,7 @@ class Chunks:
         assert self._chunk is not None and self._compiled is not None
         num = np.int32(self.plan.spans(group)[self._point])
         try:
-            arguments = (*self._members, num, np.bool_(self._point == 0), *group.numbers())
+            arguments = (*self._members, num, np.bool_(self._point == 0), group.argument())
             self._state, point = self._compiled[1](self._state, *arguments)
             point = jax.device_get(point)
         except jax.errors.JaxRuntimeError as error:
@@ -121,7 +121,7 @@ class Chunks:
 
     def _blank(self, group: ShapeGroup, num_members: int) -> TrainState:
         one = {name: column[0] for name, column in group.values.items()}
-        return blank_states(self.plan.make, num_members, one, *group.numbers(), TOGETHER)
+        return blank_states(self.plan.make, num_members, one, group.argument(), TOGETHER)
 
     def _compile(self, number: int, group: ShapeGroup) -> None:
         """Compile for as many trials at once as fit in memory, by the compiled program."""
@@ -129,7 +129,7 @@ class Chunks:
         size = int(self.sizes[number]) or self._first_size(group)
         while True:
             arguments = self._arguments(group, np.arange(1), size)
-            arguments += (np.int32(0), np.bool_(True), *group.numbers())
+            arguments += (np.int32(0), np.bool_(True), group.argument())
             compiled = compile_in_place(train_members(self.plan.make, self._mesh), *arguments)
             needed, free = memory.needed(compiled), memory.free(arguments)
             del arguments

@@ -17,10 +17,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import memory, sharding
+from purerl.loop.extension import MakeFromSetup, Setup
 from purerl.loop.population import (
     APART,
     AXIS,
-    MakeTrainer,
     Values,
     blank_states,
     compile_in_place,
@@ -54,18 +54,18 @@ def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta:
     return int(new[0]) if new.size else IDLE
 
 
-def program(make: MakeTrainer, mesh: Mesh) -> Any:
+def program(make: MakeFromSetup, mesh: Mesh) -> Any:
     """Return the function that trains some of the bank's members.
 
-    (bank [members], which members i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], config, env)
+    (bank [members], which members i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], setup)
       -> (bank, Point[n]); an index beyond the bank is no member.
     """
     train = train_members(make, mesh, APART)
 
-    def some(bank: TrainState, which: Array, seeds: Array, values: Values, num: Array, begin: Array, *numbers: Any):
+    def some(bank: TrainState, which: Array, seeds: Array, values: Values, num: Array, begin: Array, setup: Setup):
         last = bank.num_updates.shape[0] - 1
         states = jax.tree.map(lambda x: x[jnp.minimum(which, last)], bank)
-        states, point = train(states, seeds, values, num, begin, *numbers)
+        states, point = train(states, seeds, values, num, begin, setup)
         return jax.tree.map(lambda x, new: x.at[which].set(new, mode="drop"), bank, states), point
 
     return some
@@ -80,7 +80,7 @@ class Halving:
         self.span, self.rungs = plan.ladder()
         points = self.rungs[-1]
         trials, seeds = len(plan.trials), len(plan.seeds)
-        steps = np.arange(1, points + 1) * self.span * self.group.config.steps_per_update
+        steps = np.arange(1, points + 1) * self.span * self.group.setup.config.steps_per_update
         self.curves = Curves.empty(np.tile(steps, (trials, 1)), seeds)
         self.compile_seconds = 0.0
         self.reached, self.target = np.zeros(trials, np.int64), np.zeros(trials, np.int64)
@@ -127,7 +127,7 @@ class Halving:
         self._bank, point = self._compiled(
             self._bank,
             *self._arguments(np.where(busy, trial, 0), seed, busy, starting[slot] & busy),
-            *self.group.numbers(),
+            self.group.argument(),
         )
         point = jax.device_get(point)
         at = self.curves.trained[trial[busy]]
@@ -165,7 +165,7 @@ class Halving:
 
     def _blank(self, members: int | None = None) -> TrainState:
         one = {name: column[0] for name, column in self.group.values.items()}
-        return blank_states(self.plan.make, members or self._bank_members, one, *self.group.numbers(), APART)
+        return blank_states(self.plan.make, members or self._bank_members, one, self.group.argument(), APART)
 
     def _compile(self) -> None:
         began = time.perf_counter()
@@ -174,7 +174,7 @@ class Halving:
         none = np.zeros(self._members, np.int32)
         arguments = self._arguments(none, none, none > 0, none > 0)
         train_some = program(self.plan.make, self._mesh)
-        self._compiled = compile_in_place(train_some, self._bank, *arguments, *self.group.numbers())
+        self._compiled = compile_in_place(train_some, self._bank, *arguments, self.group.argument())
         needed, free = memory.needed(self._compiled), memory.free(self._bank)
         if needed > free:
             what = f"{len(self.plan.trials)} trials x {len(self.plan.seeds)} seeds, all of which halving keeps,"

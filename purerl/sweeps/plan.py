@@ -1,9 +1,7 @@
 """The plan of a sweep: validates it, and groups its trials by shapes, before anything is compiled or written."""
 
-import dataclasses
 import math
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,52 +12,44 @@ from jax.sharding import Mesh
 from purerl.devices import selection
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
-from purerl.fields import is_static
 from purerl.host_environment import HostSource, not_inside_jit
-from purerl.levels.trainer import make_trainer
-from purerl.loop.population import AXIS, MakeTrainer, with_values
+from purerl.loop.extension import MakeFromSetup, Setup, may_change, with_values
+from purerl.loop.population import AXIS
 from purerl.loop.train import curve_points, whole_updates
-from purerl.run.plan import algorithm_of, check_levels, environment_of
+from purerl.run.plan import made
 from purerl.run.program import as_leaf
 from purerl.settings import ranges, toml
 from purerl.settings.options import DESIGNS, SearchOptions, checked, make_options
 from purerl.settings.runs import Settings, sections, settings
 from purerl.settings.values import to_text
 from purerl.sweeps import search
-from purerl.types import AlgorithmFactory
 
 
 class ShapeGroup(NamedTuple):
     """Trials of the same shapes, trained by one compiled program."""
 
     members: np.ndarray  # i64[n], of the trials
-    config: Any  # of the first one
-    env: Any
+    setup: Setup  # of the first one
     values: dict[str, np.ndarray]  # [n] each, the numbers in which they differ
     num_updates: int
     shapes: dict[str, Any]  # the values, by name, that other groups do not share
 
-    def numbers(self) -> tuple[Any, Any]:
-        """Return config and environment as arguments of a compiled program."""
-        return jax.tree.map(as_leaf, (self.config, self.env))
+    def argument(self) -> Setup:
+        """Return the setup as an argument of a compiled program."""
+        return jax.tree.map(as_leaf, self.setup)
 
 
 class SweepPlan(NamedTuple):
     """All that is known of a sweep before anything is compiled or written."""
 
     settings: Settings  # of the runs, without what is searched
-    env: Any
-    factory: AlgorithmFactory
+    setup: Setup
+    make: MakeFromSetup  # makes the trainer of a member
     options: SearchOptions
     dimensions: dict[str, ranges.Dimension]
     trials: list[dict[str, Any]]  # the values of each by name, in order
     groups: list[ShapeGroup]
     mesh: Mesh  # of the devices that share the agents
-
-    @property
-    def make(self) -> MakeTrainer:
-        """(environment, config) -> the trainer of a member."""
-        return _make(self.settings, self.factory)
 
     @property
     def num_points(self) -> int:
@@ -81,7 +71,7 @@ class SweepPlan(NamedTuple):
         """Return i64[trials, points], where the points of each trial's curves are."""
         steps = np.zeros((len(self.trials), self.num_points), np.int64)
         for group in self.groups:
-            steps[group.members] = np.cumsum(self.spans(group)) * group.config.steps_per_update
+            steps[group.members] = np.cumsum(self.spans(group)) * group.setup.config.steps_per_update
         return steps
 
     def ladder(self) -> tuple[int, list[int]]:
@@ -119,25 +109,21 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
     """
     checked(options)
     mesh = _mesh(run, options)
-    env = environment_of(run)
-    if isinstance(env, HostSource):
-        raise not_inside_jit(env, "a sweep")
-    chosen, config = algorithm_of(run, env)
-    if config is not run.config:
-        raise InputError(f"{run.environment} has groups of agents; a sweep takes environments of a single one")
-    check_levels(run, env, config)
-    dimensions = ranges.bind(over, run.config, env)
+    found = made(run)
+    if isinstance(found.env, HostSource):
+        raise not_inside_jit(found.env, "a sweep")
+    dimensions = ranges.bind(over, found.setup)
     design = options.method if options.method in DESIGNS else "random"
     trials = search.trials(dimensions, design, options.trials, run.options.seed)
-    groups = _groups(_make(run, chosen), run.config, env, trials)
+    groups = _groups(found.make, found.setup, trials)
     if options.method in ("halving", "pbt") and len(groups) > 1:
         raise InputError(
             f"{options.method} searches numbers only, and {', '.join(groups[0].shapes)} are shapes: use random"
         )
     plan = SweepPlan(
         settings=run,
-        env=env,
-        factory=chosen,
+        setup=found.setup,
+        make=found.make,
         options=options,
         dimensions=dimensions,
         trials=trials,
@@ -149,10 +135,6 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
     if options.method == "pbt":
         _check_population(plan)
     return plan
-
-
-def _make(run: Settings, factory: AlgorithmFactory) -> MakeTrainer:
-    return partial(make_trainer, factory)
 
 
 def _mesh(run: Settings, options: SearchOptions) -> Mesh:
@@ -174,24 +156,24 @@ def _check_population(plan: SweepPlan) -> None:
         )
 
 
-def _groups(make: MakeTrainer, config: Any, env: Any, trials: list[dict[str, Any]]) -> list[ShapeGroup]:
+def _groups(make: MakeFromSetup, setup: Setup, trials: list[dict[str, Any]]) -> list[ShapeGroup]:
     members: dict[Any, list[int]] = {}
     for i, values in enumerate(trials):
-        members.setdefault(jax.tree.structure(with_values(config, env, values)), []).append(i)
+        members.setdefault(jax.tree.structure(with_values(setup, values)), []).append(i)
     groups = []
     for index in members.values():
         first = trials[index[0]]
-        own_config, own_env = with_values(config, env, first)
-        make(own_env, own_config)  # refuses what cannot be, while the numbers are still numbers
-        num_updates = whole_updates(own_config)
-        numbers = {name: value for name, value in first.items() if _is_number(name, value, config, env)}
+        own = with_values(setup, first)
+        if not make(own).pure:  # it also refuses what cannot be, while the numbers are still numbers
+            raise InputError("a sweep needs a compiled loop, and these settings step environments in Python")
+        num_updates = whole_updates(own.config)
+        numbers = {name: value for name, value in first.items() if _is_number(name, value, setup)}
         columns = {name: _column([trials[i][name] for i in index]) for name in numbers}
         shapes = {name: value for name, value in first.items() if name not in numbers}
         groups.append(
             ShapeGroup(
                 members=np.array(index),
-                config=own_config,
-                env=own_env,
+                setup=own,
                 values=columns,
                 num_updates=num_updates,
                 shapes=shapes,
@@ -200,10 +182,8 @@ def _groups(make: MakeTrainer, config: Any, env: Any, trials: list[dict[str, Any
     return groups
 
 
-def _is_number(name: str, value: Any, config: Any, env: Any) -> bool:
-    owner = env if name.startswith("env.") else config
-    field = next(f for f in dataclasses.fields(owner) if f.name == name.removeprefix("env."))
-    return not is_static(field) and value is not None
+def _is_number(name: str, value: Any, setup: Setup) -> bool:
+    return may_change(setup, name) and value is not None
 
 
 def _column(values: list[Any]) -> np.ndarray:
@@ -229,7 +209,7 @@ def _count(number: int, noun: str) -> str:
 
 def dump_sweep(plan: SweepPlan) -> str:
     """Return a sweep's complete sweep.toml."""
-    runs = sections(plan.settings, plan.env)
+    runs = sections(plan.settings, plan.setup.env)
     over = {name: str(dimension) for name, dimension in plan.dimensions.items()}
     return toml.text(
         "purerl sweep --resume THIS_FOLDER goes on with it", {**runs, "[search]": plan.options, "[over]": over}

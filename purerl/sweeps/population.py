@@ -20,10 +20,10 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.devices import memory, sharding
+from purerl.loop.extension import MakeFromSetup, Setup
 from purerl.loop.population import (
     AXIS,
     TOGETHER,
-    MakeTrainer,
     Values,
     blank_states,
     compile_in_place,
@@ -101,10 +101,10 @@ def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Ra
     return parents, new
 
 
-def program(make: MakeTrainer, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
+def program(make: MakeFromSetup, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
     """Return the function of one generation of (population, seeds) agents.
 
-    (members, seeds u32[rows], updates i32[], generation i32[], last bool[], config, env)
+    (members, seeds u32[rows], updates i32[], generation i32[], last bool[], setup)
       -> (members, (parents i32[population, seeds], values [rows], Point[rows])); after the last generation nobody is
     replaced.
     """
@@ -112,8 +112,8 @@ def program(make: MakeTrainer, mesh: Mesh, dimensions: Mapping[str, Range], shap
     size, num_seeds = shape
     real = size * num_seeds
 
-    def generation(members: Members, seeds: Array, num: Array, number: Array, last: Array, *numbers: Any):
-        state, point = train(members.state, seeds, members.values, num, number == 0, *numbers)
+    def generation(members: Members, seeds: Array, num: Array, number: Array, last: Array, setup: Setup):
+        state, point = train(members.state, seeds, members.values, num, number == 0, setup)
         known = jnp.where(jnp.isnan(point.episode_return), members.scores, point.episode_return)
         scores = jnp.where(point.finite, known, -jnp.inf)
         table = lambda x: x[:real].reshape(shape)
@@ -213,11 +213,11 @@ class Population:
     def _arguments(self, generation: int) -> tuple[Any, ...]:
         seeds = sharding.place(self.plan.seeds[self._rows % self.shape[1]], self._mesh, AXIS)
         num = np.int32(self.plan.spans(self.group)[generation])
-        return seeds, num, np.int32(generation), np.bool_(generation == self.plan.num_points - 1), *self.group.numbers()
+        return seeds, num, np.int32(generation), np.bool_(generation == self.plan.num_points - 1), self.group.argument()
 
     def _blank(self, rows: int | None = None) -> Members:
         one = {name: column[0] for name, column in self.group.values.items()}
-        state: Any = blank_states(self.plan.make, len(self._rows), one, *self.group.numbers(), TOGETHER)
+        state: Any = blank_states(self.plan.make, len(self._rows), one, self.group.argument(), TOGETHER)
         values: Any = {name: column[self._rows // self.shape[1]] for name, column in self.group.values.items()}
         scores: Any = np.full(len(self._rows), -np.inf, np.float32)
         members = Members(state=state, values=values, scores=scores)

@@ -14,7 +14,7 @@ import numpy as np
 
 from purerl.devices import distributed
 from purerl.errors import InputError, printable
-from purerl.loop.population import with_values
+from purerl.loop.extension import Setup, with_values
 from purerl.prng import is_key
 from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
@@ -173,13 +173,17 @@ class SweepResult:
 
     def best_toml(self) -> str:
         """Return the best settings, as `purerl train --config` takes them."""
-        config, env = with_values(self.plan.settings.config, self.plan.env, self.best)
+        run = self.plan.settings
+        setup = with_values(Setup(run.config, self.plan.setup.env, run.extension_options), self.best)
         task = {name.removeprefix("env."): value for name, value in self.best.items() if name.startswith("env.")}
         run = dataclasses.replace(
-            self.plan.settings, config=config, parameters={**self.plan.settings.parameters, **task}
+            run,
+            config=setup.config,
+            extension_options=dict(setup.options),
+            parameters={**run.parameters, **task},
         )
         head = f"# the best of {len(self.values)} trials: return {self.best_return:.6g}\n# {self.fresh_text()}\n"
-        return f"{head}{dump(run, env)}"
+        return f"{head}{dump(run, setup.env)}"
 
     def to_csv(self) -> str:
         """Return the table as text."""

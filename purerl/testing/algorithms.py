@@ -14,7 +14,6 @@ import numpy as np
 from purerl.errors import InputError, line_of
 from purerl.fields import is_static
 from purerl.loop.pieces import check_algorithm_kind, check_config, config_class_of
-from purerl.loop.train import make_trainer
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
 from purerl.testing.learning import EXAMPLE, check_learning
@@ -22,6 +21,7 @@ from purerl.testing.meetings import check_meetings
 from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Report
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct
+from purerl.training import make_trainer
 from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree
 
 TRACES: list[str] = []  # a row whenever an update is traced

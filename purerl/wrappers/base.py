@@ -67,11 +67,6 @@ class Wrapper(Environment):
         """Return the name that the wrapped environment gives a discrete action."""
         return self.env.action_text(action)
 
-    def for_self_play(self) -> Environment:
-        """Wrap the game as both sides play it."""
-        env = self.env.for_self_play()
-        return self if env is self.env else dataclasses.replace(self, env=env)
-
     def _inner(self, state: PyTree) -> PyTree:
         return state.inner if self.keeps_state else state
 

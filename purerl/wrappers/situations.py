@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,11 +12,27 @@ from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.fields import pytree, static
 from purerl.spaces import Dict, Space, Stacked
-from purerl.types import Array, Environment, Key, PyTree, Situation, TimeStep
+from purerl.types import Array, Environment, Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper
 from purerl.xla.trees import where
 
 KEYS = ("key", "rng", "rng_key", "_rng_key")  # fields in which states keep a raw random key
+
+
+class Situation(NamedTuple):
+    """What an algorithm that plans in the environment acts on: an observation, and the state behind it."""
+
+    observation: PyTree  # of whoever acts next
+    state: PyTree  # the environment's; () in rollouts, which are learned from
+    side: Array  # i32[], who acts next: 0 or 1 in a turn-based game, else 0
+
+
+class Model(Protocol):
+    """The environment's step for an algorithm that plans."""
+
+    def __call__(self, key: Key, situation: Situation, action: PyTree, /) -> TimeStep:
+        """Return the step of whoever acts there: the reward is theirs, the observation the next situation."""
+        ...
 
 
 @pytree

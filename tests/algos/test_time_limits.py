@@ -9,8 +9,8 @@ import pytest
 from purerl import make_trainer
 from purerl.algos.mpo import MPOConfig
 from purerl.catalog.algorithms import ALGORITHMS
+from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.functional.distributions import action_head
-from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.networks.actor_critic import ActorCriticConfig, actor_critic
 from purerl.networks.q_networks import q_network
 from purerl.spaces import Box, Dict, Discrete, Stacked

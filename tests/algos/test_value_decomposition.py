@@ -10,8 +10,8 @@ from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.matrix_game import MatrixGame
 from purerl.envs.particle.spread import Spread
 from purerl.errors import InputError
+from purerl.extensions.groups.joint import SHARED, MultiAgentConfig, Policy, multi_agent, policies_for
 from purerl.loop.train import make_train, make_trainer
-from purerl.multi_agent.joint import SHARED, MultiAgentConfig, Policy, multi_agent, policies_for
 from purerl.networks.mixer import mixing
 from purerl.networks.q_networks import q_network, recurrent_q_network
 from purerl.settings.runs import settings

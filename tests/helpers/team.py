@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from purerl.multi_agent.joint import multi_agent, policies_for
+from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.spaces import Box, Dict, Stacked
 from purerl.types import EnvironmentSpec
 

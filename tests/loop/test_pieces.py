@@ -17,10 +17,10 @@ from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
 from purerl.envs.classic.cartpole import CartPole
+from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.host_environment import HostSource
 from purerl.loop.pieces import check_count, config_class_of
 from purerl.loop.train import make_train as make_compiled_train
-from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.networks.actor_critic import actor_critic
 from purerl.reporting import render
 from purerl.spaces import Box, Discrete

@@ -11,7 +11,7 @@ import pytest
 import purerl
 from purerl.errors import InputError
 from purerl.evolution import evolve
-from purerl.host import replay_failure
+from purerl.extensions.host import replay_failure
 from purerl.settings import agent_file, trust
 from tests.helpers import cli
 

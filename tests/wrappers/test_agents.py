@@ -15,8 +15,8 @@ from purerl.envs.particle.spread import Spread
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
 from purerl.errors import InputError
+from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.loop.train import make_trainer
-from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.testing import check_environment
 from purerl.wrappers import (
     ActionMask,

@@ -9,8 +9,8 @@ import purerl
 from purerl.agent_groups import draw
 from purerl.algos.ppo import MAPPOConfig, ppo
 from purerl.errors import InputError
+from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.loop.train import make_trainer
-from purerl.multi_agent.joint import multi_agent, policies_for
 from purerl.testing import check_environment
 
 jaxmarl = pytest.importorskip("jaxmarl", reason="it is not installed: pip install 'purerl[jaxmarl]'")

@@ -1,0 +1,9 @@
+"""The extensions, the outermost first: what wraps the loop in this order."""
+
+EXTENSIONS: dict[str, str] = {  # "module:object", a `purerl.loop.extension.Extension`
+    "levels": "purerl.extensions.levels.extension:EXTENSION",
+    "self_play": "purerl.extensions.self_play.extension:EXTENSION",
+    "groups": "purerl.extensions.groups.extension:EXTENSION",
+    "planning": "purerl.extensions.planning.extension:EXTENSION",
+    "host": "purerl.extensions.host.extension:EXTENSION",
+}

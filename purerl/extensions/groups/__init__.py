@@ -1,0 +1,1 @@
+"""Several policies in one environment: one for each group of agents."""

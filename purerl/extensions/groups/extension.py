@@ -1,0 +1,72 @@
+"""Groups of agents, as an extension: a policy for each group, needed by environments of several agents."""
+
+from typing import Any
+
+from purerl import agent_groups
+from purerl.errors import InputError
+from purerl.fields import pytree, tables
+from purerl.loop.extension import Extension
+from purerl.loop.train import MakeTrainer, Trainer
+from purerl.types import AlgorithmFactory
+
+WORDS = ("algorithm", "policy", "frozen", "start")  # settings of a group that are not fields of its config
+
+
+@pytree
+class GroupOptions:
+    """The settings of groups of agents, by group."""
+
+    groups: Any = tables(
+        doc="a setting of a group of agents, or algorithm=NAME, policy=GROUP, frozen=true|random|RUN or start=RUN",
+        flag="--set",
+        metavar="GROUP.NAME=VALUE",
+        words=WORDS,
+    )
+
+
+def wrap(make: MakeTrainer, options: Any) -> MakeTrainer:
+    """Train a policy for each group of agents."""
+
+    def make_groups(algorithm: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+        if not agent_groups.sizes(env) or config.plans:  # one that plans controls every player
+            return make(algorithm, env, config)
+        from purerl.extensions.groups.policies import groups_trainer
+
+        return groups_trainer(make, options, algorithm, env, config)
+
+    return make_groups
+
+
+def prepare(options: GroupOptions, run: Any, env: Any) -> Any:
+    """Return the policies of a run's groups, whose agents are loaded."""
+    from purerl.extensions.groups.policies import assigned
+
+    if options.groups and not agent_groups.sizes(env):
+        raise InputError(
+            f"{run.environment} has a single agent: settings of a group '{options.groups[0][0]}' do not apply"
+        )
+    return assigned(run, env, {group: dict(values) for group, values in options.groups})
+
+
+def checks(algorithm: AlgorithmFactory, config: Any, env: Any, name: str) -> list[Any]:
+    """Return what holds for an algorithm whose agents are in groups."""
+    from purerl.extensions.groups import conformance
+
+    return conformance.checks(algorithm, config, env, name)
+
+
+def _needed(env: Any, config: Any) -> str:
+    several = agent_groups.sizes(env) and not config.plans
+    return f"{getattr(env, 'id', type(env).__name__)} has groups of agents" if several else ""
+
+
+EXTENSION = Extension(
+    name="groups",
+    options=GroupOptions,
+    wrap=wrap,
+    excludes=("levels", "host"),
+    needed=_needed,
+    prepare=prepare,
+    starts=True,
+    checks=checks,
+)

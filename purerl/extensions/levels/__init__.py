@@ -1,0 +1,1 @@
+"""Training on many levels of an environment: sampled, replayed, mutated."""

@@ -1,0 +1,45 @@
+"""The options of training on levels."""
+
+from purerl.errors import InputError
+from purerl.fields import number, pytree, static
+
+METHODS = ("dr", "plr", "robust-plr", "accel")
+SCORES = ("max_monte_carlo", "positive_value_loss")
+
+
+@pytree
+class LevelOptions:
+    """Which levels a run trains on, and how they are chosen; see `purerl.extensions.levels`."""
+
+    levels: str = static(
+        default="none",
+        doc="levels drawn at random (dr), replayed by what there is to learn (plr), learned from in replay alone "
+        "(robust-plr), and also mutated (accel)",
+        choices=("none", *METHODS),
+    )
+    levels_over: tuple[str, ...] = static(
+        default=(), doc="ranges of the environment's numbers that make a level, such as gravity=5:15; none: its own"
+    )
+    levels_capacity: int = static(default=4000, doc="levels kept for replay", at_least=1)
+    levels_minimum_fill: float = number(
+        default=0.5, doc="share of the capacity that is filled before a replay", at_least=0, at_most=1
+    )
+    levels_replay_probability: float = number(
+        default=0.8, doc="probability of a replay, else levels are drawn anew", at_least=0, at_most=1
+    )
+    levels_temperature: float = number(default=0.3, doc="of the ranks of scores; high: all as likely", above=0)
+    levels_staleness: float = number(
+        default=0.3, doc="share of a replay by how long ago levels were played", at_least=0, at_most=1
+    )
+    levels_score: str = static(default="max_monte_carlo", doc="estimate of the regret of a level", choices=SCORES)
+    levels_mutations: int = number(default=5, doc="accel: changes to a level that was replayed", at_least=1)
+
+
+def check(options: LevelOptions, num_envs: int) -> None:
+    """Raise an `InputError` where more levels are played together than are kept."""
+    replays = options.levels not in ("none", "dr")
+    if replays and options.levels_capacity < num_envs:
+        raise InputError(
+            f"levels_capacity is {options.levels_capacity}; it must be at least num_envs {num_envs}, the number of "
+            "levels that are replayed together"
+        )

@@ -1,0 +1,1 @@
+"""Self-play: a policy against its earlier selves, and their ratings."""

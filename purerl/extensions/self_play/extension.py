@@ -1,0 +1,67 @@
+"""Self-play, as an extension."""
+
+import dataclasses
+from typing import Any, Protocol, runtime_checkable
+
+from purerl.fields import pytree, static
+from purerl.loop.extension import Extension
+from purerl.loop.train import MakeTrainer, Trainer
+from purerl.types import AlgorithmFactory, Environment
+from purerl.wrappers import Wrapper
+
+
+@pytree
+class SelfPlayOptions:
+    """How many earlier selves a policy plays against."""
+
+    self_play: int = static(
+        default=0, doc="earlier selves to play against, in a symmetric game of two groups; writes elo.csv", at_least=0
+    )
+
+
+@runtime_checkable
+class ForSelfPlay(Protocol):
+    """A game that plays the other side itself, and can be played by both sides instead."""
+
+    def for_self_play(self) -> Environment:
+        """Return the game as both sides play it."""
+        ...
+
+
+def both_sides(env: Any) -> Any:
+    """Return a game as both sides play it; an environment of groups as it is."""
+    if isinstance(env, ForSelfPlay):
+        return env.for_self_play()
+    if isinstance(env, Wrapper):
+        inner = both_sides(env.env)
+        return env if inner is env.env else dataclasses.replace(env, env=inner)
+    return env
+
+
+def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:
+    """Train one policy for both sides of a game, against its earlier selves."""
+
+    def make_self_play(algorithm: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+        if not options.self_play:
+            return make(algorithm, env, config)
+        from purerl.extensions.self_play.play import self_play_trainer
+
+        return self_play_trainer(make, algorithm, both_sides(env), config, options.self_play)
+
+    return make_self_play
+
+
+def finish(run: Any) -> list[str]:
+    """Let all selves of each seed play one another, write elo.csv, and return it as lines."""
+    from purerl.extensions.self_play.tournament import rate_selves
+
+    return rate_selves(run)
+
+
+EXTENSION = Extension(
+    name="self_play",
+    options=SelfPlayOptions,
+    wrap=wrap,
+    excludes=("levels", "host"),
+    finish=finish,
+)

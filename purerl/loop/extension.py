@@ -1,0 +1,169 @@
+"""The contract of extensions: features around the loop, such as a curriculum, opponents or another loop.
+
+The loop, runs and sweeps know this contract and no extension by name. The built-in ones are rows of
+`purerl.catalog.extensions`; a user's own is the same object in a module of theirs.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from purerl.errors import InputError
+from purerl.fields import is_static
+from purerl.loop.train import MakeTrainer, Trainer, make_trainer
+from purerl.types import AlgorithmFactory, Config
+
+
+class Wrap(Protocol):
+    """How an extension changes what a trainer is made of, or the trainer."""
+
+    def __call__(self, make: MakeTrainer, options: Any, /) -> MakeTrainer:
+        """Return a function that makes trainers, around another one.
+
+        Args:
+          make: makes the trainer inside: of the loop, or of the loop with other extensions.
+          options: the extension's settings; their numbers may be traced.
+
+        Returns:
+          (algorithm, env, config) -> `Trainer`. It returns `make`'s where the extension has nothing to do.
+        """
+        ...
+
+
+def _never(env: Any, config: Any) -> str:
+    return ""
+
+
+def _as_given(options: Any, run: Any, env: Any) -> Any:
+    return options
+
+
+class Extension(NamedTuple):
+    """A feature around the loop: one row of the table. Its options are flags, a table in config.toml and sweepable."""
+
+    name: str  # one word, which `excludes` and errors use
+    options: type  # a dataclass made by `purerl.pytree`; a run uses the extension if its first field is not the default
+    wrap: Wrap
+    excludes: tuple[str, ...] = ()  # names of extensions that a run cannot use with this one
+    needed: Callable[[Any, Any], str] = _never
+    # (env, config) -> why a run uses it whatever the options are, such as "X runs on the host"; "": the options say it
+    prepare: Callable[[Any, Any, Any], Any] = _as_given
+    # (options, run: `purerl.settings.runs.Settings`, env) -> what `wrap` is given: loads, once, what the options name
+    starts: bool = False  # whether `prepare` also loads the agents that the run's option `start` names
+    finish: Callable[[Any], list[str]] | None = None  # (a completed `purerl.run.run.Run`) -> lines to print
+    checks: Callable[[AlgorithmFactory, Any, Any, str], list[Any]] | None = None
+    # (algorithm, config, environment, name) -> what `purerl.testing.check_algorithm` found to hold with it
+
+    @property
+    def switch(self) -> str | None:
+        """The name of the first option, which turns the extension on."""
+        return next((field.name for field in dataclasses.fields(self.options)), None)
+
+    def is_on(self, options: Any) -> bool:
+        """Return whether the options turn the extension on."""
+        if self.switch is None:
+            return False
+        default = next(iter(dataclasses.fields(self.options))).default
+        return getattr(options, self.switch) != default
+
+
+class Setup(NamedTuple):
+    """All that a trainer is made of beside the algorithm: a pytree, whose numbers may be traced."""
+
+    config: Any
+    env: Any
+    options: Mapping[str, Any]  # of the extensions in use, as they are prepared
+
+
+MakeFromSetup = Callable[[Setup], Trainer]
+
+
+def maker(algorithm: AlgorithmFactory, extensions: Sequence[Extension] = ()) -> MakeFromSetup:
+    """Return the function that makes an algorithm's trainer from a `Setup` with the options of these extensions."""
+
+    def make(setup: Setup) -> Trainer:
+        wraps = [bound(row, setup.options[row.name]) for row in extensions]
+        return make_trainer(algorithm, setup.env, setup.config, wraps)
+
+    return make
+
+
+def bound(row: Extension, options: Any) -> Callable[[MakeTrainer], MakeTrainer]:
+    """Return what an extension with these options puts around a maker of trainers."""
+    return lambda make: row.wrap(make, options)
+
+
+def in_use(
+    extensions: Sequence[Extension], options: Mapping[str, Any], env: Any, config: Config
+) -> tuple[Extension, ...]:
+    """Return the extensions that a run uses, in order, the outermost first.
+
+    Args:
+      extensions: all there are.
+      options: by the extension's name; missing ones are the defaults.
+      env: the run's environment.
+      config: the algorithm's.
+
+    Raises:
+      InputError: if two of them exclude each other.
+    """
+    found = tuple(
+        row for row in extensions if (row.name in options and row.is_on(options[row.name])) or row.needed(env, config)
+    )
+    for first, second in itertools.combinations(found, 2):
+        if second.name in first.excludes or first.name in second.excludes:
+            raise InputError(
+                f"{first.name} cannot be combined with {second.name}: {_why(first, options, env, config)}, and "
+                f"{_why(second, options, env, config)}"
+            )
+    return found
+
+
+def _why(row: Extension, options: Mapping[str, Any], env: Any, config: Config) -> str:
+    """Return why a run uses an extension."""
+    if row.name in options and row.is_on(options[row.name]):
+        return f"{row.switch} is {getattr(options[row.name], str(row.switch))}"
+    return row.needed(env, config)
+
+
+def with_values(setup: Setup, values: Mapping[str, Any]) -> Setup:
+    """Return a setup with some fields replaced.
+
+    Args:
+      setup: of a run.
+      values: by field; `env.NAME` is the environment's, other names are the config's or an extension's.
+    """
+    for name, value in values.items():
+        setup = _with_value(setup, name, value)
+    return setup
+
+
+def _with_value(setup: Setup, name: str, value: Any) -> Setup:
+    if name.startswith("env."):
+        return setup._replace(env=dataclasses.replace(setup.env, **{name.removeprefix("env."): value}))
+    if name in field_names(setup.config):
+        return setup._replace(config=dataclasses.replace(setup.config, **{name: value}))
+    owner = next(of for of, options in setup.options.items() if name in field_names(options))
+    changed = dataclasses.replace(setup.options[owner], **{name: value})
+    return setup._replace(options={**setup.options, owner: changed})
+
+
+def owner_of(setup: Setup, name: str) -> tuple[Any, str]:
+    """Return (the dataclass that has a field, the field's own name); (the config, name) if none has it."""
+    if name.startswith("env."):
+        return setup.env, name.removeprefix("env.")
+    owners = (setup.config, *setup.options.values())
+    return next((owner for owner in owners if name in field_names(owner)), setup.config), name
+
+
+def field_names(owner: Any) -> list[str]:
+    """Return the names of a dataclass' fields; none of another object."""
+    return [field.name for field in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
+
+
+def may_change(setup: Setup, name: str) -> bool:
+    """Return whether a field is a number, which may change without another program."""
+    owner, field_name = owner_of(setup, name)
+    fields = {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
+    return field_name in fields and not is_static(fields[field_name])

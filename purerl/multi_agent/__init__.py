@@ -1,1 +1,0 @@
-"""Many agents: several policies as one algorithm, turns, self-play, Elo ratings."""

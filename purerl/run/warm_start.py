@@ -1,0 +1,84 @@
+"""A warm start: an agent that begins with what another one, which was trained, knows."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from purerl.errors import InputError
+from purerl.types import Algorithm, AlgorithmFactory, Array, EnvironmentSpec, PyTree
+
+
+class TrainedPolicy(NamedTuple):
+    """A policy of a run that was trained before."""
+
+    factory: AlgorithmFactory
+    config: Any
+    agent: PyTree
+
+
+KNOWN = (".params", ".target_params", ".observation_statistics", ".return_scale.statistics", ".value_statistics")
+# fields of an agent that it takes along to another run
+
+
+def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) -> PyTree:
+    """Return an agent that begins with the parameters and statistics of another one.
+
+    One that learns on begins its optimizer, its counters and its replay anew; a frozen one keeps its counters.
+
+    Args:
+      fresh: the agent as its algorithm begins.
+      given: the agent that was trained.
+      name: of the fresh one, for messages.
+      frozen: whether it only acts.
+
+    Raises:
+      InputError: if they do not fit.
+    """
+    of = jax.tree_util.keystr
+    there = {of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(given)}
+    if not any(path.startswith(KNOWN[0]) for path in map(field_of, there)):
+        raise InputError(f"{name} cannot begin with the given agent: it has no field params")
+
+    own = {of(path) for path, _ in jax.tree_util.tree_leaves_with_path(fresh)}
+    missing = [field_of(path) for path in there if path not in own]
+    lost = sorted({path.split(".")[1].split("[")[0] for path in missing if path.startswith(KNOWN)})
+    if lost:
+        raise InputError(
+            f"{name} would lose what it is to begin with: {', '.join(lost)}; give it the same algorithm and "
+            "the same settings of normalization"
+        )
+
+    def choose(path: Any, leaf: Array) -> Array:
+        known = there.get(of(path))
+        fits = known is not None and known.shape == leaf.shape and known.dtype == leaf.dtype
+        keeps = field_of(of(path)).startswith(KNOWN)
+        if not fits and keeps:
+            raise InputError(f"{name} does not fit what it is to begin with: {of(path)}")
+        return jnp.asarray(known) if fits and (frozen or keeps) else leaf
+
+    return jax.tree_util.tree_map_with_path(choose, fresh)
+
+
+def field_of(path: str) -> str:
+    """Return the path of a leaf of an agent as that of a record's field: `.params[0]` of "['params'][0]", too."""
+    return "." + path[2:].replace("']", "", 1) if path.startswith("['") else path
+
+
+def started(algorithm: Callable[..., Algorithm], agent: PyTree, name: str) -> Callable[..., Algorithm]:
+    """Return an algorithm whose agents begin with the parameters and statistics of a trained one.
+
+    Args:
+      algorithm: (spec, config) -> Algorithm.
+      agent: that was trained.
+      name: of what begins, for messages.
+    """
+
+    @functools.wraps(algorithm)
+    def begin(spec: EnvironmentSpec, config: Any, **more: Any) -> Algorithm:
+        bound = algorithm(spec, config, **more)
+        return bound._replace(init=lambda key: begin_with(bound.init(key), agent, name))
+
+    return begin

@@ -1,0 +1,100 @@
+"""The options of extensions among a run's settings: whose they are, and what they are typed as."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from purerl import registry
+from purerl.catalog.extensions import EXTENSIONS
+from purerl.errors import InputError, hints
+from purerl.fields import table_fields, validate
+from purerl.settings.values import coerce
+
+
+def rows(names: Iterable[str] = ()) -> tuple[Any, ...]:
+    """Return the extensions that a run may use, the outermost first: those named, then the built-in ones.
+
+    Args:
+      names: "module:object" of the user's extensions, whose modules are trusted.
+
+    Raises:
+      InputError: if a name is not an extension, or two extensions have an option of the same name.
+    """
+    found = [*map(_of_user, names), *map(registry.load, EXTENSIONS.values())]
+    owners: dict[str, str] = {}
+    for row in found:
+        for name in hints(row.options):
+            if name in owners:
+                raise InputError(f"extension {row.name} has the option {name}, as {owners[name]} has: rename it")
+            owners[name] = row.name
+    return tuple(found)
+
+
+def _of_user(name: str) -> Any:
+    from purerl.loop.extension import Extension
+
+    found = registry.load(name)
+    if not isinstance(found, Extension):
+        raise InputError(f"{name} is a {type(found).__name__}; it must be a purerl.Extension")
+    return found
+
+
+def tables_of(extensions: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names of the options that are tables of settings, such as "groups"."""
+    return tuple(name for row in extensions for name in table_fields(row.options))
+
+
+def owner_of(extensions: Sequence[Any], name: str) -> Any:
+    """Return the extension that has an option of a name; None if none has."""
+    return next((row for row in extensions if name in hints(row.options)), None)
+
+
+class OptionValues:
+    """The options of extensions, collected from layers of settings; later layers win."""
+
+    def __init__(self, extensions: Sequence[Any]):
+        """Collect the options of these extensions."""
+        self.rows = extensions
+        self.values: dict[str, dict[str, Any]] = {}
+
+    def take(self, name: str, value: Any, where: str) -> bool:
+        """Take an option's value and return True; return False if the name is not an option of an extension.
+
+        Raises:
+          InputError: if the value has another type.
+        """
+        row = owner_of(self.rows, name)
+        if row is None:
+            return False
+        of = self.values.setdefault(row.name, {})
+        if name in table_fields(row.options):
+            if not isinstance(value, Mapping):
+                raise InputError(f"{where}{name} must be a table of tables")
+            before = {key: dict(inner) for key, inner in of.get(name, ())}
+            for key, inner in value.items():
+                before[key] = before.get(key, {}) | dict(inner)
+            of[name] = tuple((key, tuple(inner.items())) for key, inner in before.items())
+        else:
+            of[name] = coerce(value, hints(row.options)[name], f"{where}{name}")
+        return True
+
+    def made(self) -> dict[str, Any]:
+        """Return the options by the extension's name.
+
+        Raises:
+          InputError: for a value out of range.
+        """
+        found = {}
+        for row in self.rows:
+            if row.name in self.values:
+                found[row.name] = row.options(**self.values[row.name])
+                validate(found[row.name], row.name)
+        return found
+
+
+def check_given(extensions: Sequence[Any], in_use: Sequence[Any], given: Iterable[str]) -> None:
+    """Raise an `InputError` if the user gave an option of an extension that the run does not use."""
+    used = {row.name for row in in_use}
+    for name in given:
+        row = owner_of(extensions, name)
+        if row is not None and row.name not in used and name != row.switch:
+            raise InputError(f"{name} is an option of {row.name}, which this run does not use: also give {row.switch}")

@@ -1,0 +1,308 @@
+"""Training on levels: what is played, scored and learned from, against the parts by hand."""
+
+import dataclasses
+import itertools
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl import registry
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.dqn import DQNConfig, dqn
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.envs.classic.cartpole import CartPole
+from purerl.envs.grid.maze import Maze
+from purerl.errors import InputError
+from purerl.extensions.levels import buffer as buffers
+from purerl.extensions.levels import scores
+from purerl.extensions.levels.options import leveled
+from purerl.extensions.levels.trainer import MUTATED, NEW, REPLAYED, LevelTrainer, make_trainer
+from purerl.types import pytree
+from purerl.wrappers import DomainRandomization
+
+SMALL = {
+    "num_envs": 4,
+    "rollout_length": 16,
+    "total_timesteps": 64 * 24,
+    "hidden_sizes": (8,),
+    "num_minibatches": 2,
+    "num_epochs": 1,
+}
+FEW = {"levels_capacity": 12, "levels_replay_probability": 0.6}
+
+
+def trainer_of(levels, **fields):
+    config = leveled(PPOConfig(**SMALL), levels=levels, **{**FEW, **fields})
+    return make_trainer(ppo, Maze(time_limit=10), config)
+
+
+def equal(one, other):
+    leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(*map(_words, pair)) for pair in leaves)
+
+
+def _words(x):
+    return np.asarray(jax.random.key_data(x) if jnp.issubdtype(x.dtype, jax.dtypes.prng_key) else x)
+
+
+def run_of(trainer, key, count=24):
+    """Return the states before and after each update, and the metrics."""
+    step, states, metrics = jax.jit(trainer.step), [jax.jit(trainer.init)(key)], []
+    for _ in range(count):
+        state, update = step(states[-1])
+        states.append(state)
+        metrics.append(update.flat())
+    return states, metrics
+
+
+@pytest.fixture(scope="module")
+def accel():
+    trainer = trainer_of("accel")
+    return trainer, *run_of(trainer, jax.random.key(3))
+
+
+def test_levels_are_new_until_enough_are_kept_then_replayed_and_changed(accel):
+    """The order of ACCEL: after each replay come changed copies of what was replayed."""
+    trainer, states, _ = accel
+    kinds = [int(state.agent.kind) for state in states[1:]]
+    assert kinds[:2] == [NEW, NEW], "half of 12 places are filled by two updates of 4 levels"
+    assert {NEW, REPLAYED, MUTATED} == set(kinds)
+    for before, kind, (old, new) in zip(kinds, kinds[1:], itertools.pairwise(states[1:]), strict=False):
+        assert (kind == MUTATED) == (before == REPLAYED)
+        places = [buffers._equal(old.agent.buffer.level, one) for one in _each(new.agent.playing)]
+        known = [bool(jnp.any(place & buffers.is_filled(old.agent.buffer))) for place in places]
+        if kind == REPLAYED:
+            assert all(known) and len({int(jnp.argmax(place)) for place in places}) == 4
+            continue
+        assert not any(known), "with so few levels none comes twice"
+        if kind == MUTATED:
+            flips = np.asarray(old.agent.playing["walls"] != new.agent.playing["walls"]).sum(axis=(1, 2))
+            assert np.all(flips <= trainer.config.levels_mutations) and flips.sum() > 4
+            np.testing.assert_array_equal(old.agent.playing["start"], new.agent.playing["start"])
+
+
+def _each(levels):
+    return [jax.tree.map(lambda x, i=i: x[i], levels) for i in range(len(jax.tree.leaves(levels)[0]))]
+
+
+def test_only_replays_are_learned_from(accel):
+    _, states, metrics = accel
+    for old, new, update in zip(states, states[1:], metrics, strict=False):
+        replayed = int(new.agent.kind) == REPLAYED
+        assert equal(old.agent.learner.params, new.agent.learner.params) != replayed
+        assert int(new.agent.learner.num_updates) == int(old.agent.learner.num_updates) + replayed
+        assert float(update["learning"]) == float(update["levels/replayed"]) == replayed
+
+
+def test_plr_learns_from_everything(key):
+    states, metrics = run_of(trainer_of("plr"), key, 6)
+    for old, new in itertools.pairwise(states):
+        assert not equal(old.agent.learner.params, new.agent.learner.params)
+        assert int(new.agent.kind) in (NEW, REPLAYED)
+    assert "learning" not in metrics[0]
+
+
+def test_robust_plr_changes_no_level(key):
+    kinds = [int(state.agent.kind) for state in run_of(trainer_of("robust-plr"), key)[0]]
+    assert set(kinds) == {NEW, REPLAYED}
+
+
+@pytest.mark.parametrize("rnn", ["none", "gru"])
+@pytest.mark.parametrize("score", ["max_monte_carlo", "positive_value_loss"])
+def test_scores_by_hand(rnn, score, key):
+    """The first update's levels, played again step by step, with values and advantages in NumPy."""
+    config = leveled(PPOConfig(**SMALL, rnn=rnn, rnn_size=4), levels="plr", levels_score=score, **FEW)
+    seen = []
+    factory = partial(_recorded, seen)
+    trainer = make_trainer(partial(ppo), Maze(time_limit=10), config)
+    spy = dataclasses.replace(trainer, plain=trainer.plain._replace(update=factory(trainer.plain.update)))
+    state = jax.jit(trainer.init)(key)
+    with jax.disable_jit(False):
+        new, _ = spy.step(state)
+    (rollout,) = seen
+    done = np.asarray(rollout.terminated | rollout.truncated)
+    assert done[9].all() and done[-1].all() and not done[:9].all(), "a limit of 10 steps, and the end of the rollout"
+    reward = np.asarray(rollout.reward)
+    values = trainer.values(state.agent.learner, rollout)
+    value, after = np.asarray(values.value), np.asarray(values.next_value)
+    expected = np.zeros(4)
+    for b in range(4):
+        if score == "max_monte_carlo":
+            returns, total = [], 0.0
+            for t in range(16):
+                total += reward[t, b]
+                if done[t, b]:
+                    returns.append(total)
+                    total = 0.0
+            expected[b] = max(returns) - value[:, b].mean()
+            continue
+        advantage, total = 0.0, 0.0
+        for t in reversed(range(16)):
+            alive = 1.0 - np.float32(rollout.terminated[t, b])
+            delta = reward[t, b] + 0.99 * alive * after[t, b] - value[t, b]
+            advantage = delta + 0.99 * 0.95 * (1.0 - done[t, b]) * advantage
+            total += max(advantage, 0.0)
+        expected[b] = total / 16
+    np.testing.assert_allclose(new.agent.buffer.score[:4], expected, rtol=1e-4, atol=1e-6)
+    assert int(new.agent.buffer.filled) == 4
+    np.testing.assert_array_equal(new.agent.buffer.level["walls"][:4], new.agent.playing["walls"])
+
+
+def _recorded(seen, update):
+    def recording(agent, key, rollout):
+        seen.append(rollout)
+        return update(agent, key, rollout)
+
+    return recording
+
+
+def test_values_are_the_critics(key):
+    """Of a feedforward network, V(s) of each observation; of the true successor where an episode ended."""
+    trainer = trainer_of("plr")
+    state = trainer.init(key)
+    seen = []
+    spy = dataclasses.replace(trainer, plain=trainer.plain._replace(update=_recorded(seen, trainer.plain.update)))
+    spy.step(state)
+    (rollout,) = seen
+    values = trainer.values(state.agent.learner, rollout)
+    same = np.asarray(~rollout.done[:-1])
+    np.testing.assert_allclose(values.next_value[:-1][same], values.value[1:][same], rtol=1e-5)
+    assert not np.allclose(values.next_value[:-1][~same], values.value[1:][~same])
+
+
+def test_each_environment_plays_its_own_level_from_its_start(key):
+    trainer = trainer_of("plr")
+    state = jax.jit(trainer.init)(key)
+    starts = np.asarray(state.agent.playing["start"])
+    np.testing.assert_array_equal(state.vector.env_state.row, starts[:, 0])
+    assert len({tuple(x) for x in starts}) > 1
+    levels = _each(state.agent.playing)
+    for b, level in enumerate(levels):
+        first = Maze(**level).reset(key)[1]["view"]
+        np.testing.assert_array_equal(state.observation["view"][b], first)
+
+
+def test_seeds_side_by_side_are_the_seeds_alone():
+    config = leveled(PPOConfig(**SMALL), levels="accel", **FEW)
+    train = purerl.make_train(ppo, Maze(time_limit=10), config)
+    keys = jax.vmap(jax.random.key)(jnp.arange(2))
+    together, alone = jax.jit(jax.vmap(train)), jax.jit(train)
+    states, _ = together(keys)
+    for i in range(2):
+        state, _ = alone(keys[i])
+        mine = jax.tree.map(lambda x, i=i: x[i], states)
+        assert int(state.agent.kind) == int(mine.agent.kind)
+        np.testing.assert_array_equal(state.agent.buffer.level["walls"], mine.agent.buffer.level["walls"])
+        np.testing.assert_allclose(state.agent.buffer.score, mine.agent.buffer.score, rtol=2e-3, atol=1e-4)
+    assert equal(states, together(keys)[0]), "the same keys give the same bits"
+
+
+def test_numbers_are_data(key):
+    """One program for many temperatures and replay probabilities."""
+
+    def replays(probability, temperature):
+        config = leveled(PPOConfig(**SMALL), levels="robust-plr", **FEW)
+        config = dataclasses.replace(config, levels_replay_probability=probability, levels_temperature=temperature)
+        return purerl.make_train(ppo, Maze(time_limit=10), config)(key)[1].algorithm["levels/replayed"].mean()
+
+    found = jax.jit(jax.vmap(replays))(jnp.array([0.0, 0.5, 1.0]), jnp.array([0.1, 0.3, 1.0]))
+    assert found[0] == 0 and 0.2 < found[1] < 0.8 and found[2] > 0.85
+
+
+def test_domain_randomization_is_the_wrapper(key):
+    """A new level in each episode, and the loop's own trainer."""
+    config = leveled(PPOConfig(**SMALL), levels="dr")
+    trainer = make_trainer(ppo, Maze(time_limit=3), config)
+    assert not isinstance(trainer, LevelTrainer) and isinstance(trainer.vector.env, DomainRandomization)
+    states, _ = run_of(trainer, key, 2)
+    first, last = (states[i].vector.env_state.outer["walls"] for i in (0, 2))
+    assert np.any(np.asarray(first) != np.asarray(last), axis=(1, 2)).all()
+
+
+@pytest.mark.parametrize("levels", ["dr", "accel"])
+def test_levels_of_number_fields(levels, key):
+    """CartPole's gravity and pole: every level is within the ranges."""
+    over = ("gravity=5:15", "pole_half_length=0.1:1:log")
+    config = leveled(PPOConfig(**SMALL), levels=levels, levels_over=over, **FEW)
+    states, metrics = run_of(make_trainer(ppo, CartPole(), config), key, 12)
+    drawn = [s.vector.env_state.outer if levels == "dr" else s.agent.playing for s in states]
+    gravity = np.concatenate([np.asarray(level["gravity"]) for level in drawn])
+    assert gravity.min() >= 5 and gravity.max() <= 15 and len(np.unique(gravity)) > 12
+    assert np.isfinite([float(m["loss"]) for m in metrics if "loss" in m]).all()
+
+
+def test_evaluation_is_on_held_out_levels(key):
+    trainer = trainer_of("accel")
+    states = jax.vmap(trainer.environment.reset)(jax.random.split(key, 300))[0]
+    held = {level["walls"].tobytes() for level in Maze().held_out_levels().values()}
+    assert {np.asarray(x).tobytes() for x in states.outer["walls"]} == held
+    played = trainer.evaluate(trainer.init(key).agent, key, 4)
+    assert played.episode_length.max() <= 10
+
+
+@pytest.mark.parametrize("name", ["a2c", "impala", "ppo", "ppo-penalty", "reinforce", "vmpo", "mappo"])
+@pytest.mark.parametrize("score", ["max_monte_carlo", "positive_value_loss"])
+def test_every_actor_critic_is_scored(name, score, key):
+    """Both scores are traced, the state keeps its shapes; with statistics of rewards and observations, too."""
+    factory, cls = registry.algorithm(name)
+    sizes = {"num_envs": 4, "rollout_length": 16, "normalize_observation": True, "normalize_reward": True}
+    config = leveled(cls(**sizes), levels="robust-plr", levels_score=score, levels_capacity=8)
+    trainer = make_trainer(factory, Maze(), config)
+    state = jax.eval_shape(trainer.init, key)
+    after, metrics = jax.eval_shape(trainer.step, state)
+    assert jax.tree.map(lambda x: (x.shape, x.dtype), after) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
+    assert {"levels/score", "levels/filled", "levels/replayed", "learning"} <= set(metrics.algorithm)
+
+
+def test_bad_combinations(key):
+    for make, message in (
+        (lambda: _make(dqn, DQNConfig, "plr"), "needs the values of an actor-critic, which dqn has not"),
+        (lambda: _make(ppo, PPOConfig, "plr", reset_policy="pool"), "goes without reset_policy pool"),
+        (
+            lambda: _make(ppo, PPOConfig, "accel", levels_capacity=3),
+            "levels_capacity is 3; it must be at least num_envs",
+        ),
+        (lambda: _make(ppo, PPOConfig, "pl"), "levels is 'pl'; allowed: none, dr, plr, robust-plr, accel"),
+        (lambda: _make(a2c, A2CConfig, "plr", env=CartPole()), "give levels_over, such as gravity=LOW:HIGH"),
+    ):
+        with pytest.raises(InputError) as error:
+            make()
+        assert message in str(error.value) and "\n" not in str(error.value)
+    _make(dqn, DQNConfig, "dr")
+    _make(a2c, A2CConfig, "plr")
+
+
+def _make(factory, config, levels, env=None, **fields):
+    return make_trainer(factory, env or Maze(), leveled(config(), levels=levels, **fields))
+
+
+@pytree
+class Costly(Maze):
+    """Each step costs one."""
+
+    def step(self, key, state, action):
+        state, taken = Maze.step(self, key, state, action)
+        return state, taken._replace(reward=taken.reward - 1.0)
+
+
+@pytest.mark.parametrize("normalize_reward", [False, True])
+def test_an_episode_that_is_cut_off_is_no_best_one(normalize_reward, key):
+    """Nor is a return clipped as a single reward is."""
+    config = PPOConfig(**(SMALL | {"rollout_length": 8, "normalize_reward": normalize_reward}))
+    trainer = make_trainer(ppo, Costly(time_limit=5), leveled(config, levels="plr", **FEW))
+    seen = []
+    spy = dataclasses.replace(trainer, plain=trainer.plain._replace(update=_recorded(seen, trainer.plain.update)))
+    state = jax.jit(trainer.init)(key)
+    new, _ = spy.step(state)
+    (rollout,) = seen
+    over = np.array(rollout.done)
+    over[-1] = rollout.terminated[-1]
+    best = scores.best_returns(rollout.reward, jnp.asarray(over))
+    assert over[4].any() and float(best.min()) <= -4
+    np.testing.assert_array_equal(new.agent.buffer.best_return[:4], best)
+    scale = trainer.values(state.agent.learner, rollout).scale
+    assert float(scale(jnp.float32(2000.0)) / scale(jnp.float32(1.0))) == pytest.approx(2000.0)

@@ -1,0 +1,54 @@
+"""A tournament whose winners are known: selves that always defect against selves that never do."""
+
+import csv
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.envs.games.matrix_game import MatrixGame
+from purerl.extensions.self_play.self_play import SELF, self_play, self_play_config
+from purerl.loop.train import make_trainer
+from purerl.run import tournament
+
+CONFIG = A2CConfig(num_envs=8, rollout_length=4, hidden_sizes=(4,), total_timesteps=32 * 8)
+
+
+@pytest.fixture(scope="module")
+def agent():
+    """Two earlier selves that cooperate and a learner that defects, whatever they see."""
+    trainer = make_trainer(self_play, MatrixGame(), self_play_config(a2c, CONFIG, 2))
+    agent = jax.jit(trainer.init)(jax.random.key(0)).agent
+
+    def always(action, params):
+        flat = jax.tree.map(lambda x: 0 * x, params)
+        return flat | {"actor": flat["actor"] | {"bias": flat["actor"]["bias"].at[..., action].set(50.0)}}
+
+    learner, pool = agent.learner[SELF], agent.pool[SELF]
+    return agent._replace(
+        kept_at=jnp.array([0, 4]),
+        num_updates=jnp.int32(6),  # it ended early
+        learner={SELF: learner._replace(params=always(1, learner.params))},
+        pool={SELF: pool._replace(params=always(0, pool.params))},
+    )
+
+
+def test_points_by_hand(agent):
+    """Who defects against one who cooperates wins every game; equals draw them all."""
+    config = self_play_config(a2c, CONFIG, 2)
+    won = tournament.points(MatrixGame(), config, agent, jax.random.key(0))
+    games = tournament.EPISODES  # on either side
+    np.testing.assert_array_equal(won, [[games, games, 0], [games, games, 0], [2 * games, 2 * games, games]])
+
+
+def test_rows_and_their_file(agent, tmp_path):
+    rows = tournament.table(MatrixGame(), self_play_config(a2c, CONFIG, 2), agent, seed=7)
+    assert [row["update"] for row in rows] == [0, 4, 6] and {row["seed"] for row in rows} == {7}
+    assert [row["score"] for row in rows] == [0.25, 0.25, 1.0], "half of one opponent's games, and none of the other's"
+    assert rows[0]["elo"] == rows[1]["elo"] == 1000 < rows[2]["elo"]
+    lines = tournament.write(rows, tmp_path / "elo.csv")
+    assert lines[0].split() == list(tournament.COLUMNS) and len(lines) == 4
+    with (tmp_path / "elo.csv").open() as file:
+        assert [float(row["elo"]) for row in csv.DictReader(file)] == [row["elo"] for row in rows]
