@@ -19,10 +19,9 @@ from purerl import registry
 from purerl.commands.cli import main
 from purerl.devices.memory import needed
 from purerl.errors import InputError
-from purerl.extensions.groups.joint import pieces_for
-from purerl.loop.train import make_trainer
 from purerl.prng import convert
 from purerl.reporting import plot
+from purerl.training import make_trainer
 from purerl.xla import backend
 
 DOUBLINGS = 8
@@ -89,7 +88,6 @@ def cost_of(axis: Axis, count: int) -> Cost:
     parameters = {axis.parameter: count} if axis.parameter else {}
     config = cls(**(axis.settings | changes), total_timesteps=2**40)
     env = purerl.make(axis.environment, **parameters)
-    factory, config = pieces_for(env, factory, config)
     trainer = make_trainer(factory, env, config)
     seeds = 1 if changes or parameters else count
     keys = jax.random.split(convert(jax.random.key(0), config.prng), seeds)

@@ -21,7 +21,7 @@ import jax
 from purerl import registry
 from purerl.commands.cli import main
 from purerl.errors import InputError
-from purerl.loop.train import make_trainer
+from purerl.training import make_trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 from purerl.xla import backend
 

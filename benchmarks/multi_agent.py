@@ -26,10 +26,10 @@ from purerl.devices.sharding import make_mesh, sharded_vmap
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.envs.tag.grid_world import TagGridWorld
 from purerl.extensions.groups.joint import multi_agent, policies_for
-from purerl.loop.train import make_train, make_trainer
 from purerl.prng import fast
 from purerl.settings.runs import settings
 from purerl.stats import bootstrap_interval
+from purerl.training import make_train, make_trainer
 
 PATIENCE = 10.0  # seconds of calls, after which no more are made
 COLUMNS = tables.columns("what: text; measured: text; goal: text")

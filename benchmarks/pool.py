@@ -144,7 +144,7 @@ def train(request: Request) -> list[Table]:
     run, source = runs.settings("ppo", "envpool/CartPole-v1", {}), purerl.make("envpool/CartPole-v1")
     found, returns = [], []
     for seed in range(3):
-        trainer = make_host_trainer(ppo, source, run.config, HostSettings(mode=run.options.sampler))
+        trainer = make_host_trainer(ppo, source, run.config, HostSettings(mode=run.extension_options["host"].sampler))
         began, state = time.perf_counter(), trainer.init(jax.random.key(seed))
         num_updates = max(1, int(run.config.total_timesteps * request.size) // run.config.steps_per_update)
         for _ in range(num_updates):

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,14 @@ from benchmarks.timing import compiled, seconds_of
 from purerl import LogUniform, Uniform
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.devices import memory, sharding
-from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members, with_values
-from purerl.loop.train import make_trainer
+from purerl.loop.extension import Setup, maker, with_values
+from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members
 from purerl.run.program import as_leaf
 from purerl.settings.runs import settings
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 from purerl.sweeps.sweep import Sweep, SweepResult
 
-MAKE = partial(make_trainer, ppo)
+MAKE = maker(ppo)
 RATES = LogUniform(1e-4, 1e-2)
 ROLLOUT = 512  # environment steps of PPO's update
 
@@ -42,17 +41,17 @@ class Agents:
         """Compile for `count` agents, which differ in their seed."""
         mesh = sharding.make_mesh(1, {AXIS: 1})
         self.config = PPOConfig()
-        self.numbers = jax.tree.map(as_leaf, (self.config, purerl.make("CartPole-v1")))
-        self.state = place(blank_states(MAKE, count, {}, *self.numbers, axes=TOGETHER), mesh)
+        self.setup = jax.tree.map(as_leaf, Setup(self.config, purerl.make("CartPole-v1"), {}))
+        self.state = place(blank_states(MAKE, count, {}, self.setup, TOGETHER), mesh)
         self.seeds = sharding.place(np.arange(count, dtype=np.uint32), mesh, AXIS)
-        arguments = (self.seeds, {}, np.int32(1), np.bool_(True), *self.numbers)
+        arguments = (self.seeds, {}, np.int32(1), np.bool_(True), self.setup)
         began = time.perf_counter()
         self.compiled = compile_in_place(train_members(MAKE, mesh), self.state, *arguments)
         self.compile_seconds = time.perf_counter() - began
 
     def train(self, updates: int) -> float:
         """Train from the beginning for some updates; return the seconds."""
-        arguments = (self.seeds, {}, np.int32(updates), np.bool_(True), *self.numbers)
+        arguments = (self.seeds, {}, np.int32(updates), np.bool_(True), self.setup)
 
         def call() -> Any:
             self.state, point = self.compiled(self.state, *arguments)
@@ -114,8 +113,8 @@ def machinery(request: Request) -> list[Table]:
     values = {name: np.array([trial[name] for trial in plan.trials], np.float32) for name in over}
 
     def one(values: dict[str, Any], key: Any) -> Any:
-        new_config, new_env = with_values(config, env, values)
-        train = purerl.make_train(ppo, new_env, new_config, steps, num_points=plan.num_points)
+        new = with_values(Setup(config, env, {}), values)
+        train = purerl.make_train(ppo, new.env, new.config, steps, num_points=plan.num_points)
         return train(key)[1].episodes["episode_return"]
 
     keys = jax.vmap(jax.random.key)(np.arange(num_seeds, dtype=np.uint32))

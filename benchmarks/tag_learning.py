@@ -13,7 +13,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.extensions.groups.joint import MultiAgentConfig, Policy, multi_agent, policies_for
 from purerl.extensions.groups.policies import at_random
-from purerl.loop.train import make_train, make_trainer
+from purerl.training import make_train, make_trainer
 from purerl.types import Array, Key, PyTree
 
 LASTS = 300  # steps of the game in which runners survive: it leaves room for it

@@ -16,11 +16,11 @@ from benchmarks.groups import Request
 from benchmarks.tables import FAILED, Table
 from benchmarks.timing import ratios, spread
 from purerl import registry
-from purerl.extensions.groups.joint import pieces_for
+from purerl.extensions.self_play.sides import both_sides
 from purerl.host_environment import HostSource
-from purerl.loop.train import make_trainer
 from purerl.profiling.explain import matmul_peak
 from purerl.profiling.flops import products
+from purerl.training import make_trainer
 
 PPO = {  # PureJaxRL's for CartPole
     "learning_rate": 2.5e-4,
@@ -274,8 +274,7 @@ def arithmetic(task: Problem, config: Any) -> float | None:
     env = purerl.make(task.environment, **(task.parameters or {}))
     if isinstance(env, HostSource):
         return None
-    env = env.for_self_play() if task.self_play else env
-    factory, config = pieces_for(env, factory, config)
+    env = both_sides(env) if task.self_play else env
     trainer = make_trainer(factory, env, config)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
     return products(trainer.step, state) / config.steps_per_update

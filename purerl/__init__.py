@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from purerl.evolution.evolve import evolve
     from purerl.extensions.host.replay_failure import play_again
     from purerl.fields import number, pytree, static
+    from purerl.loop.extension import Extension
     from purerl.loop.vector import vectorize
     from purerl.registry import make
     from purerl.reporting.render import play
@@ -36,6 +37,7 @@ _HOMES = {
     "purerl.evolution.evolve": ("evolve",),
     "purerl.fields": ("number", "pytree", "static"),
     "purerl.extensions.host.replay_failure": ("play_again",),
+    "purerl.loop.extension": ("Extension",),
     "purerl.loop.vector": ("vectorize",),
     "purerl.registry": ("make",),
     "purerl.reporting.render": ("play",),
@@ -59,6 +61,7 @@ __all__ = [
     "Discrete",
     "Environment",
     "EnvironmentSpec",
+    "Extension",
     "InputError",
     "IntUniform",
     "LogUniform",

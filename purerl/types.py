@@ -226,8 +226,7 @@ class Config:
     )
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
     plans: ClassVar[int] = 0
-    # for how many players the algorithm plans in the environment itself: 0, 1, or 2 that take turns. If it plans, its
-    # factory also takes `model=`, and it acts on `purerl.wrappers.situations.Situation`s
+    # for how many players the algorithm plans in the environment itself: 0, 1, or 2 that take turns
 
     @property
     def steps_per_update(self) -> int:

@@ -21,8 +21,9 @@ from result_file import FOLDER, provenance
 from results_page import make_pages
 
 from purerl.errors import InputError, unknown
+from purerl.extensions.self_play import match
 from purerl.extensions.self_play.tournament import REFERENCES
-from purerl.run import cache, match, opening
+from purerl.run import cache, opening
 from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings import runs
 

@@ -33,7 +33,7 @@ def train(folder: Path, environment: str, method: str, seed: int, more: list[str
 
 def solved(folder: Path, episodes: int) -> dict:
     """Return what the agent of a run reaches: {level: share of episodes solved}, and its settings."""
-    from purerl.run import held_out
+    from purerl.extensions.levels import held_out
     from purerl.run.trained_run import load_run
 
     run = load_run(folder)

@@ -33,7 +33,6 @@ class Lamp(Environment):
 
 def test_what_an_environment_may_leave_out():
     lamp = Lamp()
-    assert lamp.for_self_play() is lamp
     state = {"light": np.float32([1.5, 2.0]), "on": np.bool_(True)}
     assert [line.split()[0] for line in lamp.render_text(state).splitlines()] == ["light", "on"]
     with pytest.raises(InputError, match="Lamp has no picture"):

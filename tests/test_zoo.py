@@ -8,8 +8,8 @@ import pytest
 
 import purerl
 from purerl.catalog.environments import SUITES
+from purerl.extensions.self_play import match
 from purerl.extensions.self_play.tournament import references
-from purerl.run import match
 from purerl.settings import agent_file, toml
 
 BESIDE = {"gymnasium": ("mujoco", "imageio")}  # what a suite's tasks need that comes without the suite

@@ -13,7 +13,7 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     import purerl
     from purerl import registry
     from purerl.devices import selection, sharding, threads
-    from purerl.extensions.groups.joint import pieces_for
+    from purerl.extensions.self_play.sides import both_sides
     from purerl.host_environment import HostSource
     from purerl.xla import backend
 
@@ -26,10 +26,9 @@ def build(task: dict[str, Any]) -> tuple[float, Any]:
     if isinstance(env, HostSource):
         trainer = purerl.make_trainer(factory, env, config)
         return on_host(trainer, task["steps"], task["steps"] // config.steps_per_update)
-    env = env.for_self_play() if task["self_play"] else env
+    env = both_sides(env) if task["self_play"] else env
     if task["evolves"]:
         return generation(env, factory, config, task)
-    factory, config = pieces_for(env, factory, config)
     train = purerl.make_train(factory, env, config, task["steps"])
     several = sharding.sharded_vmap(train, mesh, "seed") if seeds > 1 else lambda keys: train(keys[0])
     keys = lambda seed: sharding.place(jax.random.split(jax.random.key(seed), seeds), mesh, "seed")

@@ -19,10 +19,11 @@ from purerl.commands.options import (
     typed,
 )
 from purerl.errors import InputError
-from purerl.settings.options import LaunchOptions, SearchOptions, SweptRunOptions
+from purerl.settings.options import LaunchOptions, RunOptions, SearchOptions, SweptRunOptions
 from purerl.settings.values import coerce
 
 
+@flags_of(RunOptions, only=("extension",))
 @flags_of(SweptRunOptions, SearchOptions, LaunchOptions)
 @click.command(
     name="sweep",

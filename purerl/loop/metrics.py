@@ -12,7 +12,7 @@ class TrainMetrics(NamedTuple):
     """The metrics of one update, or of several: f32[] by name."""
 
     episodes: Metrics  # `EpisodeStatistics.summary` of the episodes that ended; NaN where none did
-    algorithm: Metrics  # what `Algorithm.update` returned; on the host also the sampler's
+    algorithm: Metrics  # what `Algorithm.update` returned; where the loop runs in Python also its own
 
     def flat(self) -> Metrics:
         """Return both parts as one dict: the columns of metrics.csv."""

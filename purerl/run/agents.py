@@ -1,14 +1,14 @@
 """Agents as files: writes what one agent of a run knows, and reads it back as a run of one seed that plays."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.extensions.self_play.self_play import SelfPlayAgent
 from purerl.prng import is_key
 from purerl.run.program import Progress
 from purerl.run.warm_start import KNOWN, field_of
@@ -17,13 +17,22 @@ from purerl.settings.runs import dump
 from purerl.types import PyTree
 from purerl.xla import trees
 
-_SELVES, _LEARNER = "pool/", "learner/"  # where a `SelfPlayAgent` keeps them
 _TARGET, _ONLINE = "target_params/", "params/"  # the networks of an agent that learns from a replay
 _FIELDS = tuple(field.removeprefix(".") for field in KNOWN)
 
 
+@runtime_checkable
+class HoldsCopies(Protocol):
+    """An agent with fields that a file leaves out, since another field stands for them where an agent only acts."""
+
+    @property
+    def copies(self) -> Mapping[str, str]:
+        """{field that a file leaves out: the field that stands for it}."""
+        ...
+
+
 def content(run: Any, agent: PyTree, seed: int, target: bool = True, **texts: str) -> bytes:
-    """Return the bytes of an agent's file; of one that learned by self-play the earlier selves are left out.
+    """Return the bytes of an agent's file.
 
     Args:
       run: a `TrainedRun`.
@@ -49,7 +58,7 @@ def numbers(agent: PyTree) -> dict[str, np.ndarray]:
 def read(path: Path, shapes: Progress) -> Progress:
     """Return what an agent's file holds as a run of one seed; what only training needs is zero.
 
-    A target network that is not in the file is the network itself, and so is each earlier self the learner.
+    A target network that is not in the file is the network itself, and so is each copy (`HoldsCopies`).
 
     Args:
       path: of the file.
@@ -72,11 +81,13 @@ def read(path: Path, shapes: Progress) -> Progress:
     if not update.isdecimal() or len(update) > 9:
         raise InputError(f"{path} is not the file of an agent: its update is {update!r}")
     progress = jax.tree.map(trees.zeros, shapes)
+    left_out = _left_out(shapes.state.agent)
 
     def fill(leaf: Any, x: Any) -> Any:
         name = _name(leaf)
-        if name not in found and name.startswith(_SELVES):
-            name = _LEARNER + name.removeprefix(_SELVES)
+        field, _, rest = name.partition("/")
+        if name not in found and field in left_out:
+            name = f"{left_out[field]}/{rest}"
         name = name if name in found else copies.get(name)
         return x if name is None else np.broadcast_to(found[name], x.shape)
 
@@ -92,11 +103,16 @@ def _copies(leaves: dict[str, Any]) -> dict[str, str]:
 
 
 def _leaves(agent: PyTree) -> dict[str, tuple[bool, Any]]:
-    """Return (whether acting or learning on needs it, the leaf) by name, random keys and earlier selves left out."""
-    alone = agent._replace(pool=()) if isinstance(agent, SelfPlayAgent) else agent
+    """Return (whether acting or learning on needs it, the leaf) by name, without random keys and copies."""
+    holds_copies: Any = agent if isinstance(agent, HoldsCopies) else None
+    alone = agent if holds_copies is None else holds_copies._replace(**dict.fromkeys(holds_copies.copies, ()))
     pairs = [(path, x) for path, x in jax.tree_util.tree_leaves_with_path(alone) if not is_key(x)]
     is_known = lambda path: any(f".{part}" in field_of(jax.tree_util.keystr(path)) for part in _FIELDS)
     return {_name(path): (is_known(path), x) for path, x in pairs}
+
+
+def _left_out(agent: PyTree) -> Mapping[str, str]:
+    return agent.copies if isinstance(agent, HoldsCopies) else {}
 
 
 def _name(path: Any) -> str:

@@ -16,8 +16,9 @@ from purerl.networks.actor_critic import ActorCritic
 from purerl.prng import fast
 from purerl.settings import runs
 from purerl.spaces import Box, Discrete
-from purerl.types import Environment, EnvironmentSpec, Rollout, Situation, TimeStep, pytree
+from purerl.types import Environment, EnvironmentSpec, Rollout, TimeStep, pytree
 from purerl.wrappers import Situations
+from purerl.wrappers.situations import Situation
 from tests.helpers.nim import Nim, Pile
 
 DRAWS = np.random.default_rng(3)

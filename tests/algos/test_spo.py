@@ -13,7 +13,8 @@ from purerl.networks.actor_critic import ActorCritic
 from purerl.optim.trust_region import LEAST
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete
-from purerl.types import Environment, EnvironmentSpec, Rollout, Situation, TimeStep, pytree
+from purerl.types import Environment, EnvironmentSpec, Rollout, TimeStep, pytree
+from purerl.wrappers.situations import Situation
 from tests.helpers.nim import Nim
 
 LOGITS = np.array([[0.2, -0.3], [1.0, 0.0], [0.4, 0.9], [0.0, 0.0]], np.float32)  # of four states

@@ -90,7 +90,7 @@ def test_environments_of_one_run_on_two_devices():
 
 def test_seeds_need_no_communication(spread):
     plan, _ = spread[3]
-    lowered = plan.parts.advance.lower(plan.shapes, *plan.parts.numbers, np.int32(0), np.bool_(True))
+    lowered = plan.parts.advance.lower(plan.shapes, plan.parts.setup, np.int32(0), np.bool_(True))
     text = lowered.compile().as_text()
     found = [line for line in text.splitlines() if "all-reduce(" in line or "collective-permute(" in line]
     assert "while(" in text and not found  # the means alone are gathered, at the end

@@ -1,7 +1,6 @@
 """Many agents in one program, each with its seed and its own numbers, against runs made alone."""
 
 import dataclasses
-from functools import partial
 
 import jax
 import numpy as np
@@ -10,37 +9,31 @@ from purerl.algos.a2c import A2CConfig, a2c
 from purerl.devices.sharding import make_mesh
 from purerl.envs.classic.cartpole import CartPole
 from purerl.loop import population
+from purerl.loop.extension import Setup, maker
 from purerl.loop.train import make_trainer
 
 CONFIG = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=800)
-MAKE = partial(make_trainer, a2c)
+MAKE, SETUP = maker(a2c), Setup(CONFIG, CartPole(), {})
 VALUES = {"learning_rate": np.float32([1e-3, 1e-2]), "env.gravity": np.float32([9.8, 3.0])}
-
-
-def test_values_replace_fields_of_the_config_and_of_the_environment():
-    config, env = population.with_values(CONFIG, CartPole(), {"discount": 0.5, "env.force": 3.0})
-    assert (config.discount, env.force) == (0.5, 3.0)
-    assert config.learning_rate == CONFIG.learning_rate and env.gravity == CartPole().gravity
-    assert population.with_values(CONFIG, CartPole(), {"discount": 0.5})[1] == CartPole()
 
 
 def test_blank_states_have_the_types_of_states():
     one = {name: column[0] for name, column in VALUES.items()}
-    state = population.blank_states(MAKE, 3, one, CONFIG, CartPole(), population.TOGETHER)
+    state = population.blank_states(MAKE, 3, one, SETUP, population.TOGETHER)
     wanted = jax.eval_shape(make_trainer(a2c, CartPole(), CONFIG).init, jax.random.key(0))
     for leaf, shape in zip(jax.tree.leaves(state.agent), jax.tree.leaves(wanted.agent), strict=True):
         assert (leaf.shape, leaf.dtype) == ((3, *shape.shape), shape.dtype) and not np.any(leaf)
     assert state.num_updates.shape == ()
-    apart = population.blank_states(MAKE, 3, one, CONFIG, CartPole(), population.APART)
+    apart = population.blank_states(MAKE, 3, one, SETUP, population.APART)
     assert apart.num_updates.shape == (3,)
 
 
 def test_a_member_is_the_run_with_its_numbers_alone():
     mesh = make_mesh(1, {population.AXIS: 1})
     one = {name: column[0] for name, column in VALUES.items()}
-    state = population.place(population.blank_states(MAKE, 2, one, CONFIG, CartPole(), population.TOGETHER), mesh)
+    state = population.place(population.blank_states(MAKE, 2, one, SETUP, population.TOGETHER), mesh)
     train = jax.jit(population.train_members(MAKE, mesh))
-    rest = (np.uint32([7, 8]), VALUES, np.int32(3), np.bool_(True), CONFIG, CartPole())
+    rest = (np.uint32([7, 8]), VALUES, np.int32(3), np.bool_(True), SETUP)
     together, point = train(state, *rest)
     assert point.finite.tolist() == [True, True] and int(together.num_updates) == 3
     for i, seed in enumerate((7, 8)):
@@ -51,15 +44,15 @@ def test_a_member_is_the_run_with_its_numbers_alone():
             alone, _ = step(alone)
         for x, y in zip(jax.tree.leaves(alone.agent.params), jax.tree.leaves(together.agent.params), strict=True):
             np.testing.assert_allclose(x, y[i], rtol=1e-4, atol=1e-6)
-    again, _ = train(together, rest[0], VALUES, np.int32(2), np.bool_(False), CONFIG, CartPole())
+    again, _ = train(together, rest[0], VALUES, np.int32(2), np.bool_(False), SETUP)
     assert int(again.num_updates) == 5, "it goes on where it does not begin"
 
 
 def test_a_loss_that_is_not_finite_is_noted():
     mesh = make_mesh(1, {population.AXIS: 1})
     rates = {"learning_rate": np.float32([1e-3, 1e30])}
-    config = dataclasses.replace(CONFIG, max_grad_norm=1e30)
-    state = population.blank_states(MAKE, 2, {"learning_rate": np.float32(1)}, config, CartPole(), population.TOGETHER)
-    rest = (np.uint32([0, 0]), rates, np.int32(4), np.bool_(True), config, CartPole())
+    setup = SETUP._replace(config=dataclasses.replace(CONFIG, max_grad_norm=1e30))
+    state = population.blank_states(MAKE, 2, {"learning_rate": np.float32(1)}, setup, population.TOGETHER)
+    rest = (np.uint32([0, 0]), rates, np.int32(4), np.bool_(True), setup)
     _, point = jax.jit(population.train_members(MAKE, mesh))(population.place(state, mesh), *rest)
     assert point.finite.tolist() == [True, False]

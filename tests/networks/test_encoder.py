@@ -133,7 +133,7 @@ def test_without_hidden_layers_an_algorithm_is_linear_or_says_so(name):
     action = Discrete(n=3) if "discrete" in ALGORITHMS[name].actions else Box(low=-1.0, high=1.0, shape=(2,))
     spec = EnvironmentSpec(SPACES["vector"], action)
     try:
-        model = {"model": Situations(CartPole()).model} if kind.uses_model else {}
+        model = {"model": Situations(CartPole()).model} if kind.plans else {}
         algorithm = factory(spec, kind(hidden_sizes=()), **model)
     except InputError as error:
         assert "hidden_sizes is empty" in str(error)

@@ -22,7 +22,7 @@ def plan():
 @pytest.fixture(scope="module")
 def begun(plan):
     """Return a run's progress after no update, on the host."""
-    return jax.device_get(plan.parts.init(plan.parts.seeds, *plan.parts.numbers))
+    return jax.device_get(plan.parts.init(plan.parts.seeds, plan.parts.setup))
 
 
 def test_shapes_are_known_before_anything_runs(plan, begun):

@@ -6,7 +6,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-import purerl
 from purerl.errors import InputError
 from purerl.run import short_training
 from purerl.settings.runs import settings
@@ -18,7 +17,7 @@ SMALL |= {"total_timesteps": 64}
 @pytest.mark.parametrize("name", ["Catch", "CoinGame", "gymnasium/CartPole-v1"])
 def test_it_trains_and_writes_nothing(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    short_training.train(settings("ppo", name, SMALL), purerl.make(name))
+    short_training.train(settings("ppo", name, SMALL))
     assert not os.listdir(tmp_path)
 
 
@@ -35,9 +34,9 @@ def test_what_is_not_finite_is_told():
     gymnasium.register("PaysNothingFinite-v0", Broken)
     name = "gymnasium/PaysNothingFinite-v0"
     with pytest.raises(FloatingPointError, match=r"^the metric \w+ is not finite"):
-        short_training.train(settings("ppo", name, SMALL), purerl.make(name))
+        short_training.train(settings("ppo", name, SMALL))
 
 
 def test_a_run_that_is_not_possible():
     with pytest.raises(InputError, match="td3 needs continuous"):
-        short_training.train(settings("td3", "Catch", {}), purerl.make("Catch"))
+        short_training.train(settings("td3", "Catch", {}))

@@ -1,17 +1,12 @@
-"""A run on the host: it is the compiled run to the bit, and which loop a run takes."""
+"""A run that steps in Python: it is the compiled run to the bit."""
 
 import numpy as np
 import pytest
 
-from purerl.envs.bsuite.catch import Catch
 from purerl.errors import InputError
-from purerl.extensions.host import JaxSource
 from purerl.run import opening
-from purerl.run.host_program import source_of
-from purerl.settings.options import RunOptions
+from purerl.run.plan import make_plan
 from purerl.settings.runs import settings
-from purerl.types import Config
-from tests.extensions.host.ledger import Ledger
 from tests.helpers.runs import parameters, rows, untimed
 
 FLAGS = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 80, "log_interval": 2}
@@ -36,23 +31,6 @@ def test_a_run_on_the_host_is_the_compiled_run(tmp_path):
         np.testing.assert_allclose(np.frombuffer(one, np.float32), np.frombuffer(other, np.float32), rtol=1e-4)
 
 
-def test_which_loop_a_run_takes():
-    source = lambda env, **options: source_of(env, "it", RunOptions(**options), Config())
-    assert source(Catch()) is None, "a JAX environment is compiled"
-    assert isinstance(source(Catch(), sampler="serial"), JaxSource)
-    ledger = Ledger()
-    assert source(ledger) is ledger and source(ledger, sampler="async", actors=3) is ledger
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sampler": "asink"}, "sampler is 'asink'; allowed: auto"),
-        ({"deterministic": True}, "actors and deterministic are for sampler async alone"),
-        ({"step_time_limit": 0.0}, "step_time_limit is 0; it must be above 0 seconds"),
-        ({"seeds": 2}, "it runs on the host and cannot be vmapped over 2 seeds"),
-    ],
-)
-def test_options_that_do_not_fit(options, message):
-    with pytest.raises(InputError, match=message):
-        source_of(Ledger(), "it", RunOptions(**options), Config())
+def test_several_seeds_need_the_compiled_loop():
+    with pytest.raises(InputError, match="CartPole-v1 runs on the host and cannot be vmapped over 2 seeds"):
+        make_plan(settings("a2c", "CartPole-v1", FLAGS | {"sampler": "serial", "seeds": 2}))

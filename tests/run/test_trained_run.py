@@ -146,7 +146,7 @@ def test_what_learned_by_self_play_acts_on_both_sides(tmp_path):
     always = jax.tree.map(lambda x: 0 * x, agent.learner["self"].params)
     actor = always["actor"] | {"bias": 9.0 * np.eye(5, dtype=np.float32)[2]}
     learner = agent.learner["self"]._replace(params=always | {"actor": actor})
-    algorithm, acts = trained_run.acting_of(run, agent._replace(learner={"self": learner}))
+    algorithm, acts = run.trainer.player(agent._replace(learner={"self": learner}))
     observation, _ = jax.vmap(env.reset)(jax.random.split(jax.random.key(0), 5))[::-1]
     action = algorithm.act(acts, algorithm.initial_carry(5), jax.random.key(1), observation, False)[0]
     assert set(action) == {"blue", "red"} and all(np.all(np.asarray(x) == 2) for x in action.values())

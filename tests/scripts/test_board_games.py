@@ -5,7 +5,7 @@ import json
 import pytest
 
 from purerl.errors import InputError
-from purerl.run import match
+from purerl.extensions.self_play import match
 from purerl.run.trained_run import load_run
 
 pytest.importorskip("pgx", reason="pgx is not installed: pip install 'purerl[pgx]'")

@@ -4,24 +4,10 @@ from typing import Any
 
 from purerl import agent_groups
 from purerl.errors import InputError
-from purerl.fields import pytree, tables
+from purerl.extensions.groups.options import GroupOptions
 from purerl.loop.extension import Extension
 from purerl.loop.train import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory
-
-WORDS = ("algorithm", "policy", "frozen", "start")  # settings of a group that are not fields of its config
-
-
-@pytree
-class GroupOptions:
-    """The settings of groups of agents, by group."""
-
-    groups: Any = tables(
-        doc="a setting of a group of agents, or algorithm=NAME, policy=GROUP, frozen=true|random|RUN or start=RUN",
-        flag="--set",
-        metavar="GROUP.NAME=VALUE",
-        words=WORDS,
-    )
 
 
 def wrap(make: MakeTrainer, options: Any) -> MakeTrainer:

@@ -20,7 +20,6 @@ import jax
 
 from purerl import agent_groups, registry
 from purerl.errors import InputError, hints, unknown
-from purerl.extensions.groups.extension import WORDS
 from purerl.extensions.groups.joint import (
     SHARED,
     GroupsConfig,
@@ -30,6 +29,7 @@ from purerl.extensions.groups.joint import (
     multi_agent,
     policies_for,
 )
+from purerl.extensions.groups.options import WORDS
 from purerl.fields import is_static, number, pytree, static
 from purerl.loop import train
 from purerl.loop.train import MakeTrainer, Trainer

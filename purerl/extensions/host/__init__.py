@@ -9,8 +9,8 @@ inside       a rollout and its update are one compiled program; environments ste
              by a callback to the host where there is none
 """
 
-from purerl.extensions.host.extension import MODES
 from purerl.extensions.host.jax_source import JaxSource
+from purerl.extensions.host.options import MODES
 from purerl.extensions.host.trainer import HostSettings, HostTrainer, make_host_trainer
 
 __all__ = ["MODES", "HostSettings", "HostTrainer", "JaxSource", "make_host_trainer"]

@@ -15,9 +15,9 @@ from purerl.errors import InputError, unknown
 from purerl.extensions.host.acting import Acting, make_acting
 from purerl.extensions.host.actors import Actors
 from purerl.extensions.host.env_thread import Busy, Worker
-from purerl.extensions.host.extension import MODES
 from purerl.extensions.host.jax_source import JaxSource
 from purerl.extensions.host.learning import make_learn, metrics_struct, no_episodes, sampler_metrics
+from purerl.extensions.host.options import MODES
 from purerl.extensions.host.rollout import EnvGroup, collect
 from purerl.extensions.host.xla_rollout import XlaRollout
 from purerl.host_environment import HostSource, not_inside_jit

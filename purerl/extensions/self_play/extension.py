@@ -1,13 +1,12 @@
 """Self-play, as an extension."""
 
-import dataclasses
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
+from purerl.extensions.self_play.sides import both_sides
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
 from purerl.loop.train import MakeTrainer, Trainer
-from purerl.types import AlgorithmFactory, Environment
-from purerl.wrappers import Wrapper
+from purerl.types import AlgorithmFactory
 
 
 @pytree
@@ -17,25 +16,6 @@ class SelfPlayOptions:
     self_play: int = static(
         default=0, doc="earlier selves to play against, in a symmetric game of two groups; writes elo.csv", at_least=0
     )
-
-
-@runtime_checkable
-class ForSelfPlay(Protocol):
-    """A game that plays the other side itself, and can be played by both sides instead."""
-
-    def for_self_play(self) -> Environment:
-        """Return the game as both sides play it."""
-        ...
-
-
-def both_sides(env: Any) -> Any:
-    """Return a game as both sides play it; an environment of groups as it is."""
-    if isinstance(env, ForSelfPlay):
-        return env.for_self_play()
-    if isinstance(env, Wrapper):
-        inner = both_sides(env.env)
-        return env if inner is env.env else dataclasses.replace(env, env=inner)
-    return env
 
 
 def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:

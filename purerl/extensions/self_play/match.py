@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError, unknown
-from purerl.extensions.self_play.extension import both_sides
+from purerl.extensions.self_play.sides import both_sides
 from purerl.extensions.self_play.solver import perfect, solve
 from purerl.extensions.self_play.tournament import REFERENCES
 from purerl.host_environment import HostSource

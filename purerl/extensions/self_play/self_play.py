@@ -54,6 +54,11 @@ class SelfPlayAgent(NamedTuple):
     newest: Array  # i32[], the last place of the pool that is filled
     num_updates: Array  # i32[]
 
+    @property
+    def copies(self) -> dict[str, str]:
+        """What the file of an agent leaves out: there, each earlier self is the learner."""
+        return {"pool": "learner"}
+
 
 def self_play_config(
     algorithm: Any, config: Any, num_selves: int, kind: type[SelfPlayConfig] = SelfPlayConfig

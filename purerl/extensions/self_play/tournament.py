@@ -15,8 +15,8 @@ import numpy as np
 from purerl.extensions.groups.joint import multi_agent
 from purerl.extensions.planning.modeling import planner
 from purerl.extensions.self_play import elo, search_play
-from purerl.extensions.self_play.extension import both_sides
 from purerl.extensions.self_play.self_play import SELF, SelfPlayAgent, SelfPlayConfig, acting, of_groups
+from purerl.extensions.self_play.sides import both_sides
 from purerl.loop.evaluate import MAX_STEPS, play_episodes
 from purerl.loop.train import make_trainer
 from purerl.reporting.files import csv_text, write_whole

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import purerl
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import MAPPOConfig, PPOConfig, ppo
@@ -16,7 +17,7 @@ from purerl.envs.games.matrix_game import MatrixGame
 from purerl.envs.particle.spread import Spread
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
-from purerl.extensions.groups.joint import Policy, multi_agent, pieces_for, policies_for
+from purerl.extensions.groups.joint import Policy, multi_agent, policies_for
 from purerl.loop.train import collect, make_train, make_trainer
 from purerl.spaces import Dict, Stacked
 from purerl.types import Environment, EnvironmentSpec, number, pytree
@@ -61,8 +62,8 @@ def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
 
 
 def test_pieces_have_a_policy_per_group_where_there_are_groups():
-    assert pieces_for(CartPole(), ppo, SMALL) == (ppo, SMALL)
-    assert pieces_for(CoinGame(), ppo, SMALL) == (multi_agent, policies_for(CoinGame(), ppo, SMALL))
+    assert purerl.make_trainer(ppo, CartPole(), SMALL).config == SMALL
+    assert purerl.make_trainer(ppo, CoinGame(), SMALL).config == policies_for(CoinGame(), ppo, SMALL)
 
 
 def test_agents_that_left_contribute_nothing():

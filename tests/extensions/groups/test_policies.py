@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.algos.ppo import ppo
 from purerl.devices.sharding import make_mesh
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.coin_game import CoinGame
 from purerl.errors import InputError
-from purerl.extensions.groups.joint import multi_agent
 from purerl.run import checkpoint, opening
-from purerl.run.plan import algorithm_of, make_plan, saved_progress, settings_text
+from purerl.run.plan import made, make_plan, saved_progress, settings_text
 from purerl.settings.runs import settings
-from tests.helpers.groups import SMALL, assembled, run
+from tests.helpers.groups import SMALL, assembled, run_trainer
 
 FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_reward": True, "devices": 1}
 
@@ -25,13 +23,12 @@ FLAGS = {"num_envs": 4, "rollout_length": 8, "hidden_sizes": (8,), "normalize_re
 LEAVING = settings(
     "a2c",
     "tests.helpers.leaving:Leaving",
-    FLAGS | {"total_timesteps": 32 * 6},
+    FLAGS | {"total_timesteps": 32 * 6, "groups": {"taggers": {"learning_rate": 1e-2}}},
     {"num_runners": 4, "time_limit": 20},
-    groups={"taggers": {"learning_rate": 1e-2}},
 )
 REPLAYED = {"num_envs": 4, "hidden_sizes": (8,), "devices": 1, "total_timesteps": 4 * 200}
 REPLAYED |= {"learning_starts": 60, "batch_size": 16, "replay_capacity": 400}
-TURNS = settings("dqn", "tests.helpers.nim:Nim", REPLAYED, {}, groups={"second": {"policy": "first"}})
+TURNS = settings("dqn", "tests.helpers.nim:Nim", REPLAYED | {"groups": {"second": {"policy": "first"}}}, {})
 RUNS = {"leaving": (LEAVING, 2), "turns": (TURNS, 19)}  # the settings, and updates before and after it is saved
 
 
@@ -40,8 +37,8 @@ def begun(kind, mesh):
     chosen, updates = RUNS[kind]
     plan = make_plan(chosen, mesh)
     functions = plan.parts
-    step = lambda progress, fresh: functions.advance(progress, *functions.numbers, np.int32(updates), np.bool_(fresh))
-    return plan, functions.init(functions.seeds, *functions.numbers), step
+    step = lambda progress, fresh: functions.advance(progress, functions.setup, np.int32(updates), np.bool_(fresh))
+    return plan, functions.init(functions.seeds, functions.setup), step
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -88,16 +85,15 @@ def _bits(x):
 
 
 def test_settings_of_groups_become_policies():
-    factory, config = assembled(CoinGame(), red={"learning_rate": 1e-3, "hidden_sizes": 16})
-    assert factory is multi_agent and config.policies["red"].config.learning_rate == 1e-3
+    config = assembled(CoinGame(), red={"learning_rate": 1e-3, "hidden_sizes": 16}).config
+    assert config.policies["red"].config.learning_rate == 1e-3
     assert config.policies["red"].config.hidden_sizes == (16,) and config.policies["blue"].config == SMALL
-    _, config = assembled(CoinGame(), red={"policy": "blue"})
+    config = assembled(CoinGame(), red={"policy": "blue"}).config
     assert config.policies["blue"].groups == ("blue", "red") and set(config.policies) == {"blue"}
-    factory, config = assembled(CoinGame(), red={"frozen": "random"})
-    state, metrics = run(factory, CoinGame(), config, updates=1)
+    state, metrics = run_trainer(assembled(CoinGame(), red={"frozen": "random"}), updates=1)
     learned = metrics.algorithm
     assert state.agent["red"] == () and "blue/policy_loss" in learned and not any("red/" in name for name in learned)
-    assert assembled(CartPole(), "CartPole-v1")[0] is ppo
+    assert assembled(CartPole()).config == SMALL
 
 
 @pytest.mark.parametrize(
@@ -123,17 +119,18 @@ def test_groups_that_start_from_a_run_have_its_settings_unless_others_are_given(
     flags = FLAGS | {"total_timesteps": 32, "learning_rate": 0.5}
     source, groups = tmp_path / "source", {"red": {"entropy_coefficient": 0.25}}
     assert (
-        opening.start(settings("a2c", "CoinGame", flags | {"evaluations": 0}, groups=groups), source, plain=True) == 0
+        opening.start(settings("a2c", "CoinGame", flags | {"evaluations": 0, "groups": groups}), source, plain=True)
+        == 0
     )
     chosen = settings("a2c", "CoinGame", {"start": str(source), "learning_rate": 0.125})
-    _, config = algorithm_of(chosen, CoinGame())
-    made = {name: policy.config for name, policy in config.policies.items()}
-    assert {name: (of.learning_rate, of.entropy_coefficient, of.hidden_sizes) for name, of in made.items()} == {
+    config = made(chosen).trainer().config
+    of_groups = {name: policy.config for name, policy in config.policies.items()}
+    assert {name: (of.learning_rate, of.entropy_coefficient, of.hidden_sizes) for name, of in of_groups.items()} == {
         "red": (0.125, 0.25, (8,)),
         "blue": (0.125, chosen.config.entropy_coefficient, (8,)),
     }
     trained = purerl.load_run(source).agent(0)
     jax.tree.map(np.testing.assert_array_equal, config.policies["red"].agent.params, trained["red"].params)
     shutil.rmtree(source)
-    _, again = algorithm_of(dataclasses.replace(chosen, begun=True), CoinGame())
-    assert {name: policy.config for name, policy in again.policies.items()} == made
+    again = made(dataclasses.replace(chosen, begun=True)).trainer().config
+    assert {name: policy.config for name, policy in again.policies.items()} == of_groups

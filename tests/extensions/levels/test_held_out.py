@@ -8,8 +8,9 @@ from PIL import Image
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.grid.maze import Maze
 from purerl.errors import InputError
+from purerl.extensions.levels import held_out
 from purerl.loop.evaluate import play_episodes
-from purerl.run import held_out, opening
+from purerl.run import opening
 from purerl.run.opening import old_run
 from purerl.run.trained_run import load_run
 from purerl.settings.runs import settings

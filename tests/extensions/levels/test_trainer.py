@@ -19,8 +19,8 @@ from purerl.envs.grid.maze import Maze
 from purerl.errors import InputError
 from purerl.extensions.levels import buffer as buffers
 from purerl.extensions.levels import scores
-from purerl.extensions.levels.options import leveled
-from purerl.extensions.levels.trainer import MUTATED, NEW, REPLAYED, LevelTrainer, make_trainer
+from purerl.extensions.levels.options import LevelOptions
+from purerl.extensions.levels.trainer import MUTATED, NEW, REPLAYED, LevelTrainer
 from purerl.types import pytree
 from purerl.wrappers import DomainRandomization
 
@@ -35,9 +35,13 @@ SMALL = {
 FEW = {"levels_capacity": 12, "levels_replay_probability": 0.6}
 
 
+def make(factory, env, config, **options):
+    """Return the trainer of an algorithm on levels."""
+    return purerl.make_trainer(factory, env, config, {"levels": LevelOptions(**options)})
+
+
 def trainer_of(levels, **fields):
-    config = leveled(PPOConfig(**SMALL), levels=levels, **{**FEW, **fields})
-    return make_trainer(ppo, Maze(time_limit=10), config)
+    return make(ppo, Maze(time_limit=10), PPOConfig(**SMALL), levels=levels, **{**FEW, **fields})
 
 
 def equal(one, other):
@@ -115,10 +119,10 @@ def test_robust_plr_changes_no_level(key):
 @pytest.mark.parametrize("score", ["max_monte_carlo", "positive_value_loss"])
 def test_scores_by_hand(rnn, score, key):
     """The first update's levels, played again step by step, with values and advantages in NumPy."""
-    config = leveled(PPOConfig(**SMALL, rnn=rnn, rnn_size=4), levels="plr", levels_score=score, **FEW)
+    config = PPOConfig(**SMALL, rnn=rnn, rnn_size=4)
     seen = []
     factory = partial(_recorded, seen)
-    trainer = make_trainer(partial(ppo), Maze(time_limit=10), config)
+    trainer = make(ppo, Maze(time_limit=10), config, levels="plr", levels_score=score, **FEW)
     spy = dataclasses.replace(trainer, plain=trainer.plain._replace(update=factory(trainer.plain.update)))
     state = jax.jit(trainer.init)(key)
     with jax.disable_jit(False):
@@ -187,8 +191,8 @@ def test_each_environment_plays_its_own_level_from_its_start(key):
 
 
 def test_seeds_side_by_side_are_the_seeds_alone():
-    config = leveled(PPOConfig(**SMALL), levels="accel", **FEW)
-    train = purerl.make_train(ppo, Maze(time_limit=10), config)
+    options = {"levels": LevelOptions(levels="accel", **FEW)}
+    train = purerl.make_train(ppo, Maze(time_limit=10), PPOConfig(**SMALL), extensions=options)
     keys = jax.vmap(jax.random.key)(jnp.arange(2))
     together, alone = jax.jit(jax.vmap(train)), jax.jit(train)
     states, _ = together(keys)
@@ -205,9 +209,10 @@ def test_numbers_are_data(key):
     """One program for many temperatures and replay probabilities."""
 
     def replays(probability, temperature):
-        config = leveled(PPOConfig(**SMALL), levels="robust-plr", **FEW)
-        config = dataclasses.replace(config, levels_replay_probability=probability, levels_temperature=temperature)
-        return purerl.make_train(ppo, Maze(time_limit=10), config)(key)[1].algorithm["levels/replayed"].mean()
+        options = LevelOptions(levels="robust-plr", **FEW)
+        options = dataclasses.replace(options, levels_replay_probability=probability, levels_temperature=temperature)
+        train = purerl.make_train(ppo, Maze(time_limit=10), PPOConfig(**SMALL), extensions={"levels": options})
+        return train(key)[1].algorithm["levels/replayed"].mean()
 
     found = jax.jit(jax.vmap(replays))(jnp.array([0.0, 0.5, 1.0]), jnp.array([0.1, 0.3, 1.0]))
     assert found[0] == 0 and 0.2 < found[1] < 0.8 and found[2] > 0.85
@@ -215,8 +220,7 @@ def test_numbers_are_data(key):
 
 def test_domain_randomization_is_the_wrapper(key):
     """A new level in each episode, and the loop's own trainer."""
-    config = leveled(PPOConfig(**SMALL), levels="dr")
-    trainer = make_trainer(ppo, Maze(time_limit=3), config)
+    trainer = make(ppo, Maze(time_limit=3), PPOConfig(**SMALL), levels="dr")
     assert not isinstance(trainer, LevelTrainer) and isinstance(trainer.vector.env, DomainRandomization)
     states, _ = run_of(trainer, key, 2)
     first, last = (states[i].vector.env_state.outer["walls"] for i in (0, 2))
@@ -227,8 +231,8 @@ def test_domain_randomization_is_the_wrapper(key):
 def test_levels_of_number_fields(levels, key):
     """CartPole's gravity and pole: every level is within the ranges."""
     over = ("gravity=5:15", "pole_half_length=0.1:1:log")
-    config = leveled(PPOConfig(**SMALL), levels=levels, levels_over=over, **FEW)
-    states, metrics = run_of(make_trainer(ppo, CartPole(), config), key, 12)
+    trainer = make(ppo, CartPole(), PPOConfig(**SMALL), levels=levels, levels_over=over, **FEW)
+    states, metrics = run_of(trainer, key, 12)
     drawn = [s.vector.env_state.outer if levels == "dr" else s.agent.playing for s in states]
     gravity = np.concatenate([np.asarray(level["gravity"]) for level in drawn])
     assert gravity.min() >= 5 and gravity.max() <= 15 and len(np.unique(gravity)) > 12
@@ -250,8 +254,7 @@ def test_every_actor_critic_is_scored(name, score, key):
     """Both scores are traced, the state keeps its shapes; with statistics of rewards and observations, too."""
     factory, cls = registry.algorithm(name)
     sizes = {"num_envs": 4, "rollout_length": 16, "normalize_observation": True, "normalize_reward": True}
-    config = leveled(cls(**sizes), levels="robust-plr", levels_score=score, levels_capacity=8)
-    trainer = make_trainer(factory, Maze(), config)
+    trainer = make(factory, Maze(), cls(**sizes), levels="robust-plr", levels_score=score, levels_capacity=8)
     state = jax.eval_shape(trainer.init, key)
     after, metrics = jax.eval_shape(trainer.step, state)
     assert jax.tree.map(lambda x: (x.shape, x.dtype), after) == jax.tree.map(lambda x: (x.shape, x.dtype), state)
@@ -259,9 +262,9 @@ def test_every_actor_critic_is_scored(name, score, key):
 
 
 def test_bad_combinations(key):
-    for make, message in (
+    for call, message in (
         (lambda: _make(dqn, DQNConfig, "plr"), "needs the values of an actor-critic, which dqn has not"),
-        (lambda: _make(ppo, PPOConfig, "plr", reset_policy="pool"), "goes without reset_policy pool"),
+        (lambda: make(ppo, Maze(), PPOConfig(reset_policy="pool"), levels="plr"), "a reset policy other than pool"),
         (
             lambda: _make(ppo, PPOConfig, "accel", levels_capacity=3),
             "levels_capacity is 3; it must be at least num_envs",
@@ -270,14 +273,14 @@ def test_bad_combinations(key):
         (lambda: _make(a2c, A2CConfig, "plr", env=CartPole()), "give levels_over, such as gravity=LOW:HIGH"),
     ):
         with pytest.raises(InputError) as error:
-            make()
+            call()
         assert message in str(error.value) and "\n" not in str(error.value)
     _make(dqn, DQNConfig, "dr")
     _make(a2c, A2CConfig, "plr")
 
 
 def _make(factory, config, levels, env=None, **fields):
-    return make_trainer(factory, env or Maze(), leveled(config(), levels=levels, **fields))
+    return make(factory, env or Maze(), config(), levels=levels, **fields)
 
 
 @pytree
@@ -293,7 +296,7 @@ class Costly(Maze):
 def test_an_episode_that_is_cut_off_is_no_best_one(normalize_reward, key):
     """Nor is a return clipped as a single reward is."""
     config = PPOConfig(**(SMALL | {"rollout_length": 8, "normalize_reward": normalize_reward}))
-    trainer = make_trainer(ppo, Costly(time_limit=5), leveled(config, levels="plr", **FEW))
+    trainer = make(ppo, Costly(time_limit=5), config, levels="plr", **FEW)
     seen = []
     spy = dataclasses.replace(trainer, plain=trainer.plain._replace(update=_recorded(seen, trainer.plain.update)))
     state = jax.jit(trainer.init)(key)

@@ -8,9 +8,9 @@ import pytest
 import purerl
 from purerl import InputError
 from purerl.extensions.host.jax_source import JaxSource
-from purerl.extensions.planning.modeling import with_model
-from purerl.types import Algorithm, Config, Situation, pytree
+from purerl.types import Algorithm, Config, pytree
 from purerl.wrappers import Against, Situations
+from purerl.wrappers.situations import Situation
 from tests.helpers.nim import Nim
 
 SEEN = {}
@@ -18,7 +18,7 @@ SEEN = {}
 
 @pytree
 class PlanningConfig(Config):
-    uses_model = True
+    plans = 2
 
 
 def planning(spec, config: PlanningConfig, *, model=None):
@@ -50,9 +50,8 @@ def test_what_is_imagined_comes_true_and_states_are_not_learned_from():
 
 
 def test_a_game_in_turns_is_evaluated_against_a_look_ahead():
-    _, situations, evaluation = with_model(planning, Nim())
-    assert isinstance(situations, Situations) and isinstance(evaluation, Against)
     trainer = purerl.make_trainer(planning, Nim(), PlanningConfig(num_envs=4, rollout_length=8))
+    assert isinstance(trainer.environment, Situations) and isinstance(trainer.evaluation, Against)
     state, metrics = jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))
     assert float(metrics.episodes["episode_return"]) == 1.0, "the side that moves last wins"
     played = jax.jit(lambda agent: purerl.evaluate(trainer, agent, jax.random.key(1), 256))(state.agent)
@@ -61,13 +60,13 @@ def test_a_game_in_turns_is_evaluated_against_a_look_ahead():
 
 
 def test_other_environments_are_evaluated_as_they_are():
-    _, situations, evaluation = with_model(planning, purerl.make("Catch"))
-    assert evaluation is situations
+    trainer = purerl.make_trainer(planning, purerl.make("Catch"), PlanningConfig())
+    assert trainer.evaluation is trainer.environment
 
 
 def test_what_cannot_be_planned_in_is_told_in_a_line():
     with pytest.raises(InputError, match=r"a search plays for one agent.*CoinGame act at the same time"):
         purerl.make_trainer(planning, purerl.make("CoinGame"), PlanningConfig())
-    with pytest.raises(InputError, match=r"planning searches in the environment itself, and CartPole.* on the host"):
+    with pytest.raises(InputError, match=r"planning cannot be combined with host: .* CartPole-v1 runs"):
         source = JaxSource("CartPole-v1", purerl.make("CartPole-v1"), PlanningConfig())
         purerl.make_trainer(planning, source, PlanningConfig())

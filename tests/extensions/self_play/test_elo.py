@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from purerl.multi_agent import elo
+from purerl.extensions.self_play import elo
 
 
 def test_ratings_known_by_hand():

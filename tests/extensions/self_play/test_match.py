@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import purerl
 from purerl.commands.cli import cli
 from purerl.errors import InputError
-from purerl.run import match
+from purerl.extensions.self_play import match
 from purerl.run.trained_run import load_run
 
 TINY = {"num_envs": 8, "rollout_length": 8, "network": "mlp", "hidden_sizes": (8,), "evaluations": 0}

@@ -7,10 +7,10 @@ import pytest
 from purerl import InputError
 from purerl.algos.alphazero import AlphaZeroConfig, alphazero
 from purerl.extensions.groups.joint import multi_agent, policies_for
+from purerl.extensions.self_play import tournament
 from purerl.extensions.self_play.search_play import SearchPlayConfig, check_game, search_play
 from purerl.extensions.self_play.self_play import self_play_config
 from purerl.loop.train import make_trainer
-from purerl.run import tournament
 from tests.helpers.nim import Nim
 
 CONFIG = AlphaZeroConfig(

@@ -20,11 +20,13 @@ from purerl.envs.games.coin_game import CoinGame
 from purerl.envs.games.matrix_game import DILEMMA, MatrixGame
 from purerl.envs.tag.continuous import TagContinuous
 from purerl.errors import InputError
+from purerl.extensions.groups import policies
 from purerl.extensions.groups.joint import Policy, multi_agent, policies_for
+from purerl.extensions.self_play import tournament
 from purerl.extensions.self_play.self_play import SELF, collect, deal, plays_first, self_play, self_play_config
 from purerl.loop import train
 from purerl.loop.train import make_trainer
-from purerl.run import opening, policies, tournament
+from purerl.run import opening
 from purerl.settings.runs import settings
 from tests.helpers.nim import Nim, Pile
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
+from purerl.extensions.self_play import match
 from purerl.extensions.self_play.solver import perfect, solve
-from purerl.run import match
 from purerl.wrappers import Situations
 from tests.helpers.nim import Nim
 

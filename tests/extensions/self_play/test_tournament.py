@@ -9,9 +9,9 @@ import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.envs.games.matrix_game import MatrixGame
+from purerl.extensions.self_play import tournament
 from purerl.extensions.self_play.self_play import SELF, self_play, self_play_config
 from purerl.loop.train import make_trainer
-from purerl.run import tournament
 
 CONFIG = A2CConfig(num_envs=8, rollout_length=4, hidden_sizes=(4,), total_timesteps=32 * 8)
 

@@ -1,0 +1,38 @@
+"""Which loop a trainer has, by the options of the host."""
+
+import pytest
+
+import purerl
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.envs.bsuite.catch import Catch
+from purerl.errors import InputError
+from purerl.extensions.host import HostTrainer, JaxSource
+from purerl.extensions.host.options import HostOptions
+from purerl.loop.train import CompiledTrainer
+from tests.extensions.host.ledger import Ledger
+
+
+def trainer(env, **options):
+    return purerl.make_trainer(a2c, env, A2CConfig(num_envs=6), {"host": HostOptions(**options)})
+
+
+def test_which_loop_a_trainer_has():
+    assert isinstance(trainer(Catch()), CompiledTrainer) and trainer(Catch()).pure
+    stepped = trainer(Catch(), sampler="serial")
+    assert isinstance(stepped, HostTrainer) and isinstance(stepped.environment, JaxSource) and not stepped.pure
+    assert isinstance(stepped.environment.stage, Catch)
+    ledger = Ledger()
+    assert trainer(ledger).environment is ledger is trainer(ledger, sampler="async", actors=3).environment
+    assert ledger.stage is ledger
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": "asink"}, "unknown sampler 'asink': did you mean 'async'"),
+        ({"deterministic": True}, "actors and deterministic need --sampler async"),
+    ],
+)
+def test_options_that_do_not_fit(options, message):
+    with pytest.raises(InputError, match=message):
+        trainer(Ledger(), **options)
