@@ -9,6 +9,7 @@ import numpy as np
 
 from purerl import registry
 from purerl.errors import InputError, unknown
+from purerl.fields import validate
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop import train
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
@@ -87,6 +88,7 @@ def _wraps(env: Any, config: Any, given: Mapping[Extension | str, Any]) -> list[
         name = row.name if isinstance(row, Extension) else row
         if name not in options:
             raise unknown("extension", name, options)
+        validate(value, name)
         options[name] = value
     return [bound(row, options[row.name]) for row in in_use(known, options, env, config)]
 

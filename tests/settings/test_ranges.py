@@ -6,10 +6,11 @@ import purerl
 from purerl.algos.ppo import PPOConfig
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
+from purerl.loop.extension import Setup
 from purerl.settings.ranges import Choices, LogUniform, Range, Uniform, bind, parse
 from purerl.settings.values import to_text
 
-CONFIG, ENV = PPOConfig(), CartPole()
+SETUP = Setup(PPOConfig(), CartPole(), {})
 
 
 @pytest.mark.parametrize(
@@ -28,8 +29,8 @@ CONFIG, ENV = PPOConfig(), CartPole()
 )
 def test_parse(text, name, dimension):
     assert parse(text) == (name, dimension)
-    bound = bind(dict([parse(text)]), CONFIG, ENV)[name]
-    again = bind(dict([parse(f"{name}={bound}")]), CONFIG, ENV)[name]
+    bound = bind(dict([parse(text)]), SETUP)[name]
+    again = bind(dict([parse(f"{name}={bound}")]), SETUP)[name]
     assert again == bound, "what sweep.toml holds reads back the same"
 
 
@@ -40,6 +41,6 @@ def test_bad_values_from_python(over):
 
 
 def test_ranges_are_typed_by_their_fields():
-    bound = bind({"env.time_limit": Uniform(100, 500), "value_clip": Uniform(0.1, 1)}, CONFIG, ENV)
+    bound = bind({"env.time_limit": Uniform(100, 500), "value_clip": Uniform(0.1, 1)}, SETUP)
     assert bound == {"env.time_limit": Range(100, 500, whole=True), "value_clip": Uniform(0.1, 1)}
     assert to_text(bound["env.time_limit"]) == "100:500"

@@ -85,7 +85,7 @@ def test_levels_are_new_until_enough_are_kept_then_replayed_and_changed(accel):
         assert not any(known), "with so few levels none comes twice"
         if kind == MUTATED:
             flips = np.asarray(old.agent.playing["walls"] != new.agent.playing["walls"]).sum(axis=(1, 2))
-            assert np.all(flips <= trainer.config.levels_mutations) and flips.sum() > 4
+            assert np.all(flips <= trainer.options.levels_mutations) and flips.sum() > 4
             np.testing.assert_array_equal(old.agent.playing["start"], new.agent.playing["start"])
 
 
