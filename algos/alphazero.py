@@ -14,8 +14,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.off_policy import new_statistics
 from purerl.algo_parts.on_policy import PolicyAgent
+from purerl.algos.off_policy import new_statistics
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask

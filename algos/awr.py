@@ -11,13 +11,13 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.off_policy import (
+from purerl.algos.off_policy import (
     OffPolicyAgent,
     OffPolicyConfig,
     learn_from_replay,
-    move_towards,
     new_agent,
     new_statistics,
+    polyak,
     uniform_replay,
 )
 from purerl.fields import validate
@@ -100,12 +100,12 @@ def awr(
         return head.to_action(policy.sample(seed=key) if explore else policy.mode()), carry, ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+        return learn_from_replay(agent, key, rollout, replay=buffer, gradient_step=gradient_step, config=config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
         params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
-        target_params = move_towards(agent.target_params, params, config.tau)
+        target_params = polyak(agent.target_params, params, config.tau)
         return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions) -> tuple[Array, tuple[Array, Metrics]]:

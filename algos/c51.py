@@ -5,13 +5,17 @@ back onto the atoms.
 Source: Bellemare, Dabney and Munos (2017), arXiv:1707.06887. A time limit does not end the task.
 """
 
-from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import QConfig, atoms, categorical_agent, network_for
+import jax
+import jax.numpy as jnp
+
+from purerl.algos.dqn import QConfig, network_for, q_agent, taken_and_next
+from purerl.functional.distributional import atoms, categorical_divergence, expectation, project
+from purerl.functional.exploration import Exploration
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.optim.optimizers import Optimizer, adam_by_plan
-from purerl.replay.uniform import Replay
-from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
+from purerl.replay.uniform import Replay, Transitions
+from purerl.types import Algorithm, EnvironmentSpec, Key, PyTree, number, pytree, static
 
 
 @pytree
@@ -37,18 +41,47 @@ def c51(
         loss = -sum_j m_j log p_j(s, a),  m = the projection of r + discount z under p'(s', argmax_b Q'(s', b))
 
     Args:
-      spec: the environment's spaces.
-      config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
-        whole `QNetwork`, logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
-      replay: of transitions; as the config says if none is given.
-      exploration: epsilon-greedy as the config says if none is given.
+      spec, config, optimizer, replay, exploration: as for `dqn`.
+      network: as for `dqn`; a whole `QNetwork` returns logits f32[..., num_actions, num_atoms].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
     """
-    logits = network_for(spec, config, "c51", network, config.num_atoms)
-    support = atoms("c51", config.num_atoms, config.v_min, config.v_max)
-    return categorical_agent(spec, config, logits, support, replay, exploration, optimizer)
+    return categorical_agent(
+        spec, config, optimizer=optimizer, network=network, replay=replay, exploration=exploration, what="c51"
+    )
+
+
+def categorical_agent(
+    spec: EnvironmentSpec,
+    config: C51Config,
+    *,
+    optimizer: Optimizer,
+    network: QNetwork | Module | None,
+    replay: Replay | None,
+    exploration: Exploration | None,
+    what: str,
+) -> Algorithm:
+    """Return the agent whose Q is the mean of a distribution on atoms: C51 and Rainbow; `what` is for errors."""
+    net = network_for(spec, config, what, network, config.num_atoms)
+    support = atoms(what, config.num_atoms, config.v_min, config.v_max)
+    q_values = lambda logits: expectation(logits, support)
+
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
+        taken, next_best = taken_and_next(net, params, target_params, batch, key, config=config, q_values=q_values)
+        shifted = batch.reward[:, None] + batch.discount[:, None] * support
+        target = project(shifted, jax.nn.softmax(next_best), support)
+        cross_entropy, divergence = categorical_divergence(taken, target)
+        metrics = {"q_value": jnp.mean(q_values(taken)), "td_error": jnp.mean(divergence)}
+        return jnp.mean(batch.weight * cross_entropy), (jax.lax.stop_gradient(divergence), metrics)
+
+    return q_agent(
+        spec,
+        config,
+        network=net,
+        loss=loss,
+        q_values=q_values,
+        replay=replay,
+        exploration=exploration,
+        optimizer=optimizer,
+    )

@@ -10,26 +10,22 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, random_at_first
-from purerl.algo_parts.off_policy import (
-    OffPolicyAgent,
-    learn_from_replay,
-    new_agent,
-    new_statistics,
-    uniform_replay,
-)
-from purerl.algo_parts.soft_actor_critic import improve_actor, new_actor, squashed_policy
+from purerl.algos.off_policy import OffPolicyAgent, new_agent, new_statistics, uniform_replay
+from purerl.algos.redq import DelayedConfig, actor_part, actor_step
+from purerl.algos.sac import SquashedActorCritic, new_params, soft_agent
 from purerl.fields import validate
-from purerl.functional.normalize import normalized
+from purerl.functional.q_targets import squared_errors
 from purerl.networks.batch_norm import normed_critics
+from purerl.networks.critics import Critics
 from purerl.networks.modules import Module
+from purerl.networks.squashed_policy import squashed_policy
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.replay.uniform import Replay, Transitions
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
 
 
 @pytree
-class CrossQConfig(ActorCriticReplayConfig):
+class CrossQConfig(DelayedConfig):
     """Settings of CrossQ."""
 
     critic_hidden_sizes: tuple[int, ...] = static(
@@ -38,8 +34,6 @@ class CrossQConfig(ActorCriticReplayConfig):
     learning_rate: float = number(default=1e-3, doc="Adam's step size, of all parts", above=0)
     tau: float = number(default=0.01, doc="the running statistics' step towards a batch's", above=0, at_most=1)
     policy_period: int = number(default=3, doc="gradient steps of the critics per one of the policy", at_least=1)
-    initial_temperature: float = number(default=1.0, doc="weight of the entropy at first", above=0)
-    target_entropy: float | None = number(default=None, doc="nats; none: minus the number of actions")
 
 
 def crossq(
@@ -72,56 +66,55 @@ def crossq(
     """
     validate(config, "crossq")
     policy = squashed_policy(spec, config, network, "crossq")
-    critics = normed_critics(spec.observation_space, policy.box.size, config, config.critic_hidden_sizes, 2)
+    normed = normed_critics(
+        spec.observation_space, policy.box.size, config, hidden_sizes=config.critic_hidden_sizes, num=2
+    )
+    smallest = lambda outputs: jnp.min(outputs, axis=0)
+    net = SquashedActorCritic(
+        policy=policy,
+        critics=Critics(init=normed.init, apply=lambda both, *inputs: normed.apply(*both, *inputs)),
+        next_values=lambda outputs, key: smallest(outputs)[:, None],
+        compare=squared_errors,
+        value=smallest,
+    )  # whose critics' parameters are (params, running statistics)
     buffer = replay or uniform_replay(spec, config)
-    descent = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
 
     def init(key: Key) -> OffPolicyAgent:
-        keys = jax.random.split(key, 3)
-        actor = new_actor(policy, config, keys[0], keys[1])
-        params, statistics = critics.init(keys[2])
-        start = descent(jnp.int32(0)).init
-        opt_state = {"actor": start(actor), "critics": start(params)}
-        return new_agent(actor | {"critics": params}, statistics, opt_state, buffer, new_statistics(spec, config))
-
-    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        action = policy.act(agent.params, key, normalized(agent.observation_statistics, observation), explore)
-        if explore:
-            action = random_at_first(spec.action_space, config, agent, key, observation, action)
-        return action, carry, ()
-
-    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+        params, start = new_params(net, config, key), optimizer_at(jnp.int32(0)).init
+        networks, statistics = params["critics"]
+        opt_state = {"actor": start(actor_part(params)), "critics": start(networks)}
+        return new_agent(params | {"critics": networks}, statistics, opt_state, buffer, new_statistics(spec, config))
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        step, (key_critics, key_actor) = descent(agent.num_updates), jax.random.split(key)
-        gradient, (error, statistics, critic_term) = jax.grad(critic_loss, has_aux=True)(
+        optimizer, (key_critics, key_actor) = optimizer_at(agent.num_updates), jax.random.split(key)
+        (loss, (error, statistics)), gradient = jax.value_and_grad(critic_loss, has_aux=True)(
             agent.params["critics"], agent.params, agent.target_params, batch, key_critics
         )
-        networks, critics_opt = apply_gradients(step, gradient, agent.opt_state["critics"], agent.params["critics"])
-
-        value = lambda observation, action: jnp.min(critics.apply(networks, statistics, observation, action), axis=0)
-        actor, actor_opt, metrics = improve_actor(agent, policy, config, step, value, batch, key_actor)
-        agent = agent._replace(
-            params=actor | {"critics": networks},
-            target_params=statistics,
-            opt_state={"actor": actor_opt, "critics": critics_opt},
+        networks, critics_opt = apply_gradients(
+            optimizer, gradient, agent.opt_state["critics"], agent.params["critics"]
         )
-        return agent, error, {"critic_loss": critic_term} | metrics
+        agent = agent._replace(
+            params=agent.params | {"critics": networks},
+            target_params=statistics,
+            opt_state=agent.opt_state | {"critics": critics_opt},
+        )
+        critics = (networks, statistics)
+        agent, metrics = actor_step(agent, critics, batch, key_actor, net=net, config=config, optimizer=optimizer)
+        return agent, error, {"critic_loss": loss} | metrics
 
     def critic_loss(params: PyTree, agent_params: PyTree, statistics: PyTree, batch: Transitions, key: Key):
-        following = policy.distribution(agent_params["actor"], batch.next_observation)
-        draw = following.sample(seed=key)
+        next_policy = policy.distribution(agent_params["actor"], batch.next_observation)
+        sample = next_policy.sample(seed=key)
         both = lambda first, second: jax.tree.map(lambda x, y: jnp.concatenate([x, y]), first, second)
         observation = both(batch.observation, batch.next_observation)
-        action = both(policy.box.to_unit(batch.action), jnp.tanh(draw))
+        action = both(policy.box.to_unit(batch.action), jnp.tanh(sample))
         counted = both(batch.weight > 0, batch.weight > 0)
-        values, statistics = critics.train(params, statistics, observation, action, config.tau, counted)
+        values, statistics = normed.train(params, statistics, observation, action, step=config.tau, counted=counted)
         value, next_value = jnp.split(values, 2, axis=1)
-        soft = jnp.min(next_value, axis=0) - jnp.exp(agent_params["log_temperature"]) * following.log_prob(draw)
+        soft = smallest(next_value) - jnp.exp(agent_params["log_temperature"]) * next_policy.log_prob(sample)
         target = jax.lax.stop_gradient(config.reward_scale * batch.reward + batch.discount * soft)
-        error = value - target
-        loss = 0.5 * jnp.mean(batch.weight * jnp.sum(error**2, axis=0))
-        return loss, (jnp.mean(jnp.abs(error), axis=0), statistics, loss)
+        losses, error = squared_errors(value, target[:, None])
+        return jnp.mean(batch.weight * losses), (error, statistics)
 
-    return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
+    return soft_agent(spec, config, net, init=init, gradient_step=gradient_step, replay=buffer)

@@ -8,9 +8,8 @@ uniform here: the paper finds that priorities help little.
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.q_learning import atoms
 from purerl.algos.td3 import ADAM, Returns, TD3Config, deterministic
-from purerl.functional.distributional import categorical_divergence, expectation, project
+from purerl.functional.distributional import atoms, categorical_divergence, expectation, project
 from purerl.networks.modules import Module
 from purerl.optim.optimizers import Optimizer
 from purerl.replay.uniform import Replay
@@ -68,4 +67,6 @@ def d4pg(
         return jnp.sum(loss, axis=0), jnp.mean(divergence, axis=0)
 
     returns = Returns(outputs=config.num_atoms, mean=lambda logits: expectation(logits, support), errors=errors)
-    return deterministic(spec, config, returns, optimizer, network, replay, what="d4pg")
+    return deterministic(
+        spec, config, returns=returns, optimizer=optimizer, network=network, replay=replay, what="d4pg"
+    )

@@ -1,22 +1,36 @@
 """DQN: deep Q-learning from replay. `purerl train dqn CartPole-v1`.
 
-Act epsilon-greedily, store every step in a replay, and reduce the error of Q against a slowly moving target.
+Act epsilon-greedily, store every step in a replay, and reduce the error of Q against a slowly moving target. C51,
+QR-DQN, IQN, Munchausen DQN and Rainbow are the same agent, `q_agent`, with other losses.
 Source: Mnih et al. (2015), doi:10.1038/nature14236; double: van Hasselt et al. (2016), arXiv:1509.06461; dueling: Wang
 et al. (2016), arXiv:1511.06581; prioritized: Schaul et al. (2016), arXiv:1511.05952; noisy: Fortunato et al. (2018),
-arXiv:1706.10295. A time limit does not end the task: it bootstraps from the true successor.
+arXiv:1706.10295. A time limit does not end the task: the target bootstraps from the final observation.
 """
+
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import Exploration, greedy
-from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, new_statistics, periodic_update
-from purerl.algo_parts.q_learning import QConfig, exploration_of, network_for, noisy_apply, replay_of
-from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.algos.off_policy import (
+    GradientStep,
+    OffPolicyAgent,
+    OffPolicyConfig,
+    learn_from_replay,
+    new_agent,
+    new_statistics,
+    polyak,
+    prioritized_replay,
+    uniform_replay,
+)
+from purerl.fields import validate
+from purerl.functional.action_masks import action_mask
+from purerl.functional.exploration import Exploration, epsilon_greedy, greedy
 from purerl.functional.normalize import normalized
-from purerl.functional.q_targets import at_action, huber
+from purerl.functional.q_targets import at_action, at_best, huber
 from purerl.networks.modules import Module
-from purerl.networks.q_networks import QNetwork
+from purerl.networks.q_networks import QNetwork, noisy_apply, num_actions, q_network
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import Schedule, environment_steps, schedule
@@ -25,8 +39,8 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 
 @pytree
-class DQNConfig(QConfig):
-    """Settings of DQN: all of them, those that it shares with other algorithms included."""
+class QConfig(OffPolicyConfig):
+    """Settings of DQN and its family: all of them, including those of every algorithm."""
 
     num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
@@ -47,7 +61,6 @@ class DQNConfig(QConfig):
         default=50, doc="gradient steps between updates of the target network", at_least=1
     )
     tau: float = number(default=1.0, doc="share of the new parameters in such an update; 1: a copy", above=0, at_most=1)
-    huber_delta: float | None = number(default=None, doc="error where the loss turns linear; none: squared", above=0)
     n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
     double: bool = static(default=False, doc="choose the target's action by the online network")
     dueling: bool = static(default=False, doc="value and advantage streams")
@@ -83,6 +96,13 @@ class DQNConfig(QConfig):
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
 
 
+@pytree
+class DQNConfig(QConfig):
+    """Settings of DQN."""
+
+    huber_delta: float | None = number(default=None, doc="error where the loss turns linear; none: squared", above=0)
+
+
 def dqn(
     spec: EnvironmentSpec,
     config: DQNConfig,
@@ -112,48 +132,167 @@ def dqn(
       InputError: if the settings contradict one another or the actions are not discrete.
     """
     net = network_for(spec, config, "dqn", network)
-    buffer = replay or replay_of(spec, config)
-    explore_by = exploration or exploration_of(config)
-    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
-
-    def init(key: Key) -> OffPolicyAgent:
-        params = net.init(key)
-        opt_state = descent(jnp.int32(0)).init(params)
-        return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
-
-    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        key_noise, key_explore = jax.random.split(key) if explore else (key, key)
-        seen = normalized(agent.observation_statistics, observation)
-        q = noisy_apply(net, agent.params, seen, key_noise if config.noisy and explore else None)
-        choose = explore_by if explore else greedy
-        num_steps = environment_steps(config, agent.num_updates)
-        return choose(key_explore, q, action_mask(observation), num_steps), carry, ()
-
-    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
-
-    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        (mean, (error, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
-            agent.params, agent.target_params, batch, key
-        )
-        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
-        target_params = periodic_update(
-            agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
-        )
-        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
-        return agent, error, metrics | {"loss": mean}
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
-        noise = jax.random.split(key, 3) if config.noisy else (None, None, None)
-        q = at_action(net.apply(params, batch.observation, noise[0]), batch.action)
-        next_q = net.apply(target_params, batch.next_observation, noise[1])
-        selector = net.apply(params, batch.next_observation, noise[2]) if config.double else next_q
-        best = jnp.argmax(mask_illegal(selector, action_mask(batch.next_observation)), axis=-1)
-        next_value = jax.lax.stop_gradient(at_action(next_q, best))
+        q, next_value = taken_and_next(net, params, target_params, batch, key, config=config)
         target = batch.reward + batch.discount * next_value  # the discount is 0 where the task ended
         td_error = q - target
         error = jnp.abs(td_error)
         metrics = {"q_value": jnp.mean(q), "td_error": jnp.mean(error)}
         return jnp.mean(batch.weight * huber(td_error, config.huber_delta)), (error, metrics)
 
+    return q_agent(spec, config, network=net, loss=loss, replay=replay, exploration=exploration, optimizer=optimizer)
+
+
+def taken_and_next(
+    network: QNetwork,
+    params: PyTree,
+    target_params: PyTree,
+    batch: Transitions,
+    key: Key,
+    *,
+    config: QConfig,
+    q_values: Callable[[Array], Array] = lambda outputs: outputs,
+) -> tuple[Array, Array]:
+    """Return the outputs for the action taken and, by the target network, for the best next action.
+
+    The target network itself chooses that action, or, if `config.double`, the online network.
+
+    Args:
+      network: with outputs f32[N, num_actions] or [N, num_actions, num_atoms].
+      params, target_params: of the online network and of the target network.
+      batch: N transitions.
+      key: for noisy networks.
+      config: the settings.
+      q_values: the outputs -> Q values f32[N, num_actions].
+
+    Returns:
+      Both f32[N] or [N, num_atoms]; no gradient flows through the second.
+    """
+    noise = jax.random.split(key, 3) if config.noisy else (None, None, None)
+    taken = at_action(network.apply(params, batch.observation, noise[0]), batch.action)
+    next_outputs = network.apply(target_params, batch.next_observation, noise[1])
+    selector = network.apply(params, batch.next_observation, noise[2]) if config.double else next_outputs
+    next_best = at_best(next_outputs, q_values(selector), action_mask(batch.next_observation))
+    return taken, jax.lax.stop_gradient(next_best)
+
+
+class QLoss(Protocol):
+    """The loss of a value-based agent."""
+
+    def __call__(
+        self, params: PyTree, target_params: PyTree, batch: Any, key: Key, /
+    ) -> tuple[Array, tuple[Array, Metrics]]:
+        """Return (the loss f32[], (priorities f32[N], metrics)) of a batch of N samples; `key` is for noise."""
+        ...
+
+
+def q_agent(
+    spec: EnvironmentSpec,
+    config: QConfig,
+    *,
+    network: QNetwork,
+    loss: QLoss,
+    q_values: Callable[[Array], Array] = lambda outputs: outputs,
+    replay: Replay | None = None,
+    exploration: Exploration | None = None,
+    optimizer: Optimizer = adam_by_plan,
+) -> Algorithm:
+    """Return the value-based agent that learns by a loss: DQN and its family.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings.
+      network: with outputs f32[..., num_actions] or [..., num_actions, num_atoms].
+      loss: what a gradient step reduces.
+      q_values: the network's outputs -> Q values f32[..., num_actions].
+      replay: of transitions; as the config says if none is given.
+      exploration: as the config says if none is given.
+      optimizer: as for `dqn`.
+
+    Raises:
+      InputError: if the sizes of the replay do not fit one another or the available memory.
+    """
+    buffer = replay or replay_of(spec, config)
+    explore_by = exploration or (greedy if config.noisy else epsilon_greedy(config))
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)
+    gradient_step = q_gradient_step(loss, optimizer_at, config.target_update_interval, config.tau)
+
+    def init(key: Key) -> OffPolicyAgent:
+        params = network.init(key)
+        opt_state = optimizer_at(jnp.int32(0)).init(params)
+        return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
+
+    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        key_noise, key_explore = jax.random.split(key) if explore else (key, key)
+        inputs = normalized(agent.observation_statistics, observation)
+        q = q_values(noisy_apply(network, agent.params, inputs, key_noise if config.noisy and explore else None))
+        choose = explore_by if explore else greedy
+        num_steps = environment_steps(config, agent.num_updates)
+        return choose(key_explore, q, action_mask(observation), num_steps), carry, ()
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, replay=buffer, gradient_step=gradient_step, config=config)
+
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
+
+
+def q_gradient_step(
+    loss: QLoss, optimizer_at: Callable[[Array], Any], interval: Array | int, tau: Array | float = 1.0
+) -> GradientStep:
+    """Return the gradient step of a loss: every `interval` steps the target network moves by `tau`.
+
+    Args:
+      loss: of the online network against the target network.
+      optimizer_at: updates so far, i32[] -> optimizer.
+      interval: gradient steps between two updates of the target network.
+      tau: Polyak coefficient of such an update; 1 copies the online network.
+    """
+
+    def gradient_step(agent: OffPolicyAgent, batch: Any, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        (mean, (priority, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
+            agent.params, agent.target_params, batch, key
+        )
+        params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
+        due = (agent.num_gradient_steps + 1) % interval == 0
+        target_params = polyak(agent.target_params, params, jnp.where(due, tau, 0.0))
+        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
+        return agent, priority, metrics | {"loss": mean}
+
+    return gradient_step
+
+
+def network_for(
+    spec: EnvironmentSpec, config: QConfig, what: str, network: QNetwork | Module | None, num_atoms: int | None = None
+) -> QNetwork:
+    """Return `network` if it is a `QNetwork`, else the network of the config, with `num_atoms` outputs per action.
+
+    A module replaces the torso.
+
+    Raises:
+      InputError: if the actions are not discrete, or the settings contradict one another.
+    """
+    validate(config, what)
+    size = num_actions(spec, what)
+    if isinstance(network, QNetwork):
+        return network
+    return q_network(
+        spec.observation_space,
+        size,
+        config,
+        num_atoms=num_atoms,
+        dueling=config.dueling,
+        noisy=config.noisy,
+        network=network,
+    )
+
+
+def replay_of(spec: EnvironmentSpec, config: QConfig) -> Replay:
+    """Return the replay of a config: uniform or prioritized.
+
+    Raises:
+      InputError: if its sizes do not fit one another or the available memory.
+    """
+    if config.priority_exponent is None:
+        return uniform_replay(spec, config)
+    return prioritized_replay(spec, config, config.priority_exponent, config.importance_sampling_beta)

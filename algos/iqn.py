@@ -7,18 +7,18 @@ Source: Dabney et al. (2018), arXiv:1806.06923. A time limit does not end the ta
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import QConfig, num_actions, q_agent
+from purerl.algos.dqn import QConfig, q_agent
 from purerl.errors import InputError
 from purerl.fields import validate
-from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.action_masks import action_mask
 from purerl.functional.distributional import midpoints, quantile_huber
-from purerl.functional.q_targets import at_action
+from purerl.functional.exploration import Exploration
+from purerl.functional.q_targets import at_action, at_best
 from purerl.networks.modules import Module
-from purerl.networks.q_networks import QNetwork, QuantileNetwork, quantile_network
+from purerl.networks.q_networks import QNetwork, QuantileNetwork, num_actions, quantile_network
 from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay, Transitions
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, PyTree, number, pytree, static
 
 
 @pytree
@@ -49,14 +49,8 @@ def iqn(
     highest. Actions are chosen by the mean of the quantiles in the middle of equal parts of [0, 1].
 
     Args:
-      spec: the environment's spaces.
-      config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
-        whole `QuantileNetwork`; one that fits the observations if none is given.
-      replay: of transitions; as the config says if none is given.
-      exploration: epsilon-greedy as the config says if none is given.
+      spec, config, optimizer, replay, exploration: as for `dqn`.
+      network: as for `dqn`; or a whole `QuantileNetwork`.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
@@ -67,29 +61,45 @@ def iqn(
     size = num_actions(spec, "iqn")
     net = network
     if not isinstance(net, QuantileNetwork):
-        sizes = (spec.observation_space, size, config, config.embedding_size)
-        net = quantile_network(*sizes, config.dueling, config.noisy, net)
+        net = quantile_network(
+            spec.observation_space,
+            size,
+            config,
+            embedding_size=config.embedding_size,
+            dueling=config.dueling,
+            noisy=config.noisy,
+            network=net,
+        )
 
     def evenly(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:
         return net.at(params, observation, midpoints(config.num_acting_quantiles), noise)
 
     q_values = lambda quantiles: jnp.mean(quantiles, axis=-1)
 
-    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array, Metrics]:
-        key_tau, key_following, key_noise = jax.random.split(key, 3)
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
+        key_tau, key_next, key_noise = jax.random.split(key, 3)
         noise = jax.random.split(key_noise, 3) if config.noisy else (None, None, None)
         tau = jax.random.uniform(key_tau, (*batch.reward.shape, config.num_quantiles))
         quantiles = at_action(net.at(params, batch.observation, tau, noise[0]), batch.action)
 
-        chooser = params if config.double else target_params
-        q = q_values(evenly(chooser, batch.next_observation, noise[1]))
-        best = jnp.argmax(mask_illegal(q, action_mask(batch.next_observation)), axis=-1)
-        levels = jax.random.uniform(key_following, (*batch.reward.shape, config.num_target_quantiles))
-        following = at_action(net.at(target_params, batch.next_observation, levels, noise[2]), best)
-        targets = jax.lax.stop_gradient(batch.reward[:, None] + batch.discount[:, None] * following)
+        selector = params if config.double else target_params
+        q = q_values(evenly(selector, batch.next_observation, noise[1]))
+        next_tau = jax.random.uniform(key_next, (*batch.reward.shape, config.num_target_quantiles))
+        next_quantiles = net.at(target_params, batch.next_observation, next_tau, noise[2])
+        next_best = at_best(next_quantiles, q, action_mask(batch.next_observation))
+        targets = jax.lax.stop_gradient(batch.reward[:, None] + batch.discount[:, None] * next_best)
 
         error = jnp.abs(q_values(targets) - q_values(quantiles))
         metrics = {"q_value": jnp.mean(quantiles), "td_error": jnp.mean(error)}
-        return quantile_huber(quantiles, targets, config.kappa, tau), error, metrics
+        return jnp.mean(batch.weight * quantile_huber(quantiles, targets, config.kappa, tau)), (error, metrics)
 
-    return q_agent(spec, config, QNetwork(net.init, evenly), q_values, loss, replay, exploration, optimizer)
+    return q_agent(
+        spec,
+        config,
+        network=QNetwork(init=net.init, apply=evenly),
+        loss=loss,
+        q_values=q_values,
+        replay=replay,
+        exploration=exploration,
+        optimizer=optimizer,
+    )

@@ -9,20 +9,20 @@ old policy is the target network, which follows at every step, and critics boots
 
 import dataclasses
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, random_at_first, unit_box
-from purerl.algo_parts.off_policy import (
+from purerl.algos.off_policy import (
+    ActorCriticReplayConfig,
     OffPolicyAgent,
     learn_from_replay,
-    move_towards,
     new_agent,
     new_statistics,
+    polyak,
+    random_at_first,
     uniform_replay,
 )
 from purerl.fields import validate
@@ -30,10 +30,11 @@ from purerl.functional.action_masks import action_mask, mask_illegal, without_gl
 from purerl.functional.distributions import Categorical, Normal, kl_parts
 from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action
-from purerl.networks.critics import critics
-from purerl.networks.encoder import encoder
+from purerl.functional.unit_box import UnitBox, unit_box
+from purerl.networks.critics import Critics, critics
+from purerl.networks.encoder import Encoder, encoder
 from purerl.networks.modules import Module
-from purerl.networks.q_networks import q_network
+from purerl.networks.q_networks import QNetwork, num_actions, q_network
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
@@ -55,19 +56,6 @@ class MPOConfig(ActorCriticReplayConfig):
     initial_temperature: float = number(default=1.0, doc="of the weights at first, in units of Q", above=0)
     initial_kl_weight: float = number(default=5.0, doc="of both KL terms at first", above=0)
     dual_learning_rate: float = number(default=1e-2, doc="Adam's step size, of the dual variables", above=0)
-
-
-class Parts(NamedTuple):
-    """The policy and the critics, for continuous or for discrete actions; S candidates for each of N observations."""
-
-    init: Callable[[Key], PyTree]  # key -> {"actor": ..., "critics": ...}
-    policy: Callable[[PyTree, PyTree], Any]  # (actor params, observation[N]) -> distribution[N]
-    to_action: Callable[[Array], Array]  # a draw -> an action of the space
-    candidates: Callable[[Any, Key], tuple[Array, Array]]
-    # (distribution[N], key) -> (draws[S, N], log of their shares f32[S, N])
-    log_prob: Callable[[Any, Any, Array], Array]  # (policy[N], old policy[N], draws[S, N]) -> f32[S, N]
-    values: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], draws[S, N]) -> Q f32[num, S, N]
-    q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
 
 
 def mpo(
@@ -101,53 +89,56 @@ def mpo(
       InputError: if a setting is out of range or the actions fit neither form.
     """
     validate(config, "mpo")
-    net = (_discrete if isinstance(spec.action_space, Discrete) else _continuous)(spec, config, network)
+    discrete = isinstance(spec.action_space, Discrete)
+    net = (categorical_actor_critic if discrete else normal_actor_critic)(spec, config, network)
     buffer = replay or uniform_replay(spec, config)
-    rates = {"networks": config, "duals": dataclasses.replace(config, learning_rate=config.dual_learning_rate)}
-    descents = {part: optimizer_of(given, config.num_gradient_steps, optimizer) for part, given in rates.items()}
+    configs = {"networks": config, "duals": dataclasses.replace(config, learning_rate=config.dual_learning_rate)}
+    optimizers = {part: optimizer_of(of, config.num_gradient_steps, optimizer) for part, of in configs.items()}
 
     def init(key: Key) -> OffPolicyAgent:
         networks = net.init(key)
         params = {"networks": networks, "duals": initial_duals(config)}
-        opt_state = {part: descent(jnp.int32(0)).init(params[part]) for part, descent in descents.items()}
+        opt_state = {part: optimizer_at(jnp.int32(0)).init(params[part]) for part, optimizer_at in optimizers.items()}
         return new_agent(params, networks, opt_state, buffer, new_statistics(spec, config))
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        seen = normalized(agent.observation_statistics, observation)
-        policy = net.policy(agent.params["networks"]["actor"], seen)
+        inputs = normalized(agent.observation_statistics, observation)
+        policy = net.distribution(agent.params["networks"]["actor"], inputs)
         if not explore:
             return net.to_action(policy.mode()), carry, ()
         action = net.to_action(policy.sample(seed=key))
-        return random_at_first(spec.action_space, config, agent, key, observation, action), carry, ()
+        return random_at_first(spec.action_space, config, agent, key, observation, action=action), carry, ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+        return learn_from_replay(agent, key, rollout, replay=buffer, gradient_step=gradient_step, config=config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         # Each loss reaches only its part of the parameters.
         gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
         stepped = {
-            part: apply_gradients(descent(agent.num_updates), gradient[part], agent.opt_state[part], agent.params[part])
-            for part, descent in descents.items()
+            part: apply_gradients(
+                optimizer_at(agent.num_updates), gradient[part], agent.opt_state[part], agent.params[part]
+            )
+            for part, optimizer_at in optimizers.items()
         }
         params, opt_state = ({part: both[i] for part, both in stepped.items()} for i in range(2))
-        target_params = move_towards(agent.target_params, params["networks"], config.tau)
+        target_params = polyak(agent.target_params, params["networks"], config.tau)
         return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
         key_next, key_now = jax.random.split(key)
         networks, duals, mean = params["networks"], positive(params["duals"]), lambda x: jnp.mean(batch.weight * x)
 
-        following = net.policy(target_params["actor"], batch.next_observation)
-        draws, log_share = net.candidates(following, key_next)
+        next_policy = net.distribution(target_params["actor"], batch.next_observation)
+        draws, log_share = net.candidates(next_policy, key_next)
         next_q = jnp.min(net.values(target_params["critics"], batch.next_observation, draws), axis=0)
         next_value = jnp.sum(jnp.exp(log_share) * next_q, axis=0)
         target = config.reward_scale * batch.reward + batch.discount * next_value
         td_error = net.q(networks["critics"], batch.observation, batch.action) - target
         critic_loss = 0.5 * mean(jnp.sum(td_error**2, axis=0))
 
-        old_policy = net.policy(target_params["actor"], batch.observation)
-        policy = net.policy(networks["actor"], batch.observation)
+        old_policy = net.distribution(target_params["actor"], batch.observation)
+        policy = net.distribution(networks["actor"], batch.observation)
         draws, log_share = net.candidates(old_policy, key_now)
         value = jnp.min(net.values(target_params["critics"], batch.observation, draws), axis=0)
         weight, log_mean = weights(value, log_share, duals.temperature)
@@ -176,73 +167,114 @@ def weights(value: Array, log_share: Array, temperature: Array) -> tuple[Array, 
     return jax.nn.softmax(scores, axis=0), jax.nn.logsumexp(scores, axis=0)
 
 
-def _continuous(spec: EnvironmentSpec, config: MPOConfig, network: Module | None) -> Parts:
-    """Return a policy of normals whose draws are clipped to [-1, 1], and critics of actions there."""
-    box = unit_box(spec.action_space, "mpo")
-    seen = without_global_state(spec.observation_space)
-    base, head = encoder(seen, config, network), dense(2 * box.size, 0.01, initializer=config.initializer)
-    both = critics(spec.observation_space, box.size, config, config.num_critics, network)
+class NormalActorCritic(NamedTuple):
+    """A policy of normals, whose samples are clipped to [-1, 1], and critics of actions there.
 
-    def init(key: Key) -> PyTree:
+    Each of N observations has S candidates: samples of the policy.
+    """
+
+    box: UnitBox
+    base: Encoder
+    head: Any  # a module, features f32[..., n] -> f32[..., 2 x size]
+    critics: Critics
+    num_samples: int  # S
+
+    def init(self, key: Key) -> dict[str, PyTree]:
+        """Return the parameters {"actor", "critics"}."""
         keys = jax.random.split(key, 3)
-        head_params = init_module(head, keys[1], jnp.zeros(base.size))
-        return {"actor": {"body": base.init(keys[0]), "head": head_params}, "critics": both.init(keys[2])}
+        head = init_module(self.head, keys[1], jnp.zeros(self.base.size))
+        return {"actor": {"body": self.base.init(keys[0]), "head": head}, "critics": self.critics.init(keys[2])}
 
-    def policy(params: PyTree, observation: PyTree) -> Normal:
-        outputs = apply(head, params["head"], base.step(params["body"], (), without_global_state(observation))[0])
-        mean, spread = jnp.split(outputs, 2, axis=-1)
+    def distribution(self, actor: PyTree, observation: PyTree) -> Normal:
+        """Return the policy [N]."""
+        features, _ = self.base.step(actor["body"], (), without_global_state(observation))
+        mean, spread = jnp.split(apply(self.head, actor["head"], features), 2, axis=-1)
         std = 0.5 * jax.nn.softplus(spread) / math.log(2.0) + 1e-3  # half the half width at first
         return Normal(jnp.tanh(mean), jnp.log(std))
 
-    def candidates(policy: Normal, key: Key) -> tuple[Array, Array]:
-        draws = jax.vmap(lambda key: policy.sample(seed=key))(jax.random.split(key, config.num_samples))
-        return draws, jnp.full(draws.shape[:2], -math.log(config.num_samples), jnp.float32)
+    def to_action(self, sample: Array) -> Array:
+        """Return actions of the space."""
+        return self.box.from_unit(jnp.clip(sample, -1.0, 1.0))
 
-    def log_prob(policy: Normal, old: Normal, draws: Array) -> Array:
+    def candidates(self, policy: Any, key: Key) -> tuple[Array, Array]:
+        """Return (the candidates [S, N, ...], the log of their probabilities f32[S, N])."""
+        samples = jax.vmap(lambda key: policy.sample(seed=key))(jax.random.split(key, self.num_samples))
+        return samples, jnp.full(samples.shape[:2], -math.log(self.num_samples), jnp.float32)
+
+    def log_prob(self, policy: Any, old: Any, samples: Array) -> Array:
+        """Return the log-likelihoods f32[S, N] that the policy is fitted by: of its mean and of its spread, apart."""
         of_mean, of_spread = Normal(policy.mean, old.log_std), Normal(old.mean, policy.log_std)
-        return jax.vmap(lambda draw: of_mean.log_prob(draw) + of_spread.log_prob(draw))(draws)
+        return jax.vmap(lambda sample: of_mean.log_prob(sample) + of_spread.log_prob(sample))(samples)
 
-    def values(critic_params: PyTree, observation: PyTree, draws: Array) -> Array:
-        repeated = jax.tree.map(lambda x: jnp.broadcast_to(x, draws.shape[:1] + x.shape), observation)
-        return both.apply(critic_params, repeated, jnp.clip(draws, -1.0, 1.0))
+    def values(self, critics: PyTree, observation: PyTree, samples: Array) -> Array:
+        """Return Q of the candidates, f32[num, S, N]."""
+        repeated = jax.tree.map(lambda x: jnp.broadcast_to(x, samples.shape[:1] + x.shape), observation)
+        return self.critics.apply(critics, repeated, jnp.clip(samples, -1.0, 1.0))
 
-    return Parts(
-        init=init,
-        policy=policy,
-        to_action=lambda draw: box.from_unit(jnp.clip(draw, -1.0, 1.0)),
-        candidates=candidates,
-        log_prob=log_prob,
-        values=values,
-        q=lambda params, observation, action: both.apply(params, observation, box.to_unit(action)),
+    def q(self, critics: PyTree, observation: PyTree, action: Array) -> Array:
+        """Return Q of the actions taken, f32[num, N]."""
+        return self.critics.apply(critics, observation, self.box.to_unit(action))
+
+
+def normal_actor_critic(spec: EnvironmentSpec, config: MPOConfig, network: Module | None) -> NormalActorCritic:
+    """Return the policy and the critics for continuous actions; `network` replaces the torsos."""
+    box, observed = unit_box(spec.action_space, "mpo"), without_global_state(spec.observation_space)
+    return NormalActorCritic(
+        box=box,
+        base=encoder(observed, config, network),
+        head=dense(2 * box.size, 0.01, initializer=config.initializer),
+        critics=critics(spec.observation_space, box.size, config, num=config.num_critics, network=network),
+        num_samples=config.num_samples,
     )
 
 
-def _discrete(spec: EnvironmentSpec, config: MPOConfig, network: Module | None) -> Parts:
-    """Return a categorical policy, and critics with a value per action; the candidates are all actions."""
-    assert isinstance(spec.action_space, Discrete)
-    q_of_all = q_network(spec.observation_space, spec.action_space.n, config, network=network)
+class CategoricalActorCritic(NamedTuple):
+    """A categorical policy, and critics with a value per action; the candidates are all actions."""
 
-    def init(key: Key) -> PyTree:
-        keys = jax.random.split(key, 1 + config.num_critics)
-        return {"actor": q_of_all.init(keys[0]), "critics": tuple(q_of_all.init(key) for key in keys[1:])}
+    network: QNetwork  # of the policy's logits, and of each critic
+    num_critics: int
 
-    def policy(params: PyTree, observation: PyTree) -> Categorical:
-        return Categorical(mask_illegal(q_of_all.apply(params, observation, None), action_mask(observation)))
+    def init(self, key: Key) -> dict[str, PyTree]:
+        """Return the parameters {"actor", "critics"}."""
+        keys = jax.random.split(key, 1 + self.num_critics)
+        return {"actor": self.network.init(keys[0]), "critics": tuple(self.network.init(key) for key in keys[1:])}
 
-    def candidates(policy: Categorical, key: Key) -> tuple[Array, Array]:
+    def distribution(self, actor: PyTree, observation: PyTree) -> Categorical:
+        """Return the policy [N]."""
+        return Categorical(mask_illegal(self.network.apply(actor, observation, None), action_mask(observation)))
+
+    def to_action(self, sample: Array) -> Array:
+        """Return actions of the space."""
+        return sample
+
+    def candidates(self, policy: Any, key: Key) -> tuple[Array, Array]:
+        """Return (the candidates i32[S, N], the log of their probabilities f32[S, N])."""
         log_share = jnp.moveaxis(jax.nn.log_softmax(policy.logits), -1, 0)
         each = jnp.arange(log_share.shape[0], dtype=jnp.int32)
         return jnp.broadcast_to(each[:, None], log_share.shape), log_share
 
-    def of_all(critic_params: PyTree, observation: PyTree) -> Array:
-        return jnp.stack([q_of_all.apply(part, observation, None) for part in critic_params])
+    def log_prob(self, policy: Any, old: Any, samples: Array) -> Array:
+        """Return the log-likelihoods f32[S, N] that the policy is fitted by."""
+        return jax.vmap(policy.log_prob)(samples)
 
-    return Parts(
-        init=init,
-        policy=policy,
-        to_action=lambda draw: draw,
-        candidates=candidates,
-        log_prob=lambda policy, old, draws: jax.vmap(policy.log_prob)(draws),
-        values=lambda params, observation, draws: jnp.moveaxis(of_all(params, observation), -1, 1),
-        q=lambda params, observation, action: jax.vmap(lambda q: at_action(q, action))(of_all(params, observation)),
+    def of_all(self, critics: PyTree, observation: PyTree) -> Array:
+        """Return Q of all actions, f32[num, N, n]."""
+        return jnp.stack([self.network.apply(part, observation, None) for part in critics])
+
+    def values(self, critics: PyTree, observation: PyTree, samples: Array) -> Array:
+        """Return Q of the candidates, f32[num, S, N]."""
+        return jnp.moveaxis(self.of_all(critics, observation), -1, 1)
+
+    def q(self, critics: PyTree, observation: PyTree, action: Array) -> Array:
+        """Return Q of the actions taken, f32[num, N]."""
+        return jax.vmap(lambda q: at_action(q, action))(self.of_all(critics, observation))
+
+
+def categorical_actor_critic(
+    spec: EnvironmentSpec, config: MPOConfig, network: Module | None
+) -> CategoricalActorCritic:
+    """Return the policy and the critics for discrete actions; `network` replaces the torsos."""
+    size = num_actions(spec, "mpo")
+    return CategoricalActorCritic(
+        network=q_network(spec.observation_space, size, config, network=network), num_critics=config.num_critics
     )

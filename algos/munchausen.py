@@ -8,15 +8,15 @@ Source: Vieillard, Pietquin and Geist (2020), arXiv:2007.14430. A time limit doe
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import QConfig, network_for, q_agent
+from purerl.algos.dqn import QConfig, network_for, q_agent
 from purerl.functional.action_masks import action_mask, mask_illegal
+from purerl.functional.exploration import Exploration
 from purerl.functional.q_targets import at_action, huber
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay, Transitions
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, PyTree, number, pytree
 
 
 @pytree
@@ -47,14 +47,8 @@ def munchausen(
     log-policy that is rewarded is that of the first of the n actions alone.
 
     Args:
-      spec: the environment's spaces.
-      config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
-        whole `QNetwork`, Q values f32[..., num_actions]; one that fits the observations if none is given.
-      replay: of transitions; as the config says if none is given.
-      exploration: epsilon-greedy as the config says if none is given.
+      spec, config, optimizer, replay, exploration: as for `dqn`.
+      network: as for `dqn`; a whole `QNetwork` returns Q values f32[..., num_actions].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
@@ -64,7 +58,7 @@ def munchausen(
     def log_policy(q: Array, observation: PyTree) -> Array:
         return jax.nn.log_softmax(mask_illegal(q, action_mask(observation)) / config.temperature)
 
-    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array, Metrics]:
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
         noise = jax.random.split(key, 4) if config.noisy else (None,) * 4
         q = at_action(net.apply(params, batch.observation, noise[0]), batch.action)
 
@@ -72,14 +66,14 @@ def munchausen(
         bonus = config.temperature * at_action(log_policy(before, batch.observation), batch.action)
         bonus = config.munchausen_scale * jnp.clip(bonus, config.log_policy_clip, 0.0)
 
-        following = net.apply(target_params, batch.next_observation, noise[2])
-        selector = net.apply(params, batch.next_observation, noise[3]) if config.double else following
+        next_q = net.apply(target_params, batch.next_observation, noise[2])
+        selector = net.apply(params, batch.next_observation, noise[3]) if config.double else next_q
         log_pi = log_policy(selector, batch.next_observation)
-        next_value = jnp.sum(jnp.exp(log_pi) * (following - config.temperature * log_pi), axis=-1)
+        next_value = jnp.sum(jnp.exp(log_pi) * (next_q - config.temperature * log_pi), axis=-1)
 
         target = jax.lax.stop_gradient(batch.reward + bonus + batch.discount * next_value)
         error = jnp.abs(q - target)
         metrics = {"q_value": jnp.mean(q), "td_error": jnp.mean(error), "log_policy_reward": jnp.mean(bonus)}
-        return huber(q - target, config.huber_delta), error, metrics
+        return jnp.mean(batch.weight * huber(q - target, config.huber_delta)), (error, metrics)
 
-    return q_agent(spec, config, net, lambda q: q, loss, replay, exploration, optimizer)
+    return q_agent(spec, config, network=net, loss=loss, replay=replay, exploration=exploration, optimizer=optimizer)

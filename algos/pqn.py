@@ -13,16 +13,16 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import Exploration, epsilon_greedy, greedy
-from purerl.algo_parts.q_learning import num_actions
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.counters import increment
+from purerl.functional.exploration import Exploration, epsilon_greedy, greedy
 from purerl.functional.q_targets import at_action
 from purerl.functional.returns import lambda_returns
 from purerl.networks.encoder import NetworkConfig, recurrent_encoder
 from purerl.networks.modules import Module
+from purerl.networks.q_networks import num_actions
 from purerl.networks.torsos import ACTIVATIONS, RNNS, apply, dense
 from purerl.networks.torsos import init as init_module
 from purerl.optim.minibatch import check_minibatches, minibatch_epochs
@@ -107,13 +107,13 @@ def pqn(
     check_minibatches(config, recurrent, "pqn")
     base = recurrent_encoder(spec.observation_space, config, config.rnn, config.rnn_size, network)
     head = dense(size, 1.0, initializer=config.initializer)
-    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+    optimizer_at = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
     explore_by = exploration or epsilon_greedy(config)
 
     def init(key: Key) -> PQNAgent:
         key_body, key_head = jax.random.split(key)
         params = {"body": base.init(key_body), "head": init_module(head, key_head, jnp.zeros(base.size))}
-        opt_state = descent(jnp.int32(0)).init(params)
+        opt_state = optimizer_at(jnp.int32(0)).init(params)
         return PQNAgent(params=params, opt_state=opt_state, num_updates=jnp.int32(0))
 
     def q_values(params: PyTree, features: Array, observation: PyTree) -> Array:
@@ -136,7 +136,7 @@ def pqn(
         )
         params, opt_state, metrics = minibatch_epochs(
             loss,
-            descent(agent.num_updates),
+            optimizer_at(agent.num_updates),
             agent.params,
             agent.opt_state,
             batch,

@@ -6,14 +6,14 @@ Source: Dabney et al. (2018), arXiv:1710.10044. A time limit does not end the ta
 
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import QConfig, network_for, q_agent, value_pair
+from purerl.algos.dqn import QConfig, network_for, q_agent, taken_and_next
 from purerl.functional.distributional import quantile_huber
+from purerl.functional.exploration import Exploration
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay, Transitions
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+from purerl.types import Algorithm, EnvironmentSpec, Key, PyTree, number, pytree, static
 
 
 @pytree
@@ -40,26 +40,29 @@ def qrdqn(
     with theta' the target network's quantiles and b the action whose mean is highest.
 
     Args:
-      spec: the environment's spaces.
-      config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
-        whole `QNetwork`, quantiles f32[..., num_actions, num_quantiles]; one that fits if none is given.
-      replay: of transitions; as the config says if none is given.
-      exploration: epsilon-greedy as the config says if none is given.
+      spec, config, optimizer, replay, exploration: as for `dqn`.
+      network: as for `dqn`; a whole `QNetwork` returns quantiles f32[..., num_actions, num_quantiles].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
     """
-    q = network_for(spec, config, "qrdqn", network, config.num_quantiles)
+    net = network_for(spec, config, "qrdqn", network, config.num_quantiles)
     q_values = lambda quantiles: jnp.mean(quantiles, axis=-1)
 
-    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key) -> tuple[Array, Array, Metrics]:
-        quantiles, following = value_pair(q, config, q_values, params, target_params, batch, key)
-        targets = batch.reward[:, None] + batch.discount[:, None] * following
+    def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
+        quantiles, next_best = taken_and_next(net, params, target_params, batch, key, config=config, q_values=q_values)
+        targets = batch.reward[:, None] + batch.discount[:, None] * next_best
         error = jnp.abs(jnp.mean(targets, axis=-1) - q_values(quantiles))
         metrics = {"q_value": jnp.mean(quantiles), "td_error": jnp.mean(error)}
-        return quantile_huber(quantiles, targets, config.kappa), error, metrics
+        return jnp.mean(batch.weight * quantile_huber(quantiles, targets, config.kappa)), (error, metrics)
 
-    return q_agent(spec, config, q, q_values, loss, replay, exploration, optimizer)
+    return q_agent(
+        spec,
+        config,
+        network=net,
+        loss=loss,
+        q_values=q_values,
+        replay=replay,
+        exploration=exploration,
+        optimizer=optimizer,
+    )

@@ -13,29 +13,42 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import EpsilonGreedy, greedy
-from purerl.algo_parts.off_policy import (
-    OffPolicyAgent,
-    OffPolicyConfig,
-    learn_from_replay,
-    new_agent,
-    periodic_update,
-)
-from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.sequence_learning import after_burn_in, sequence_sizes, sequence_values, successors_held
+from purerl.algos.dqn import q_gradient_step
+from purerl.algos.off_policy import OffPolicyAgent, OffPolicyConfig, learn_from_replay, new_agent
+from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask
-from purerl.functional.q_targets import Windows, at_action, at_last, last_of_episode, rescale, retrace, unscale, windows
+from purerl.functional.exploration import EpsilonGreedy, greedy
+from purerl.functional.q_targets import (
+    Windows,
+    at_action,
+    at_best,
+    at_last,
+    last_of_episode,
+    rescale,
+    retrace,
+    unscale,
+    windows,
+)
 from purerl.functional.returns import lambda_returns
 from purerl.networks.modules import Module
-from purerl.networks.q_networks import recurrent_q_network
+from purerl.networks.q_networks import num_actions
+from purerl.networks.recurrent_q_network import RecurrentQNetwork, recurrent_q_network
 from purerl.networks.torsos import RNNS
-from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.optimizers import Optimizer, adam_by_plan, optimizer_of
 from purerl.optim.schedules import environment_steps
-from purerl.replay.sequences import Sequences, sequences
+from purerl.replay.sequences import (
+    Sequences,
+    SequenceSizes,
+    after_burn_in,
+    sequences,
+    successors_held,
+    with_successors,
+)
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.xla import trees
 
 
 @pytree
@@ -110,7 +123,9 @@ def r2d2(
     """
     validate(config, "r2d2")
     size = num_actions(spec, "r2d2")
-    q = recurrent_q_network(spec.observation_space, size, config, config.rnn, config.rnn_size, network=network)
+    q = recurrent_q_network(
+        spec.observation_space, size, config, rnn=config.rnn, rnn_size=config.rnn_size, network=network
+    )
     sizes = sequence_sizes(config, config.burn_in, config.sequence_length, "r2d2")
     buffer = replay or sequences(
         spec,
@@ -121,11 +136,11 @@ def r2d2(
         correction=config.importance_sampling_beta,
     )
     adam = partial(adam_by_plan, eps=config.adam_epsilon)
-    descent = optimizer_of(config, config.num_gradient_steps, adam if optimizer is None else optimizer)
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, adam if optimizer is None else optimizer)
 
-    def initialize(key: Key) -> OffPolicyAgent:
+    def init(key: Key) -> OffPolicyAgent:
         params = q.init(key)
-        return new_agent(params, params, descent(jnp.int32(0)).init(params), buffer)
+        return new_agent(params, params, optimizer_at(jnp.int32(0)).init(params), buffer)
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         values, carry = q.step(agent.params, carry, observation)
@@ -140,37 +155,25 @@ def r2d2(
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
         td_error, known = recorded_error(rollout, config)
         rollout = rollout._replace(extras={"td_error": td_error, "known": known})
-        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+        gradient_step = q_gradient_step(loss, optimizer_at, config.target_update_interval)
+        return learn_from_replay(agent, key, rollout, replay=buffer, gradient_step=gradient_step, config=config)
 
-    def gradient_step(agent: OffPolicyAgent, batch: Sequences, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        gradient, (priority, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
-        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
-        target_params = periodic_update(
-            agent.target_params, params, agent.num_gradient_steps, config.target_update_interval
-        )
-        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
-        return agent, priority, metrics
-
-    def loss(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, tuple[Array, Metrics]]:
+    def loss(params: PyTree, target_params: PyTree, batch: Sequences, _: Key):
         value, target, valid = values_and_targets(params, target_params, batch)
         td_error = jnp.where(valid, value - target, 0.0)
         error = jnp.abs(td_error)
         steps = jnp.maximum(jnp.sum(valid, axis=0, dtype=jnp.float32), 1.0)
         priority = 0.9 * jnp.max(error, axis=0) + 0.1 * jnp.sum(error, axis=0) / steps
         total = jnp.mean(batch.weight * 0.5 * jnp.sum(td_error**2, axis=0))
-        metrics = {
-            "loss": total,
-            "q_value": masked.mean(unscale(value), valid),
-            "td_error": jnp.sum(error) / jnp.sum(steps),
-        }
+        metrics = {"q_value": masked.mean(unscale(value), valid), "td_error": jnp.sum(error) / jnp.sum(steps)}
         return total, (priority, metrics)
 
     def values_and_targets(params: PyTree, target_params: PyTree, batch: Sequences) -> tuple[Array, Array, Array]:
         """Return (Q of the actions taken, targets y, bool: which count), [L, N] each, of the steps after burn-in."""
-        values, following = sequence_values(q, params, batch, config.burn_in)
-        target_values, target_following = sequence_values(q, target_params, batch, config.burn_in)
+        values, next_q = sequence_values(q, params, batch, config.burn_in)
+        target_values, next_target_q = sequence_values(q, target_params, batch, config.burn_in)
         late, held = after_burn_in(batch, config.burn_in), successors_held(batch, config.burn_in)
-        next_value = at_action(target_following, jnp.argmax(following, axis=-1))
+        next_value = at_best(next_target_q, next_q)
         greedy = jnp.argmax(values, axis=-1) == late.action
         y, last = targets(late, next_value, at_action(target_values, late.action), greedy)
         return at_action(values, late.action), jax.lax.stop_gradient(y), late.mask & at_last(held, last)
@@ -190,7 +193,7 @@ def r2d2(
             y = retrace(reward, value, later(unscale(taken)), later(trace), terminated, done, config.discount)
         return rescale(y), last_of_episode(done)
 
-    return Algorithm(init=initialize, initial_carry=q.initial_carry, act=act, update=update)
+    return Algorithm(init=init, initial_carry=q.initial_carry, act=act, update=update)
 
 
 def recorded_error(rollout: Rollout, config: R2D2Config) -> tuple[Array, Array]:
@@ -209,3 +212,55 @@ def recorded_error(rollout: Rollout, config: R2D2Config) -> tuple[Array, Array]:
 def _targets(window: Windows, next_value: Array) -> Array:
     """Return y f32[L, N] from the value f32[L, N] of every step's successor."""
     return rescale(window.reward + window.discount * unscale(at_last(next_value, window.last)))
+
+
+def sequence_sizes(config: OffPolicyConfig, burn_in: int, train: int, what: str) -> SequenceSizes:
+    """Return the sizes of an algorithm's sequences: chunks of a rollout each.
+
+    Args:
+      config: the replay's and the rollout's settings.
+      burn_in, train: steps of a sequence that renew the carry, and that are learned from.
+      what: the algorithm, for the error.
+
+    Raises:
+      InputError: if a batch is larger than the sequences that are stored when learning starts.
+    """
+    sizes = SequenceSizes(
+        capacity=config.replay_capacity,
+        num_envs=config.num_envs,
+        chunk=config.rollout_length,
+        burn_in=burn_in,
+        train=train,
+    )
+    stored = (config.learning_starts // config.steps_per_update - sizes.length + 1) * sizes.num_envs
+    if config.batch_size > stored:
+        raise InputError(
+            f"{what}: batch_size {config.batch_size} is larger than the {max(stored, 0)} sequences that are stored "
+            f"when learning starts, after learning_starts {config.learning_starts} steps"
+        )
+    return sizes
+
+
+def sequence_values(q: RecurrentQNetwork, params: PyTree, batch: Sequences, burn_in: int) -> tuple[Array, Array]:
+    """Return Q along sequences, after `burn_in` steps that renew the carry and are not learned from.
+
+    Args:
+      q: the network.
+      params: its parameters.
+      batch: of burn_in + L steps.
+      burn_in: steps.
+
+    Returns:
+      (Q of every step f32[L, N, n], Q of its true successor f32[L, N, n], where `successors_held`).
+    """
+    done, carry, late = batch.terminated | batch.truncated, batch.carry, after_burn_in(batch, burn_in)
+    if burn_in:
+        early = jax.tree.map(lambda x: x[:burn_in], batch.observation)
+        _, after = q.unroll(jax.lax.stop_gradient(params), carry, early, done[:burn_in])
+        last = jax.tree.map(lambda x: x[-1], after)
+        carry = trees.where(done[burn_in - 1], q.initial_carry(done.shape[1]), last)
+    values, after = q.unroll(params, jax.lax.stop_gradient(carry), late.observation, done[burn_in:])
+    env = jnp.arange(done.shape[1])
+    followed = jnp.minimum(batch.follows, values.shape[0] - 1)
+    successor_values, _ = q.step(params, jax.tree.map(lambda x: x[followed, env], after), batch.successor)
+    return values, with_successors(values, successor_values, batch.follows)

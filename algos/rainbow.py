@@ -4,8 +4,8 @@ Double, dueling and noisy networks, n-step returns and prioritized replay, prior
 Source: Hessel et al. (2018), arXiv:1710.02298. A time limit does not end the task.
 """
 
-from purerl.algo_parts.exploration import Exploration
-from purerl.algo_parts.q_learning import QConfig, atoms, categorical_agent, network_for
+from purerl.algos.c51 import C51Config, categorical_agent
+from purerl.functional.exploration import Exploration
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork
 from purerl.optim.optimizers import Optimizer, adam_by_plan
@@ -14,12 +14,8 @@ from purerl.types import Algorithm, EnvironmentSpec, number, pytree, static
 
 
 @pytree
-class RainbowConfig(QConfig):
-    """Settings of Rainbow: those of C51 with everything switched on."""
-
-    num_atoms: int = static(default=51, doc="atoms of the distribution of returns", at_least=2)
-    v_min: float = number(default=-100.0, doc="the lowest atom")
-    v_max: float = number(default=100.0, doc="the highest atom")
+class RainbowConfig(C51Config):
+    """Settings of Rainbow: those of C51 with every extension switched on."""
 
     double: bool = static(default=True, doc="choose the target's action by the online network")
     dueling: bool = static(default=True, doc="value and advantage streams")
@@ -46,18 +42,13 @@ def rainbow(
     with w the importance weight of the draw; priorities are the KL divergence of p from m.
 
     Args:
-      spec: the environment's spaces.
-      config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
-        whole `QNetwork`, logits f32[..., num_actions, num_atoms]; one that fits the observations if none is given.
-      replay: of transitions; as the config says if none is given.
-      exploration: by the network's own noise if none is given, or epsilon-greedily if it has none.
+      spec, config, optimizer, replay: as for `dqn`.
+      exploration: by the network's noise if none is given, or epsilon-greedy if it has none.
+      network: as for `dqn`; a whole `QNetwork` returns logits f32[..., num_actions, num_atoms].
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
     """
-    logits = network_for(spec, config, "rainbow", network, config.num_atoms)
-    support = atoms("rainbow", config.num_atoms, config.v_min, config.v_max)
-    return categorical_agent(spec, config, logits, support, replay, exploration, optimizer)
+    return categorical_agent(
+        spec, config, optimizer=optimizer, network=network, replay=replay, exploration=exploration, what="rainbow"
+    )

@@ -10,20 +10,39 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import optax
 
-from purerl.algo_parts.soft_actor_critic import SoftCritics, soft_agent, squashed_policy
-from purerl.algos.sac import SACConfig
+from purerl.algos.off_policy import OffPolicyAgent, new_agent, new_statistics, polyak, uniform_replay
+from purerl.algos.sac import (
+    SACConfig,
+    SquashedActorCritic,
+    actor_loss,
+    new_params,
+    soft_agent,
+    soft_target,
+)
 from purerl.errors import InputError
 from purerl.fields import validate
+from purerl.functional.q_targets import squared_errors
 from purerl.networks.critics import critics
 from purerl.networks.modules import Module
-from purerl.optim.optimizers import Optimizer, adam_by_plan
-from purerl.replay.uniform import Replay
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, number, pytree, static
+from purerl.networks.squashed_policy import squashed_policy
+from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.replay.uniform import Replay, Transitions
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, number, pytree, static
+from purerl.xla.trees import where
+from purerl.xla.vmap_cond import any_member
 
 
 @pytree
-class REDQConfig(SACConfig):
+class DelayedConfig(SACConfig):
+    """Settings of a soft agent whose policy learns less often than its critics."""
+
+    policy_period: int = number(default=1, doc="gradient steps of the critics per one of the policy", at_least=1)
+
+
+@pytree
+class REDQConfig(DelayedConfig):
     """Settings of REDQ."""
 
     num_critics: int = static(default=10, doc="critics, whose mean the policy climbs", at_least=1)
@@ -65,21 +84,98 @@ def redq(
             f"redq: num_target_critics {config.num_target_critics} is more than num_critics {config.num_critics}"
         )
     policy = squashed_policy(spec, config, network, "redq")
-
-    def errors(outputs: Array, targets: Array) -> tuple[Array, Array]:
-        td_error = outputs - targets[:, 0]
-        return 0.5 * jnp.sum(td_error**2, axis=0), jnp.mean(jnp.abs(td_error), axis=0)
-
-    made = SoftCritics(
-        networks=critics(spec.observation_space, policy.box.size, config, config.num_critics, network),
+    net = SquashedActorCritic(
+        policy=policy,
+        critics=critics(spec.observation_space, policy.box.size, config, num=config.num_critics, network=network),
         next_values=lambda outputs, key: least_of_some(outputs, config.num_target_critics, key)[:, None],
-        errors=errors,
+        compare=squared_errors,
         value=lambda outputs: jnp.mean(outputs, axis=0),
     )
-    return soft_agent(spec, config, policy, made, optimizer, replay)
+    return ensemble_agent(spec, config, net, optimizer, replay)
 
 
 def least_of_some(values: Array, number: int, key: Key) -> Array:
     """Return the smallest of `number` of the critics' values f32[num, N], the same ones for all of N, f32[N]."""
     order = jnp.argsort(jax.random.uniform(key, values.shape[:1]))
     return jnp.min(values[order[:number]], axis=0)
+
+
+def ensemble_agent(
+    spec: EnvironmentSpec,
+    config: DelayedConfig,
+    net: SquashedActorCritic,
+    optimizer: Optimizer,
+    replay: Replay | None,
+) -> Algorithm:
+    """Return the soft agent whose policy learns less often than its critics, by an optimizer of its own: REDQ, TQC."""
+    buffer = replay or uniform_replay(spec, config, between=config.n_step > 1)
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
+
+    def init(key: Key) -> OffPolicyAgent:
+        params, start = new_params(net, config, key), optimizer_at(jnp.int32(0)).init
+        opt_state = {"actor": start(actor_part(params)), "critics": start(params["critics"])}
+        return new_agent(params, params["critics"], opt_state, buffer, new_statistics(spec, config))
+
+    def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+        optimizer, (key_critics, key_actor) = optimizer_at(agent.num_updates), jax.random.split(key)
+        keys = (key_critics, jax.random.fold_in(key_critics, 2))
+        target = soft_target(net, config, agent.params, agent.target_params, batch, keys=keys)
+        (loss, error), gradient = jax.value_and_grad(critic_loss, has_aux=True)(agent.params["critics"], target, batch)
+        networks, critics_opt = apply_gradients(
+            optimizer, gradient, agent.opt_state["critics"], agent.params["critics"]
+        )
+        agent = agent._replace(
+            params=agent.params | {"critics": networks},
+            target_params=polyak(agent.target_params, networks, config.tau),
+            opt_state=agent.opt_state | {"critics": critics_opt},
+        )
+        agent, metrics = actor_step(agent, networks, batch, key_actor, net=net, config=config, optimizer=optimizer)
+        return agent, error, {"critic_loss": loss} | metrics
+
+    def critic_loss(params: PyTree, target: Array, batch: Transitions) -> tuple[Array, Array]:
+        losses, error = net.errors(params, batch.observation, batch.action, target)
+        return jnp.mean(batch.weight * losses), error
+
+    return soft_agent(spec, config, net, init=init, gradient_step=gradient_step, replay=buffer)
+
+
+def actor_part(params: PyTree) -> PyTree:
+    """Return the parameters that the policy's optimizer updates."""
+    return {name: params[name] for name in ("actor", "log_temperature")}
+
+
+def actor_step(
+    agent: OffPolicyAgent,
+    critic_params: PyTree,
+    batch: Transitions,
+    key: Key,
+    *,
+    net: SquashedActorCritic,
+    config: DelayedConfig,
+    optimizer: optax.GradientTransformation,
+) -> tuple[OffPolicyAgent, Metrics]:
+    """Return (the agent, metrics) after a gradient step of policy and temperature, if it is due.
+
+    Args:
+      agent: with an opt_state for the `actor_part`, under "actor".
+      critic_params: of the critics that the policy follows.
+      batch: N transitions.
+      key: for the actions.
+      net: the policy and the critics.
+      config: the settings.
+      optimizer: of this update.
+    """
+    loss = lambda params: actor_loss(params, critic_params, batch, key, net=net, config=config)
+
+    def improve(params: PyTree, opt_state: PyTree) -> tuple[tuple[PyTree, PyTree], Metrics]:
+        gradient, metrics = jax.grad(loss, has_aux=True)(params)
+        return apply_gradients(optimizer, gradient, opt_state, params), metrics
+
+    def wait(params: PyTree, opt_state: PyTree) -> tuple[tuple[PyTree, PyTree], Metrics]:
+        return (params, opt_state), loss(params)[1]
+
+    due = (agent.num_gradient_steps + 1) % config.policy_period == 0
+    learner = (actor_part(agent.params), agent.opt_state["actor"])
+    improved, metrics = jax.lax.cond(any_member(due), improve, wait, *learner)
+    actor, opt_state = where(due, improved, learner)
+    return agent._replace(params=agent.params | actor, opt_state=agent.opt_state | {"actor": opt_state}), metrics

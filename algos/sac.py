@@ -1,8 +1,9 @@
 """SAC: soft actor-critic, with continuous or discrete actions. `purerl train sac Pendulum-v1`.
 
 Maximize return plus the policy's entropy: two critics learn the soft value from replay, the policy follows the smaller
-of them, and the temperature that weighs entropy is learned so that the entropy stays near a target.
-Source: Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905; discrete: Christodoulou (2019), arXiv:1910.07207.
+of them, and the temperature that weighs entropy is learned so that the entropy stays near a target. TQC, REDQ and
+CrossQ are the same agent, `soft_agent`, with other critics. `sac_discrete.py` has what differs for discrete actions.
+Source: Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905.
 """
 
 from collections.abc import Callable
@@ -12,25 +13,25 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, random_at_first
-from purerl.algo_parts.off_policy import (
+from purerl.algos.off_policy import (
+    ActorCriticReplayConfig,
+    GradientStep,
     OffPolicyAgent,
     learn_from_replay,
-    move_towards,
     new_agent,
     new_statistics,
+    polyak,
+    random_at_first,
     uniform_replay,
 )
-from purerl.algo_parts.soft_actor_critic import squashed_policy
+from purerl.algos.sac_discrete import CategoricalActorCritic, categorical_actor_critic
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.action_masks import action_mask, mask_illegal
-from purerl.functional.distributions import Categorical
 from purerl.functional.normalize import normalized
-from purerl.functional.q_targets import at_action
-from purerl.networks.critics import critics
+from purerl.functional.q_targets import squared_errors
+from purerl.networks.critics import Critics, critics
 from purerl.networks.modules import Module
-from purerl.networks.q_networks import q_network
+from purerl.networks.squashed_policy import SquashedPolicy, squashed_policy
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import Schedule, schedule
@@ -41,7 +42,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 @pytree
 class SACConfig(ActorCriticReplayConfig):
-    """Settings of SAC: all of them, those that it shares with other algorithms included."""
+    """Settings of SAC: all of them, including those of every algorithm."""
 
     num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
@@ -84,19 +85,6 @@ class SACConfig(ActorCriticReplayConfig):
     pool_size: int = static(default=1024, doc="reset states in a pool", at_least=1)
 
 
-class SoftActorCritic(NamedTuple):
-    """The policy and the critics, for continuous or for discrete actions."""
-
-    init: Callable[[Key], PyTree]  # key -> {"actor": ..., "critics": ...}
-    act: Callable[[PyTree, Key, PyTree, bool], Array]  # (params, key, observation[B], explore) -> action[B]
-    soft_value: Callable[[PyTree, PyTree, Key, PyTree, Array], tuple[Array, Array]]
-    # (actor params, critic params, key, observation[N], temperature) -> (E min Q - temperature log pi, entropy) f32[N]
-    entropy: Callable[[PyTree, Key, PyTree], Array]  # (actor params, key, observation[..., *]) -> f32[...]
-    q: Callable[[PyTree, PyTree, Array], Array]  # (critic params, observation[N], action[N]) -> Q f32[num, N]
-    target_entropy: Callable[[PyTree, Array], Array]
-    # (observation[N], which count bool[N]) -> f32[], where the config names none
-
-
 def sac(
     spec: EnvironmentSpec,
     config: SACConfig,
@@ -127,138 +115,179 @@ def sac(
       InputError: if a setting is out of range or the actions fit neither form.
     """
     validate(config, "sac")
-    net = (_discrete if isinstance(spec.action_space, Discrete) else _continuous)(spec, config, network)
+    discrete = isinstance(spec.action_space, Discrete)
+    net = (categorical_actor_critic if discrete else squashed_actor_critic)(spec, config, network)
     buffer = replay or uniform_replay(spec, config, between=config.n_step > 1)
-    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)
 
     def init(key: Key) -> OffPolicyAgent:
-        params = net.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
-        opt_state = descent(jnp.int32(0)).init(params)
+        params = new_params(net, config, key)
+        opt_state = optimizer_at(jnp.int32(0)).init(params)
         return new_agent(params, params["critics"], opt_state, buffer, new_statistics(spec, config))
-
-    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        action = net.act(agent.params, key, normalized(agent.observation_statistics, observation), explore)
-        if explore:
-            action = random_at_first(spec.action_space, config, agent, key, observation, action)
-        return action, carry, ()
-
-    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         # One Adam for all parts: it scales each number alone, and each loss reaches only its part of the parameters.
         gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch, key)
-        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
-        target_params = move_towards(agent.target_params, params["critics"], config.tau)
+        params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
+        target_params = polyak(agent.target_params, params["critics"], config.tau)
         return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
 
     def loss(params: PyTree, target_params: PyTree, batch: Transitions, key: Key):
-        key_next, key_now = jax.random.split(key)
-        temperature, sg_params = jnp.exp(params["log_temperature"]), jax.lax.stop_gradient(params)
-        sg_temperature = jax.lax.stop_gradient(temperature)
+        (key_next, key_now), key_between = jax.random.split(key), jax.random.fold_in(key, 2)
+        fixed = jax.lax.stop_gradient(params)
+        target = soft_target(net, config, fixed, target_params, batch, keys=(key_next, key_between))
+        losses, error = net.errors(params["critics"], batch.observation, batch.action, target)
+        critic_loss = jnp.mean(batch.weight * losses)
+        policy_loss, metrics = actor_loss(params, fixed["critics"], batch, key_now, net=net, config=config)
+        return critic_loss + policy_loss, (error, {"critic_loss": critic_loss} | metrics)
 
-        next_value, _ = net.soft_value(
-            sg_params["actor"], target_params, key_next, batch.next_observation, sg_temperature
-        )
-        target = config.reward_scale * batch.reward + batch.discount * next_value
-        if batch.between is not None:
-            entropy_between = net.entropy(sg_params["actor"], jax.random.fold_in(key, 2), batch.between.observation)
-            target = target + sg_temperature * jnp.sum(batch.between.discount * entropy_between, axis=0)
-        td_error = net.q(params["critics"], batch.observation, batch.action) - target
-        critic_loss = 0.5 * jnp.mean(batch.weight * jnp.sum(td_error**2, axis=0))
+    return soft_agent(spec, config, net, init=init, gradient_step=gradient_step, replay=buffer)
 
-        value, entropy = net.soft_value(
-            params["actor"], sg_params["critics"], key_now, batch.observation, sg_temperature
-        )
-        actor_loss = -jnp.mean(batch.weight * value)
 
-        wanted = config.target_entropy
-        counted = batch.weight > 0
-        target_entropy = net.target_entropy(batch.observation, counted) if wanted is None else wanted
-        mean_entropy = masked.mean(entropy, counted)
-        entropy_gap = jax.lax.stop_gradient(mean_entropy) - target_entropy
-        temperature_loss = params["log_temperature"] * entropy_gap
-        metrics = {
-            "critic_loss": critic_loss,
-            "actor_loss": actor_loss,
-            "entropy": mean_entropy,
-            "temperature": temperature,
-        }
-        return critic_loss + actor_loss + temperature_loss, (jnp.mean(jnp.abs(td_error), axis=0), metrics)
+def soft_target(
+    net: "SoftActorCritic",
+    config: SACConfig,
+    params: PyTree,
+    target_critics: PyTree,
+    batch: Transitions,
+    *,
+    keys: tuple[Key, Key],
+) -> Array:
+    """Return the critics' target of N transitions, f32[N, m], by the policy of `params` and the target networks.
+
+    `keys` are for the next actions, and for the actions between the first step and the last.
+    """
+    temperature = jnp.exp(params["log_temperature"])
+    next_values = net.target_values(params["actor"], target_critics, keys[0], batch.next_observation, temperature)
+    target = (config.reward_scale * batch.reward)[:, None] + batch.discount[:, None] * next_values
+    if batch.between is not None:  # the entropies of the steps in between are rewards too
+        entropy = net.entropy(params["actor"], keys[1], batch.between.observation)
+        target = target + (temperature * jnp.sum(batch.between.discount * entropy, axis=0))[:, None]
+    return target
+
+
+def actor_loss(
+    params: PyTree,
+    critic_params: PyTree,
+    batch: Transitions,
+    key: Key,
+    *,
+    net: "SoftActorCritic",
+    config: SACConfig,
+) -> tuple[Array, Metrics]:
+    """Return (the loss of the policy and of the temperature f32[], metrics) for N transitions.
+
+    The policy follows the critics of `critic_params`; `key` is for its actions.
+    """
+    temperature, counted = jnp.exp(params["log_temperature"]), batch.weight > 0
+    value, entropy = net.soft_value(
+        params["actor"], critic_params, key, batch.observation, jax.lax.stop_gradient(temperature)
+    )
+    policy_loss, mean_entropy = -jnp.mean(batch.weight * value), masked.mean(entropy, counted)
+    target_entropy = config.target_entropy
+    if target_entropy is None:
+        target_entropy = net.target_entropy(batch.observation, counted)
+    temperature_loss = params["log_temperature"] * (jax.lax.stop_gradient(mean_entropy) - target_entropy)
+    metrics = {"actor_loss": policy_loss, "entropy": mean_entropy, "temperature": temperature}
+    return policy_loss + temperature_loss, metrics
+
+
+def new_params(net: "SoftActorCritic", config: SACConfig, key: Key) -> dict[str, PyTree]:
+    """Return {"actor", "critics", "log_temperature"}."""
+    return net.init(key) | {"log_temperature": jnp.log(jnp.float32(config.initial_temperature))}
+
+
+def soft_agent(
+    spec: EnvironmentSpec,
+    config: SACConfig,
+    net: "SoftActorCritic",
+    *,
+    init: Callable[[Key], OffPolicyAgent],
+    gradient_step: GradientStep,
+    replay: Replay,
+) -> Algorithm:
+    """Return the soft actor-critic that learns by a gradient step: SAC and its family."""
+
+    def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
+        inputs = normalized(agent.observation_statistics, observation)
+        action = net.act(agent.params["actor"], key, inputs, explore)
+        if explore:
+            action = random_at_first(spec.action_space, config, agent, key, observation, action=action)
+        return action, carry, ()
+
+    def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
+        return learn_from_replay(agent, key, rollout, replay=replay, gradient_step=gradient_step, config=config)
 
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)
 
 
-def _continuous(spec: EnvironmentSpec, config: SACConfig, network: Module | None) -> SoftActorCritic:
-    """Return a policy of tanh-squashed normals, and critics of actions in [-1, 1]."""
-    actor = squashed_policy(spec, config, network, "sac")
-    policy, box = actor.distribution, actor.box
-    both = critics(spec.observation_space, box.size, config, 2, network)
+class SquashedActorCritic(NamedTuple):
+    """A policy of tanh-squashed normals and critics of actions in [-1, 1].
 
-    def init(key: Key) -> PyTree:
+    The last three fields are what SAC, TQC and REDQ make of the critics' outputs f32[num, N, ...].
+    """
+
+    policy: SquashedPolicy
+    critics: Critics
+    next_values: Callable[[Array, Key], Array]  # (target networks' outputs, key) -> values of the target f32[N, m]
+    compare: Callable[[Array, Array], tuple[Array, Array]]  # (outputs, target f32[N, m]) -> (loss, |TD error|) f32[N]
+    value: Callable[[Array], Array]  # outputs -> what the policy follows, f32[N]
+
+    def init(self, key: Key) -> dict[str, PyTree]:
+        """Return the parameters."""
         keys = jax.random.split(key, 3)
-        return {"actor": actor.init(keys[0], keys[1]), "critics": both.init(keys[2])}
+        return {"actor": self.policy.init(keys[0], keys[1]), "critics": self.critics.init(keys[2])}
 
-    def soft_value(params: PyTree, critic_params: PyTree, key: Key, observation: PyTree, temperature: Array):
-        pi = policy(params, observation)
-        draw = pi.sample(seed=key)
-        log_prob = pi.log_prob(draw)
-        value = jnp.min(both.apply(critic_params, observation, jnp.tanh(draw)), axis=0)
+    def act(self, actor: PyTree, key: Key, observation: PyTree, explore: bool) -> Array:
+        """Return actions of the box, f32[B, n]."""
+        return self.policy.act(actor, key, observation, explore)
+
+    def soft_value(
+        self, actor: PyTree, critics: PyTree, key: Key, observation: PyTree, temperature: Array
+    ) -> tuple[Array, Array]:
+        """Return (the value of a sampled action minus temperature log pi, its -log pi), f32[N] each."""
+        policy = self.policy.distribution(actor, observation)
+        sample = policy.sample(seed=key)
+        log_prob = policy.log_prob(sample)
+        value = self.value(self.critics.apply(critics, observation, jnp.tanh(sample)))
         return value - temperature * log_prob, -log_prob
 
-    def entropy(params: PyTree, key: Key, observation: PyTree) -> Array:
-        pi = policy(params, observation)
-        return -pi.log_prob(pi.sample(seed=key))
+    def target_values(self, actor: PyTree, critics: PyTree, key: Key, observation: PyTree, temperature: Array) -> Array:
+        """Return the values of a sampled action by the target networks minus temperature log pi, f32[N, m]."""
+        policy = self.policy.distribution(actor, observation)
+        sample = policy.sample(seed=key)
+        outputs = self.critics.apply(critics, observation, jnp.tanh(sample))
+        return self.next_values(outputs, jax.random.fold_in(key, 1)) - (temperature * policy.log_prob(sample))[:, None]
 
-    def q(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
-        return both.apply(critic_params, observation, box.to_unit(action))
+    def errors(self, critics: PyTree, observation: PyTree, action: Array, target: Array) -> tuple[Array, Array]:
+        """Return (the critics' loss, |TD error|), f32[N] each, for a target f32[N, m]."""
+        return self.compare(self.critics.apply(critics, observation, self.policy.box.to_unit(action)), target)
 
-    target_entropy = lambda observation, counted: -jnp.float32(box.size)
-    return SoftActorCritic(
-        init=init, act=actor.act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=target_entropy
-    )
+    def entropy(self, actor: PyTree, key: Key, observation: PyTree) -> Array:
+        """Return -log pi of a sampled action, f32[...]."""
+        policy = self.policy.distribution(actor, observation)
+        return -policy.log_prob(policy.sample(seed=key))
+
+    def target_entropy(self, observation: PyTree, counted: Array) -> Array:
+        """Return minus the numbers of an action, f32[]."""
+        return -jnp.float32(self.policy.box.size)
 
 
-def _discrete(spec: EnvironmentSpec, config: SACConfig, network: Module | None) -> SoftActorCritic:
-    """Return a categorical policy, and critics with a value per action, over which expectations are exact."""
-    assert isinstance(spec.action_space, Discrete)
-    size = spec.action_space.n
-    q_of_all = q_network(spec.observation_space, size, config, network=network)
+SoftActorCritic = SquashedActorCritic | CategoricalActorCritic
 
-    def init(key: Key) -> PyTree:
-        keys = jax.random.split(key, 3)
-        return {"actor": q_of_all.init(keys[0]), "critics": (q_of_all.init(keys[1]), q_of_all.init(keys[2]))}
 
-    def policy(params: PyTree, observation: PyTree) -> Categorical:
-        return Categorical(mask_illegal(q_of_all.apply(params, observation, None), action_mask(observation)))
+def squashed_actor_critic(spec: EnvironmentSpec, config: SACConfig, network: Module | None) -> SquashedActorCritic:
+    """Return SAC's policy and two critics for continuous actions; `network` replaces the torsos.
 
-    def act(params: PyTree, key: Key, observation: PyTree, explore: bool) -> Array:
-        pi = policy(params["actor"], observation)
-        return pi.sample(seed=key) if explore else pi.mode()
-
-    def values(critic_params: PyTree, observation: PyTree) -> Array:
-        return jnp.stack([q_of_all.apply(part, observation, None) for part in critic_params])
-
-    def soft_value(params: PyTree, critic_params: PyTree, key: Key, observation: PyTree, temperature: Array):
-        pi = policy(params, observation)
-        log_probs = jax.nn.log_softmax(pi.logits)
-        value = jnp.min(values(critic_params, observation), axis=0) - temperature * log_probs
-        return jnp.sum(jnp.exp(log_probs) * value, axis=-1), pi.entropy()
-
-    def q(critic_params: PyTree, observation: PyTree, action: Array) -> Array:
-        of_all = values(critic_params, observation)
-        return at_action(of_all, jnp.broadcast_to(action, of_all.shape[:-1]))
-
-    def entropy(params: PyTree, key: Key, observation: PyTree) -> Array:
-        return policy(params, observation).entropy()
-
-    def target_entropy(observation: PyTree, counted: Array) -> Array:
-        mask = action_mask(observation)  # more than the log of the number of legal actions cannot be reached
-        if mask is None:
-            return 0.9 * jnp.log(jnp.float32(size))
-        legal = jnp.sum(mask, axis=-1, dtype=jnp.float32)  # 0 where a drawn row holds no transition
-        return 0.9 * masked.mean(jnp.log(jnp.maximum(legal, 1.0)), counted)
-
-    return SoftActorCritic(
-        init=init, act=act, soft_value=soft_value, entropy=entropy, q=q, target_entropy=target_entropy
+    Raises:
+      InputError: if the actions are not a box with finite bounds.
+    """
+    policy = squashed_policy(spec, config, network, "sac")
+    smallest = lambda outputs: jnp.min(outputs, axis=0)
+    return SquashedActorCritic(
+        policy=policy,
+        critics=critics(spec.observation_space, policy.box.size, config, num=2, network=network),
+        next_values=lambda outputs, key: smallest(outputs)[:, None],
+        compare=squared_errors,
+        value=smallest,
     )

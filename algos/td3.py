@@ -7,23 +7,25 @@ Source: Fujimoto et al. (2018), arXiv:1802.09477; Lillicrap et al. (2016), arXiv
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.actor_critic_replay import ActorCriticReplayConfig, unit_box
-from purerl.algo_parts.off_policy import (
+from purerl.algos.off_policy import (
+    ActorCriticReplayConfig,
     OffPolicyAgent,
     learn_from_replay,
-    move_towards,
     new_agent,
     new_statistics,
+    polyak,
     uniform_replay,
 )
 from purerl.fields import validate
 from purerl.functional.action_masks import without_global_state
 from purerl.functional.normalize import normalized
+from purerl.functional.q_targets import squared_errors
+from purerl.functional.unit_box import unit_box
 from purerl.networks.critics import critics
 from purerl.networks.encoder import encoder
 from purerl.networks.modules import Module
@@ -58,13 +60,26 @@ class DDPGConfig(TD3Config):
     target_noise: float = number(default=0.0, doc="standard deviation on the target's action", at_least=0)
 
 
+class CriticErrors(Protocol):
+    """`Returns.errors`."""
+
+    def __call__(self, outputs: Array, next_outputs: Array, reward: Array, discount: Array, /) -> tuple[Array, Array]:
+        """Return (the critics' loss f32[N], |TD error| f32[N]).
+
+        Args:
+          outputs: of the critics, f32[num, N, ...].
+          next_outputs: of the target critics at the next observation and action, f32[num, N, ...].
+          reward, discount: f32[N].
+        """
+        ...
+
+
 class Returns(NamedTuple):
-    """What the critics' outputs f32[num, N, ...] say of returns."""
+    """How the critics' outputs f32[num, N, ...] describe returns."""
 
     outputs: int | None  # numbers of a critic for a pair; None: one, without an axis
     mean: Callable[[Array], Array]  # outputs[...] -> Q f32[...]
-    errors: Callable[[Array, Array, Array, Array], tuple[Array, Array]]
-    # (outputs, target critics' for the successors, reward f32[N], discount f32[N]) -> (loss f32[N], |TD error| f32[N])
+    errors: CriticErrors
 
 
 ADAM = partial(adam_by_plan, eps=1e-8)
@@ -97,7 +112,9 @@ def td3(
     Raises:
       InputError: if a setting is out of range or the actions are not such a box.
     """
-    return deterministic(spec, config, SMALLEST, optimizer, network, replay, what="td3")
+    return deterministic(
+        spec, config, returns=SMALLEST, optimizer=optimizer, network=network, replay=replay, what="td3"
+    )
 
 
 def ddpg(
@@ -109,7 +126,9 @@ def ddpg(
     replay: Replay | None = None,
 ) -> Algorithm:
     """Return DDPG: TD3 with one critic, no noise on the target, and a policy that learns at every step."""
-    return deterministic(spec, config, SMALLEST, optimizer, network, replay, what="ddpg")
+    return deterministic(
+        spec, config, returns=SMALLEST, optimizer=optimizer, network=network, replay=replay, what="ddpg"
+    )
 
 
 def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | float) -> Array:
@@ -119,8 +138,7 @@ def smoothed(action: Array, key: Key, noise: Array | float, noise_clip: Array | 
 
 
 def _squared(outputs: Array, next_outputs: Array, reward: Array, discount: Array) -> tuple[Array, Array]:
-    error = outputs - (reward + discount * jnp.min(next_outputs, axis=0))
-    return 0.5 * jnp.sum(error**2, axis=0), jnp.mean(jnp.abs(error), axis=0)
+    return squared_errors(outputs, (reward + discount * jnp.min(next_outputs, axis=0))[:, None])
 
 
 SMALLEST = Returns(outputs=None, mean=lambda outputs: outputs, errors=_squared)  # of the critics' values counts
@@ -129,11 +147,11 @@ SMALLEST = Returns(outputs=None, mean=lambda outputs: outputs, errors=_squared) 
 def deterministic(
     spec: EnvironmentSpec,
     config: TD3Config,
+    *,
     returns: Returns,
     optimizer: Optimizer,
     network: Module | None,
     replay: Replay | None,
-    *,
     what: str,
 ) -> Algorithm:
     """Return an algorithm whose deterministic policy climbs the first critic; arguments as for `td3`.
@@ -144,17 +162,24 @@ def deterministic(
     """
     validate(config, what)
     box = unit_box(spec.action_space, what)
-    seen = without_global_state(spec.observation_space)
-    base, head = encoder(seen, config, network), dense(box.size, 0.01, initializer=config.initializer)
-    q = critics(spec.observation_space, box.size, config, config.num_critics, network, returns.outputs)
+    observed = without_global_state(spec.observation_space)
+    base, head = encoder(observed, config, network), dense(box.size, 0.01, initializer=config.initializer)
+    q = critics(
+        spec.observation_space,
+        box.size,
+        config,
+        num=config.num_critics,
+        network=network,
+        outputs=returns.outputs,
+    )
     buffer = replay or uniform_replay(spec, config)
-    descent = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)  # of either part
 
     def init(key: Key) -> OffPolicyAgent:
         keys = jax.random.split(key, 3)
         actor = {"body": base.init(keys[0]), "head": init_module(head, keys[1], jnp.zeros(base.size))}
         params = {"actor": actor, "critics": q.init(keys[2])}
-        opt_state = {part: descent(jnp.int32(0)).init(params[part]) for part in params}
+        opt_state = {part: optimizer_at(jnp.int32(0)).init(params[part]) for part in params}
         return new_agent(params, params, opt_state, buffer, new_statistics(spec, config))
 
     def policy(params: PyTree, observation: PyTree) -> Array:
@@ -172,20 +197,20 @@ def deterministic(
         return box.from_unit(unit), (), ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        return learn_from_replay(agent, key, rollout, buffer, gradient_step, config)
+        return learn_from_replay(agent, key, rollout, replay=buffer, gradient_step=gradient_step, config=config)
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        step, params, opt_state = descent(agent.num_updates), agent.params, agent.opt_state
+        optimizer, params, opt_state = optimizer_at(agent.num_updates), agent.params, agent.opt_state
         (critic_term, td_error), gradient = jax.value_and_grad(critic_loss, has_aux=True)(
             params["critics"], agent.target_params, batch, key
         )
-        critics, critics_opt = apply_gradients(step, gradient, opt_state["critics"], params["critics"])
+        critics, critics_opt = apply_gradients(optimizer, gradient, opt_state["critics"], params["critics"])
 
         def improve(params: PyTree, target_params: PyTree, opt_state: PyTree) -> tuple[tuple, Array]:
             actor_term, gradient = jax.value_and_grad(actor_loss)(params["actor"], params["critics"], batch)
-            actor, actor_opt = apply_gradients(step, gradient, opt_state["actor"], params["actor"])
+            actor, actor_opt = apply_gradients(optimizer, gradient, opt_state["actor"], params["actor"])
             params = params | {"actor": actor}
-            target_params = move_towards(target_params, params, config.tau)
+            target_params = polyak(target_params, params, config.tau)
             return (params, target_params, opt_state | {"actor": actor_opt}), actor_term
 
         def wait(params: PyTree, target_params: PyTree, opt_state: PyTree) -> tuple[tuple, Array]:

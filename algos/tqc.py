@@ -10,27 +10,27 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.soft_actor_critic import SoftCritics, soft_agent, squashed_policy
-from purerl.algos.sac import SACConfig
+from purerl.algos.redq import DelayedConfig, ensemble_agent
+from purerl.algos.sac import SquashedActorCritic
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.distributional import quantile_huber
 from purerl.networks.critics import critics
 from purerl.networks.modules import Module
+from purerl.networks.squashed_policy import squashed_policy
 from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, number, pytree, static
 
 
 @pytree
-class TQCConfig(SACConfig):
+class TQCConfig(DelayedConfig):
     """Settings of TQC."""
 
     num_critics: int = static(default=5, doc="critics, whose quantiles are pooled", at_least=1)
     num_quantiles: int = static(default=25, doc="quantiles of each critic", at_least=1)
     num_dropped: int = static(default=2, doc="highest quantiles left out of the target, per critic", at_least=0)
     kappa: float = number(default=1.0, doc="error where the loss turns linear", above=0)
-    policy_period: int = number(default=1, doc="gradient steps of the critics per one of the policy", at_least=1)
 
 
 def tqc(
@@ -67,21 +67,27 @@ def tqc(
     policy = squashed_policy(spec, config, network, "tqc")
     kept = (config.num_quantiles - config.num_dropped) * config.num_critics
     quantiles = critics(
-        spec.observation_space, policy.box.size, config, config.num_critics, network, outputs=config.num_quantiles
+        spec.observation_space,
+        policy.box.size,
+        config,
+        num=config.num_critics,
+        network=network,
+        outputs=config.num_quantiles,
     )
 
-    def errors(outputs: Array, targets: Array) -> tuple[Array, Array]:
-        of_critics = jax.vmap(lambda quantiles: quantile_huber(quantiles, targets, config.kappa))(outputs)
+    def compare(outputs: Array, target: Array) -> tuple[Array, Array]:
+        of_critics = jax.vmap(lambda quantiles: quantile_huber(quantiles, target, config.kappa))(outputs)
         loss = jnp.sum(of_critics, axis=0) / float(config.num_quantiles)
-        return loss, jnp.mean(jnp.abs(jnp.mean(targets, axis=-1) - jnp.mean(outputs, axis=-1)), axis=0)
+        return loss, jnp.mean(jnp.abs(jnp.mean(target, axis=-1) - jnp.mean(outputs, axis=-1)), axis=0)
 
-    made = SoftCritics(
-        networks=quantiles,
+    net = SquashedActorCritic(
+        policy=policy,
+        critics=quantiles,
         next_values=lambda outputs, key: lowest(outputs, kept),
-        errors=errors,
+        compare=compare,
         value=lambda outputs: jnp.mean(outputs, axis=(0, -1)),
     )
-    return soft_agent(spec, config, policy, made, optimizer, replay)
+    return ensemble_agent(spec, config, net, optimizer, replay)
 
 
 def lowest(quantiles: Array, number: int) -> Array:

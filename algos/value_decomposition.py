@@ -14,17 +14,18 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.exploration import epsilon_greedy, greedy
-from purerl.algo_parts.off_policy import OffPolicyAgent, learn_from_replay, new_agent, periodic_update
-from purerl.algo_parts.q_learning import num_actions
-from purerl.algo_parts.team_values import TeamConfig, team_network
+from purerl.algos.dqn import q_gradient_step
+from purerl.algos.off_policy import OffPolicyAgent, learn_from_replay, new_agent
+from purerl.algos.team_network import TeamConfig, team_network
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask
+from purerl.functional.exploration import epsilon_greedy, greedy
 from purerl.networks.mixer import Mixer, adding, mixing
 from purerl.networks.modules import Module
+from purerl.networks.q_networks import num_actions
 from purerl.networks.torsos import INITIALIZERS
-from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
+from purerl.optim.optimizers import Optimizer, adam_by_plan, optimizer_of
 from purerl.optim.schedules import environment_steps
 from purerl.spaces import Dict, Stacked
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -95,15 +96,15 @@ def qmix(
 
     Args and Raises as for `vdn`; also if the environment offers no global state.
     """
-    seen, actions = _team_spaces(spec, "qmix")
-    if "global_state" not in seen:
-        raise InputError("qmix: mixes by the environment's global state, and this one offers none; vdn needs none")
-    mixer = mixing(seen["global_state"], actions.n, config.mixing_size, config.initializer)
+    parts, actions = _team_spaces(spec, "qmix")
+    if "global_state" not in parts:
+        raise InputError("qmix: needs the environment's global state, and this one has none; vdn needs none")
+    mixer = mixing(parts["global_state"], actions.n, config.mixing_size, config.initializer)
     return _team(spec, config, optimizer, network, mixer, what="qmix")
 
 
 def _team_spaces(spec: EnvironmentSpec, what: str) -> tuple[Mapping[str, Any], Stacked]:
-    """Return the spaces of the parts of a team's observation, and that of its actions."""
+    """Return (the spaces of the parts of a team's observation, its action space)."""
     if not isinstance(spec.action_space, Stacked) or not isinstance(spec.observation_space, Dict):
         raise InputError(f"{what}: learns the value of a team; this environment has no groups of agents")
     return spec.observation_space.spaces, spec.action_space
@@ -119,16 +120,16 @@ def _team(
     what: str,
 ) -> Algorithm:
     validate(config, what)
-    seen, actions = _team_spaces(spec, what)
-    size = num_actions(EnvironmentSpec(seen["agents"].space, actions.space), what)
-    network = team_network(spec, config, seen["agents"], size, torso, what=what)
+    parts, actions = _team_spaces(spec, what)
+    size = num_actions(EnvironmentSpec(parts["agents"].space, actions.space), what)
+    network = team_network(spec, config, parts["agents"], size, torso, what=what)
     explore_by = epsilon_greedy(config)
-    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)
 
     def init(key: Key) -> OffPolicyAgent:
         key_network, key_mixer = jax.random.split(key)
         params = {"network": network.init(key_network), "mixer": mixer.init(key_mixer)}
-        return new_agent(params, params, descent(jnp.int32(0)).init(params), network.replay)
+        return new_agent(params, params, optimizer_at(jnp.int32(0)).init(params), network.replay)
 
     def team_value(params: PyTree, values: Array, observation: PyTree) -> Array:
         """Return the team's value f32[M] from those of its agents f32[M, n]."""
@@ -140,27 +141,17 @@ def _team(
         q, carry = network.step(agent.params["network"], carry, observation["agents"])
         flat = lambda x: x.reshape(-1, x.shape[-1])
         mask = action_mask(observation["agents"])
-        choose: Any = explore_by if explore else greedy
+        choose = explore_by if explore else greedy
         action = choose(
             key, flat(q), None if mask is None else flat(mask), environment_steps(config, agent.num_updates)
         )
         return action.reshape(q.shape[:-1]), carry, ()
 
     def update(agent: OffPolicyAgent, key: Key, rollout: Rollout) -> tuple[OffPolicyAgent, Metrics]:
-        return learn_from_replay(agent, key, rollout, network.replay, gradient_step, config)
+        gradient_step = q_gradient_step(loss, optimizer_at, config.target_update_interval, config.tau)
+        return learn_from_replay(agent, key, rollout, replay=network.replay, gradient_step=gradient_step, config=config)
 
-    def gradient_step(agent: OffPolicyAgent, batch: Any, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
-        (mean, (error, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
-            agent.params, agent.target_params, batch
-        )
-        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
-        target_params = periodic_update(
-            agent.target_params, params, agent.num_gradient_steps, config.target_update_interval, config.tau
-        )
-        agent = agent._replace(params=params, target_params=target_params, opt_state=opt_state)
-        return agent, error, metrics | {"loss": mean}
-
-    def loss(params: PyTree, target_params: PyTree, batch: Any) -> tuple[Array, tuple[Array, Metrics]]:
+    def loss(params: PyTree, target_params: PyTree, batch: Any, _: Key) -> tuple[Array, tuple[Array, Metrics]]:
         steps = network.learn(params["network"], target_params["network"], batch)
         q = team_value(params, steps.values, steps.observation)
         next_value = team_value(target_params, steps.next_values, steps.next_observation)

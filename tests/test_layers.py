@@ -32,7 +32,7 @@ ROOMS = {
     "replay": {"devices", "errors", "functional", "spaces", "types"},
     "optim": {"devices", "errors", "fields", "functional", "types", "xla"},
     "planning": {"algo_parts", "functional", "networks", "optim", "types", "wrappers"},
-    "algo_parts": {"errors", "fields", "functional", "networks", "optim", "replay", "spaces", "types", "xla"},
+    "algo_parts": {"functional", "networks", "optim", "spaces", "types", "xla"},
     "algos": {
         "algo_parts",
         "errors",

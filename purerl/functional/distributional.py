@@ -3,9 +3,24 @@
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 
+from purerl.errors import InputError
 from purerl.functional.q_targets import huber
 from purerl.types import Array
+
+
+def atoms(what: str, num_atoms: int, v_min: Array | float, v_max: Array | float) -> Array:
+    """Return the atoms of a distribution of returns, evenly spaced from v_min to v_max: f32[num_atoms].
+
+    Raises:
+      InputError: if v_min is not below v_max; traced values are not checked.
+    """
+    known = not isinstance(v_min, Tracer) and not isinstance(v_max, Tracer)
+    if known and not np.all(np.asarray(v_min) < np.asarray(v_max)):
+        raise InputError(f"{what}: v_min {v_min} must be below v_max {v_max}")
+    return jnp.linspace(v_min, v_max, num_atoms, dtype=jnp.float32)
 
 
 def project(support: Array, probability: Array, support_to: Array) -> Array:

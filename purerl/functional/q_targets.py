@@ -6,6 +6,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from purerl.functional.action_masks import mask_illegal
 from purerl.functional.returns import decayed_sum
 from purerl.types import Array
 
@@ -31,6 +32,33 @@ def at_action(values: Array, action: Array) -> Array:
     taken = jnp.arange(values.shape[axis]) == action[..., None]
     taken = taken.reshape(taken.shape + (1,) * (values.ndim - taken.ndim))
     return jnp.sum(jnp.where(taken, values, 0.0), axis=axis)
+
+
+def at_best(values: Array, selector: Array, mask: Array | None = None) -> Array:
+    """Return the values of the action that a selector prefers: the target of double Q-learning.
+
+    Args:
+      values: f32[..., n, *rest].
+      selector: f32[..., n], Q values; the best legal action is chosen by them.
+      mask: bool[..., n], the legal actions; None: all.
+
+    Returns:
+      f32[..., *rest].
+
+    Source: van Hasselt et al. (2016), arXiv:1509.06461.
+    """
+    return at_action(values, jnp.argmax(mask_illegal(selector, mask), axis=-1))
+
+
+def squared_errors(values: Array, target: Array) -> tuple[Array, Array]:
+    """Return (half the sum of the squared errors of several critics, the mean of their |errors|), f32[N] each.
+
+    Args:
+      values: f32[num, N].
+      target: f32[N, 1].
+    """
+    error = values - target[:, 0]
+    return 0.5 * jnp.sum(error**2, axis=0), jnp.mean(jnp.abs(error), axis=0)
 
 
 def rescale(x: Array, epsilon: float = 1e-3) -> Array:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import flax.linen as nn
 import jax
@@ -31,9 +31,9 @@ class BatchRenorm(nn.Module):
 
     @nn.compact
     def __call__(self, x: Array, train: bool, step: Array | float = 0.0, counted: Array | None = None) -> Array:
-        """Return the output; where `train`, the running statistics take a `step` towards those of the batch.
+        """Return the output; if `train`, the running statistics also move by `step` to those of the batch.
 
-        Those are of the rows that are `counted`, bool[N]; None: of all.
+        The batch's are those of the rows that are `counted`, bool[N]; None: all.
         """
         size = x.shape[-1:]
         mean = self.variable("batch_stats", "mean", jnp.zeros, size)
@@ -54,14 +54,38 @@ class BatchRenorm(nn.Module):
         return ((x - own_mean) / own_std * ratio + shift) * scale + bias
 
 
+class NormedApply(Protocol):
+    """`NormedCritics.apply`."""
+
+    def __call__(self, params: PyTree, state: PyTree, observation: PyTree, action: Array, /) -> Array:
+        """Return f32[num, N] of observations [N, *] and actions in [-1, 1] f32[N, n], by the running statistics."""
+        ...
+
+
+class NormedTrain(Protocol):
+    """`NormedCritics.train`."""
+
+    def __call__(
+        self, params: PyTree, state: PyTree, observation: PyTree, action: Array, *, step: Any, counted: Array | None
+    ) -> tuple[Array, PyTree]:
+        """Return (values f32[num, N], state), by the statistics of the batch.
+
+        Args:
+          params, state: of the critics.
+          observation: [N, *].
+          action: in [-1, 1], f32[N, n].
+          step: how far the running statistics move to the batch's.
+          counted: bool[N], the rows that the statistics are of; None: all.
+        """
+        ...
+
+
 class NormedCritics(NamedTuple):
     """Several Q functions with batch renormalization; `state` holds their running statistics."""
 
     init: Callable[[Key], tuple[PyTree, PyTree]]  # key -> (params, state)
-    apply: Callable[[PyTree, PyTree, PyTree, Array], Array]
-    # (params, state, observation[N], action in [-1, 1] f32[N, n]) -> f32[num, N], by the running statistics
-    train: Callable[..., tuple[Array, PyTree]]
-    # (params, state, observation[N], action f32[N, n], step, which rows count) -> (f32[num, N], state), by the batch's
+    apply: NormedApply
+    train: NormedTrain
 
 
 class _NormedCritic(nn.Module):
@@ -80,9 +104,9 @@ class _NormedCritic(nn.Module):
 
 
 def normed_critics(
-    space: Space, action_size: int, config: NetworkConfig, hidden_sizes: tuple[int, ...], num: int
+    space: Space, action_size: int, config: NetworkConfig, *, hidden_sizes: tuple[int, ...], num: int
 ) -> NormedCritics:
-    """Return critics for an observation space; observation and action enter the network side by side.
+    """Return critics for an observation space; their input is the observation next to the action.
 
     Args:
       space: of observations.
@@ -93,7 +117,9 @@ def normed_critics(
     """
     joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
     torso, _ = make_torso(joint, config, ())
-    module: Any = _NormedCritic(torso, hidden_sizes, config.activation, config.initializer)
+    module: Any = _NormedCritic(
+        torso=torso, hidden_sizes=hidden_sizes, activation=config.activation, initializer=config.initializer
+    )
 
     def pair(observation: PyTree, action: Array) -> PyTree:
         return {"action": action, "observation": observation}
@@ -114,6 +140,7 @@ def normed_critics(
         state: PyTree,
         observation: PyTree,
         action: Array,
+        *,
         step: Array | float,
         counted: Array | None = None,
     ) -> tuple[Array, PyTree]:

@@ -1,7 +1,7 @@
 """Critics: Q values of an observation and a continuous action, several at once."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import flax.linen as nn
 import jax
@@ -15,16 +15,23 @@ from purerl.spaces import Box, Dict, Space
 from purerl.types import Array, Key, PyTree
 
 
+class CriticFunction(Protocol):
+    """`Critics.apply`."""
+
+    def __call__(self, params: PyTree, observation: PyTree, action: Array, /) -> Array:
+        """Return f32[num, ...], or [num, ..., outputs], of observations [..., *] and actions in [-1, 1] f32[..., n]."""
+        ...
+
+
 class Critics(NamedTuple):
     """Several Q functions with separate parameters."""
 
     init: Callable[[Key], PyTree]  # key -> params
-    apply: Callable[[PyTree, PyTree, Array], Array]
-    # (params, observation[..., *], action in [-1, 1] f32[..., n]) -> f32[num, ...], or [num, ..., outputs]
+    apply: CriticFunction
 
 
 class _BesideAction(nn.Module):
-    """A module's features of the observation, and the action beside them, through dense layers."""
+    """A module's features of the observation, next to the action, through dense layers."""
 
     torso: nn.Module
     layers: nn.Module
@@ -38,27 +45,33 @@ def critics(
     space: Space,
     action_size: int,
     config: NetworkConfig,
+    *,
     num: int,
     network: Module | None = None,
     outputs: int | None = None,
 ) -> Critics:
-    """Return critics for an observation space; observation and action enter the network side by side.
+    """Return critics for an observation space; their input is the observation next to the action.
 
-    Of a `network` the features enter in the observation's place, unless the critics see a global state. A critic has
-    one output, or `outputs` of them on an axis of their own, such as quantiles.
+    Args:
+      space: of observations.
+      action_size: numbers of an action.
+      config: the settings of the layers.
+      num: how many critics.
+      network: a module whose features replace the observation, unless the critics see a global state.
+      outputs: numbers of a critic on an axis of their own, such as quantiles; None: one, without an axis.
     """
     joint = Dict(spaces={"action": Box(low=-1.0, high=1.0, shape=(action_size,)), "observation": without_mask(space)})
     base, head = encoder(joint, config), dense(outputs or 1, 1.0, initializer=config.initializer)
     if network is not None and without_global_state(space) is space:
         check_layers(config.hidden_sizes, "a critic on the features of a network")
         layers = MLP(
-            config.hidden_sizes,
-            config.activation,
-            config.layer_norm,
-            jnp.dtype(config.precision),
+            hidden_sizes=config.hidden_sizes,
+            activation=config.activation,
+            layer_norm=config.layer_norm,
+            dtype=jnp.dtype(config.precision),
             initializer=config.initializer,
         )
-        beside = _BesideAction(own_torso(space, network)[0], layers)
+        beside = _BesideAction(torso=own_torso(space, network)[0], layers=layers)
         base = encoder_of(joint, beside, config.hidden_sizes[-1])
 
     def initialize(key: Key) -> PyTree:
@@ -77,4 +90,4 @@ def critics(
 
         return jnp.stack([one(part) for part in params])
 
-    return Critics(initialize, value)
+    return Critics(init=initialize, apply=value)

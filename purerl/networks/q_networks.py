@@ -2,18 +2,19 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from purerl.functional.action_masks import action_mask, mask_illegal, split_mask, without_global_state
-from purerl.networks.encoder import NetworkConfig, check_layers, make_torso, recurrent_encoder
+from purerl.errors import InputError
+from purerl.functional.action_masks import split_mask, without_global_state
+from purerl.networks.encoder import NetworkConfig, check_layers, make_torso
 from purerl.networks.modules import Module
-from purerl.networks.torsos import ACTIVATIONS, apply, dense, init
-from purerl.spaces import Space
-from purerl.types import Array, Key, PyTree
+from purerl.networks.torsos import ACTIVATIONS, dense
+from purerl.spaces import Discrete, Space
+from purerl.types import Array, EnvironmentSpec, Key, PyTree
 
 
 class NoisyDense(nn.Module):
@@ -99,27 +100,56 @@ class _TorsoAndHead(nn.Module):
         return self.head(self.torso(observation))
 
 
+def num_actions(spec: EnvironmentSpec, what: str) -> int:
+    """Return the number of discrete actions; `what` is the algorithm, for the error.
+
+    Raises:
+      InputError: if the actions are not discrete.
+    """
+    if not isinstance(spec.action_space, Discrete):
+        raise InputError(f"{what}: needs discrete actions, one of n; this environment's are {spec.action_space}")
+    return spec.action_space.n
+
+
+class QFunction(Protocol):
+    """`QNetwork.apply`."""
+
+    def __call__(self, params: PyTree, observation: PyTree, noise: Key | None = None, /) -> Array:
+        """Return Q values f32[..., num_actions], or [..., num_actions, num_atoms], of observations [..., *].
+
+        `noise` is a key for noisy layers; None: without noise.
+        """
+        ...
+
+
 class QNetwork(NamedTuple):
-    """Q values as pure functions; a user's own may replace it."""
+    """A Q network as pure functions; a user's own may replace it."""
 
     init: Callable[[Key], PyTree]  # key -> params
-    apply: Callable[..., Array]
-    # (params, observation[..., *], noise: key or None) -> f32[..., num_actions] or [..., num_actions, num_atoms]
+    apply: QFunction
 
 
 def q_network(
     space: Space,
     num_actions: int,
     config: NetworkConfig,
+    *,
     num_atoms: int | None = None,
     dueling: bool = False,
     noisy: bool = False,
     network: Module | None = None,
 ) -> QNetwork:
-    """Return a Q network for an observation space; it sees neither a mask of legal actions nor a global state.
+    """Return a Q network for an observation space; it sees neither an action mask nor a global state.
 
-    The last of `config.hidden_sizes` belongs to the head where that is dueling or noisy, to the torso otherwise. A
-    `network` stands for the torso.
+    The last of `config.hidden_sizes` is in the head if that is dueling or noisy, else in the torso.
+
+    Args:
+      space: of observations.
+      num_actions: n.
+      config: the settings of the layers.
+      num_atoms: outputs per action; None: one, without an axis.
+      dueling, noisy: the kind of head.
+      network: a module that replaces the torso.
     """
     in_head = dueling or noisy
     if in_head:
@@ -136,7 +166,10 @@ def q_network(
         dtype=jnp.dtype(config.precision),
         initializer=config.initializer,
     )
-    whole = _TorsoAndHead(torso, head)
+    whole = _TorsoAndHead(torso=torso, head=head)
+
+    def initialize(key: Key) -> PyTree:
+        return whole.init(key, split_mask(without_global_state(space.zeros()))[0])["params"]
 
     def apply(params: PyTree, observation: PyTree, noise: Key | None = None) -> Array:
         rngs = {} if noise is None else {"noise": noise}
@@ -144,7 +177,18 @@ def q_network(
         assert isinstance(q, jax.Array)
         return q
 
-    return QNetwork(lambda key: whole.init(key, split_mask(without_global_state(space.zeros()))[0])["params"], apply)
+    return QNetwork(init=initialize, apply=apply)
+
+
+def noisy_apply(network: QNetwork, params: PyTree, observation: PyTree, key: Key | None) -> Array:
+    """Return a network's outputs for [B] observations, each with its own noise; without noise if the key is None.
+
+    Environments in the same state then explore differently.
+    """
+    if key is None:
+        return network.apply(params, observation, None)
+    keys = jax.random.split(key, jax.tree.leaves(observation)[0].shape[0])
+    return jax.vmap(network.apply, (None, 0, 0))(params, observation, keys)
 
 
 class QuantileTorsoAndHead(nn.Module):
@@ -169,24 +213,32 @@ class QuantileTorsoAndHead(nn.Module):
         return jnp.swapaxes(quantiles, -1, -2)
 
 
+class QuantileFunction(Protocol):
+    """`QuantileNetwork.at`."""
+
+    def __call__(self, params: PyTree, observation: PyTree, tau: Array, noise: Key | None = None, /) -> Array:
+        """Return quantiles f32[..., num_actions, n] of observations [..., *] at levels tau f32[..., n]."""
+        ...
+
+
 class QuantileNetwork(NamedTuple):
     """Quantiles of the return at given levels, as pure functions; a user's own may replace it."""
 
     init: Callable[[Key], PyTree]  # key -> params
-    at: Callable[..., Array]
-    # (params, observation[..., *], tau f32[..., n], noise: key or None) -> f32[..., num_actions, n]
+    at: QuantileFunction
 
 
 def quantile_network(
     space: Space,
     num_actions: int,
     config: NetworkConfig,
+    *,
     embedding_size: int,
     dueling: bool = False,
     noisy: bool = False,
     network: Module | None = None,
 ) -> QuantileNetwork:
-    """Return a network of quantiles for an observation space; as `q_network`, with a hidden layer in the head."""
+    """Return a network of quantiles for an observation space: as `q_network`, with a hidden layer in the head."""
     torso, _ = make_torso(without_global_state(space), config, config.hidden_sizes[:-1], network)
     head = QHead(
         num_actions=num_actions,
@@ -197,7 +249,7 @@ def quantile_network(
         dtype=jnp.dtype(config.precision),
         initializer=config.initializer,
     )
-    whole = QuantileTorsoAndHead(torso, head, embedding_size)
+    whole = QuantileTorsoAndHead(torso=torso, head=head, embedding_size=embedding_size)
 
     def at(params: PyTree, observation: PyTree, tau: Array, noise: Key | None = None) -> Array:
         rngs = {} if noise is None else {"noise": noise}
@@ -209,49 +261,3 @@ def quantile_network(
         return whole.init(key, split_mask(without_global_state(space.zeros()))[0], jnp.zeros(1))["params"]
 
     return QuantileNetwork(init=initialize, at=at)
-
-
-class RecurrentQNetwork(NamedTuple):
-    """A recurrent Q function, as pure functions. What is illegal has the lowest value there is."""
-
-    init: Callable[[Key], PyTree]  # key -> params
-    initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...]
-    step: Callable[[PyTree, PyTree, PyTree], tuple[Array, PyTree]]
-    # (params, carry[...], observation[...]) -> (q f32[..., n], carry[...])
-    unroll: Callable[[PyTree, PyTree, PyTree, Array], tuple[Array, PyTree]]
-    # (params, carry[B], observation[T, B], done[T, B]) ->
-    #   (q f32[T, B, n], carry [T, B] after each step, before an ending clears it)
-
-
-def recurrent_q_network(
-    space: Space,
-    num_actions: int,
-    config: NetworkConfig,
-    rnn: str,
-    rnn_size: int,
-    dueling: bool = True,
-    network: Module | None = None,
-) -> RecurrentQNetwork:
-    """Return the Q function for an observation space: a torso or `network`, a recurrent layer, a head."""
-    base = recurrent_encoder(space, config, rnn, rnn_size, network)
-    head = QHead(
-        num_actions,
-        hidden_size=rnn_size if dueling else None,
-        dueling=dueling,
-        dtype=jnp.dtype(config.precision),
-        initializer=config.initializer,
-    )
-
-    def initialize(key: Key) -> PyTree:
-        key_body, key_head = jax.random.split(key)
-        return {"body": base.init(key_body), "head": init(head, key_head, jnp.zeros(base.size))}
-
-    def step(params: PyTree, carry: PyTree, observation: PyTree) -> tuple[Array, PyTree]:
-        features, carry = base.step(params["body"], carry, observation)
-        return mask_illegal(apply(head, params["head"], features), action_mask(observation)), carry
-
-    def unroll(params: PyTree, carry: PyTree, observation: PyTree, done: Array) -> tuple[Array, PyTree]:
-        features, after = base.unroll(params["body"], carry, observation, done)
-        return mask_illegal(apply(head, params["head"], features), action_mask(observation)), after
-
-    return RecurrentQNetwork(init=initialize, initial_carry=base.initial_carry, step=step, unroll=unroll)

@@ -289,3 +289,34 @@ def _check(spec: EnvironmentSpec, sizes: SequenceSizes, carry: PyTree, batch_siz
             f"{sizes.num_chunks * sizes.num_envs}"
         )
     check_memory(nbytes(spec, sizes, carry), sizes.capacity)
+
+
+def after_burn_in(batch: Sequences, burn_in: int) -> Sequences:
+    """Return the sequences without their first `burn_in` steps; the carry stays that of the first of all."""
+    late = lambda tree: jax.tree.map(lambda x: x[burn_in:], tree)
+    return batch._replace(
+        observation=late(batch.observation),
+        action=late(batch.action),
+        reward=late(batch.reward),
+        terminated=late(batch.terminated),
+        truncated=late(batch.truncated),
+        mask=late(batch.mask),
+    )
+
+
+def successors_held(batch: Sequences, burn_in: int) -> Array:
+    """Return bool[L, N], the steps after the burn-in whose true successor the sequence holds, or that need none."""
+    env = jnp.arange(batch.truncated.shape[1])
+    return (~batch.truncated[burn_in:]).at[batch.follows, env].set(True, mode="drop")
+
+
+def with_successors(along: Array, successor: Array, follows: Array) -> Array:
+    """Return what stands after every step, [L, N, ...]: at the next step, or with its true successor where held.
+
+    Args:
+      along: [L, N, ...], of every step.
+      successor: [K, N, ...], of true successors.
+      follows: i32[K, N], the steps that these follow; L: none.
+    """
+    following = jnp.concatenate([along[1:], jnp.zeros_like(along[:1])])
+    return following.at[follows, jnp.arange(along.shape[1])].set(successor, mode="drop")

@@ -33,10 +33,12 @@ def test_the_critics_loss_by_hand(key):
     agent = certain(algorithm.init(key))
     learned, metrics = algorithm.update(agent, key, replays.rollout())
 
-    networks = normed_critics(OBSERVATION, 1, config, config.critic_hidden_sizes, 2)
+    networks = normed_critics(OBSERVATION, 1, config, hidden_sizes=config.critic_hidden_sizes, num=2)
     observation = jnp.concatenate([batch.observation, batch.next_observation])
     action = jnp.concatenate([(batch.action - 2.0) / 4.0, jnp.full((16, 1), jnp.tanh(0.3))])
-    values, statistics = networks.train(agent.params["critics"], agent.target_params, observation, action, config.tau)
+    values, statistics = networks.train(
+        agent.params["critics"], agent.target_params, observation, action, step=config.tau
+    )
     values = np.asarray(values, np.float64)
     target = np.asarray(batch.reward) + 0.9 * values[:, 16:].min(axis=0)
     assert float(metrics["critic_loss"]) == pytest.approx(

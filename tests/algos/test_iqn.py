@@ -48,7 +48,7 @@ def transitions(key, discount):
 def trained(discount, **changes):
     """Return (network, parameters) after 400 gradient steps."""
     config = IQNConfig(**SMALL, **changes)
-    net = quantile_network(SPEC.observation_space, 2, config, config.embedding_size)
+    net = quantile_network(SPEC.observation_space, 2, config, embedding_size=config.embedding_size)
     memory = Replay(lambda: (), lambda s, _: s, lambda s, key: transitions(key, discount), lambda s, *_: s)
     algorithm = iqn(SPEC, config, network=net, replay=memory)
     agent = algorithm.init(jax.random.key(0))._replace(num_updates=jnp.int32(100))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algos.mpo import MPOConfig, _continuous, mpo, weights
+from purerl.algos.mpo import MPOConfig, mpo, normal_actor_critic, weights
 from purerl.errors import InputError
 from purerl.functional.distributions import Normal
 from purerl.networks.q_networks import q_network
@@ -99,7 +99,7 @@ def test_a_continuous_policy_moves_to_the_action_of_most_value(key):
 
 def test_a_mean_is_fitted_with_the_old_spread_and_a_spread_with_the_old_mean():
     """The gradient of the likelihood with respect to the mean does not depend on the new spread, nor the reverse."""
-    parts = _continuous(EnvironmentSpec(OBSERVATION, ACTION), MPOConfig(**SIZES), None)
+    parts = normal_actor_critic(EnvironmentSpec(OBSERVATION, ACTION), MPOConfig(**SIZES), None)
     old, draws = Normal(jnp.zeros((1, 1)), jnp.zeros((1, 1))), jnp.full((1, 1, 1), 0.8)
 
     def slope(mean, log_std, argument):

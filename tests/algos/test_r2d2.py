@@ -14,7 +14,7 @@ from purerl.algos.r2d2 import R2D2Config, r2d2, recorded_error
 from purerl.envs.bsuite.memory_chain import MemoryChain
 from purerl.envs.memory.t_maze import TMaze
 from purerl.errors import InputError
-from purerl.networks.q_networks import recurrent_q_network
+from purerl.networks.recurrent_q_network import recurrent_q_network
 from purerl.replay.sequences import Sequences
 from purerl.replay.uniform import Replay
 from tests.helpers.numbered import SPEC, rollout
@@ -24,7 +24,7 @@ SIZES = {"num_envs": 2, "rollout_length": 4, "burn_in": 4, "sequence_length": 8,
 
 
 SMALL = {**SIZES, "replay_capacity": 64, "learning_starts": 64, "hidden_sizes": (5,), "rnn_size": 6}
-NETWORK = recurrent_q_network(SPEC.observation_space, 3, R2D2Config(**SMALL), "lstm", 6)
+NETWORK = recurrent_q_network(SPEC.observation_space, 3, R2D2Config(**SMALL), rnn="lstm", rnn_size=6)
 
 
 def drawn(seed, ends, num=1):

@@ -1,4 +1,4 @@
-"""SAC: the tanh's log-probability, the learned temperature, both forms of actions."""
+"""SAC: the learned temperature, time limits, entropies between steps, both forms of actions."""
 
 import jax
 import jax.numpy as jnp
@@ -7,9 +7,8 @@ import pytest
 
 from purerl.algos.sac import SACConfig, sac
 from purerl.errors import InputError
-from purerl.functional.distributions import Normal, SquashedNormal
 from purerl.replay.uniform import Between, Replay, Transitions
-from purerl.spaces import Box, Dict, Discrete
+from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
 OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
@@ -24,20 +23,6 @@ def fill(action, truncated=False, terminated=False):
     flags = lambda value: jnp.full((length, num_envs), value)
     zeros = jnp.zeros((length, num_envs, 2))
     return Rollout(zeros, action, jnp.ones((length, num_envs)), flags(terminated), flags(truncated), zeros, (), ())
-
-
-def test_log_probability_of_a_squashed_normal_by_numerical_integration():
-    """The density of tanh(u) must integrate to one and equal a change of variables in float64."""
-    pi = SquashedNormal(Normal(jnp.array([0.3]), jnp.array([-0.5])))
-    u = np.linspace(-8, 8, 200_001)
-    density = np.exp(np.asarray(jax.vmap(pi.log_prob)(jnp.asarray(u, jnp.float32)[:, None]), np.float64))
-    action = np.tanh(u)
-    assert np.trapezoid(density, action) == pytest.approx(1.0, abs=1e-3)
-    std = np.exp(-0.5)
-    for x in (-1.5, 0.0, 2.0):
-        expected = -0.5 * ((x - 0.3) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi)) - np.log(1 - np.tanh(x) ** 2)
-        assert float(pi.log_prob(jnp.array([x]))) == pytest.approx(expected, rel=1e-5)
-    assert jnp.isfinite(pi.log_prob(jnp.array([40.0])))
 
 
 def test_actions_stay_inside_the_box_and_are_random_at_first(key):
@@ -149,32 +134,3 @@ def test_refuses_what_it_cannot_do():
         sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(batch_size=512, replay_capacity=256))
     with pytest.raises(InputError, match="batch_size 64 is larger than the 32 steps that are stored"):
         sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(batch_size=64, learning_starts=32))
-
-
-def test_the_target_entropy_is_of_legal_actions(key):
-    """Of nine actions three are legal: a temperature that asks for more than log 3 would grow without end."""
-    mask = Box(low=0, high=1, shape=(9,), dtype=jnp.bool_)
-    space = Dict(spaces={"observation": OBSERVATION, "action_mask": mask})
-    algorithm = sac(EnvironmentSpec(space, Discrete(n=9)), SMALL)
-    legal = jnp.arange(9) < 3
-    seen = {"observation": jnp.zeros((8, 4, 2)), "action_mask": jnp.broadcast_to(legal, (8, 4, 9))}
-    rollout = fill(jnp.zeros((8, 4), jnp.int32))._replace(observation=seen, next_observation=seen)
-    agent, metrics = jax.jit(algorithm.update)(algorithm.init(key), key, rollout)
-    assert float(metrics["entropy"]) == pytest.approx(np.log(3), rel=0.05)
-    assert float(agent.params["log_temperature"]) < 0.0, "it falls, as the policy is wide enough"
-
-
-def test_rows_without_a_transition_count_for_no_entropy(key):
-    """Where rings fill unevenly, a drawn row may hold nothing: no observation, and a mask without a legal action."""
-    mask = Box(low=0, high=1, shape=(9,), dtype=jnp.bool_)
-    space = Dict(spaces={"observation": OBSERVATION, "action_mask": mask})
-    algorithm = sac(EnvironmentSpec(space, Discrete(n=9)), SMALL)
-    legal = jnp.broadcast_to(jnp.arange(9) < 3, (8, 4, 9))
-    seen = {"observation": jnp.zeros((8, 4, 2)), "action_mask": legal}
-    rollout = fill(jnp.zeros((8, 4), jnp.int32))._replace(observation=seen, next_observation=seen)
-    agent, update = algorithm.init(key), jax.jit(algorithm.update)
-    active = jnp.arange(8)[:, None] < jnp.array([8, 1, 1, 1])  # three environments give hardly any transition
-    for i in range(4):
-        agent, metrics = update(agent, jax.random.fold_in(key, i), rollout._replace(mask=active))
-    assert all(np.isfinite(x).all() for x in jax.tree.leaves((agent.params, metrics)))
-    assert float(metrics["entropy"]) == pytest.approx(np.log(3), rel=0.1)

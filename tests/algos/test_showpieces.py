@@ -15,45 +15,53 @@ from purerl.catalog.algorithms import ALGORITHMS
 SHOWPIECES = [PPOConfig, DQNConfig, SACConfig]
 
 
+def classes(config):
+    """Return the classes of a config's own file that it is made of, the config first."""
+    return [cls for cls in config.__mro__ if cls.__module__ == config.__module__]
+
+
 @pytest.mark.parametrize("config", SHOWPIECES)
 def test_every_setting_stands_in_the_file(config):
-    assert {field.name for field in dataclasses.fields(config)} == set(config.__annotations__)
-    shared = {field.name: field for field in dataclasses.fields(config.__mro__[1])}
+    """Those of all algorithms are stated again, as they are declared."""
+    own = classes(config)
+    assert {field.name for field in dataclasses.fields(config)} == {name for cls in own for name in cls.__annotations__}
+    shared = {field.name: field for field in dataclasses.fields(own[-1].__mro__[1])}
     for field in dataclasses.fields(config):
         if field.name in shared:
             assert field.metadata == shared[field.name].metadata, field.name
-            assert field.default == shared[field.name].default, field.name
             assert field.type == shared[field.name].type, field.name
 
 
 @pytest.mark.parametrize("config", SHOWPIECES)
-def test_the_story_comes_first(config):
-    """`init`, `act`, `update` and the loss stand in the factory, in this order."""
+def test_the_story_stands_in_the_file(config):
+    """`init`, `act`, `update`, in this order, and the loss are functions of the file."""
     module = ast.parse(inspect.getsource(inspect.getmodule(config)))
-    factory = next(node for node in module.body if isinstance(node, ast.FunctionDef))
-    inner = [node.name for node in factory.body if isinstance(node, ast.FunctionDef)]
-    loss = next(name for name in inner if name.endswith("loss"))
-    assert [name for name in inner if name in ("init", "act", "update", loss)] == ["init", "act", "update", loss]
+    factories = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    names = [node.name for factory in factories for node in factory.body if isinstance(node, ast.FunctionDef)]
+    assert [name for name in names if name in ("init", "act", "update")] == ["init", "act", "update"]
+    assert any(name.endswith("loss") for name in names)
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_a_config_inherits_from_one_shared_class(name):
+def test_a_config_inherits_in_one_line(name):
     """Algorithms that are another one with other defaults also inherit from that one."""
+    configs = {registry.algorithm(other)[1] for other in ALGORITHMS}
     config = registry.algorithm(name)[1]
-    of_algorithms = [cls.__name__ for cls in config.__mro__ if cls.__module__.startswith("purerl.algos")]
+    of_algorithms = [cls.__name__ for cls in config.__mro__ if cls in configs]
     variants = {
+        "crossq": "SACConfig",
         "mappo": "PPOConfig",
         "ppo-penalty": "PPOConfig",
         "ddpg": "TD3Config",
         "d4pg": "TD3Config",
         "qmix": "VDNConfig",
+        "rainbow": "C51Config",
         "redq": "SACConfig",
         "reinforce": "A2CConfig",
         "tqc": "SACConfig",
     }
     assert of_algorithms == [config.__name__, *([variants[name]] if name in variants else [])]
-    shared = [cls for cls in config.__mro__ if cls.__module__.startswith(("purerl.algo_parts", "purerl.networks"))]
-    assert len(shared) <= 3 and all(len(cls.__bases__) == 1 for cls in config.__mro__[:-1])
+    assert len(config.__mro__) <= 8 and all(len(cls.__bases__) == 1 for cls in config.__mro__[:-1])
 
 
 @pytest.mark.parametrize(

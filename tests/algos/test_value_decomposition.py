@@ -13,7 +13,8 @@ from purerl.errors import InputError
 from purerl.extensions.groups.joint import SHARED, MultiAgentConfig, Policy, multi_agent, policies_for
 from purerl.loop.train import make_train, make_trainer
 from purerl.networks.mixer import mixing
-from purerl.networks.q_networks import q_network, recurrent_q_network
+from purerl.networks.q_networks import q_network
+from purerl.networks.recurrent_q_network import recurrent_q_network
 from purerl.settings.runs import settings
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import EnvironmentSpec, Rollout
@@ -184,7 +185,7 @@ def test_a_recurrent_teams_loss_by_hand():
     target = jax.tree.map(lambda x: 0.5 * x + 0.1, agent["agents"].params)
     agent["agents"] = agent["agents"]._replace(target_params=target)
     _, metrics = jax.jit(algorithm.update)(agent, jax.random.key(1), rollout)
-    network = recurrent_q_network(TEAM.space, 2, config, "gru", 5, dueling=False)
+    network = recurrent_q_network(TEAM.space, 2, config, rnn="gru", rnn_size=5, dueling=False)
 
     def along(params):
         """Q of every step and of its true successor, [6, 3, 2] each."""

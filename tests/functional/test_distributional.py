@@ -5,8 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.q_learning import atoms
-from purerl.functional.distributional import categorical_divergence, expectation, project, quantile_huber
+from purerl.functional.distributional import atoms, categorical_divergence, expectation, project, quantile_huber
 
 
 def numpy_projection(z, p, support):

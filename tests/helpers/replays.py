@@ -50,5 +50,5 @@ def rollout(action=None):
 
 def critic_outputs(spec, config, num, outputs=None):
     """Return (params, batch) -> outputs of the critics for the batch's actions."""
-    networks = critics(spec.observation_space, 1, config, num, outputs=outputs)
+    networks = critics(spec.observation_space, 1, config, num=num, outputs=outputs)
     return lambda params, batch: networks.apply(params, batch.observation, (batch.action - 2.0) / 4.0)

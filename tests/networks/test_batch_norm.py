@@ -52,10 +52,10 @@ def test_later_the_output_is_that_of_the_running_statistics_within_bounds():
 
 def test_critics_have_parameters_and_statistics_of_their_own(key):
     space = Box(low=-1.0, high=1.0, shape=(3,))
-    critics = normed_critics(space, 2, NetworkConfig(activation="relu"), (8, 8), 2)
+    critics = normed_critics(space, 2, NetworkConfig(activation="relu"), hidden_sizes=(8, 8), num=2)
     params, state = critics.init(key)
     observation, action = jnp.ones((16, 3)) * jnp.arange(16.0)[:, None], jnp.zeros((16, 2))
-    values, after = critics.train(params, state, observation, action, 0.5)
+    values, after = critics.train(params, state, observation, action, step=0.5)
     assert values.shape == (2, 16) and not np.allclose(values[0], values[1])
     np.testing.assert_allclose(after[0]["BatchRenorm_0"]["mean"][2:], 0.5 * 7.5, rtol=1e-5)  # action first
     calm = critics.apply(params, after, observation, action)

@@ -7,11 +7,11 @@ import optax
 import pytest
 
 from purerl import make
-from purerl.algo_parts.exploration import epsilon_greedy
 from purerl.algos.dqn import DQNConfig
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
 from purerl.fields import validate
+from purerl.functional.exploration import epsilon_greedy
 from purerl.loop.train import make_trainer
 from purerl.optim.schedules import SCHEDULES, environment_steps, scheduled, updates_of
 

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.team_values import team_network
+from purerl.algos.team_network import team_network
 from purerl.algos.value_decomposition import VDNConfig
 from purerl.errors import InputError
-from purerl.networks.q_networks import q_network, recurrent_q_network
+from purerl.networks.q_networks import q_network
+from purerl.networks.recurrent_q_network import recurrent_q_network
 from purerl.replay.uniform import Transitions
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import EnvironmentSpec
@@ -53,7 +54,7 @@ def test_what_a_transition_teaches_by_hand(double):
 
 def test_each_agent_has_a_memory_of_its_own():
     config, network = made(rnn="gru", rnn_size=6, rollout_length=4)
-    one = recurrent_q_network(AGENTS.space, 4, config, "gru", 6, dueling=False)
+    one = recurrent_q_network(AGENTS.space, 4, config, rnn="gru", rnn_size=6, dueling=False)
     params, carry = network.init(jax.random.key(0)), network.initial_carry(2)
     seen = np.random.default_rng(0).normal(size=(5, 2, 3, 2)).astype(np.float32)
     alone = [one.initial_carry(2) for _ in range(3)]

@@ -1,20 +1,21 @@
-"""Off-policy learning: every step goes to a replay, and gradient steps learn from what is drawn of it."""
+"""What algorithms with a replay share: settings, the agent's state, and learning from what the replay samples."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 
 from purerl.errors import InputError
+from purerl.functional.action_masks import action_mask
 from purerl.functional.counters import increment
 from purerl.functional.normalize import RunningStatistics, normalized
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.torsos import ACTIVATIONS
 from purerl.optim.schedules import Schedule, schedule, updates_of
-from purerl.replay import uniform
-from purerl.replay.uniform import Replay
+from purerl.replay.prioritized import prioritized
+from purerl.replay.uniform import Replay, uniform
+from purerl.spaces import Space
 from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 from purerl.xla.vmap_cond import any_member
 
@@ -44,8 +45,23 @@ class OffPolicyConfig(NetworkConfig):
         return self.batch_size
 
 
+@pytree
+class ActorCriticReplayConfig(OffPolicyConfig):
+    """Settings of an algorithm with a policy, critics and a replay."""
+
+    num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
+    hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
+    learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
+    batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
+    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
+    tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
+    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
+
+
 class OffPolicyAgent(NamedTuple):
-    """The state of such an agent."""
+    """The state of an agent with a replay."""
 
     params: PyTree
     target_params: PyTree
@@ -56,8 +72,21 @@ class OffPolicyAgent(NamedTuple):
     observation_statistics: RunningStatistics | None
 
 
-GradientStep = Callable[[OffPolicyAgent, Any, Key], tuple[OffPolicyAgent, Array, Metrics]]
-# (agent, what the replay drew, key) -> (agent, |TD error| f32[N] that priorities are made of, metrics)
+class GradientStep(Protocol):
+    """One gradient step on a batch from the replay."""
+
+    def __call__(self, agent: OffPolicyAgent, batch: Any, key: Key, /) -> tuple[OffPolicyAgent, Array, Metrics]:
+        """Take the step.
+
+        Args:
+          agent: before it.
+          batch: of N samples, from `Replay.sample`; observations are normalized.
+          key: for what the loss samples.
+
+        Returns:
+          (the agent with new params, target_params and opt_state, its |TD errors| f32[N], metrics).
+        """
+        ...
 
 
 def new_agent(
@@ -80,7 +109,7 @@ def new_agent(
 
 
 def new_statistics(spec: EnvironmentSpec, config: Any) -> RunningStatistics | None:
-    """Return the statistics of no observations where `config.normalize_observation` asks for them."""
+    """Return empty statistics of observations if `config.normalize_observation`, else None."""
     return RunningStatistics.create(spec.observation_space.struct) if config.normalize_observation else None
 
 
@@ -88,38 +117,32 @@ def learn_from_replay(
     agent: OffPolicyAgent,
     key: Key,
     rollout: Rollout,
+    *,
     replay: Replay,
     gradient_step: GradientStep,
     config: OffPolicyConfig,
 ) -> tuple[OffPolicyAgent, Metrics]:
-    """Store a rollout and, from `config.learning_starts` steps on, take `config.num_gradient_steps`: an `update`.
+    """Store a rollout and, after `config.learning_starts` steps, take `config.num_gradient_steps`: an `update`.
 
-    The replay holds observations as they are. Where the agent has statistics of them, gradient steps see what is drawn
-    standardized by those of today.
+    The replay stores raw observations. Batches are normalized by the agent's current statistics, if it has any.
 
     Args:
       agent, key, rollout: as for `Algorithm.update`.
       replay: its functions.
-      gradient_step: (agent, what the replay drew, key) -> (agent, priorities f32[N], metrics).
+      gradient_step: learns from one batch.
       config: the settings.
     """
 
     def once(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
         key_sample, key_step = jax.random.split(key)
-        drawn = replay.sample(agent.replay, key_sample)
+        batch = replay.sample(agent.replay, key_sample)
         if agent.observation_statistics is not None:
-            seen = partial(normalized, agent.observation_statistics)
-            inner = drawn.between
-            drawn = drawn._replace(
-                observation=seen(drawn.observation),
-                next_observation=seen(drawn.next_observation),
-                between=inner and inner._replace(observation=seen(inner.observation)),
-            )
-        learned, td_error, metrics = gradient_step(agent, drawn, key_step)
-        counted = drawn._replace(weight=jnp.where(started, drawn.weight, 0.0))
+            batch = _normalized(agent.observation_statistics, batch)
+        learned, td_error, metrics = gradient_step(agent, batch, key_step)
+        counted = batch._replace(weight=jnp.where(started, batch.weight, 0.0))
         stored = replay.update(agent.replay, counted, td_error)
         learned = learned._replace(replay=(), num_gradient_steps=agent.num_gradient_steps + 1)
-        # The replay is no part of the choice: its copy would cost more than the rest of the update.
+        # The replay is not part of the choice: its copy would cost more than the rest of the update.
         chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
         return chosen._replace(replay=stored), jax.tree.map(lambda m: jnp.where(started, m, 0), metrics)
 
@@ -142,24 +165,32 @@ def learn_from_replay(
     return agent._replace(num_updates=increment(agent.num_updates)), metrics
 
 
-def move_towards(target_params: PyTree, params: PyTree, tau: Array | float) -> PyTree:
+def _normalized(statistics: RunningStatistics, batch: Any) -> Any:
+    """Return a batch with all its observations normalized."""
+    by_statistics, between = partial(normalized, statistics), batch.between
+    return batch._replace(
+        observation=by_statistics(batch.observation),
+        next_observation=by_statistics(batch.next_observation),
+        between=between and between._replace(observation=by_statistics(between.observation)),
+    )
+
+
+def polyak(target_params: PyTree, params: PyTree, tau: Array | float) -> PyTree:
     """Return target + tau (params - target): Polyak averaging."""
     return jax.tree.map(lambda old, new: old + tau * (new - old), target_params, params)
 
 
-def periodic_update(
-    target_params: PyTree, params: PyTree, num_gradient_steps: Array, interval: Array | int, tau: Array | float = 1.0
-) -> PyTree:
-    """Return the target network after a gradient step: every `interval` steps it moves by `tau`; 1: it is copied.
+def random_at_first(
+    space: Space, config: OffPolicyConfig, agent: OffPolicyAgent, key: Key, observation: PyTree, *, action: Any
+) -> Any:
+    """Return uniform actions until learning starts, then `action`, [B, ...].
 
-    Args:
-      target_params, params: of the two networks.
-      num_gradient_steps: i32[], before this step.
-      interval: gradient steps between two updates of the target.
-      tau: share of the new parameters.
+    If the observation holds an action mask, return `action` from the beginning.
     """
-    due = (num_gradient_steps + 1) % interval == 0
-    return move_towards(target_params, params, jnp.where(due, tau, 0.0))
+    keys = jax.random.split(jax.random.fold_in(key, 1), jax.tree.leaves(observation)[0].shape[0])
+    random = jax.vmap(space.sample)(keys)
+    started = (agent.num_updates >= updates_of(config, config.learning_starts)) | (action_mask(observation) is not None)
+    return jnp.where(started, action, random)
 
 
 def check_batch(config: OffPolicyConfig) -> None:
@@ -177,12 +208,40 @@ def check_batch(config: OffPolicyConfig) -> None:
 
 
 def uniform_replay(spec: EnvironmentSpec, config: OffPolicyConfig, between: bool = False) -> Replay:
-    """Return the uniform replay that the config describes; `between` as for `uniform.uniform`.
+    """Return the uniform replay of a config; `between` as for `uniform`.
 
     Raises:
-      InputError: if its sizes do not fit one another or the memory there is.
+      InputError: if its sizes do not fit one another or the available memory.
     """
     check_batch(config)
-    return uniform.uniform(
-        spec, config.replay_capacity, config.num_envs, config.batch_size, config.discount, config.n_step, between
+    return uniform(
+        spec,
+        capacity=config.replay_capacity,
+        num_envs=config.num_envs,
+        batch_size=config.batch_size,
+        discount=config.discount,
+        n_step=config.n_step,
+        between=between,
+    )
+
+
+def prioritized_replay(
+    spec: EnvironmentSpec, config: OffPolicyConfig, exponent: Array | float, beta: Array | float
+) -> Replay:
+    """Return the prioritized replay of a config, with the exponents of the priorities and of the weights.
+
+    Raises:
+      InputError: if its sizes do not fit one another or the available memory.
+    """
+    check_batch(config)
+    return prioritized(
+        spec,
+        capacity=config.replay_capacity,
+        num_envs=config.num_envs,
+        batch_size=config.batch_size,
+        discount=config.discount,
+        n_step=config.n_step,
+        exponent=exponent,
+        correction=beta,
+        correction_steps=config.total_timesteps,
     )

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algo_parts.actor_critic_replay import unit_box
 from purerl.errors import InputError
+from purerl.functional.unit_box import unit_box
 from purerl.spaces import Box, Discrete
 
 

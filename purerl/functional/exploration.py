@@ -1,7 +1,6 @@
-"""Exploration: the actions of a value-based agent in training."""
+"""Exploration: how a value-based agent chooses actions in training."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import chex
 import jax
@@ -10,27 +9,45 @@ import jax.numpy as jnp
 from purerl.functional.action_masks import mask_illegal
 from purerl.types import Array, Key, number, pytree
 
-Exploration = Callable[[Key, Array, Array | None, Array], Array]
+
+class Exploration(Protocol):
+    """How a value-based agent chooses actions in training."""
+
+    def __call__(self, key: Key, q_values: Array, mask: Array | None, num_steps: Array, /) -> Array:
+        """Choose actions.
+
+        Args:
+          key: one for all environments.
+          q_values: f32[B, n].
+          mask: bool[B, n], the legal actions; None: all.
+          num_steps: f32[], environment steps so far.
+
+        Returns:
+          i32[B].
+        """
+        ...
 
 
 @pytree
 class EpsilonGreedy:
-    r"""A random legal action with probability epsilon, else the best: epsilon falls linearly, then stays.
+    r"""A random legal action with probability epsilon, else the best. Epsilon falls linearly, then stays.
 
-    epsilon(t) = start + (end - start) min(t / steps, 1). Each of the three may be an array f32[B].
+        epsilon(t) = start + (end - start) min(t / steps, 1)
+
+    Each of the three may be an array f32[B].
     """
 
-    start: Any = number(default=1.0, doc="epsilon at first", at_least=0, at_most=1)
-    end: Any = number(default=0.05, doc="epsilon in the end", at_least=0, at_most=1)
+    start: Any = number(default=1.0, doc="initial epsilon", at_least=0, at_most=1)
+    end: Any = number(default=0.05, doc="final epsilon", at_least=0, at_most=1)
     steps: Any = number(default=100_000, doc="environment steps over which it falls", above=0)
 
     def epsilon(self, num_steps: Array) -> Array:
         """Return f32[] (or f32[B]) after `num_steps` f32[] environment steps."""
-        share = jnp.minimum(num_steps / self.steps, 1.0)
-        return self.start + (self.end - self.start) * share
+        progress = jnp.minimum(num_steps / self.steps, 1.0)
+        return self.start + (self.end - self.start) * progress
 
     def __call__(self, key: Key, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
-        """Return actions i32[B] for Q values f32[B, n], legal actions bool[B, n] or None, and f32[] steps so far."""
+        """Choose actions, as `Exploration` says."""
         chex.assert_rank(q_values, 2)
         num_envs, num_actions = q_values.shape
         bits = jax.random.uniform(key, (num_actions + 1, num_envs))
@@ -41,11 +58,11 @@ class EpsilonGreedy:
 
 
 def epsilon_greedy(config: Any) -> EpsilonGreedy:
-    """Return that of a config with epsilon_start, epsilon_end, exploration_fraction and total_timesteps."""
+    """Return the exploration of a config with epsilon_start, epsilon_end, exploration_fraction, total_timesteps."""
     steps = config.exploration_fraction * config.total_timesteps
     return EpsilonGreedy(start=config.epsilon_start, end=config.epsilon_end, steps=steps)
 
 
 def greedy(key: Key, q_values: Array, mask: Array | None, num_steps: Array) -> Array:
-    """Return the best legal actions, i32[B]; enough in training, too, for a network whose weights are noisy."""
+    """Choose the best legal actions, as `Exploration` says: enough for a network with noisy weights."""
     return jnp.argmax(mask_illegal(q_values, mask), axis=-1).astype(jnp.int32)

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.exploration import EpsilonGreedy
+from purerl.functional.exploration import EpsilonGreedy
 
 
 def test_epsilon_falls_and_random_actions_are_uniform_over_the_legal_ones(key):
