@@ -16,9 +16,6 @@ shift
 out=$(printf '%s\n' "$@" | sed -n '/^--out$/{n;p;}')
 : "${out:?give --out DIR, a folder that all nodes see}"
 
-PURERL_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n') # without it a process may not join
-export PURERL_TOKEN
-
 late=
 stop() { # 120 seconds before the time is up
   late=1

@@ -104,10 +104,10 @@ def _chain(name: str, references: References, chance: random.Random, work: Path,
 def _codes(strike: str, processes: int) -> set[int | str]:
     """Return how processes may end that got a signal: saved; before there is a handler; already at the end.
 
-    The others end as those that lost one, or that wait for one that does not come.
+    The others fail, are aborted by JAX, or wait for one that does not come.
     """
     number = SIGNALS.get(strike, 0)
-    return {0, 128 + number, -number, *([distributed.LOST, 2] if processes > 1 else [])}
+    return {0, 128 + number, -number, *([1, 2, -signal.SIGABRT] if processes > 1 else [])}
 
 
 def _start(words: list[str], processes: int, operation: int, work: Path) -> list[Running]:

@@ -13,7 +13,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
@@ -84,23 +84,12 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
         if error.strerror is None:
             raise
         code = _complain(f"cannot read or write {error.filename or 'the output'}: {error.strerror}")
-    except Exception as error:
-        if (distributed := _together()) is not None and distributed.is_loss(error):
-            distributed.give_up(str(error).splitlines()[0][:160], "")
-        raise
     finally:
         sign.cancel()
     code = code if isinstance(code, int) else 0
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         leave(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
-    if args is None and (distributed := _together()) is not None and distributed.several():
-        distributed.end(code)
     sys.exit(code)
-
-
-def _together() -> Any:
-    """Return the module of runs of several processes; None where nothing has imported it."""
-    return sys.modules.get("purerl.devices.distributed")
 
 
 def _is_closed(output: TextIO) -> bool:

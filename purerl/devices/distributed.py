@@ -4,23 +4,16 @@ Every process runs the same program on its part of the devices. The first one al
 time, writes logs and shows progress; it sends its decisions to the others.
 """
 
-import atexit
-import contextlib
-import ctypes
 import ipaddress
 import os
-import signal
 import socket
-import sys
-import threading
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 import numpy as np
 
-from purerl.devices.process import leave
 from purerl.errors import InputError
 
 START_SECONDS = 60  # how long the others are waited for
@@ -32,8 +25,6 @@ VARIABLES = {  # of the environment, read where no argument says otherwise
 }
 CLUSTERS = ("SLURM_JOB_ID", "OMPI_MCA_orte_hnp_uri", "TPU_WORKER_HOSTNAMES", "TPU_WORKER_ID")  # JAX reads the rest
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"  # JAX's: where the first process listens, if not at the coordinator's address
-NOTICE_SECONDS = 2.0  # that the watch has to tell of a loss where JAX aborts
-LOST = 3  # the exit code of a process that lost another one
 _LOST_WORDS = (
     "Gloo",
     "gloo",
@@ -45,9 +36,6 @@ _LOST_WORDS = (
     "UNAVAILABLE",
     "DEADLINE_EXCEEDED",
 )
-_HOST: dict[str, str] = {}  # of the coordinator, as the others know it, and where the first process listens
-_ENDING = threading.Lock()
-_DONE: list[int] = []  # the exit code of a process that is done: another one that goes is no loss
 _TEXT = 4096  # bytes of a text that is sent to the others
 
 
@@ -66,7 +54,7 @@ def initialize(
       num_processes: how many there are; None: PURERL_NUM_PROCESSES, likewise.
       process_index: which one this is, 0 for the first; None: PURERL_PROCESS_INDEX, likewise.
       start_seconds: how long the others are waited for.
-      lost_seconds: after which a process that does not answer is given up, and all stop.
+      lost_seconds: how long a process may send no heartbeat; then JAX ends all of them.
 
     Raises:
       InputError: if only some of the three are known, or the others do not answer in time.
@@ -82,45 +70,22 @@ def initialize(
             raise InputError(
                 "--distributed needs --coordinator HOST:PORT --num-processes N --process-index I, or SLURM"
             )
-        given = _found_by_jax(start_seconds)
-    arguments = _checked(str(given["coordinator"]), given["num_processes"], given["process_index"])
-    if arguments["process_id"]:
-        _wait_for(arguments["coordinator_address"], start_seconds)
-    elif BIND not in os.environ:
-        arguments["coordinator_bind_address"] = _bind_address(arguments["coordinator_address"])
-    _HOST["coordinator"] = host_of(arguments["coordinator_address"])
-    _HOST["bind"] = host_of(arguments.get("coordinator_bind_address") or os.environ.get(BIND, ""))
-    tell_aborts()
+        arguments: dict[str, Any] = {}  # JAX finds them
+    else:
+        arguments = _checked(str(given["coordinator"]), given["num_processes"], given["process_index"])
+        if arguments["process_id"]:
+            _wait_for(arguments["coordinator_address"], start_seconds)
+        elif BIND not in os.environ:
+            arguments["coordinator_bind_address"] = _bind_address(arguments["coordinator_address"])
     try:
         jax.distributed.initialize(
             **arguments,
             initialization_timeout=start_seconds,
             heartbeat_timeout_seconds=lost_seconds,
         )
-    except (RuntimeError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0][:160]
+    except Exception as error:  # a cluster's variables may be anything
+        reason = (str(error) or type(error).__name__).strip().splitlines()[0][:160]
         raise InputError(f"the processes did not come together within {start_seconds} s: {reason}") from None
-
-
-def tell_aborts() -> None:
-    """End this process by a line and `LOST` where C++ aborts it, as JAX's client does at once when another one is gone.
-
-    The handler is a function of Python: it may be, because whoever calls `abort` waits for it at a known place.
-    """
-    own = ctypes.CDLL(None)
-    own.signal.argtypes, own.signal.restype = (ctypes.c_int, ctypes.c_void_p), ctypes.c_void_p
-    own.signal(signal.SIGABRT, ctypes.cast(_aborted, ctypes.c_void_p))
-    atexit.register(_tell_no_aborts)  # a handler in Python needs an interpreter
-
-
-def _tell_no_aborts() -> None:
-    ctypes.CDLL(None).signal(signal.SIGABRT, None)  # the default
-
-
-@ctypes.CFUNCTYPE(None, ctypes.c_int)
-def _aborted(_: int) -> None:
-    time.sleep(NOTICE_SECONDS)  # the watch knows more
-    give_up("JAX aborted this one, as it does then", "")
 
 
 def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[str, Any]:
@@ -134,19 +99,6 @@ def _checked(coordinator: str, num_processes: Any, process_index: Any) -> dict[s
     if not 0 <= index < count:
         raise InputError(f"process-index is {index}; it must be from 0 to num-processes - 1 = {count - 1}")
     return {"coordinator_address": coordinator, "num_processes": count, "process_id": index}
-
-
-def _found_by_jax(seconds: int) -> dict[str, Any]:
-    """Return the coordinator and the process's place that JAX finds in a cluster's variables."""
-    from jax._src.clusters import ClusterEnv  # JAX has no public name for it
-
-    try:
-        found = ClusterEnv.auto_detect_unset_distributed_params(None, None, None, None, None, seconds)
-    except Exception as error:  # the cluster's variables may be anything
-        raise InputError(f"the cluster's variables cannot be read: {type(error).__name__}: {error}") from None
-    if None in found[:3]:
-        raise InputError("the cluster's variables name no coordinator: give --coordinator, --num-processes and so on")
-    return dict(zip(("coordinator", "num_processes", "process_index"), found[:3], strict=True))
 
 
 def host_of(address: str) -> str:
@@ -258,11 +210,6 @@ def _gathered(values: np.ndarray) -> np.ndarray:
     return np.asarray(process_allgather(values)).reshape(-1, values.size)
 
 
-def hosts() -> tuple[str, str]:
-    """Return (the host at which others reach the first process, the one at which it listens)."""
-    return _HOST.get("coordinator", socket.gethostname()), _HOST.get("bind", "")
-
-
 def is_loss(error: Exception) -> bool:
     """Return whether an error says that another process is gone; collectives raise errors of several kinds."""
     return (
@@ -270,40 +217,3 @@ def is_loss(error: Exception) -> bool:
         and jax.distributed.is_initialized()
         and any(word in str(error) for word in _LOST_WORDS)
     )
-
-
-def end(code: int) -> NoReturn:
-    """End this process, which is done, together with the others.
-
-    They meet here, and then go without JAX's and Python's clearing up: threads of its collectives abort a process that
-    is still at it when the others have gone.
-    """
-    from jax._src.api import clean_up  # JAX has no public name for it
-
-    _DONE.append(code)
-    for handler in (clean_up, _tell_no_aborts):
-        atexit.unregister(handler)
-    atexit._run_exitfuncs()
-    with contextlib.suppress(Exception):
-        jax.distributed.shutdown()
-    leave(code)
-
-
-def give_up(why: str, resume: str | None) -> NoReturn:
-    """End this process because another one is gone: there is no process left to end with.
-
-    Args:
-      why: the reason.
-      resume: the command that goes on; "": none that is known here; None: nothing was kept.
-    """
-    if _DONE:
-        leave(_DONE[0])
-    _ENDING.acquire()  # for good: several threads may notice
-    if resume is None:
-        hint = "nothing was kept"
-    elif resume:
-        hint = f"the last checkpoint is kept; go on by starting all processes with:\n  {resume}"
-    else:
-        hint = "what was saved is kept; start all processes again, with --resume if the run had begun"
-    print(f"another process of this run stopped ({why})", hint, sep="\n", file=sys.stderr)
-    leave(LOST)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 
 import jax
 
-from purerl.devices import distributed, process, watch
+from purerl.devices import distributed, process
 from purerl.errors import printable
 from purerl.host_environment import EnvironmentFailure
 from purerl.reporting.display import Silent, duration, open_display
@@ -29,6 +29,7 @@ from purerl.settings.toml import JobKind
 from purerl.settings.trust import flags
 
 T = TypeVar("T")
+FAILURES = (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError)  # are told in a line
 
 
 class Stop:
@@ -221,8 +222,10 @@ class LongJob(abc.ABC):
             self.display = open_display(self.title(), self._display)
         for line in self.notices:
             self.display.line(line)
+        if distributed.several() and self._resume is not None:
+            self.display.line(f"if a process dies, all end; start all of them again with:\n  {self._resume}")
         try:
-            with self.stop, watch.watched(self._lost, self.display.line):
+            with self.stop:
                 self.prepare()
                 self._advance()
                 self.close_logs()
@@ -232,8 +235,8 @@ class LongJob(abc.ABC):
             if self._resume is not None:
                 print(printable(f"interrupted; the last checkpoint is kept, go on with:\n  {self._resume}"))
             raise KeyboardInterrupt(int(self.stop.signal or signal.SIGINT)) from None
-        except (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError) as error:
-            if isinstance(error, BrokenPipeError):
+        except Exception as error:
+            if isinstance(error, BrokenPipeError) or not (isinstance(error, FAILURES) or distributed.is_loss(error)):
                 raise
             self.display.close()
             kept = "" if self.folder is None else f"\nthe last checkpoint is kept, go on with:\n  {self._resume}"
@@ -343,13 +346,11 @@ class LongJob(abc.ABC):
             self.display.line(f"  {self._resume}")
         return 128 + self.stop.signal
 
-    def _lost(self, why: str) -> None:
-        self.display.close()
-        distributed.give_up(why, self._resume)
-
 
 def cause_of(error: Exception) -> str:
     """Return in one line why a job cannot go on."""
+    if distributed.is_loss(error):
+        return f"another process of this run stopped ({str(error).strip().splitlines()[0][:160]})"
     if isinstance(error, OSError):
         return f"cannot write {error.filename or 'a file'}: {error.strerror or error}"
     if isinstance(error, jax.errors.JaxRuntimeError):

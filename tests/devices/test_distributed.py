@@ -8,19 +8,16 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
-import click
 import jax
 import numpy as np
 import pytest
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.commands.cli import main
-from purerl.devices import distributed, watch
+from purerl.devices import distributed
 from purerl.errors import InputError
 from purerl.evolution.inner_loop import Plug, Task
 from purerl.functional.drifts import KLPenalty
@@ -148,6 +145,9 @@ def training(count, folder, *more):
     return processes, port
 
 
+ENDED = (1, -signal.SIGABRT)  # a process that lost another one: by its own word or by JAX's
+
+
 def listening(port):
     """Return the addresses at which this machine listens on a port, in hexadecimal."""
     lines = "".join(path.read_text() for path in Path("/proc/net").glob("tcp*")).splitlines()
@@ -156,16 +156,16 @@ def listening(port):
 
 
 def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
-    """Killed in the middle: the other one says so within the time limit; one process alone goes on to the same end."""
+    """Killed in the middle: JAX ends the other within the time limit; one process alone goes on to the same end."""
     folder = tmp_path / "lost"
     processes, port = training(2, folder)
     assert listening(port) and not any(set(address) == {"0"} for address in listening(port)), "to all interfaces"
     processes[1].send_signal(signal.SIGKILL)
     killed = time.monotonic()
-    code, _, err = finish(processes[:1], distributed.LOST_SECONDS + 30)[0]
+    code, out, err = finish(processes[:1], distributed.LOST_SECONDS + 30)[0]
     assert time.monotonic() - killed < distributed.LOST_SECONDS + 15
-    assert code == distributed.LOST, err
-    assert "another process of this run stopped" in err and f"purerl train --resume {folder}" in err
+    assert code in ENDED, err
+    assert f"if a process dies, all end; start all of them again with:\n  purerl train --resume {folder}" in out
     assert "Traceback" not in err
     kept = checkpoint.steps(folder / "checkpoints")
     assert kept
@@ -185,9 +185,8 @@ def test_two_of_four_are_killed_at_once(tmp_path):
         process.send_signal(signal.SIGKILL)
     killed = time.monotonic()
     results = finish([processes[0], processes[3]], distributed.LOST_SECONDS + 30)
-    assert time.monotonic() - killed < 10
-    assert [code for code, _, _ in results] == [distributed.LOST] * 2, results
-    assert all("Traceback" not in err and "go on by starting all" in err for _, _, err in results), results
+    assert time.monotonic() - killed < distributed.LOST_SECONDS + 15
+    assert all(code in ENDED and "Traceback" not in err for code, _, err in results), results
 
 
 @pytest.mark.slow
@@ -210,20 +209,8 @@ def test_a_folder_that_is_removed_midway_is_told_in_a_line(tmp_path, harm):
     if harm == "replaced":
         folder.write_text("a file")
     results = finish(processes, distributed.LOST_SECONDS + 60)
-    assert results[0][0] == 1 and results[1][0] in (1, distributed.LOST), results
+    assert results[0][0] == 1 and results[1][0] in ENDED, results
     assert "cannot write" in results[0][1] and "Traceback" not in str(results), results
-
-
-def test_different_tokens_are_told_by_all(tmp_path, monkeypatch):
-    port, processes = free_port(), []
-    for index, token in enumerate(("one", "two")):
-        monkeypatch.setenv(watch.TOKEN, token)
-        others = f"--distributed --coordinator localhost:{port} --num-processes 2 --process-index {index}".split()
-        words = [*FLAGS, "--total-timesteps", str(STEPS), "--out", str(tmp_path / "run"), *others]
-        processes.append(launch(["-m", "purerl", "train", *words]))
-    for code, out, err in finish(processes):
-        assert code == 2 and "the processes have different values of PURERL_TOKEN" in err, (out, err)
-        assert "Traceback" not in out + err
 
 
 @pytest.mark.slow
@@ -249,59 +236,6 @@ def test_processes_sweep_and_evolve_together(tmp_path):
     for mine, theirs in zip(jax.tree.leaves(found.candidate), jax.tree.leaves(evolved.candidate), strict=True):
         np.testing.assert_array_equal(mine, theirs)
     assert checkpoint.steps(two / "evolution" / "checkpoints") == [2]
-
-
-def two_that_joined(*lines):
-    """Return (exit code, stdout, stderr) of two processes that join and run these lines; sys.argv[1] is the index."""
-    join = f"distributed.initialize('localhost:{free_port()}', 2, int(sys.argv[1]))"
-    script = "\n".join(["import atexit, os, sys, time; from purerl.devices import distributed", join, *lines])
-    return finish([launch(["-c", script, str(index)]) for index in range(2)])
-
-
-@pytest.mark.parametrize("telling", [True, False])
-def test_an_abort_of_the_client_is_told(telling):
-    """JAX's aborts at once where the first process is gone, also before the watch is there; who knows more may tell."""
-    _, (code, _, said) = two_that_joined(
-        "if sys.argv[1] == '0': os.kill(os.getpid(), 9)",
-        f"distributed.NOTICE_SECONDS, wait = (60.0, 3.0) if {telling} else (0.1, 60.0)",  # on a slow machine too
-        "time.sleep(wait)",
-        "distributed.give_up('its connection was closed', None)",
-    )
-    assert code == distributed.LOST, said
-    wanted = "(its connection was closed)" if telling else "another process of this run stopped (JAX aborted this one"
-    assert wanted in said and ("JAX aborted" in said) != telling
-
-
-@pytest.mark.parametrize("killed", [None, 0.0, 2.0])
-def test_the_end_is_no_loss(killed):
-    """Exit handlers run, then the processes meet and go by their codes; also where the first is killed at that time."""
-    results = two_that_joined(
-        f"distributed.agree(1); time.sleep({killed or 0.0} if sys.argv[1] == '0' else 1.0)",
-        f"if {killed is not None} and sys.argv[1] == '0': os.kill(os.getpid(), 9)",
-        "atexit.register(print, 'handled')",
-        "distributed.end(7)",
-    )
-    assert [code for code, _, _ in results] == [7 if killed is None else -9, 7], results
-    assert "handled" in results[1][1] and "another process" not in results[1][2]
-
-
-def test_a_loss_while_processes_come_together_is_told(capsys, monkeypatch):
-    """Before there is a run that could tell it: a collective fails in the command itself."""
-
-    @click.command()
-    def meet():
-        raise RuntimeError("Gloo context initialization failed: DEADLINE_EXCEEDED\nand more")
-
-    def leave(code):
-        raise SystemExit(code)
-
-    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(distributed, "leave", leave)
-    monkeypatch.setattr(distributed, "_ENDING", threading.Lock())
-    with pytest.raises(SystemExit) as end:
-        main([], meet)
-    said = "another process of this run stopped (Gloo context initialization failed: DEADLINE_EXCEEDED)\nwhat was saved"
-    assert end.value.code == distributed.LOST and capsys.readouterr().err.startswith(said)
 
 
 def test_a_coordinator_that_does_not_answer():

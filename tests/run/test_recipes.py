@@ -14,7 +14,6 @@ import yaml
 
 from purerl.commands.train import command
 from purerl.devices.distributed import VARIABLES
-from purerl.devices.watch import TOKEN
 from purerl.run import checkpoint
 from tests.helpers.processes import own_devices
 
@@ -62,15 +61,13 @@ SLURM = ["bash", str(SCRIPTS / "slurm.sh")]
 @pytest.mark.parametrize(("exists", "name"), [(False, "train"), (True, "train"), (True, "sweep")])
 def test_slurm_starts_or_goes_on(cluster, tmp_path, exists, name):
     """With `srun` and `purerl` that only say what they were called with."""
-    env = cluster(srun='echo "$@ $PURERL_TOKEN"', scontrol='echo "$@"')
+    env = cluster(srun='echo "$@"', scontrol='echo "$@"')
     if exists:
         (tmp_path / "many").mkdir()
     called = [*SLURM, name, "ppo", "CartPole-v1", "--out", str(tmp_path / "many")]
     said = subprocess.run(called, env=env, check=True, capture_output=True, text=True).stdout
     wanted = f"--resume {tmp_path}/many" if exists else f"ppo CartPole-v1 --out {tmp_path}/many"
-    assert re.fullmatch(
-        f"--kill-on-bad-exit=1 purerl {name} --distributed --plain {wanted} [0-9a-f]{{32}}", said.strip()
-    )
+    assert said.strip() == f"--kill-on-bad-exit=1 purerl {name} --distributed --plain {wanted}"
 
 
 @pytest.mark.parametrize(
@@ -145,7 +142,6 @@ def test_kubernetes(tmp_path):
     shell(args, tmp_path)
     check_flags(args)
     assert all(name in args for name in VARIABLES.values())
-    assert [variable["name"] for variable in pods["containers"][0]["env"]] == [TOKEN]
     assert job["spec"]["completions"] == job["spec"]["parallelism"] == int(re.search(r"PROCESSES=(\d+)", args)[1])
     assert service["metadata"]["name"] == pods["subdomain"] == job["metadata"]["name"]
     assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
