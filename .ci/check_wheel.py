@@ -34,7 +34,7 @@ def main() -> None:
     for file in configs:
         tomllib.loads(file.read_text())
     assert configs, "the wheel holds no configs"
-    for outside in ("envs", "algos", "configs", "tests", "benchmarks", "scripts"):
+    for outside in ("envs", "algos", "configs", "tests", "benchmarks", "scripts", "tools"):
         assert importlib.util.find_spec(outside) is None, f"the wheel installs a top-level '{outside}'"
     print(f"purerl {purerl.__version__}: {len(modules)} modules and {len(configs)} configs are in the wheel")
 

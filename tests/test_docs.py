@@ -109,7 +109,7 @@ def test_flags_and_settings_that_other_projects_users_are_told_exist():
 
 def test_every_environment_has_its_picture():
     pictures = {path.stem: path.stat().st_size for path in (DOCS / "gallery").glob("*.gif")}
-    assert set(pictures) == set(ENVIRONMENTS), "run python scripts/gallery.py"
+    assert set(pictures) == set(ENVIRONMENTS), "run python tools/gallery.py"
     assert sum(pictures.values()) < 3e6
 
 

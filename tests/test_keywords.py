@@ -4,7 +4,7 @@ import ast
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("purerl", "algos", "envs", "benchmarks", "scripts")
+FOLDERS = ("purerl", "algos", "envs", "benchmarks", "scripts", "tools")
 
 
 def trees():

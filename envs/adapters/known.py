@@ -1,6 +1,6 @@
 """What suites call their environments, so that a wrong name is told without the seconds that importing a suite takes.
 
-`NAMES` is written by `python scripts/suite_names.py`, and holds for one version of each suite: of another version, or
+`NAMES` is written by `python tools/suite_names.py`, and holds for one version of each suite: of another version, or
 where the suite is imported already and may have been given more names, the suite itself is asked.
 """
 

@@ -287,7 +287,7 @@ MORE = [
     (("play", "runs/ppo-CartPole-v1-2", "--terminal"), "there is no run in runs/ppo-CartPole-v1-2: no such folder"),
     (("play", "run", "--terminal"), "run has no checkpoint yet"),
     (("play", "run", "--terminal", "--policy", "snake:Nope"), "run is a run; name its environment"),
-    (("check",), "check takes an environment, an algorithm, or --suite NAME"),
+    (("check",), "Missing argument"),
     (("check", "CartPol-v1"), "unknown environment 'CartPol-v1'"),
     (("check", "CartPole-v1", "--steps", "2"), "--steps"),
     (("check", "snake.py:Snake"), "write snake:Snake"),

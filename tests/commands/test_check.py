@@ -38,3 +38,10 @@ def test_an_algorithm_is_checked(capsys):
     assert code == 2 and "does not say which config it takes" in err and err.count("\n") == 1
     result = CliRunner().invoke(cli, ["check", "a2c", "--actions", "discrete"], catch_exceptions=False)
     assert "a2c: " in result.output.splitlines()[0] and "checks passed" in result.output
+
+
+def test_parameters_of_no_environment(capsys):
+    code, err = told(capsys, "check", "ppo", "--env.gravity", "12")
+    assert code == 2 and "--env.gravity is for an environment, and ppo is an algorithm" in err
+    code, err = told(capsys, "check", "CartPole-v1", "--env.gravitation", "12")
+    assert code == 2 and "did you mean 'gravity'" in err

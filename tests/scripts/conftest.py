@@ -14,9 +14,3 @@ def script(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(ROOT / "scripts")
         yield importlib.import_module(request.path.stem.removeprefix("test_"))
-
-
-@pytest.fixture(scope="module")
-def files(script):
-    """The script that reads and writes files of results."""
-    return importlib.import_module("result_file")

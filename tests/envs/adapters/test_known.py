@@ -57,7 +57,7 @@ def test_the_tables_are_what_the_suites_say(suite):
     if not registry.installed(suite) or metadata.version(suite) != NAMES[suite].version:
         pytest.skip(f"{suite} {NAMES[suite].version} is not installed")
     names = importlib.import_module(entry.module).names()
-    assert sorted(NAMES[suite].names.split(" ")) == sorted(names), "run python scripts/suite_names.py"
+    assert sorted(NAMES[suite].names.split(" ")) == sorted(names), "run python tools/suite_names.py"
 
 
 def test_a_table_of_another_version_refuses_nothing(monkeypatch):

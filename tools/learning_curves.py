@@ -1,9 +1,9 @@
 """Learning curves of the settings in `configs/`, as they are published in `results/`.
 
-python scripts/learning_curves.py CartPole-v1 --algorithms ppo dqn pqn c51 --seeds 10
-python scripts/learning_curves.py --all       all that are missing
-python scripts/learning_curves.py --table     results/README.md and the pictures, from the files
-python scripts/learning_curves.py --check     the first steps again, compared with the published ones
+python tools/learning_curves.py CartPole-v1 --algorithms ppo dqn pqn c51 --seeds 10
+python tools/learning_curves.py --all       all that are missing
+python tools/learning_curves.py --table     results/README.md and the pictures, from the files
+python tools/learning_curves.py --check     the first steps again, compared with the published ones
 
 A finished curve stays unless --again is given; a stopped one is resumed.
 """
@@ -253,7 +253,7 @@ def main(args: Sequence[str] | None = None) -> int:
         raise InputError("name a task, such as CartPole-v1, or --all")
     for figure in with_settings(figures):
         if figure.peer:
-            print(f"{figure.label} on {figure.task}: left out, `python scripts/peer_curves.py` makes it")
+            print(f"{figure.label} on {figure.task}: left out, `python tools/peer_curves.py` makes it")
             continue
         code = train(figure, given.seeds, given.again)
         if code:

@@ -1,7 +1,7 @@
 """Games in turns, learned by self-play, as they are published in `results/games/`.
 
-    python scripts/board_games.py ppo-pgx-tic_tac_toe        train or go on, play, and write the result
-    python scripts/board_games.py --all
+    python tools/board_games.py ppo-pgx-tic_tac_toe        train or go on, play, and write the result
+    python tools/board_games.py --all
 
 The settings are those of `configs/`, with --self-play 8. Then each seed plays 500 games from either seat against
 players without a run, of which a perfect one is for small games, and its scores are written; the best seed ships in

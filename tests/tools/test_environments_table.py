@@ -10,7 +10,7 @@ from purerl.spaces import Box, Dict, Discrete
 
 def test_the_page_is_in_line_with_the_registry(script):
     text = script.PAGE.read_text()
-    assert text == script.page(*script.read(text)), "run python scripts/environments_table.py"
+    assert text == script.page(*script.read(text)), "run python tools/environments_table.py"
     assert set(script.read(text)[0]) == set(ENVIRONMENTS)
     for suite in SUITES:
         assert f"`{suite}/NAME`" in text

@@ -1,6 +1,6 @@
 """The page of results: its pictures and its tables, from the files in `results/`.
 
-`python scripts/learning_curves.py --table` writes it.
+`python tools/learning_curves.py --table` writes it.
 """
 
 import json
@@ -65,11 +65,11 @@ def table(results: Path = FOLDER) -> str:
     lines = [
         "# Results",
         "",
-        "Written by `python scripts/learning_curves.py --table` from the files beside it. A file holds a curve per",
+        "Written by `python tools/learning_curves.py --table` from the files beside it. A file holds a curve per",
         "seed and, in its head, the complete settings, the commit and the machine; the head is a `config.toml`.",
         "Returns are sums of undiscounted rewards of 128 greedy episodes per seed at the end of training. IQM and the",
         "95% bootstrap interval are over seeds. References are published by others, with their settings; or a",
-        "peer's own trainer made them here (`python scripts/peer_curves.py`): equal steps, rollouts and networks, 64",
+        "peer's own trainer made them here (`python tools/peer_curves.py`): equal steps, rollouts and networks, 64",
         "episodes per seed. A test lets the agents that ship play MinAtar's original too: they reach the same there.",
         "How settings were found: `search/README.md`.",
         *_overview(results),
@@ -157,11 +157,11 @@ def _overlap(ours: Result, theirs: Result) -> bool:
 
 
 def _board_games(results: Path) -> list[str]:
-    """Return the section on games in turns, from the files of `scripts/board_games.py`."""
+    """Return the section on games in turns, from the files of `tools/board_games.py`."""
     files = sorted((results / "games").glob("*.json"))
     if not files:
         return []
-    lines = ["", "## Games in turns", "", "Written by `python scripts/board_games.py`: agents that learned against"]
+    lines = ["", "## Games in turns", "", "Written by `python tools/board_games.py`: agents that learned against"]
     lines += [
         "themselves (`--self-play 8`) play from either seat; the mean over seeds. A look ahead sees the own move and"
     ]
@@ -182,11 +182,11 @@ def _board_games(results: Path) -> list[str]:
 
 
 def _levels(results: Path) -> list[str]:
-    """Return the section on ways to choose levels, from the files of `scripts/level_methods.py`."""
+    """Return the section on ways to choose levels, from the files of `tools/level_methods.py`."""
     files = sorted((results / "levels").glob("*.json"), key=lambda file: file.stem)
     if not files:
         return []
-    lines = ["", "## Levels", "", "Written by `python scripts/level_methods.py`: the share of episodes that agents"]
+    lines = ["", "## Levels", "", "Written by `python tools/level_methods.py`: the share of episodes that agents"]
     lines += ["solve on held-out levels, after equal environment steps; the last column is the probability that a seed"]
     lines += ["of the method solves more than one of domain randomization, with its 95% interval."]
     for file in files:

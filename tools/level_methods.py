@@ -1,7 +1,7 @@
 """Compare ways to choose levels on the held-out levels of an environment, at equal environment steps.
 
-    python scripts/level_methods.py Maze --seeds 3 --methods dr,accel
-    python scripts/level_methods.py Maze --seeds 5 --name Maze-160 --env.max_walls 160 --levels-capacity 512
+    python tools/level_methods.py Maze --seeds 3 --methods dr,accel
+    python tools/level_methods.py Maze --seeds 5 --name Maze-160 --env.max_walls 160 --levels-capacity 512
 
 Each method and seed is a run of `purerl train` in its own folder below --runs; one that was stopped goes on where it
 was. Then every agent plays each held-out level, and the table is written as NAME.json, drawn as NAME.png and shown in

@@ -1,4 +1,4 @@
-"""Draw the gallery of environments in docs/gallery/: `python scripts/gallery.py [ID ...]`.
+"""Draw the gallery of environments in docs/gallery/: `python tools/gallery.py [ID ...]`.
 
 Each picture is an episode of random play, its first steps, on few colors.
 """

@@ -1,6 +1,6 @@
 """Write `envs/adapters/known.py` again: the names of each suite that takes seconds to import.
 
-python scripts/suite_names.py     # of those suites that are installed; the rows of the others stay
+python tools/suite_names.py     # of those suites that are installed; the rows of the others stay
 """
 
 import importlib

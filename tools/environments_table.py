@@ -1,4 +1,4 @@
-"""Write envs/README.md, the table of all environments: `python scripts/environments_table.py [--measure]`.
+"""Write envs/README.md, the table of all environments: `python tools/environments_table.py [--measure]`.
 
 Everything comes from the registry, the environments' spaces and their docstrings. Without --measure the speeds are
 those of the present page.
@@ -27,12 +27,12 @@ NUM_ENVS = 2048
 INTRODUCTION = """\
 # Environments
 
-Written by `python scripts/environments_table.py`; a test holds the page to the registry and the docstrings.
+Written by `python tools/environments_table.py`; a test holds the page to the registry and the docstrings.
 `purerl.make(id, **fields)` makes one; every field may be varied, traced and vmapped. Time limits are the defaults, in
 steps. The best possible return is that of the default fields where it is a number.
 """
 CHECKED = """\
-Written by `purerl check --suite NAME`: each id, in a process of its own, is made, stepped, checked against the
+Written by `python tools/check_suite.py NAME`: each id, in a process of its own, is made, stepped, checked against the
 contract, and trained on for 2,048 steps by two algorithms of its kind of action; an environment on the host is made and
 trained on. Compiled: `reset` and `step` of one environment. The games that `gymnasium` also has are those of `ale`.
 """
@@ -55,7 +55,7 @@ def page(speeds: dict[str, str], machine: str) -> str:
 
 
 def every_id(files: list[Path]) -> list[str]:
-    """Return the lines on reports of `purerl check --suite`."""
+    """Return the lines on reports of `tools/check_suite.py`."""
     if not files:
         return []
     lines = ["\n## Every id\n", CHECKED, "| suite | version | date | ids | hold | trained by | compiled in |"]

@@ -1,8 +1,8 @@
 """Learning curves of other frameworks' own trainers, beside ours in `results/`.
 
-    python scripts/peer_curves.py brax/ant                  brax in a temporary environment that uv makes
-    python scripts/peer_curves.py --peers brax=PYTHON       all that are missing, by an interpreter that has brax
-    python scripts/peer_curves.py --peers jaxmarl=FOLDER    a checkout of a peer that is no package
+    python tools/peer_curves.py brax/ant                  brax in a temporary environment that uv makes
+    python tools/peer_curves.py --peers brax=PYTHON       all that are missing, by an interpreter that has brax
+    python tools/peer_curves.py --peers jaxmarl=FOLDER    a checkout of a peer that is no package
 
 Steps, rollouts and networks are those of `configs/`, as are the settings but for the changes of the figure; what ours
 has no word for, such as a scale of rewards, is as the peer ships it.

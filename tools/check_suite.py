@@ -1,4 +1,8 @@
-"""Every id of a suite, made, checked and trained on, each in a process of its own: `purerl check --suite NAME`."""
+"""Every id of a suite, made, checked and trained on, each in a process of its own, as reported in `results/suites/`.
+
+python tools/check_suite.py gymnax
+python tools/check_suite.py brax --env.backend spring --only 'inverted*' --out brax-spring.json
+"""
 
 import contextlib
 import fnmatch
@@ -15,8 +19,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import click
+
 from purerl import registry
 from purerl.catalog.environments import SUITES
+from purerl.commands.cli import main
+from purerl.commands.options import PATH, EnvironmentCommand, check_file, say, typed
 from purerl.errors import InputError, unknown
 from purerl.reporting import summary
 from purerl.reporting.files import write_whole
@@ -33,6 +41,7 @@ ALGORITHMS = {  # by the kind of the action space: two that learn in different w
     None: {"ppo": ON_POLICY, "a2c": {"rollout_length": 32}},
 }
 LIMIT = 600.0  # seconds that an id may take
+ALONE = "--alone"  # the first word of an id's process
 
 
 def check_suite(
@@ -131,13 +140,7 @@ def _lines(name: str, limit: float, fields: Mapping[str, Any]) -> Iterator[dict[
         tempfile.TemporaryFile("w+") as told,
         tempfile.TemporaryFile() as said,
     ):
-        words = [
-            sys.executable,
-            "-c",
-            "from purerl.commands.suites import _main; _main()",
-            name,
-            json.dumps(dict(fields)),
-        ]
+        words = [sys.executable, __file__, ALONE, name, json.dumps(dict(fields))]
         process = subprocess.Popen(words, stdout=told, stderr=said, cwd=folder, stdin=subprocess.DEVNULL)
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -157,9 +160,9 @@ def _lines(name: str, limit: float, fields: Mapping[str, Any]) -> Iterator[dict[
             yield {"failed": f"the process ended with {process.returncode}: {last[0][:200]}"}
 
 
-def _main() -> None:
-    """Make, step, check and train on the id that the command names; print a line of JSON for each that succeeded."""
-    (name, text), shown = sys.argv[1:3], sys.stdout
+def check_here(name: str, text: str) -> None:
+    """Make, step, check and train on an id, its fields in JSON; print a line of JSON for each that succeeded."""
+    shown = sys.stdout
     fields = json.loads(text)
     sys.stdout = sys.stderr  # suites print
 
@@ -214,3 +217,27 @@ def _steps(env: Any) -> float:
     for i in range(20):
         state, _ = jax.block_until_ready(step(jax.random.fold_in(key, i), state, action))
     return seconds
+
+
+@click.command(cls=EnvironmentCommand)
+@click.argument("suite")
+@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
+@click.option("--only", metavar="PATTERN", multiple=True, help="These ids alone, such as 'MiniGrid-*'; repeatable.")
+@click.option("--out", type=PATH, metavar="FILE", help="The report, continued if it exists; default suite-NAME.json.")
+@click.option("--limit", type=click.FloatRange(1.0), default=LIMIT, metavar="SECONDS", help="Time for an id.")
+def command(suite: str, env_parameter: str | None, only: tuple[str, ...], out: Path | None, limit: float) -> None:
+    """Check every id of a suite, or of native, and train on each with two algorithms."""
+    file = out or Path(f"suite-{suite}.json")
+    check_file(file, ".json")
+    report = check_suite(suite, file, limit, say, only=only, fields=typed({})[0])
+    failed = sum(bool(found["failed"]) for found in report["ids"].values())
+    say(f"{len(report['ids']) - failed} of {len(report['ids'])} ids hold; see {file}")
+    if failed:
+        raise click.exceptions.Exit(1)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [ALONE]:
+        check_here(*sys.argv[2:])
+    else:
+        main(command=command, name="check_suite")

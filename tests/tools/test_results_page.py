@@ -13,7 +13,7 @@ RETURNS = {0: (20.0, 100.0), 1: (20.0, 60.0)}  # of two seeds, at the start and 
 
 def test_the_page_is_made_of_the_files(script, files):
     page = (files.FOLDER / "README.md").read_text()
-    assert page == script.table(), "python scripts/learning_curves.py --table"
+    assert page == script.table(), "python tools/learning_curves.py --table"
     links = re.findall(r"\]\(([^)]+)\)", page)
     assert links and all((files.FOLDER / link).is_file() for link in links)
 
