@@ -8,7 +8,7 @@ from typing import Any
 from purerl.devices import distributed
 from purerl.errors import InputError, hints, unknown
 from purerl.replay import sizes
-from purerl.reporting import trackers, video
+from purerl.reporting import sinks, video
 from purerl.reporting.display import known
 from purerl.run import sizing
 from purerl.run.callbacks import Callback, checked
@@ -140,7 +140,7 @@ def old_run(
 def _check_options(planned: Plan) -> None:
     """Refuse options whose packages or pictures are not there."""
     options = planned.settings.options
-    trackers.require(options)
+    sinks.require(options)
     if options.video_interval:
         if distributed.several():
             raise InputError("video_interval is for one process: each of several holds a part of the agents")

@@ -15,7 +15,7 @@ import numpy as np
 from purerl.devices import distributed
 from purerl.errors import InputError
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
-from purerl.reporting import summary, trackers
+from purerl.reporting import sinks, summary
 from purerl.reporting.display import Snapshot
 from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log, read
 from purerl.run import checkpoint, program
@@ -66,7 +66,7 @@ class Run(LongJob):
         self.best = checkpoint.best_return(self.checkpoints) if go_on else -math.inf
         self._changed = ""  # the settings with which it goes on and that are others
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
-        self.sinks: list[Any] = []  # they write rows of metrics
+        self.sinks: list[sinks.Sink] = []
         self.log: Log | None = None  # one of them
         self.evaluation = np.full(self.options.seeds, np.nan)  # the last ones known
         self.returns = np.full(self.options.seeds, np.nan)
@@ -202,14 +202,12 @@ class Run(LongJob):
         self.log = Log(path, self.update, others=sorted(others), rows=rows, checksum=checksum, tell=tell)
         self.sinks.append(self.log)
         if self.options.tensorboard:
-            from purerl.reporting.tensorboard import TensorBoard
-
-            self.sinks.append(TensorBoard(self.folder, self.update, self.progress.interval.algorithm, tell))
+            self.sinks.append(sinks.TensorBoard(self.folder, self.update, self.progress.interval.algorithm, tell))
         run = toml.flat(settings_text(self.plan)) if self.options.wandb or self.options.mlflow else {}
         if self.options.wandb is not None:
-            self.sinks.append(trackers.WandB(self.options.wandb, self.folder, run, tell))
+            self.sinks.append(sinks.WandB(self.options.wandb, self.folder, run, tell))
         if self.options.mlflow:
-            self.sinks.append(trackers.MLflow(self.folder, run, tell))
+            self.sinks.append(sinks.MLflow(self.folder, run, tell))
 
     def _all_failed(self) -> bool:
         return len(self.failed) == self.options.seeds

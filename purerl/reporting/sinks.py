@@ -1,4 +1,4 @@
-"""Logs of other packages: a run's rows to Weights & Biases and to MLflow. Training never waits for them to be well."""
+"""Where a run's rows go: one class per log. Training never waits for the logs of other packages to be well."""
 
 import importlib
 import importlib.util
@@ -6,9 +6,9 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from purerl.errors import InputError, install
 from purerl.reporting.files import own_folder, write_whole
@@ -36,6 +36,18 @@ def metrics_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in found.items()} | (each if len(rows) > 1 else {})
 
 
+class Sink(Protocol):
+    """A log of a run's rows. `purerl.reporting.metrics_csv.Log` is one."""
+
+    def write(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Log the rows of an update, one per seed."""
+        ...
+
+    def close(self) -> None:
+        """End the log."""
+        ...
+
+
 class Tracker:
     """A log of another package; what it raises is told once, and ends the log alone."""
 
@@ -47,9 +59,9 @@ class Tracker:
         self._folder = folder
         self._do(self._open)
 
-    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, rows: Sequence[dict[str, Any]]) -> None:
         """Log the rows of an update, one per seed."""
-        if self._alive and rows:
+        if self._alive:
             self._do(lambda: self._log(rows))
 
     def close(self) -> None:
@@ -84,6 +96,59 @@ class Tracker:
         made = make()
         write_whole(file, made + "\n")
         return made, False
+
+
+class TensorBoard(Tracker):
+    """Event files in the folder's `tensorboard/seed-<n>/`; tensorboard --logdir shows the seeds side by side.
+
+    They are written at once: tensorboardX' own writer has a thread, which a full disk ends, and then waits for it.
+    """
+
+    name = "TensorBoard"
+
+    def __init__(self, folder: Path, update: int, algorithm: Collection[str], tell: Callable[[str], None]):
+        """Begin, or go on from an update: events after it, of a run that was killed, are hidden.
+
+        Args:
+          folder: of the run.
+          update: the number of updates done.
+          algorithm: the names of the algorithm's metrics; all others are of episodes.
+          tell: shows the user a line.
+        """
+        self._update, self._algorithm = update, frozenset(algorithm)
+        self._writers: dict[int, Any] = {}
+        super().__init__(folder, tell)
+
+    def _open(self) -> None:
+        self._where = own_folder(self._folder / "tensorboard")
+
+    def _log(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Add a row per seed, as in metrics.csv; numbers that are not finite are left out."""
+        scalar = importlib.import_module("tensorboardX.summary").scalar
+        for row in rows:
+            writer, step = self._writer(row["seed"], row["env_steps"]), row["env_steps"]
+            for name, value in row.items():
+                if name not in BESIDE and math.isfinite(float(value)):
+                    group = "algorithm" if name in self._algorithm else "episodes"
+                    shown = scalar(f"{group}/{name}", float(value))
+                    writer.write_event(_event(step, wall_time=time.time(), summary=shown))
+            writer.flush()
+
+    def _writer(self, seed: int, step: int) -> Any:
+        if seed not in self._writers:
+            where = own_folder(self._where / f"seed-{seed}") / "events"
+            self._writers[seed] = importlib.import_module("tensorboardX.event_file_writer").EventsWriter(str(where))
+            if self._update:  # hides what is of this step or later in older files
+                self._writers[seed].write_event(_event(step, session_log={"status": "START"}))
+        return self._writers[seed]
+
+    def _finish(self) -> None:
+        for writer in self._writers.values():
+            writer.close()
+
+
+def _event(step: int, **parts: Any) -> Any:
+    return importlib.import_module("tensorboardX.proto.event_pb2").Event(step=step, **parts)
 
 
 class WandB(Tracker):
