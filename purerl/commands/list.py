@@ -1,10 +1,13 @@
 """`purerl list`: names of environments, algorithms, objectives, configs and trained agents."""
 
+from collections.abc import Iterable, Sequence
+
 import click
 
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import SUITES
 from purerl.catalog.objectives import OBJECTIVES
+from purerl.commands.options import say
 from purerl.errors import install
 
 
@@ -31,15 +34,19 @@ def envs(suite: str | None) -> None:
 @command.command()
 def algos() -> None:
     """List the algorithms, the actions they take and their papers."""
-    for name, entry in sorted(ALGORITHMS.items()):
-        click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
+    _show(
+        (name, f"{entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
+        for name, entry in sorted(ALGORITHMS.items())
+    )
 
 
 @command.command()
 def objectives() -> None:
     """List the starts of `purerl evolve`, with the part of an algorithm that each is and its paper."""
-    for name, entry in OBJECTIVES.items():
-        click.echo(f"{name:13} {entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
+    _show(
+        (name, f"{entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
+        for name, entry in OBJECTIVES.items()
+    )
 
 
 @command.command()
@@ -47,8 +54,7 @@ def configs() -> None:
     """List the tuned settings, by algorithm and environment."""
     from purerl.settings.runs import names
 
-    for algorithm, environment in names():
-        click.echo(f"{algorithm:10} {environment}")
+    _show(names())
 
 
 @command.command()
@@ -56,12 +62,20 @@ def agents() -> None:
     """List the trained agents that ship: purerl evaluate zoo/NAME, play zoo/NAME, train ... --start zoo/NAME."""
     from purerl.settings import agent_file, toml
 
+    rows = []
     for name in agent_file.shipped():
         path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
         table, said = toml.read(path), agent_file.about(path)
         steps = float(table["num_envs"]) * float(table["rollout_length"]) * int(said["update"])
-        reached = f"return {float(said['return']):8.5g}" if "return" in said else _losses(said)
-        click.echo(f"zoo/{name:32} {reached} after {steps:.3g} steps")
+        reached = f"return {float(said['return']):.5g}" if "return" in said else _losses(said)
+        rows.append((f"zoo/{name}", f"{reached} after {steps:.3g} steps"))
+    _show(rows)
+
+
+def _show(rows: Iterable[Sequence[object]]) -> None:
+    from purerl.reporting import tables
+
+    say("\n".join(tables.lines(rows, left=2)))
 
 
 def _losses(said: dict[str, str]) -> str:
