@@ -8,16 +8,15 @@ import jax
 import numpy as np
 
 from purerl import registry
-from purerl.errors import InputError, unknown
-from purerl.fields import validate
+from purerl.errors import InputError
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop import train
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
-from purerl.loop.extension import Extension, bound, in_use
+from purerl.loop.extension import Extension
 from purerl.loop.metrics import TrainMetrics
 from purerl.loop.pieces import check_count, check_key, check_pieces
-from purerl.loop.train import MakeTrainer, Trainer, TrainState
-from purerl.settings.extensions import rows
+from purerl.loop.train import Trainer, TrainState
+from purerl.settings.extensions import wraps
 from purerl.settings.runs import settings
 from purerl.types import AlgorithmFactory, Environment, Key, PyTree
 
@@ -44,7 +43,7 @@ def make_trainer(
     """
     factory, task, config = _objects(algorithm, env, config)
     check_pieces(factory, task, config)
-    return train.make_trainer(factory, task, config, _wraps(task, config, extensions))
+    return train.make_trainer(factory, task, config, wraps(task, config, extensions))
 
 
 def make_train(
@@ -75,22 +74,8 @@ def make_train(
     if isinstance(task, HostSource):
         raise not_inside_jit(task, "make_train")
     check_pieces(factory, task, config)
-    wraps = _wraps(task, config, extensions)
-    return train.make_train(factory, task, config, total_timesteps, num_points, wraps)
-
-
-def _wraps(env: Any, config: Any, given: Mapping[Extension | str, Any]) -> list[Callable[[MakeTrainer], MakeTrainer]]:
-    """Return what extensions put around the loop, the outermost first."""
-    own = [row for row in given if isinstance(row, Extension)]
-    known = (*own, *rows())
-    options = {row.name: row.options() for row in known}
-    for row, value in given.items():
-        name = row.name if isinstance(row, Extension) else row
-        if name not in options:
-            raise unknown("extension", name, options)
-        validate(value, name)
-        options[name] = value
-    return [bound(row, options[row.name]) for row in in_use(known, options, env, config)]
+    around = wraps(task, config, extensions)
+    return train.make_train(factory, task, config, total_timesteps, num_points, around)
 
 
 def _objects(algorithm: Any, env: Any, config: Any) -> tuple[AlgorithmFactory, Any, Any]:

@@ -46,7 +46,7 @@ class Novelty(Wrapper):
         """Return SimHash, i32[]: the signs of random projections."""
         flat = jnp.concatenate([jnp.ravel(x).astype(jnp.float32) for x in jax.tree.leaves(observation)])
         signs = flat @ jax.random.normal(jax.random.key(0), (flat.size, self.bits)) > 0
-        return jnp.sum(signs * 2 ** jnp.arange(self.bits), dtype=jnp.int32)
+        return jnp.sum(jnp.where(signs, 2 ** jnp.arange(self.bits), 0), dtype=jnp.int32)
 
 
 def wrap(make, options):

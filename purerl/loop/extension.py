@@ -65,7 +65,8 @@ class Extension(NamedTuple):
         if self.switch is None:
             return False
         default = next(iter(dataclasses.fields(self.options))).default
-        return getattr(options, self.switch) != default
+        value = getattr(options, self.switch)
+        return hasattr(value, "dtype") or value != default  # an array may be traced
 
 
 class Setup(NamedTuple):

@@ -1,16 +1,18 @@
 """The options of extensions among a run's settings: whose they are, and what they are typed as."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from purerl import registry
 from purerl.catalog.extensions import EXTENSIONS
-from purerl.errors import InputError, hints
+from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
+from purerl.loop.extension import Extension, bound, in_use
 from purerl.settings.values import coerce
 
 
-def rows(names: Iterable[str] = ()) -> tuple[Any, ...]:
+def rows(names: Iterable[str] = ()) -> tuple[Extension, ...]:
     """Return the extensions that a run may use, the outermost first: those named, then the built-in ones.
 
     Args:
@@ -29,21 +31,19 @@ def rows(names: Iterable[str] = ()) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _of_user(name: str) -> Any:
-    from purerl.loop.extension import Extension
-
+def _of_user(name: str) -> Extension:
     found = registry.load(name)
     if not isinstance(found, Extension):
         raise InputError(f"{name} is a {type(found).__name__}; it must be a purerl.Extension")
     return found
 
 
-def tables_of(extensions: Sequence[Any]) -> tuple[str, ...]:
+def tables_of(extensions: Sequence[Extension]) -> tuple[str, ...]:
     """Return the names of the options that are tables of settings, such as "groups"."""
     return tuple(name for row in extensions for name in table_fields(row.options))
 
 
-def owner_of(extensions: Sequence[Any], name: str) -> Any:
+def owner_of(extensions: Sequence[Extension], name: str) -> Extension | None:
     """Return the extension that has an option of a name; None if none has."""
     return next((row for row in extensions if name in hints(row.options)), None)
 
@@ -51,7 +51,7 @@ def owner_of(extensions: Sequence[Any], name: str) -> Any:
 class OptionValues:
     """The options of extensions, collected from layers of settings; later layers win."""
 
-    def __init__(self, extensions: Sequence[Any]):
+    def __init__(self, extensions: Sequence[Extension]):
         """Collect the options of these extensions."""
         self.rows = extensions
         self.values: dict[str, dict[str, Any]] = {}
@@ -91,10 +91,33 @@ class OptionValues:
         return found
 
 
-def check_given(extensions: Sequence[Any], in_use: Sequence[Any], given: Iterable[str]) -> None:
+def check_given(extensions: Sequence[Extension], in_use: Sequence[Extension], given: Iterable[str]) -> None:
     """Raise an `InputError` if the user gave an option of an extension that the run does not use."""
     used = {row.name for row in in_use}
     for name in given:
         row = owner_of(extensions, name)
         if row is not None and row.name not in used and name != row.switch:
             raise InputError(f"{name} is an option of {row.name}, which this run does not use: also give {row.switch}")
+
+
+def wraps(env: Any, config: Any, given: Mapping[Any, Any] = MappingProxyType({})) -> list[Callable[[Any], Any]]:
+    """Return what extensions put around the loop for an environment and a config, the outermost first.
+
+    Args:
+      env: one environment.
+      config: the algorithm's.
+      given: options by extension, or by the name of a built-in one.
+
+    Raises:
+      InputError: for an unknown name, an option out of range, or extensions that exclude each other.
+    """
+    own = [row for row in given if isinstance(row, Extension)]
+    known = (*own, *rows())
+    options = {row.name: row.options() for row in known}
+    for row, value in given.items():
+        name = row.name if isinstance(row, Extension) else row
+        if name not in options:
+            raise unknown("extension", name, options)
+        validate(value, name)
+        options[name] = value
+    return [bound(row, options[row.name]) for row in in_use(known, options, env, config)]

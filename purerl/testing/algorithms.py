@@ -20,8 +20,8 @@ from purerl.testing.learning import EXAMPLE, check_learning
 from purerl.testing.meetings import check_meetings
 from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Report
+from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct
-from purerl.training import make_trainer
 from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree
 
 TRACES: list[str] = []  # a row whenever an update is traced

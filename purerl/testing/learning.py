@@ -13,8 +13,8 @@ from purerl.loop.train import Trainer
 from purerl.prng import fast
 from purerl.testing.probes import LADDER, STATES, Probe, Rung
 from purerl.testing.report import Check
+from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import difference, host
-from purerl.training import make_trainer
 from purerl.types import AlgorithmFactory, Array, Key, PyTree
 
 WALK = 3  # greedy steps from each state

@@ -13,8 +13,8 @@ from purerl.loop.train import CompiledTrainer, collect
 from purerl.settings.extensions import rows
 from purerl.testing.probes import Probe
 from purerl.testing.report import Check
+from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import difference, host
-from purerl.training import make_trainer
 from purerl.types import AlgorithmFactory, Array, PyTree
 
 UPDATES = 4

@@ -1,11 +1,8 @@
 """Which loop a trainer has, by the options of the host."""
 
-import pytest
-
 import purerl
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.envs.bsuite.catch import Catch
-from purerl.errors import InputError
 from purerl.extensions.host import HostTrainer, JaxSource
 from purerl.extensions.host.options import HostOptions
 from purerl.loop.train import CompiledTrainer
@@ -24,15 +21,3 @@ def test_which_loop_a_trainer_has():
     ledger = Ledger()
     assert trainer(ledger).environment is ledger is trainer(ledger, sampler="async", actors=3).environment
     assert ledger.stage is ledger
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sampler": "asink"}, "unknown sampler 'asink': did you mean 'async'"),
-        ({"deterministic": True}, "actors and deterministic need --sampler async"),
-    ],
-)
-def test_options_that_do_not_fit(options, message):
-    with pytest.raises(InputError, match=message):
-        trainer(Ledger(), **options)

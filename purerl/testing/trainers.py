@@ -1,0 +1,13 @@
+"""The trainer of an algorithm on a probe, with the extensions that either needs."""
+
+from typing import Any
+
+from purerl.loop import train
+from purerl.loop.train import Trainer
+from purerl.settings.extensions import wraps
+from purerl.types import AlgorithmFactory, Environment
+
+
+def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Any) -> Trainer:
+    """Return the trainer; arguments as for `purerl.make_trainer`."""
+    return train.make_trainer(algorithm, env, config, wraps(env, config))

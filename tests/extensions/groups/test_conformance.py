@@ -1,0 +1,24 @@
+"""The checks of algorithms in groups pass for ours, and find what is wrong."""
+
+import pytest
+
+from purerl.algos.a2c import A2CConfig, a2c
+from purerl.errors import InputError
+from purerl.extensions.groups.conformance import checks
+from purerl.testing.algorithms import EXAMPLE
+
+CONFIG = A2CConfig(num_envs=4, rollout_length=4, hidden_sizes=(4,), total_timesteps=640)
+
+
+def unmasked(spec, config: A2CConfig):
+    """Learns from steps that do not count."""
+    plain = a2c(spec, config)
+    return plain._replace(update=lambda agent, key, rollout: plain.update(agent, key, rollout._replace(mask=None)))
+
+
+def test_ours_pass_and_one_that_learns_from_agents_that_left_does_not():
+    env = EXAMPLE.environment("discrete")
+    names = [check.name for check in checks(a2c, CONFIG, env, "a2c")]
+    assert "what agents do after they left changes nothing" in names and "in turns, rollouts of 3" in names
+    with pytest.raises(InputError, match="what an agent does off its turn changes agent"):
+        checks(unmasked, CONFIG, env, "unmasked")
