@@ -140,7 +140,7 @@ def test_a_centralized_critic_sees_the_global_state_and_the_policy_does_not():
 
 
 def test_groups_of_a_single_agent_and_policies_that_do_not_match():
-    with pytest.raises(InputError, match="is a single-agent environment: settings of a group 'red'"):
+    with pytest.raises(InputError, match="has a single agent: settings of a group 'red'"):
         assembled(CartPole(), red={"frozen": True})
     policy = lambda *names: Policy(algorithm=ppo, config=SMALL, groups=names)
     good = policies_for(CoinGame(), ppo, SMALL)
