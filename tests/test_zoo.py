@@ -1,4 +1,4 @@
-"""Every agent that ships plays as well as it did when its curve was published, and is small."""
+"""Every agent plays as well as it did when its curve was published; the package holds small ones only."""
 
 import importlib.util
 import re
@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl import zoo
 from purerl.catalog.environments import SUITES
+from purerl.errors import InputError
 from purerl.extensions.self_play import match
 from purerl.extensions.self_play.tournament import references
 from purerl.settings import agent_file, toml
@@ -22,10 +24,10 @@ SELDOM = re.compile(
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow) if SELDOM.fullmatch(name) else name for name in agent_file.shipped()],
+    [pytest.param(name, marks=pytest.mark.slow) if SELDOM.fullmatch(name) else name for name in zoo.names()],
 )
 def test_an_agent_reaches_its_published_return(name):
-    path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
+    path = zoo.path_of(name)
     assert path.stat().st_size < 1_000_000
     suite, slash, _ = str(toml.read(path)["environment"]).partition("/")
     for package in (SUITES[suite].package, *BESIDE.get(suite, ())) if slash else ():
@@ -50,9 +52,7 @@ def test_an_agent_reaches_its_published_return(name):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(
-    "name", [name for name in agent_file.shipped() if re.fullmatch("(ppo|dqn)-[A-Za-z]+-MinAtar", name)]
-)
+@pytest.mark.parametrize("name", [name for name in zoo.names() if re.fullmatch("(ppo|dqn)-[A-Za-z]+-MinAtar", name)])
 def test_an_agent_of_minatar_plays_as_well_in_the_original(name):
     minatar = pytest.importorskip("minatar", reason="the original is not installed: pip install minatar==1.0.15")
     run = purerl.load_run(f"zoo/{name}")
@@ -76,5 +76,26 @@ def test_an_agent_of_minatar_plays_as_well_in_the_original(name):
     assert abs(total.mean() - ours.mean()) < 4 * error + 1e-3
 
 
-def test_agents_ship():
-    assert "ppo-CartPole-v1" in agent_file.shipped()
+def test_small_agents_of_many_algorithms_ship():
+    shipped = list(zoo.PACKAGE.glob("*.safetensors"))
+    assert zoo.PACKAGE / "ppo-CartPole-v1.safetensors" in shipped
+    assert sum(path.stat().st_size for path in shipped) < 1_600_000
+    algorithm = lambda path: toml.read(path)["algorithm"]
+    small = {algorithm(path) for path in zoo.CLONE.glob("*.safetensors") if path.stat().st_size < 200_000}
+    assert small <= set(map(algorithm, shipped))
+
+
+def test_the_package_lists_the_agents_of_the_clone():
+    stems = lambda folder: {path.stem for path in folder.glob("*.safetensors")}
+    assert set(zoo.NAMES.read_text().split()) == stems(zoo.CLONE)
+    assert not stems(zoo.CLONE) & stems(zoo.PACKAGE)
+    assert zoo.here() == zoo.names()
+
+
+def test_an_installed_package_names_the_place_of_other_agents(tmp_path, monkeypatch):
+    monkeypatch.setattr(zoo, "CLONE", tmp_path / "zoo")
+    assert "dqn-Asterix-MinAtar" in zoo.names() and "dqn-Asterix-MinAtar" not in zoo.here()
+    with pytest.raises(InputError, match="its file is in the zoo/ folder of purerl's repository"):
+        purerl.load_run("zoo/dqn-Asterix-MinAtar")
+    with pytest.raises(InputError, match="did you mean 'dqn-Asterix-MinAtar'"):
+        purerl.load_run("zoo/dqn-Asterics-MinAtar")

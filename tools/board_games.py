@@ -4,7 +4,7 @@
     python tools/board_games.py --all
 
 The settings are those of `configs/`, with --self-play 8. Then each seed plays 500 games from either seat against
-players without a run, of which a perfect one is for small games, and its scores are written; the best seed ships in
+players without a run, of which a perfect one is for small games, and its scores are written; the best seed is kept in
 `zoo/`, to be played against: `purerl play pgx/connect_four --against zoo/alphazero-pgx-connect_four`.
 """
 

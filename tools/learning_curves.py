@@ -27,7 +27,7 @@ from figures import Figure, select, settings_for, with_settings
 from result_file import COLUMNS, FOLDER, path_of, read, same, settings_of, write
 from results_page import make_pages
 
-from purerl import registry
+from purerl import registry, zoo
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.reporting import metrics_csv
@@ -100,16 +100,25 @@ def ship(figure: Figure, parts: Sequence[Path], results: Path = FOLDER) -> None:
 
 
 def ship_agent(trained: TrainedRun, seed: int, name: str, results: Path = FOLDER, **texts: str) -> None:
-    """Write the agent of a seed into the zoo under a name, if its file is small enough; `texts` are told with it."""
+    """Write the agent of a seed into the zoo under a name, with `texts`, if its file is small enough."""
     content = agents.content(trained, trained.agent_of(seed), seed, target=False, **texts)
-    zoo = agent_file.ZOO if results == FOLDER else results / "zoo"
-    path = zoo / f"{name}{agent_file.SUFFIX}"
+    path = _zoo_folder(name, results) / f"{name}{agent_file.SUFFIX}"
     if len(content) > MOST_BYTES:
         path.unlink(missing_ok=True)
-        return
-    zoo.mkdir(exist_ok=True)
-    write_whole(path, lambda file: file.write(content))
-    print(f"wrote {path}")
+    else:
+        path.parent.mkdir(exist_ok=True)
+        write_whole(path, lambda file: file.write(content))
+        print(f"wrote {path}")
+    if path.parent == zoo.CLONE:
+        names = sorted(file.stem for file in zoo.CLONE.glob(f"*{agent_file.SUFFIX}"))
+        zoo.NAMES.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+
+
+def _zoo_folder(name: str, results: Path) -> Path:
+    """Return the package's folder for an agent that ships there already, else the clone's."""
+    if results != FOLDER:
+        return results / "zoo"
+    return zoo.PACKAGE if (zoo.PACKAGE / f"{name}{agent_file.SUFFIX}").exists() else zoo.CLONE
 
 
 def _parts(wanted: Settings, folder: Path) -> Iterator[tuple[Path, Settings]]:

@@ -126,6 +126,6 @@ def commit() -> str:
         done = subprocess.run(["git", *args], cwd=FOLDER.parent, capture_output=True, text=True, check=False)
         return done.stdout.strip() if done.returncode == 0 else ""
 
-    code = ("purerl", "algos", "envs", "configs", ":!purerl/zoo")  # agents that ship are results
+    code = ("purerl", "algos", "envs", "configs", ":!purerl/zoo")  # agents are results
     changed = git("status", "--porcelain", "--", *code)
     return (git("rev-parse", "--short=12", "HEAD") or "unknown") + ("+changes" if changed else "")

@@ -59,17 +59,20 @@ def configs() -> None:
 
 @command.command()
 def agents() -> None:
-    """List the trained agents that ship: purerl evaluate zoo/NAME, play zoo/NAME, train ... --start zoo/NAME."""
+    """List the trained agents: purerl evaluate zoo/NAME, play zoo/NAME, train ... --start zoo/NAME."""
+    from purerl import zoo
     from purerl.settings import agent_file, toml
 
     rows = []
-    for name in agent_file.shipped():
-        path = agent_file.ZOO / f"{name}{agent_file.SUFFIX}"
+    for name in zoo.here():
+        path = zoo.path_of(name)
         table, said = toml.read(path), agent_file.about(path)
         steps = float(table["num_envs"]) * float(table["rollout_length"]) * int(said["update"])
         reached = f"return {float(said['return']):.5g}" if "return" in said else _losses(said)
         rows.append((f"zoo/{name}", f"{reached} after {steps:.3g} steps"))
     _show(rows)
+    if missing := len(zoo.names()) - len(zoo.here()):
+        say(f"{missing} more are in the zoo/ folder of purerl's repository")
 
 
 def _show(rows: Iterable[Sequence[object]]) -> None:

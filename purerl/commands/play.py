@@ -68,7 +68,7 @@ def command(
     \b
     purerl play CartPole-v1 --terminal
     purerl play runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
-    purerl play zoo/ppo-Breakout-MinAtar --gif breakout.gif      # see purerl list agents
+    purerl play zoo/ppo-CartPole-v1 --gif cartpole.gif           # see purerl list agents
     purerl play CartPole-v1 --policy my_module:balance --gif cartpole.gif
     purerl play pgx/connect_four --against runs/alphazero-pgx-connect_four-1     # you against it, at the terminal
     A scripted policy is a function (key, observation) -> action. With a run's folder, the environment that it was

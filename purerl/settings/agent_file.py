@@ -8,27 +8,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from purerl.errors import InputError, unknown
+from purerl import zoo
+from purerl.errors import InputError
 
 SUFFIX = ".safetensors"
-ZOO = Path(__file__).parent.parent / "zoo"
-
-
-def shipped() -> list[str]:
-    """Return the names of the agents that ship, such as dqn-Asterix-MinAtar."""
-    return sorted(path.stem for path in ZOO.glob(f"*{SUFFIX}"))
 
 
 def find(path: Path) -> Path | None:
     """Return the file of an agent: that of zoo/NAME, or the path itself; None for a folder, or anything else.
 
     Raises:
-      InputError: if no agent of this name ships.
+      InputError: as `zoo.path_of`.
     """
     if path.parent == Path("zoo") and not path.exists():
-        if path.name not in shipped():
-            raise unknown("agent of the zoo", path.name, shipped())
-        return ZOO / f"{path.name}{SUFFIX}"
+        return zoo.path_of(path.name)
     return path if path.suffix == SUFFIX and not path.is_dir() else None
 
 

@@ -2,7 +2,7 @@
 
 from click.testing import CliRunner
 
-from purerl import registry
+from purerl import registry, zoo
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import ENVIRONMENTS, SUITES
 from purerl.catalog.objectives import OBJECTIVES
@@ -41,3 +41,10 @@ def test_objectives():
 def test_configs():
     found = [tuple(line.split()) for line in lines("configs")]
     assert found == list(runs.names()) and ("ppo", "CartPole-v1") in found
+
+
+def test_agents(monkeypatch, tmp_path):
+    found = lines("agents")
+    assert [line.split()[0] for line in found] == [f"zoo/{name}" for name in zoo.names()]
+    monkeypatch.setattr(zoo, "CLONE", tmp_path)
+    assert lines("agents")[-1] == f"{len(found) - len(zoo.here())} more are in the zoo/ folder of purerl's repository"

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from purerl import zoo
 from purerl.errors import InputError
 from purerl.settings import agent_file, toml
 
@@ -103,12 +104,11 @@ def test_metadata_are_texts(tmp_path):
 
 
 def test_names(tmp_path, monkeypatch):
-    monkeypatch.setattr(agent_file, "ZOO", tmp_path)
+    monkeypatch.setattr(zoo, "CLONE", tmp_path)
     (tmp_path / "ppo-Catch.safetensors").write_bytes(b"")
-    assert agent_file.shipped() == ["ppo-Catch"]
     of = agent_file.Path
     assert agent_file.find(of("zoo/ppo-Catch")) == tmp_path / "ppo-Catch.safetensors"
     assert agent_file.find(of("a/b.safetensors")) == of("a/b.safetensors")
     assert agent_file.find(of("runs/ppo-Catch-1")) is None and agent_file.find(tmp_path) is None
-    with pytest.raises(InputError, match="unknown agent of the zoo 'ppo-Catsh': did you mean 'ppo-Catch'"):
-        agent_file.find(of("zoo/ppo-Catsh"))
+    with pytest.raises(InputError, match="unknown agent of the zoo 'ppo-CartPol': did you mean 'ppo-CartPole-v1'"):
+        agent_file.find(of("zoo/ppo-CartPol"))

@@ -73,6 +73,22 @@ def test_a_run_becomes_a_file_that_tells_all(script, files, small):
     assert again.config == script.settings_for(figure).config
 
 
+def test_new_agents_are_published_in_the_clone_and_listed(script, small, tmp_path, monkeypatch):
+    for name, path in (("PACKAGE", "package"), ("CLONE", "clone"), ("NAMES", "package/repository.txt")):
+        monkeypatch.setattr(script.zoo, name, tmp_path / path)
+    (tmp_path / "package").mkdir()
+    shipped = tmp_path / "package" / "shipped.safetensors"
+    shipped.touch()
+    trained = purerl.load_run(small[1] / "runs" / small[0].task / small[0].label)
+    for name in ("new", "shipped"):
+        script.ship_agent(trained, 0, name)
+    assert (tmp_path / "clone" / "new.safetensors").read_bytes() == shipped.read_bytes() != b""
+    assert script.zoo.NAMES.read_text() == "new\n" and script.zoo.names() == ["new", "shipped"]
+    monkeypatch.setattr(script, "MOST_BYTES", 10)
+    script.ship_agent(trained, 0, "new")
+    assert script.zoo.names() == ["shipped"]
+
+
 def test_a_stopped_run_is_gone_on_with(script, small, monkeypatch):
     figure, folder = small
     monkeypatch.setattr(script, "RUNS", folder / "runs")
