@@ -8,10 +8,10 @@ import pytest
 
 import purerl
 from purerl import registry
-from purerl.envs.tag.neighbors import nearest
 from purerl.run import opening
 from purerl.settings.runs import settings
 from purerl.xla import backend
+from purerl.xla.neighbors import nearest
 from tests.helpers.runs import assert_same_run, strike, untimed
 from tests.helpers.small import small
 

@@ -121,7 +121,7 @@ class _ALEBatch(host_common.Followed):
         return self._rules.step(xp, followed, *_told(values))
 
     def _xla(self) -> tuple[Any, Any] | None:
-        if backend.name() != "cpu":
+        if not backend.shares_host():
             return None
         handle, _, step = self._vector.xla()
         return handle, step

@@ -126,7 +126,7 @@ class _EnvPoolBatch(host_common.Followed):
         spec = self._vector.spec
         specs = [*spec.state_array_spec.values(), *spec.action_array_spec.values()]
         wide = any(np.dtype(part.dtype).itemsize == 8 for part in specs)
-        if wide or backend.name() != "cpu":
+        if wide or not backend.shares_host():
             return None
         handle, _, _, step = self._vector.xla()
         return handle, step

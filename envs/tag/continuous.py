@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.drawing import BLUE, GRAY, INK, ORANGE, PAPER, RED, SILVER, SKY, YELLOW, Canvas
-from purerl.envs.tag.neighbors import nearest
 from purerl.envs.trigonometry import sincos
 from purerl.spaces import Box, Dict, MultiDiscrete, Stacked
 from purerl.types import Array, Environment, Key, TimeStep, number, pytree, static
+from purerl.xla.neighbors import nearest
 
 FEATURES = 7  # of another agent: x, y, speed, acceleration, direction, type, whether it is in the game
 OWN = 5  # of oneself, where asked for

@@ -11,6 +11,7 @@ import jax
 
 from purerl.errors import InputError
 from purerl.types import PyTree
+from purerl.xla import backend
 
 SHARE = 0.8  # of the free memory that a program may take: the allocator, and others, need some too
 
@@ -46,7 +47,7 @@ def free(arguments: PyTree = ()) -> int:
 def _sharers(where: jax.sharding.Sharding) -> int:
     """Return how many devices of an array share one memory."""
     own = where.addressable_devices
-    return len(own) if next(iter(own)).platform == "cpu" else 1
+    return len(own) if backend.shares_host(next(iter(own))) else 1
 
 
 def total() -> int:

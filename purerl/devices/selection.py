@@ -69,7 +69,7 @@ def take(devices: int | str, agents: int) -> int:
 
 def usable() -> int:
     """Return how many devices are worth using: those there are, but on a CPU one per core at most, and two at least."""
-    return min(len(jax.devices()), max(cores(), 2)) if backend.name() == "cpu" else len(jax.devices())
+    return min(len(jax.devices()), max(cores(), 2)) if backend.shares_host() else len(jax.devices())
 
 
 def parse(mesh: Sequence[str]) -> dict[str, int]:

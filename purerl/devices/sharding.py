@@ -150,7 +150,7 @@ def sharded_vmap(
       in_turn: whether a device runs its members in turn; None: on a CPU.
     """
     if in_turn is None:
-        in_turn = mesh.devices.flat[0].platform == "cpu"
+        in_turn = backend.runs_members_in_turn(mesh.devices.flat[0])
 
     def specs(axes: PyTree) -> PyTree:
         split = lambda axis_index: PartitionSpec() if axis_index is None else PartitionSpec(axis)

@@ -93,7 +93,7 @@ def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None,
       [M, ...]. Where chunks do not divide M, the last ones are filled up with members that are thrown away.
     """
     count = jax.tree.leaves(members)[0].shape[0]
-    chunk = min(chunk or (1 if backend.name() == "cpu" else count), count)
+    chunk = min(chunk or (1 if backend.runs_members_in_turn() else count), count)
     num_chunks = -(-count // chunk)
     num_chunks = num_chunks if mesh is None else sharding.pad(num_chunks, mesh, "seed")
     width = -(-count // num_chunks)

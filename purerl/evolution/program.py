@@ -32,7 +32,7 @@ def compile_generation(plan: EvolvePlan) -> Any:
     trainings side by side is halved until they fit in memory.
     """
     everything = -(-plan.options.population * plan.options.seeds // plan.mesh.size)
-    chunk = plan.options.chunk or (1 if backend.name() == "cpu" else everything)
+    chunk = plan.options.chunk or (1 if backend.runs_members_in_turn() else everything)
     while True:
         evolution = plan.evolution(chunk, plan.mesh)
         state = jax.eval_shape(evolution.init, jax.random.key(0))

@@ -39,7 +39,7 @@ class Resets(NamedTuple):
 def create(reset: Reset, num_envs: int, key: Key, policy: str, pool_size: int) -> tuple[Resets, PyTree]:
     """Return (resets, those of the first episodes [B, ...])."""
     if policy == "auto":
-        policy = "prefetch" if backend.name() == "cpu" else "always"
+        policy = "prefetch" if backend.branches_are_cheap() else "always"
     pool = None
     if policy == "pool":
         key, key_pool = jax.random.split(key)

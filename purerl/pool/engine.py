@@ -55,7 +55,7 @@ def begin(env: Environment, seeds: np.ndarray) -> Instances:
     num_envs = len(seeds)
     first = jax.vmap(env.reset)(keys[:, 1])
     zeros, ones = jnp.zeros(num_envs, jnp.int32), jnp.ones(num_envs, jnp.bool_)
-    prefetch = backend.name() == "cpu"  # as "auto" in `purerl.loop.resets`
+    prefetch = backend.branches_are_cheap()  # as "auto" in `purerl.loop.resets`
     resets = Resets(
         key=keys[:, 1],
         episode=zeros - 1,

@@ -23,7 +23,7 @@ def check(planned: Plan) -> None:
       InputError: if they do not fit, with what avoids it.
     """
     config, options, there = planned.settings.config, planned.settings.options, memory.free()
-    devices = 1 if backend.name() == "cpu" else planned.parts.mesh.devices.size
+    devices = 1 if backend.shares_host() else planned.parts.mesh.devices.size
     seen = planned.shapes.state.observation
     if not jax.tree.leaves(seen):  # on the host
         batch = (options.seeds, config.num_envs)
@@ -48,7 +48,7 @@ def check_agents(planned: Plan) -> None:
       InputError: if they do not fit.
     """
     options, there = planned.settings.options, memory.free()
-    devices = 1 if backend.name() == "cpu" else planned.parts.mesh.devices.size
+    devices = 1 if backend.shares_host() else planned.parts.mesh.devices.size
     agent = memory.nbytes(_without_replay(planned.shapes.state.agent))
     if 2 * agent > there * devices:  # and their gradients, or new ones beside them
         seeds = f" of {options.seeds} seeds" if options.seeds > 1 else ""

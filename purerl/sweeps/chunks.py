@@ -146,7 +146,7 @@ class Chunks:
     def _first_size(self, group: ShapeGroup) -> int:
         most = self.plan.options.chunk
         if not most:
-            most = max(1, MEMBERS // len(self.plan.seeds)) if backend.name() == "cpu" else len(group.members)
+            most = max(1, MEMBERS // len(self.plan.seeds)) if backend.runs_members_in_turn() else len(group.members)
         chunks = math.ceil(len(group.members) / most)
         return math.ceil(len(group.members) / chunks)
 

@@ -1,4 +1,7 @@
-"""The kind of device that programs are traced for, its compiler's options, and how many members run side by side."""
+"""The kind of device that programs are traced for, what it is good at, and its compiler's options.
+
+Other packages ask the named functions here, never the platform.
+"""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -43,6 +46,38 @@ def name() -> str:
         return _named.get() or jax.default_backend()
     except RuntimeError as error:
         raise InputError(f"JAX finds no device: {str(error).splitlines()[0]}") from None
+
+
+def shares_host(device: Any = None) -> bool:
+    """Return whether devices are the host's own cores and memory, as a CPU's are.
+
+    Several of them then share one memory, and a program can call a host library's functions.
+
+    Args:
+      device: a `jax.Device`, or None for the kind that is traced for.
+    """
+    return _kind(device) == "cpu"
+
+
+def runs_members_in_turn(device: Any = None) -> bool:
+    """Return whether one member of a population, such as a seed, fills a device: more at once are not faster.
+
+    On a CPU, members in turn also use its cache better, and their bits do not depend on their number. A GPU is only
+    filled by many members.
+
+    Args:
+      device: a `jax.Device`, or None for the kind that is traced for.
+    """
+    return _kind(device) == "cpu"
+
+
+def branches_are_cheap() -> bool:
+    """Return whether a branch costs less than a small computation: on a GPU it leaves the compiled graph."""
+    return name() == "cpu"
+
+
+def _kind(device: Any) -> str:
+    return name() if device is None else device.platform
 
 
 @contextlib.contextmanager

@@ -1,12 +1,16 @@
 """The kind of device that programs are traced for."""
 
+import ast
+import os
 import threading
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import purerl
 from purerl.errors import InputError
 from purerl.xla import backend, switches
 
@@ -81,3 +85,39 @@ def test_a_device_that_is_not_here_is_told_in_a_line(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", fail)
     with pytest.raises(InputError, match=r"^JAX finds no device: Unable to initialize backend 'nonsense'$"):
         backend.name()
+
+
+ELSEWHERE = {"algo_parts/successors.py", "networks/torsos.py"}  # to be moved into xla/: only remove from this list
+
+
+def test_the_platform_is_asked_for_in_one_package():
+    """Other packages ask `shares_host` and the like. To print a device's platform is not to choose by it."""
+    root = Path(purerl.__file__).parent
+    files = [Path(folder) / name for folder, _, names in os.walk(root, followlinks=True) for name in names]
+    asked = {path.relative_to(root).as_posix() for path in files if path.suffix == ".py" and asks(path.read_text())}
+    assert {path for path in asked if not path.startswith("xla/")} == ELSEWHERE
+
+
+def asks(code):
+    """Return whether code asks for the default backend, or compares a device's platform."""
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Attribute) and node.attr == "default_backend":
+            return True
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "backend.name":
+            return True
+        if isinstance(node, ast.Compare) and ".platform" in ast.unparse(node).replace("sys.platform", ""):
+            return True
+    return False
+
+
+def test_the_rule_sees_what_it_forbids():
+    assert asks("jax.default_backend()") and asks("x = backend.name()") and asks("mesh.devices[0].platform == 'cpu'")
+    assert not asks("print(device.platform)") and not asks("sys.platform == 'darwin'") and not asks("backend.jit(f)")
+
+
+def test_what_devices_are_good_at():
+    here = jax.devices()[0]
+    for kind, on_host in (("cpu", True), ("gpu", False), ("tpu", False)):
+        with backend.traced_for(kind):
+            assert backend.shares_host() is backend.runs_members_in_turn() is backend.branches_are_cheap() is on_host
+            assert backend.shares_host(here) is backend.runs_members_in_turn(here) is (here.platform == "cpu")

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.envs.tag import neighbors
-from purerl.envs.tag.neighbors import by_keys, by_minima, by_top_k
+from purerl.xla import neighbors, switches
+from purerl.xla.neighbors import by_keys, by_minima, by_top_k
 
 N = 40
 
@@ -121,3 +121,12 @@ def test_too_many_agents_for_keys_are_compared_by_distance(monkeypatch):
     x = jnp.arange(9, dtype=jnp.float32) ** 2
     index, _ = by_keys(x, jnp.zeros(9), jnp.ones(9, jnp.bool_), None, 3, 4)
     np.testing.assert_array_equal(index[5], [4, 6, 3])
+
+
+def test_its_switch_searches_by_top_k(monkeypatch):
+    x, y, active = jnp.arange(6.0) ** 2, jnp.zeros(6), jnp.ones(6, jnp.bool_)
+    found = neighbors.nearest(x, y, active, rows=None, k=2, chunk=2)
+    for name in ("by_keys", "by_minima"):
+        monkeypatch.setattr(neighbors, name, None)
+    with switches.off("neighbors"):
+        jax.tree.map(np.testing.assert_array_equal, neighbors.nearest(x, y, active, rows=None, k=2, chunk=2), found)
