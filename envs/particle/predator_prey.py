@@ -40,7 +40,7 @@ class PredatorPrey(Environment):
         """Move, then pay."""
         radius, push, speed = (jnp.asarray(x) for x in self._bodies)
         taken = jnp.concatenate([action["predators"], action["prey"]])
-        state = physics.move(state, taken, push, radius, speed, OBSTACLE)
+        state = physics.move(state, taken, push=push, radius=radius, max_speed=speed, landmark_radius=OBSTACLE)
         hunters, prey = state.position[: self.num_predators], state.position[self.num_predators :]
         touches = (physics.distances(prey, hunters) < radius[0] + radius[-1]).astype(jnp.float32)
         reward = {

@@ -35,7 +35,8 @@ class Spread(Environment):
     def step(self, key: Key, state: ParticleState, action: dict[str, Array]) -> tuple[ParticleState, TimeStep]:
         """Move, then pay."""
         each = jnp.ones(self.num_agents)
-        state = physics.move(state, action["agents"], PUSH * each, RADIUS * each, jnp.inf * each, None)
+        bodies = {"push": PUSH * each, "radius": RADIUS * each, "max_speed": jnp.inf * each}
+        state = physics.move(state, action["agents"], **bodies, landmark_radius=None)
         covered = -jnp.sum(jnp.min(physics.distances(state.landmark, state.position), axis=1))
         touches = physics.distances(state.position, state.position) < 2 * RADIUS
         collisions = jnp.sum(touches & ~jnp.eye(self.num_agents, dtype=jnp.bool_), axis=1, dtype=jnp.float32)

@@ -84,7 +84,7 @@ def make_evolution(
     """
     strategy = OpenES() if strategy is None else strategy
     if not checked:
-        _check(candidate, learner, tasks, seeds, fitness, shaping, strategy)
+        _check(candidate, learner, tasks, seeds=seeds, fitness=fitness, shaping=shaping, strategy=strategy)
     start, tree = flatten(candidate)
     population = strategy.population
 
@@ -99,7 +99,10 @@ def make_evolution(
         else:
             keys = jax.random.split(key_lives, (population, seeds))
         kind = "auc" if fitness == "wins" else fitness
-        lives = [lifetimes(learner, task, tree, candidates, keys, kind, chunk, mesh) for task in tasks]
+        lives = [
+            lifetimes(learner, task, tree, candidates=candidates, keys=keys, kind=kind, chunk=chunk, mesh=mesh)
+            for task in tasks
+        ]
         scores = jnp.stack(lives)  # f32[tasks, P, seeds]
         per_task = jnp.mean(scores, axis=2)
         shaped = _wins(scores) if fitness == "wins" else jnp.mean(_shape(per_task, shaping), axis=0)

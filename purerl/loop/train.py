@@ -172,7 +172,15 @@ class CompiledTrainer:
         self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
     ) -> Evaluation:
         """Play whole episodes side by side."""
-        return play_episodes(self.algorithm, self.evaluation, agent, key, num_episodes, max_steps, explore)
+        return play_episodes(
+            self.algorithm,
+            self.evaluation,
+            agent=agent,
+            key=key,
+            num_episodes=num_episodes,
+            max_steps=max_steps,
+            explore=explore,
+        )
 
     def close(self) -> None:
         """Do nothing."""

@@ -142,7 +142,9 @@ class Pool:
             if env_id is None:
                 after, outputs = engine.advance(env, state.instances, action, go, strict)
             else:
-                after, outputs = engine.advance_some(env, state.instances, env_id, action, go, strict)
+                after, outputs = engine.advance_some(
+                    env, state.instances, index=env_id, action=action, restart=go, strict_limit=strict
+                )
             return Handle.of(engine.take_in(state, after, outputs, everyone if env_id is None else env_id))
 
         @jax.jit

@@ -83,7 +83,7 @@ def check_algorithm(
     checks, solo = [], None
     with _telling(name, checks):
         if contract:
-            solo = _check_contract(algorithm, config, key, actions, name, checks)
+            solo = _check_contract(algorithm, config, key=key, actions=actions, name=name, checks=checks)
         if masks and "discrete" in actions:
             checks.append(_check_mask(algorithm, config, key, name))
         if meetings:
@@ -91,7 +91,9 @@ def check_algorithm(
             checks += check_meetings(algorithm, config, env, _init(algorithm, config, env, key), name)
         for kind in actions if learn else ():
             of_kind = solo if kind == actions[0] else None
-            checks += check_learning(algorithm, config, key, kind, name, num_seeds, of_kind)
+            checks += check_learning(
+                algorithm, config, key=key, kind=kind, name=name, num_seeds=num_seeds, solo=of_kind
+            )
     return Report(subject=name, checks=tuple(checks), figures={})
 
 
@@ -119,7 +121,7 @@ def _check_contract(
     checks.append(Check("traces with the config's and the environment's numbers traced"))
     states = _run(algorithm, config, env, key, name)
     checks += [Check("state holds arrays only"), Check("metrics are float32 scalars, parameters stay finite")]
-    checks.append(_check_resume(algorithm, config, env, key, states, name))
+    checks.append(_check_resume(algorithm, config, env=env, key=key, states=states, name=name))
     checks.append(_check_settings(algorithm, config, env, states, name))
     checks += _check_eager(algorithm, config, env, states, name)
     return host(states[3].agent)
