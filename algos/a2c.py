@@ -11,7 +11,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn, values_of
 from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
@@ -107,7 +107,7 @@ def a2c(
         total, metrics = mean_loss(sample_loss, samples, {"config": now}, mask)
         return total, (metrics, (old_value, target))
 
-    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update, values=partial(values_of, net))
 
 
 def reinforce(

@@ -10,7 +10,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn, values_of
 from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
@@ -117,4 +117,4 @@ def impala(
         }
         return policy_loss + now.value_coefficient * value_loss - now.entropy_coefficient * entropy, metrics
 
-    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update, values=partial(values_of, net))

@@ -17,6 +17,7 @@ from purerl.algo_parts.on_policy import (
     PolicyConfig,
     new_agent,
     ready_to_learn,
+    values_of,
 )
 from purerl.algo_parts.successors import successor_values
 from purerl.errors import InputError
@@ -277,4 +278,4 @@ def ppo(
             value_huber_delta=now.value_huber_delta if isinstance(now, MAPPOConfig) else None,
         )
 
-    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update, values=partial(values_of, net))

@@ -15,7 +15,7 @@ from purerl.functional.objectives import Drifting
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module
 from purerl.optim.optimizers import Optimizer, adam_by_plan
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, Values, number, pytree
 
 BOUNDS = (2.0**-10, 2.0**10)  # of the weight
 
@@ -74,7 +74,11 @@ def ppo_penalty(
         adapted = adapt(weight, metrics["approx_kl"], config.kl_target)
         return _with(learned, learned.params, adapted), metrics | {"kl_weight": weight}
 
-    return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update)
+    def values(agent: PolicyAgent, rollout: Rollout) -> Values:
+        assert base.values is not None
+        return base.values(agent._replace(params=agent.params["network"]), rollout)
+
+    return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update, values=values)
 
 
 def adapt(weight: Array, kl: Array, target: Array | float) -> Array:

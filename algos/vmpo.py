@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, ready_to_learn
+from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, ready_to_learn, values_of
 from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
@@ -26,7 +26,19 @@ from purerl.optim.minibatch import check_minibatches, rollout_minibatches
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import scheduled
 from purerl.optim.trust_region import initial_duals, positive, trust_loss
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.types import (
+    Algorithm,
+    Array,
+    EnvironmentSpec,
+    Key,
+    Metrics,
+    PyTree,
+    Rollout,
+    Values,
+    number,
+    pytree,
+    static,
+)
 
 
 @pytree
@@ -176,7 +188,10 @@ def vmpo(
         )
         return total - now.entropy_coefficient * entropy, metrics
 
-    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update)
+    def values(agent: PolicyAgent, rollout: Rollout) -> Values:
+        return values_of(net, agent._replace(params=agent.params["network"]), rollout)
+
+    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update, values=values)
 
 
 def better_half(advantage: Array, mask: Array | None) -> Array:

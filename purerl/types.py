@@ -194,14 +194,43 @@ class Act(Protocol):
         ...
 
 
+class Values(NamedTuple):
+    """A critic's estimates for a rollout, and the rewards in the same units."""
+
+    value: Array  # f32[T, B], of each observation
+    next_value: Array  # f32[T, B], of the true successor
+    reward: Array  # f32[T, B]
+    scale: Callable[[Array], Array]  # returns f32[...] in units of the reward -> in the critic's units
+
+
+class EstimateValues(Protocol):
+    """How an agent's critic judges a rollout: `Algorithm.values`."""
+
+    def __call__(self, agent: PyTree, rollout: Rollout, /) -> Values:
+        """Estimate the values of a rollout without learning from it.
+
+        Args:
+          agent: from `init` or `update`.
+          rollout: [T, B], as the loop collected it: observations and rewards are not normalized.
+
+        Returns:
+          Values f32[T, B].
+        """
+        ...
+
+
 class Algorithm(NamedTuple):
-    """Four pure functions; all that an agent knows is in `agent`, a pytree of arrays."""
+    """Four pure functions; all that an agent knows is in `agent`, a pytree of arrays.
+
+    An algorithm whose critic estimates state values may also offer them, as `values`.
+    """
 
     init: Callable[[Key], PyTree]  # key -> agent
     initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode; () without one
     act: Act  # (agent, carry, key, observation [B, ...], explore) -> (action [B, ...], carry, extras [B, ...])
     update: Callable[[PyTree, Key, Rollout], tuple[PyTree, Metrics]]
     # (agent, key, rollout [T, B]) -> (agent, metrics: f32[] by name)
+    values: EstimateValues | None = None  # (agent, rollout [T, B]) -> Values; None: no critic of states
 
 
 @pytree

@@ -1,6 +1,7 @@
 """Parts that policy-gradient algorithms share: settings, the agent, acting, and what makes rollouts ready to learn."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -8,12 +9,13 @@ import jax.numpy as jnp
 import optax
 
 from purerl.algo_parts.curiosity import CURIOSITIES, Curiosity, new_curiosity, with_bonus
+from purerl.algo_parts.successors import successor_values
 from purerl.functional.distributions import action_head
-from purerl.functional.normalize import ReturnScale, RunningStatistics, normalized
+from purerl.functional.normalize import ReturnScale, RunningStatistics, denormalized_values, normalized
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
 from purerl.optim.schedules import Schedule, schedule
-from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, number, pytree, static
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, Values, number, pytree, static
 
 
 @pytree
@@ -151,3 +153,27 @@ def ready_to_learn(
     if statistics is not None:
         statistics = statistics.update(raw, rollout.mask)
     return agent._replace(observation_statistics=statistics, return_scale=scale, curiosity=curiosity), rollout
+
+
+def values_of(net: ActorCritic, agent: PolicyAgent, rollout: Rollout) -> Values:
+    """Return what an agent's critic estimates for a rollout: `Algorithm.values` of an agent whose params are `net`'s.
+
+    Args:
+      net: the agent's networks.
+      agent: with their parameters.
+      rollout: [T, B], as the loop collected it.
+    """
+    observation, next_observation = (
+        normalized(agent.observation_statistics, x) for x in (rollout.observation, rollout.next_observation)
+    )
+    _, value, carry = net.unroll(agent.params, rollout.carry, observation, rollout.done)
+    rollout = rollout._replace(next_observation=next_observation)
+    next_value = successor_values(partial(net.value, agent.params), value, carry, rollout)
+    value, next_value = (denormalized_values(agent.value_statistics, x) for x in (value, next_value))
+    scale = agent.return_scale
+    return Values(
+        value=value,
+        next_value=next_value,
+        reward=rollout.reward if scale is None else scale.normalize(rollout.reward),
+        scale=(lambda x: x) if scale is None else partial(scale.normalize, limit=jnp.inf),
+    )

@@ -14,6 +14,7 @@ import numpy as np
 from purerl.errors import InputError, line_of
 from purerl.fields import is_static
 from purerl.loop.pieces import check_algorithm_kind, check_config, config_class_of
+from purerl.loop.train import collect
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
 from purerl.testing.learning import EXAMPLE, check_learning
@@ -22,7 +23,7 @@ from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Report
 from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct
-from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree
+from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree, Values
 
 TRACES: list[str] = []  # a row whenever an update is traced
 
@@ -165,7 +166,18 @@ def _check_structures(algorithm: AlgorithmFactory, config: Any, env: Probe, key:
     for metric, value in metrics.algorithm.items():
         if describe(value) != "float32[]":
             raise InputError(f"{name}.update: metric '{metric}' is {describe(value)}; it must be float32[]")
+    if algo.values is not None:
+        _check_values(trainer, state, config, key, name)
     return [Check("init, act and update: structures, shapes and dtypes are static and those of the spaces")]
+
+
+def _check_values(trainer: Any, state: PyTree, config: Any, key: Key, name: str) -> None:
+    """Hold `Algorithm.values` to one number per step of a rollout."""
+    algo, shape = trainer.algorithm, (config.rollout_length, config.num_envs)
+    rollout = jax.eval_shape(lambda s, k: collect(algo, trainer.vector, s, k, shape[0])[1], state, key)
+    values = jax.eval_shape(lambda agent, rollout: algo.values(agent, rollout)[:3], state.agent, rollout)
+    for part, value in zip(Values._fields, values, strict=False):
+        same_struct(f"{name}.values: {part}", value, jax.ShapeDtypeStruct(shape, jnp.float32), "f32[T, B]")
 
 
 def _run(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> list[PyTree]:

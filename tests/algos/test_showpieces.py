@@ -11,6 +11,8 @@ from purerl.algos.dqn import DQNConfig
 from purerl.algos.ppo import PPOConfig
 from purerl.algos.sac import SACConfig
 from purerl.catalog.algorithms import ALGORITHMS
+from purerl.spaces import Box, Discrete
+from purerl.types import EnvironmentSpec
 
 SHOWPIECES = [PPOConfig, DQNConfig, SACConfig]
 
@@ -78,3 +80,17 @@ def test_a_config_inherits_in_one_line(name):
 def test_a_setting_is_offered_where_it_applies(algorithms, setting):
     has = lambda name: setting in {field.name for field in dataclasses.fields(registry.algorithm(name)[1])}
     assert {name for name in ALGORITHMS if has(name)} == set(algorithms)
+
+
+def test_actor_critics_offer_their_values():
+    """Those that learn the value of the state a policy acts in, from its own rollouts."""
+    space = Box(low=-1.0, high=1.0, shape=(2,))
+    actions = {"discrete": Discrete(n=2), "continuous": space}
+    has = set()
+    for name, entry in ALGORITHMS.items():
+        factory, config = registry.algorithm(name)
+        if not (entry.teams or config.uses_model) or name == "mappo":
+            kind = "discrete" if "discrete" in entry.actions else "continuous"
+            if factory(EnvironmentSpec(space, actions[kind]), config()).values is not None:
+                has.add(name)
+    assert has == {"a2c", "impala", "mappo", "ppo", "ppo-penalty", "reinforce", "vmpo"}

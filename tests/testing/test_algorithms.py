@@ -6,6 +6,7 @@ import pytest
 
 from purerl.errors import InputError
 from purerl.testing import check_algorithm
+from purerl.types import Values
 from tests.helpers.linear import CONFIG, LinearConfig, broken, linear_q
 
 
@@ -39,7 +40,16 @@ def branch(a, spec, config):
     return a if config.learning_rate < 1 else a._replace(initial_carry=lambda n: jnp.zeros(n))
 
 
+def one_value(agent, rollout):
+    """Return the values of the first step alone."""
+    return Values(value=rollout.reward[0], next_value=rollout.reward, reward=rollout.reward, scale=lambda x: x)
+
+
 CONTRACT = {
+    "values of one step": (
+        broken(lambda a, s, c: a._replace(values=one_value)),
+        r"values: value is float32\[8\]; in f32\[T, B\] it is float32\[8, 8\]",
+    ),
     "a branch on a number": (broken(branch), r"asks for the value of config\.learning_rate .*test_algorithms\.py:"),
     "an agent of another dtype": (
         with_agent(lambda agent, c: agent._replace(updates=agent.updates.astype(jnp.float32))),

@@ -6,14 +6,11 @@ levels that were just replayed. What is kept of the levels is part of the agent,
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent
-from purerl.algo_parts.successors import successor_values
 from purerl.errors import InputError
 from purerl.extensions.levels import buffer as buffers
 from purerl.extensions.levels import scores
@@ -21,13 +18,10 @@ from purerl.extensions.levels.buffer import LevelBuffer
 from purerl.extensions.levels.options import LevelOptions, check
 from purerl.extensions.levels.space import Level, LevelSpace, held_out, level_space, on_level
 from purerl.fields import number, pytree
-from purerl.functional.distributions import action_head
-from purerl.functional.normalize import denormalized_values, normalized
 from purerl.functional.returns import gae
 from purerl.loop.metrics import TrainMetrics
 from purerl.loop.train import CompiledTrainer, MakeTrainer, Trainer, TrainState, collect
 from purerl.loop.vector import VectorEnvironment
-from purerl.networks.actor_critic import actor_critic_of
 from purerl.prng import update_keys
 from purerl.types import (
     Algorithm,
@@ -35,7 +29,7 @@ from purerl.types import (
     Array,
     Config,
     Environment,
-    EnvironmentSpec,
+    EstimateValues,
     Key,
     Metrics,
     PyTree,
@@ -82,7 +76,7 @@ class LevelTrainer(CompiledTrainer):
     options: LevelOptions
     plain: Algorithm  # the algorithm without levels
     space: LevelSpace
-    values: Callable[[PolicyAgent, Rollout], "Values"]
+    values: EstimateValues
 
     def init(self, key: Key) -> TrainState:
         """Start a run: on levels that are drawn."""
@@ -180,15 +174,6 @@ class LevelTrainer(CompiledTrainer):
         return learner, {**metrics, "learning": (choice.kind == REPLAYED).astype(jnp.float32)}
 
 
-class Values(NamedTuple):
-    """What an agent expects of a rollout, in the units in which its critic predicts, but for standardized targets."""
-
-    value: Array  # f32[T, B]
-    next_value: Array  # f32[T, B], of the true successor
-    reward: Array  # f32[T, B]
-    scale: Callable[[Array], Array]  # returns -> in these units
-
-
 def level_trainer(
     make: MakeTrainer, options: LevelOptions, factory: AlgorithmFactory, env: Environment, config: Config
 ) -> CompiledTrainer:
@@ -227,7 +212,7 @@ def level_trainer(
         policies={"": policy._replace(select=lambda agent: policy.select(agent.learner))},
         plain=plain,
         space=space,
-        values=values_of(factory, EnvironmentSpec(env.observation_space, env.action_space), config, options),
+        values=_values_of(plain, factory, options),
     )
 
 
@@ -252,7 +237,7 @@ def _with_buffer(plain: Algorithm, space: LevelSpace, config: Any, options: Leve
     def act(agent: LevelAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         return plain.act(agent.learner, carry, key, observation, explore)
 
-    return plain._replace(init=init, act=act, update=_not_alone)
+    return plain._replace(init=init, act=act, update=_not_alone, values=None)
 
 
 def _drawn(space: LevelSpace, key: Key, num: int) -> PyTree:
@@ -274,38 +259,19 @@ def evaluation_environment(env: Environment) -> DomainRandomization | None:
     return DomainRandomization(env, redraw=redraw)
 
 
-def values_of(
-    factory: AlgorithmFactory, spec: EnvironmentSpec, config: Any, options: LevelOptions
-) -> Callable[[PolicyAgent, Rollout], Values]:
-    """Return the function (agent, rollout) -> the values that its critic gives.
+def _values_of(algorithm: Algorithm, factory: AlgorithmFactory, options: LevelOptions) -> EstimateValues:
+    """Return `algorithm.values`.
 
     Raises:
       InputError: if the algorithm has no value function of the state, such as one that learns from replay.
     """
-    network = actor_critic_of(factory)
-    if network is None:
+    if algorithm.values is None:
         name = getattr(getattr(factory, "func", factory), "__name__", "the algorithm")
         raise InputError(
             f"levels {options.levels} needs the values of an actor-critic, which {name} has not: use ppo, a2c or "
             "impala; levels dr takes any algorithm"
         )
-    net = network(spec.observation_space, action_head(spec.action_space, config.squash_actions), config)
-
-    def values(agent: PolicyAgent, rollout: Rollout) -> Values:
-        seen, after = (
-            normalized(agent.observation_statistics, x) for x in (rollout.observation, rollout.next_observation)
-        )
-        params = agent.params.get("network", agent.params)  # V-MPO and PPO with a penalty keep more beside it
-        _, value, carry = net.unroll(params, rollout.carry, seen, rollout.done)
-        look = partial(net.value, params)
-        next_value = successor_values(look, value, carry, rollout._replace(next_observation=after))
-        value, next_value = (denormalized_values(agent.value_statistics, x) for x in (value, next_value))
-        of = agent.return_scale
-        reward = rollout.reward if of is None else of.normalize(rollout.reward)
-        scale = (lambda x: x) if of is None else partial(of.normalize, limit=jnp.inf)
-        return Values(value=value, next_value=next_value, reward=reward, scale=scale)
-
-    return values
+    return algorithm.values
 
 
 def _not_alone(agent: PyTree, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
