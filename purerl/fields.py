@@ -89,13 +89,25 @@ def table_fields(cls: type) -> tuple[str, ...]:
 def pytree(cls: type[T]) -> type[T]:
     """Make `cls` a frozen, keyword-only dataclass and register it as a pytree.
 
-    Fields declared by `static` are part of the tree's structure; all others are leaves (or subtrees).
+    Fields declared by `static` are part of the tree's structure; all others are leaves (or subtrees). A subclass that
+    restates a field with a plain value, `num_envs: int = 8`, changes its default and keeps the rest of its declaration.
     """
     own = "__init__" in vars(cls)
+    _keep_declarations(cls)
     made = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     if not own:
         _tell_wrong_arguments(made)
     return jax.tree_util.register_dataclass(made)
+
+
+def _keep_declarations(cls: type) -> None:
+    """Declare each field that restates an inherited one with a plain value as the inherited one is declared."""
+    bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
+    inherited = {field.name: field for base in bases for field in dataclasses.fields(base)}
+    for name, hint in vars(cls).get("__annotations__", {}).items():
+        plain = name in vars(cls) and not isinstance(vars(cls)[name], dataclasses.Field)
+        if plain and name in inherited and typing.get_origin(hint) is not typing.ClassVar:
+            setattr(cls, name, dataclasses.field(default=vars(cls)[name], metadata=inherited[name].metadata))
 
 
 def _tell_wrong_arguments(cls: type) -> None:

@@ -27,6 +27,23 @@ def test_numbers_are_leaves_and_shapes_are_not():
     assert [f.name for f in dataclasses.fields(Settings) if is_static(f)] == ["sizes", "kind"]
 
 
+@pytree
+class Faster(Settings):
+    rate: float = 0.5
+    kind: str = "relu"
+    free: float = number(default=1.0, doc="declared again")
+
+
+def test_a_restated_field_keeps_its_declaration():
+    old, new = ({field.name: field for field in dataclasses.fields(cls)} for cls in (Settings, Faster))
+    assert list(old) == list(new) and Faster() == Faster(rate=0.5, kind="relu", free=1.0)
+    for name in ("rate", "kind", "share"):
+        assert new[name].metadata == old[name].metadata
+    assert new["free"].metadata["doc"] == "declared again" and is_static(new["kind"]) and not is_static(new["rate"])
+    with pytest.raises(InputError, match="rate is 2.0; it must be at most 1 and above 0"):
+        validate(Faster(rate=2.0), "faster")
+
+
 def test_frozen_and_by_name_only():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().rate = 1.0  # type: ignore[misc]
