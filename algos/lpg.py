@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.update_rules import LPG, RuleInputs
+from purerl.functional.update_rules import LPG, RuleInputs
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
@@ -64,7 +64,7 @@ def lpg(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      rule: with parameters, `initial_carry` and `__call__` as `purerl.algo_parts.update_rules.LPG`; one with random
+      rule: with parameters, `initial_carry` and `__call__` as `purerl.functional.update_rules.LPG`; one with random
         weights, which teaches nothing, if none is given.
       optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
         none is given.

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from purerl.algo_parts.update_rules import LPG
+from purerl.functional.update_rules import LPG
 from purerl.functional.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
 from purerl.functional.objectives import ActorCriticLoss, Drifting
 from purerl.optim.learned_optimizer import OPEN

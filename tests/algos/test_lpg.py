@@ -7,7 +7,7 @@ import pytest
 
 import purerl
 import purerl.types
-from purerl.algo_parts.update_rules import LPG
+from purerl.functional.update_rules import LPG
 from purerl.algos.lpg import LPGConfig, lpg
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.evolution.generations import flatten

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.algo_parts.update_rules import LPG
+from purerl.functional.update_rules import LPG
 from purerl.evolution import candidates
 from purerl.evolution.generations import flatten
 from purerl.functional.drifts import DPO, ClipDrift, KLPenalty, SquaredDrift

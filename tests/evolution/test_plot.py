@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.update_rules import LPG
+from purerl.functional.update_rules import LPG
 from purerl.evolution.plot import ADVANTAGE, LOG_RATIO, objective_of, surface
 from purerl.functional.drifts import SquaredDrift
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from purerl.algo_parts.update_rules import LPG
+from purerl.functional.update_rules import LPG
 from purerl.evolution.generations import Generation
 from purerl.evolution.plan import make_plan
 from purerl.evolution.report import COLUMNS as FIRST_COLUMNS

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.algo_parts.update_rules import LPG, RuleInputs
+from purerl.functional.update_rules import LPG, RuleInputs
 from purerl.algos.lpg import LPGConfig
 from purerl.evolution.generations import flatten
 
