@@ -12,12 +12,11 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn, values_of
-from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
-from purerl.functional.returns import gae
+from purerl.functional.returns import gae, successor_values
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of, rmsprop_by_plan

@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn, values_of
-from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
+from purerl.functional.returns import successor_values
 from purerl.functional.vtrace import vtrace
 from purerl.networks.actor_critic import NetworkFactory, actor_critic
 from purerl.networks.modules import Module

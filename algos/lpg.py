@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.functional.update_rules import LPG, RuleInputs
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
+from purerl.functional.update_rules import LPG, RuleInputs
 from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import apply, dense

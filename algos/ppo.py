@@ -19,7 +19,6 @@ from purerl.algo_parts.on_policy import (
     ready_to_learn,
     values_of,
 )
-from purerl.algo_parts.successors import successor_values
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
@@ -27,7 +26,7 @@ from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import denormalized_values, normalized, normalized_values
 from purerl.functional.objectives import ActorCriticLoss, Clip, Loss, Objective, Samples, mean_loss
-from purerl.functional.returns import gae
+from purerl.functional.returns import gae, successor_values
 from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, RNNS, TORSOS

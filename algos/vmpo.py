@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 
 from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, ready_to_learn, values_of
-from purerl.algo_parts.successors import successor_values
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head, kl_parts
 from purerl.functional.normalize import normalized
-from purerl.functional.returns import gae
+from purerl.functional.returns import gae, successor_values
 from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
 from purerl.optim.minibatch import check_minibatches, rollout_minibatches

@@ -40,7 +40,7 @@ def test_a_restated_field_keeps_its_declaration():
     for name in ("rate", "kind", "share"):
         assert new[name].metadata == old[name].metadata
     assert new["free"].metadata["doc"] == "declared again" and is_static(new["kind"]) and not is_static(new["rate"])
-    with pytest.raises(InputError, match="rate is 2.0; it must be at most 1 and above 0"):
+    with pytest.raises(InputError, match=r"rate is 2\.0; it must be at most 1 and above 0"):
         validate(Faster(rate=2.0), "faster")
 
 

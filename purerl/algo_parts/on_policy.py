@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import optax
 
 from purerl.algo_parts.curiosity import CURIOSITIES, Curiosity, new_curiosity, with_bonus
-from purerl.algo_parts.successors import successor_values
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import ReturnScale, RunningStatistics, denormalized_values, normalized
+from purerl.functional.returns import successor_values
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, NetworkFactory, actor_critic, network_of
 from purerl.networks.modules import Module
 from purerl.optim.schedules import Schedule, schedule

@@ -2,9 +2,9 @@
 
 import jax.numpy as jnp
 
-from purerl.functional.update_rules import LPG
 from purerl.functional.drifts import DPO, LPO, ClipDrift, DriftNetwork, KLPenalty, SquaredDrift, valid
 from purerl.functional.objectives import ActorCriticLoss, Drifting
+from purerl.functional.update_rules import LPG
 from purerl.optim.learned_optimizer import OPEN
 from purerl.types import Key
 

@@ -1,10 +1,36 @@
-"""Returns and advantages, computed backwards through a rollout."""
+"""Values of successors, returns and advantages, computed backwards through a rollout."""
+
+from typing import Protocol
 
 import chex
 import jax
 import jax.numpy as jnp
 
-from purerl.types import Array
+from purerl.types import Array, PyTree, Rollout
+from purerl.xla.successors import evaluate_successors
+
+
+class ValueOf(Protocol):
+    """A value function with its parameters."""
+
+    def __call__(self, carry: PyTree, observation: PyTree, /) -> Array:
+        """Return V(s), f32[...], of observations [...] with the recurrent states [...] before them."""
+        ...
+
+
+def successor_values(value_of: ValueOf, values: Array, carry: PyTree, rollout: Rollout) -> Array:
+    """Return the value of each step's true successor, f32[T, B]; no gradient flows through it.
+
+    Where an episode terminated, the successor has no value: what stands there is to be ignored.
+
+    Args:
+      value_of: the value function.
+      values: f32[T, B], of the observations: within an episode the next step's is the successor's.
+      carry: [T, B, ...], the recurrent state after each step, before the end of an episode clears it.
+      rollout: [T, B].
+    """
+    constant = lambda *at: jax.lax.stop_gradient(value_of(*at))
+    return evaluate_successors(constant, jax.lax.stop_gradient(values), carry, rollout)
 
 
 def decayed_sum(term: Array, decay: Array) -> Array:

@@ -4,11 +4,11 @@ import jax
 import numpy as np
 import pytest
 
-from purerl.functional.update_rules import LPG
 from purerl.evolution import candidates
 from purerl.evolution.generations import flatten
 from purerl.functional.drifts import DPO, ClipDrift, KLPenalty, SquaredDrift
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting
+from purerl.functional.update_rules import LPG
 
 KEY = jax.random.key(0)
 RNG = np.random.default_rng(0)

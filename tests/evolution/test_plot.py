@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.functional.update_rules import LPG
 from purerl.evolution.plot import ADVANTAGE, LOG_RATIO, objective_of, surface
 from purerl.functional.drifts import SquaredDrift
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting
+from purerl.functional.update_rules import LPG
 
 
 def test_surfaces_are_drifts_and_pushes():

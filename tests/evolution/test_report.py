@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from purerl.functional.update_rules import LPG
 from purerl.evolution.generations import Generation
 from purerl.evolution.plan import make_plan
 from purerl.evolution.report import COLUMNS as FIRST_COLUMNS
 from purerl.evolution.report import GenerationSnapshot, row_of, write_report
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import Drifting
+from purerl.functional.update_rules import LPG
 from purerl.settings.options import EvolveOptions
 
 COLUMNS = {

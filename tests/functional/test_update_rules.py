@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from purerl.functional.update_rules import LPG, RuleInputs
 from purerl.algos.lpg import LPGConfig
 from purerl.evolution.generations import flatten
+from purerl.functional.update_rules import LPG, RuleInputs
 
 T, B, M = 6, 3, 5
 

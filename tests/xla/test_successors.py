@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.algo_parts import successors
-from purerl.algo_parts.successors import successor_values
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.functional.distributions import action_head
+from purerl.functional.returns import successor_values
 from purerl.loop.train import collect, make_trainer
 from purerl.networks.actor_critic import actor_critic
-from purerl.xla import switches
+from purerl.xla import successors, switches
 
 T, B = 32, 4
 
