@@ -11,17 +11,16 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn, values_of
+from purerl.algos.policy_gradient import PolicyConfig, estimate_values, new_agent, preprocess
+from purerl.algos.ppo import act
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.counters import increment
 from purerl.functional.objectives import ActorCriticLoss, Loss, PolicyGradient, Samples, mean_loss
 from purerl.functional.returns import gae, successor_values
-from purerl.networks.actor_critic import NetworkFactory, actor_critic
-from purerl.networks.modules import Module
+from purerl.networks.actor_critic import Network, PolicyAgent, actor_critic, networks_for
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of, rmsprop_by_plan
 from purerl.optim.schedules import scheduled
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree
 from purerl.xla.accumulation import rollout_gradient
 
 
@@ -29,8 +28,8 @@ from purerl.xla.accumulation import rollout_gradient
 class A2CConfig(PolicyConfig):
     """Settings of A2C."""
 
-    num_envs: int = static(default=16, doc="environments stepped in parallel", at_least=1)
-    rollout_length: int = static(default=5, doc="steps of each environment per update", at_least=1)
+    num_envs: int = 16
+    rollout_length: int = 5
     learning_rate: float = number(default=7e-4, doc="RMSProp's step size", above=0)
     gae_lambda: float = number(default=1.0, doc="1: n-step returns; below: GAE", at_least=0, at_most=1)
 
@@ -39,7 +38,7 @@ class A2CConfig(PolicyConfig):
 class ReinforceConfig(A2CConfig):
     """Settings of REINFORCE."""
 
-    rollout_length: int = static(default=128, doc="steps of each environment per update", at_least=1)
+    rollout_length: int = 128
     learning_rate: float = number(default=3e-3, doc="Adam's step size", above=0)
     gae_lambda: float = number(default=1.0, doc="1: whole returns; below: GAE", at_least=0, at_most=1)
 
@@ -50,7 +49,7 @@ def a2c(
     *,
     loss: Loss | None = None,
     optimizer: Optimizer = rmsprop_by_plan,
-    network: NetworkFactory | Module = actor_critic,
+    network: Network = actor_critic,
 ) -> Algorithm:
     """Return A2C for an environment with discrete, multi-discrete, continuous or dict actions.
 
@@ -70,25 +69,33 @@ def a2c(
       InputError: if a setting is out of range or the action space has no distribution.
     """
     validate(config, "a2c")
-    descent = optimizer_of(config, 1, optimizer)
-    net, init, act = policy_functions(spec, config, descent(jnp.int32(0)), network)
+    head, net = networks_for(spec, config, network, squash=config.squash_actions)
+    optimizer_at = optimizer_of(config, 1, optimizer)
+
+    def init(key: Key) -> PolicyAgent:
+        return new_agent(key, net.init(key), optimizer_at, spec, config)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = ready_to_learn(agent, rollout, spec, config)
+        agent, rollout = preprocess(agent, rollout, spec, config)
         gradient, metrics, (value, target) = rollout_gradient(
             partial(total_loss, scheduled(config, agent.num_updates)), agent.params, rollout
         )
         metrics = metrics | {"explained_variance": masked.explained_variance(value, target, rollout.mask)}
-        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
-        num_updates = increment(agent.num_updates)
-        return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
+        params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
+        return agent.stepped(params, opt_state), metrics
 
     def total_loss(now: A2CConfig, params: PyTree, rollout: Rollout) -> tuple[Array, tuple[Metrics, tuple]]:
         policy, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
         old_value = jax.lax.stop_gradient(value)
         next_value = successor_values(partial(net.value, params), value, carry, rollout)
         advantage = gae(
-            rollout.reward, old_value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
+            rollout.reward,
+            old_value,
+            next_value,
+            terminated=rollout.terminated,
+            done=rollout.done,
+            discount=config.discount,
+            gae_lambda=config.gae_lambda,
         )
         log_prob, target = policy.log_prob(rollout.extras["raw_action"]), old_value + advantage
         samples = Samples(
@@ -106,7 +113,13 @@ def a2c(
         total, metrics = mean_loss(sample_loss, samples, {"config": now}, mask)
         return total, (metrics, (old_value, target))
 
-    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update, values=partial(values_of, net))
+    return Algorithm(
+        init=init,
+        initial_carry=net.initial_carry,
+        act=partial(act, net, head),
+        update=update,
+        values=partial(estimate_values, net),
+    )
 
 
 def reinforce(
@@ -114,7 +127,7 @@ def reinforce(
     config: ReinforceConfig,
     *,
     optimizer: Optimizer = adam_by_plan,
-    network: NetworkFactory | Module = actor_critic,
+    network: Network = actor_critic,
 ) -> Algorithm:
     """Return REINFORCE with the value function as its baseline: A2C on whole returns, by Adam.
 

@@ -14,14 +14,13 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algos.off_policy import new_statistics
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import normalized
-from purerl.networks.actor_critic import NetworkFactory, actor_critic
+from purerl.networks.actor_critic import NetworkFactory, PolicyAgent, actor_critic
 from purerl.networks.modules import Module
 from purerl.optim.minibatch import check_minibatches, minibatch_epochs
 from purerl.optim.optimizers import Optimizer, adam_by_plan, optimizer_of
@@ -132,9 +131,14 @@ def alphazero(
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         batch = with_targets(agent, rollout)
-        optimizer = descent(agent.num_updates)
         params, opt_state, metrics = minibatch_epochs(
-            loss, optimizer, agent.params, agent.opt_state, batch, (), key, config, sequences=False
+            loss,
+            optimizer=descent(agent.num_updates),
+            params=agent.params,
+            opt_state=agent.opt_state,
+            batch=batch,
+            key=key,
+            config=config,
         )
         found = to_scale(config, rollout.extras["value"])
         metrics["explained_variance"] = masked.explained_variance(found, batch.target, batch.mask)

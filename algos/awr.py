@@ -22,10 +22,8 @@ from purerl.algos.off_policy import (
 )
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.distributions import action_head
 from purerl.functional.normalize import normalized
-from purerl.networks.actor_critic import ActorCriticConfig, NetworkFactory, actor_critic, network_of
-from purerl.networks.modules import Module
+from purerl.networks.actor_critic import ActorCriticConfig, Network, actor_critic, networks_for
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
@@ -60,7 +58,7 @@ def awr(
     config: AWRConfig,
     *,
     optimizer: Optimizer = adam_by_plan,
-    network: NetworkFactory | Module | None = None,
+    network: Network | None = None,
     replay: Replay | None = None,
 ) -> Algorithm:
     r"""Return AWR for an environment with discrete, multi-discrete, continuous or dict actions.
@@ -83,17 +81,15 @@ def awr(
       InputError: if a setting is out of range or the action space has no distribution.
     """
     validate(config, "awr")
-    head = action_head(spec.action_space)
     shared = {f.name for f in dataclasses.fields(ActorCriticConfig)} & {f.name for f in dataclasses.fields(config)}
-    net = network_of(actor_critic if network is None else network)(
-        spec.observation_space, head, ActorCriticConfig(**{name: getattr(config, name) for name in shared})
-    )
+    networks = ActorCriticConfig(**{name: getattr(config, name) for name in shared})
+    head, net = networks_for(spec, networks, actor_critic if network is None else network)
     buffer = replay or uniform_replay(spec, config)
-    descent = optimizer_of(config, config.num_gradient_steps, optimizer)
+    optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)
 
     def init(key: Key) -> OffPolicyAgent:
         params = net.init(key)
-        return new_agent(params, params, descent(jnp.int32(0)).init(params), buffer, new_statistics(spec, config))
+        return new_agent(params, params, optimizer_at.init(params), buffer, new_statistics(spec, config))
 
     def act(agent: OffPolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         policy, _ = net.policy(agent.params, (), normalized(agent.observation_statistics, observation))
@@ -104,7 +100,7 @@ def awr(
 
     def gradient_step(agent: OffPolicyAgent, batch: Transitions, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         gradient, (error, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent.target_params, batch)
-        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
         target_params = polyak(agent.target_params, params, config.tau)
         return agent._replace(params=params, target_params=target_params, opt_state=opt_state), error, metrics
 

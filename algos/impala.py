@@ -10,14 +10,13 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, policy_functions, ready_to_learn, values_of
+from purerl.algos.policy_gradient import PolicyConfig, estimate_values, new_agent, preprocess
+from purerl.algos.ppo import act
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.counters import increment
 from purerl.functional.returns import successor_values
 from purerl.functional.vtrace import vtrace
-from purerl.networks.actor_critic import NetworkFactory, actor_critic
-from purerl.networks.modules import Module
+from purerl.networks.actor_critic import Network, PolicyAgent, actor_critic, networks_for
 from purerl.optim.minibatch import check_minibatches, minibatch_epochs
 from purerl.optim.optimizers import Optimizer, optimizer_of, rmsprop_by_plan
 from purerl.optim.schedules import scheduled
@@ -28,8 +27,8 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 class IMPALAConfig(PolicyConfig):
     """Settings of IMPALA."""
 
-    num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
-    rollout_length: int = static(default=20, doc="steps of each environment per update", at_least=1)
+    num_envs: int = 32
+    rollout_length: int = 20
     learning_rate: float = number(default=6e-4, doc="RMSProp's step size", above=0)
     gae_lambda: float = number(default=1.0, doc="lambda of V-trace", at_least=0, at_most=1)
     num_epochs: int = static(default=1, doc="passes over each rollout", at_least=1)
@@ -48,7 +47,7 @@ def impala(
     config: IMPALAConfig,
     *,
     optimizer: Optimizer = rmsprop_by_plan,
-    network: NetworkFactory | Module = actor_critic,
+    network: Network = actor_critic,
 ) -> Algorithm:
     """Return IMPALA for an environment with discrete, multi-discrete, continuous or dict actions.
 
@@ -67,25 +66,26 @@ def impala(
     """
     validate(config, "impala")
     check_minibatches(config, True, "impala")
-    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
-    net, init, act = policy_functions(spec, config, descent(jnp.int32(0)), network)
+    head, net = networks_for(spec, config, network, squash=config.squash_actions)
+    optimizer_at = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+
+    def init(key: Key) -> PolicyAgent:
+        return new_agent(key, net.init(key), optimizer_at, spec, config)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = ready_to_learn(agent, rollout, spec, config)
-        batch, carry = rollout._replace(carry=()), rollout.carry
+        agent, rollout = preprocess(agent, rollout, spec, config)
         params, opt_state, metrics = minibatch_epochs(
             partial(loss, scheduled(config, agent.num_updates)),
-            descent(agent.num_updates),
-            agent.params,
-            agent.opt_state,
-            batch,
-            carry,
-            key,
-            config,
+            optimizer=optimizer_at(agent.num_updates),
+            params=agent.params,
+            opt_state=agent.opt_state,
+            batch=rollout._replace(carry=()),
+            carry=rollout.carry,
+            key=key,
+            config=config,
             sequences=True,
         )
-        num_updates = increment(agent.num_updates)
-        return agent._replace(params=params, opt_state=opt_state, num_updates=num_updates), metrics
+        return agent.stepped(params, opt_state), metrics
 
     def loss(now: IMPALAConfig, params: PyTree, rollout: Rollout, carry: PyTree) -> tuple[Array, Metrics]:
         policy, value, after = net.unroll(params, carry, rollout.observation, rollout.done)
@@ -98,12 +98,12 @@ def impala(
             rollout.reward,
             sg_value,
             next_value,
-            rollout.terminated,
-            rollout.done,
-            config.discount,
-            config.gae_lambda,
-            config.rho_clip,
-            config.c_clip,
+            terminated=rollout.terminated,
+            done=rollout.done,
+            discount=config.discount,
+            trace_lambda=config.gae_lambda,
+            rho_clip=config.rho_clip,
+            c_clip=config.c_clip,
         )
         policy_loss = -masked.mean(log_prob * advantage, rollout.mask)
         value_loss = 0.5 * masked.mean((value - target) ** 2, rollout.mask)
@@ -117,4 +117,10 @@ def impala(
         }
         return policy_loss + now.value_coefficient * value_loss - now.entropy_coefficient * entropy, metrics
 
-    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update, values=partial(values_of, net))
+    return Algorithm(
+        init=init,
+        initial_carry=net.initial_carry,
+        act=partial(act, net, head),
+        update=update,
+        values=partial(estimate_values, net),
+    )

@@ -78,7 +78,7 @@ def lpg(
     head, base = action_head(spec.action_space), encoder(spec.observation_space, config, network)
     layer = partial(dense, initializer=config.initializer)
     policy_head, prediction_head = layer(head.num_outputs, 0.01), layer(rule.categories, 0.01)
-    descent = optimizer_of(config, 1, optimizer)
+    optimizer_at = optimizer_of(config, 1, optimizer)
 
     def init(key: Key) -> LPGAgent:
         keys, features = jax.random.split(key, 3), jnp.zeros(base.size)
@@ -90,7 +90,7 @@ def lpg(
         }
         return LPGAgent(
             params=params,
-            opt_state=descent(jnp.int32(0)).init(params),
+            opt_state=optimizer_at.init(params),
             rule_state=rule.initial_carry(),
             num_updates=jnp.int32(0),
         )
@@ -135,7 +135,7 @@ def lpg(
 
     def update(agent: LPGAgent, key: Key, rollout: Rollout) -> tuple[LPGAgent, Metrics]:
         gradient, (rule_state, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent, rollout)
-        params, opt_state = apply_gradients(descent(agent.num_updates), gradient, agent.opt_state, agent.params)
+        params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
         num_updates = increment(agent.num_updates)
         return LPGAgent(params=params, opt_state=opt_state, rule_state=rule_state, num_updates=num_updates), metrics
 

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algos.off_policy import new_statistics
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.action_masks import action_mask
 from purerl.functional.distributions import action_head, masked_policy
 from purerl.functional.normalize import normalized
+from purerl.networks.actor_critic import PolicyAgent
 from purerl.networks.latent_model import latent_model
 from purerl.networks.modules import Module
 from purerl.optim.minibatch import check_minibatches, minibatch_epochs
@@ -123,9 +123,14 @@ def muzero(
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
         batch = with_futures(agent, rollout)
-        optimizer = descent(agent.num_updates)
         params, opt_state, metrics = minibatch_epochs(
-            loss, optimizer, agent.params, agent.opt_state, batch, (), key, config, sequences=False
+            loss,
+            optimizer=descent(agent.num_updates),
+            params=agent.params,
+            opt_state=agent.opt_state,
+            batch=batch,
+            key=key,
+            config=config,
         )
         found = to_scale(config, rollout.extras["value"])
         metrics["explained_variance"] = masked.explained_variance(found, batch.target[..., 0], batch.mask)

@@ -7,13 +7,11 @@ Source: Schulman et al. (2017), arXiv:1707.06347, section 4.
 
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.fields import validate
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import Drifting
-from purerl.networks.actor_critic import NetworkFactory, actor_critic
-from purerl.networks.modules import Module
+from purerl.networks.actor_critic import Network, PolicyAgent, actor_critic
 from purerl.optim.optimizers import Optimizer, adam_by_plan
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, Values, number, pytree
 
@@ -33,7 +31,7 @@ def ppo_penalty(
     config: PPOPenaltyConfig,
     *,
     optimizer: Optimizer = adam_by_plan,
-    network: NetworkFactory | Module = actor_critic,
+    network: Network = actor_critic,
 ) -> Algorithm:
     r"""Return PPO with a KL penalty for an environment with discrete, multi-discrete, continuous or dict actions.
 

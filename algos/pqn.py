@@ -136,13 +136,13 @@ def pqn(
         )
         params, opt_state, metrics = minibatch_epochs(
             loss,
-            optimizer_at(agent.num_updates),
-            agent.params,
-            agent.opt_state,
-            batch,
-            rollout.carry,
-            key,
-            config,
+            optimizer=optimizer_at(agent.num_updates),
+            params=agent.params,
+            opt_state=agent.opt_state,
+            batch=batch,
+            carry=rollout.carry,
+            key=key,
+            config=config,
             sequences=recurrent,
         )
         num_updates = increment(agent.num_updates)

@@ -13,14 +13,13 @@ from typing import ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head, kl_parts
 from purerl.functional.returns import gae
-from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
+from purerl.networks.actor_critic import NetworkFactory, PolicyAgent, actor_critic, network_of
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.modules import Module
 from purerl.networks.torsos import ACTIVATIONS
@@ -181,9 +180,7 @@ def spo(
             return (params, opt_state), metrics
 
         learner = (agent.params, agent.opt_state)
-        (params, opt_state), metrics = rollout_minibatches(
-            gradient_step, learner, batch, (), key, config, sequences=False
-        )
+        (params, opt_state), metrics = rollout_minibatches(gradient_step, learner, batch=batch, key=key, config=config)
         metrics["explained_variance"] = masked.explained_variance(value, batch.target, batch.mask)
         return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
 

@@ -12,15 +12,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algo_parts.on_policy import PolicyAgent, PolicyConfig, new_agent, ready_to_learn, values_of
+from purerl.algos.policy_gradient import PolicyConfig, estimate_values, new_agent, preprocess
+from purerl.algos.ppo import act
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.counters import increment
-from purerl.functional.distributions import action_head, kl_parts
-from purerl.functional.normalize import normalized
+from purerl.functional.distributions import kl_parts
 from purerl.functional.returns import gae, successor_values
-from purerl.networks.actor_critic import NetworkFactory, actor_critic, network_of
-from purerl.networks.modules import Module
+from purerl.networks.actor_critic import Network, PolicyAgent, actor_critic, networks_for
 from purerl.optim.minibatch import check_minibatches, rollout_minibatches
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import scheduled
@@ -33,7 +31,6 @@ from purerl.types import (
     Metrics,
     PyTree,
     Rollout,
-    Values,
     number,
     pytree,
     static,
@@ -44,10 +41,10 @@ from purerl.types import (
 class VMPOConfig(PolicyConfig):
     """Settings of V-MPO."""
 
-    num_envs: int = static(default=16, doc="environments stepped in parallel", at_least=1)
-    rollout_length: int = static(default=64, doc="steps of each environment per update", at_least=1)
+    num_envs: int = 16
+    rollout_length: int = 64
     learning_rate: float = number(default=1e-3, doc="Adam's step size, of networks and dual variables", above=0)
-    entropy_coefficient: float = number(default=0.0, doc="weight of the entropy bonus", at_least=0)
+    entropy_coefficient: float = 0.0
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=2, doc="gradient steps per pass", at_least=1)
     normalize_advantage: bool = static(default=True, doc="standardize the advantages of each rollout")
@@ -67,7 +64,7 @@ class Batch(NamedTuple):
     """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
-    raw_action: PyTree  # the policy's draw, before clipping or squashing
+    raw_action: PyTree  # the policy's sample, before clipping or squashing
     advantage: Array  # f32
     target: Array  # f32, the return that V(s) should be
     done: Array  # bool
@@ -79,7 +76,7 @@ def vmpo(
     config: VMPOConfig,
     *,
     optimizer: Optimizer = adam_by_plan,
-    network: NetworkFactory | Module = actor_critic,
+    network: Network = actor_critic,
 ) -> Algorithm:
     r"""Return V-MPO for an environment with discrete, multi-discrete, continuous or dict actions.
 
@@ -104,46 +101,47 @@ def vmpo(
     validate(config, "vmpo")
     recurrent = config.rnn != "none"
     check_minibatches(config, recurrent, "vmpo")
-    head = action_head(spec.action_space, config.squash_actions)
-    net = network_of(network)(spec.observation_space, head, config)
-    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+    head, net = networks_for(spec, config, network, squash=config.squash_actions)
+    optimizer_at = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 
     def init(key: Key) -> PolicyAgent:
         params = {"network": net.init(key), "duals": initial_duals(config)}
-        return new_agent(key, params, descent(jnp.int32(0)).init(params), spec, config)
-
-    def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
-        seen = normalized(agent.observation_statistics, observation)
-        policy, carry = net.policy(agent.params["network"], carry, seen)
-        if not explore:
-            return head.to_action(policy.mode()), carry, ()
-        raw_action = policy.sample(seed=key)
-        extras = {"raw_action": raw_action, "log_prob": policy.log_prob(raw_action)}
-        return head.to_action(raw_action), carry, extras
+        return new_agent(key, params, optimizer_at, spec, config)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = ready_to_learn(agent, rollout, spec, config)
+        agent, rollout = preprocess(agent, rollout, spec, config)
         batch, value = with_advantages(agent.params["network"], rollout)
         loss = partial(total_loss, scheduled(config, agent.num_updates), agent.params["network"])
-        optimizer = descent(agent.num_updates)
 
         def gradient_step(learner: tuple[PyTree, PyTree], minibatch: Batch, carry: PyTree):
             gradient, metrics = jax.grad(loss, has_aux=True)(learner[0], minibatch, carry)
-            params, opt_state = apply_gradients(optimizer, gradient, learner[1], learner[0])
+            params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, learner[1], learner[0])
             return (params, opt_state), metrics
 
         learner = (agent.params, agent.opt_state)
         (params, opt_state), metrics = rollout_minibatches(
-            gradient_step, learner, batch, rollout.carry, key, config, sequences=recurrent
+            gradient_step,
+            learner,
+            batch=batch,
+            carry=rollout.carry,
+            key=key,
+            config=config,
+            sequences=recurrent,
         )
         metrics["explained_variance"] = masked.explained_variance(value, batch.target, batch.mask)
-        return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
+        return agent.stepped(params, opt_state), metrics
 
     def with_advantages(params: PyTree, rollout: Rollout) -> tuple[Batch, Array]:
         _, value, carry = net.unroll(params, rollout.carry, rollout.observation, rollout.done)
         next_value = successor_values(partial(net.value, params), value, carry, rollout)
         advantage = gae(
-            rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
+            rollout.reward,
+            value,
+            next_value,
+            terminated=rollout.terminated,
+            done=rollout.done,
+            discount=config.discount,
+            gae_lambda=config.gae_lambda,
         )
         target = value + advantage
         if config.normalize_advantage:
@@ -187,10 +185,18 @@ def vmpo(
         )
         return total - now.entropy_coefficient * entropy, metrics
 
-    def values(agent: PolicyAgent, rollout: Rollout) -> Values:
-        return values_of(net, agent._replace(params=agent.params["network"]), rollout)
+    return Algorithm(
+        init=init,
+        initial_carry=net.initial_carry,
+        act=lambda agent, *args: act(net, head, of_network(agent), *args),
+        update=update,
+        values=lambda agent, rollout: estimate_values(net, of_network(agent), rollout),
+    )
 
-    return Algorithm(init=init, initial_carry=net.initial_carry, act=act, update=update, values=values)
+
+def of_network(agent: PolicyAgent) -> PolicyAgent:
+    """Return the agent without its dual variables."""
+    return agent._replace(params=agent.params["network"])
 
 
 def better_half(advantage: Array, mask: Array | None) -> Array:

@@ -59,7 +59,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     ),
     "mappo": AlgorithmEntry(
         factory="purerl.algos.ppo:ppo",
-        config="purerl.algos.ppo:MAPPOConfig",
+        config="purerl.algos.mappo:MAPPOConfig",
         summary="PPO whose critic sees the global state",
         source="Yu et al. 2022, arXiv:2103.01955",
         actions=("discrete", "multi-discrete", "continuous"),

@@ -181,6 +181,12 @@ def _hold(of: Any, result: Any, shape: tuple[int, ...]) -> Array:
     return result
 
 
+def check_only_one(objective: Objective | None, loss: Loss | None, what: str) -> None:
+    """Raise an `InputError` if both are given."""
+    if objective is not None and loss is not None:
+        raise InputError(f"{what}: objective and loss are both given; the loss already holds the policy's part")
+
+
 def check_objective(objective: Objective, context: Mapping[str, Any] | None = None) -> None:
     """Try an objective on a grid of log-ratios from -2 to 2 and advantages from -3 to 3, before anything else runs.
 

@@ -1,9 +1,8 @@
 """Actor-critic: a policy and a value function, recurrent or not, as pure functions."""
 
-import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import flax.linen as nn
 import jax
@@ -11,25 +10,102 @@ import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
-from purerl.functional.distributions import ActionHead
+from purerl.functional.counters import increment
+from purerl.functional.distributions import ActionHead, action_head
+from purerl.functional.normalize import (
+    ReturnScale,
+    RunningStatistics,
+    denormalized_values,
+    normalized,
+    normalized_values,
+)
 from purerl.networks.encoder import NetworkConfig, recurrent_encoder
 from purerl.networks.modules import Module, is_module, own_torso
 from purerl.networks.torsos import MLP, RNNS, apply, dense, init
 from purerl.spaces import Discrete, Space
-from purerl.types import Array, Key, PyTree, pytree, static
+from purerl.types import Array, EnvironmentSpec, Key, PyTree, pytree, static
+
+
+class ApplyPolicy(Protocol):
+    """How an actor-critic's policy is applied: `ActorCritic.policy`."""
+
+    def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, /) -> tuple[Any, PyTree]:
+        """Return (the distribution of actions [B], the carry [B]), of a carry [B] and observations [B, ...]."""
+        ...
+
+
+class ApplyValue(Protocol):
+    """How an actor-critic's value function is applied: `ActorCritic.value`."""
+
+    def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, /) -> Array:
+        """Return V(s), f32[...], of a carry [...] and observations [...]."""
+        ...
+
+
+class UnrollActorCritic(Protocol):
+    """How both are applied to a rollout: `ActorCritic.unroll`."""
+
+    def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, done: Array, /) -> tuple[Any, Array, PyTree]:
+        """Return (distribution [T, B], value f32[T, B], carry [T, B] after each step).
+
+        Args:
+          params: from `init`.
+          carry: [B], before the first step.
+          observation: [T, B, ...].
+          done: bool[T, B], where an episode ends; the carry that is returned there is the one before it is cleared.
+        """
+        ...
 
 
 class ActorCritic(NamedTuple):
-    """A policy and a value function. Without a recurrent layer, `carry` is () and any leading axes will do."""
+    """A policy and a value function. Without a recurrent layer, `carry` is () and there may be any leading axes."""
 
     init: Callable[[Key], PyTree]  # key -> params
     initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode
-    policy: Callable[[PyTree, PyTree, PyTree], tuple[Any, PyTree]]
-    # (params, carry[B], observation[B]) -> (distribution[B], carry[B])
-    value: Callable[[PyTree, PyTree, PyTree], Array]  # (params, carry[...], observation[...]) -> f32[...]
-    unroll: Callable[[PyTree, PyTree, PyTree, Array], tuple[Any, Array, PyTree]]
-    # (params, carry[B], observation[T, B], done[T, B]) ->
-    #   (distribution[T, B], value f32[T, B], carry [T, B] after each step, before an ending clears it)
+    policy: ApplyPolicy  # (params, carry, observation) -> (distribution, carry)
+    value: ApplyValue  # (params, carry, observation) -> f32[...]
+    unroll: UnrollActorCritic  # (params, carry, observation, done) -> (distribution, value, carries)
+
+
+class PolicyAgent(NamedTuple):
+    """The state of an agent that learns a policy from its own rollouts."""
+
+    params: PyTree
+    opt_state: PyTree
+    num_updates: Array  # i32[], so far; drives every schedule
+    observation_statistics: RunningStatistics | None  # None: observations are not normalized
+    return_scale: ReturnScale | None  # None: rewards are not normalized
+    value_statistics: RunningStatistics | None  # of the value's targets; the critic predicts in their units
+    curiosity: PyTree = None  # `purerl.algos.curiosity.Curiosity`, or None
+
+    def normalize(self, observation: PyTree) -> PyTree:
+        """Return observations [...] as the networks take them."""
+        return normalized(self.observation_statistics, observation)
+
+    def in_reward_units(self, value: Array) -> Array:
+        """Return the critic's predictions f32[...] in units of the reward."""
+        return denormalized_values(self.value_statistics, value)
+
+    def with_normalized_targets(self, batch: Any) -> tuple["PolicyAgent", Any]:
+        """Return (the agent with the value targets added to its statistics, the batch in the critic's units).
+
+        Old values stay as the critic predicted them, by the old statistics; targets follow the new ones. Without
+        statistics both stay as they are.
+
+        Args:
+          batch: a record of value, advantage and target f32[T, B] and mask bool[T, B] or None.
+        """
+        old = self.value_statistics
+        if old is None:
+            return self, batch
+        target = batch.value + batch.advantage
+        new = old.update(target, batch.mask)
+        batch = batch._replace(value=normalized_values(old, batch.value), target=normalized_values(new, target))
+        return self._replace(value_statistics=new), batch
+
+    def stepped(self, params: PyTree, opt_state: PyTree) -> "PolicyAgent":
+        """Return the agent after an update."""
+        return self._replace(params=params, opt_state=opt_state, num_updates=increment(self.num_updates))
 
 
 @pytree
@@ -51,10 +127,11 @@ class ActorCriticConfig(NetworkConfig):
 HEAD_GAIN = 2.0  # of `head_sizes`, as Craftax_Baselines has it: PPO with memory learns more there than by sqrt 2
 
 NetworkFactory = Callable[[Space, ActionHead, ActorCriticConfig], ActorCritic]
+Network = NetworkFactory | Module  # what an algorithm accepts as `network`
 
 
-def network_of(network: NetworkFactory | Module) -> NetworkFactory:
-    """Return a factory as it is, and of a module the one whose networks have it below their heads.
+def network_of(network: Network) -> NetworkFactory:
+    """Return a factory as it is; of a module, the factory whose networks have it below their heads.
 
     Raises:
       InputError: if it is neither.
@@ -64,6 +141,24 @@ def network_of(network: NetworkFactory | Module) -> NetworkFactory:
     if not callable(network) or isinstance(network, type):
         own_torso(Discrete(n=1), network)  # raises
     return network  # type: ignore[return-value]
+
+
+def networks_for(
+    spec: EnvironmentSpec, config: ActorCriticConfig, network: Network, *, squash: bool = False
+) -> tuple[ActionHead, ActorCritic]:
+    """Return (the action head, the networks) for an environment's spaces.
+
+    Args:
+      spec: the environment's spaces.
+      config: the settings of the networks.
+      network: a module below the heads, or a factory of both networks.
+      squash: continuous actions through tanh instead of clipped.
+
+    Raises:
+      InputError: if there is no distribution for the action space, or `network` is neither a factory nor a module.
+    """
+    head = action_head(spec.action_space, squash)
+    return head, network_of(network)(spec.observation_space, head, config)
 
 
 class Memories(NamedTuple):
@@ -158,13 +253,3 @@ def _head(config: ActorCriticConfig, outputs: int, scale: float) -> nn.Module:
         gain=HEAD_GAIN,
     )
     return nn.Sequential([layers, last])
-
-
-def actor_critic_of(factory: Callable[..., Any]) -> NetworkFactory | None:
-    """Return the networks of an algorithm whose `network` argument is an actor-critic; None of any other algorithm."""
-    function = factory.func if isinstance(factory, partial) else factory
-    argument = inspect.signature(function).parameters.get("network")
-    if argument is None or argument.default is not actor_critic:
-        return None
-    given = factory.keywords if isinstance(factory, partial) else {}
-    return network_of(given.get("network", actor_critic))

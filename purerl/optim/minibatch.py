@@ -1,7 +1,7 @@
 """Minibatches: several shuffled passes of gradient steps over the samples of a rollout, or over its sequences."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import chex
 import jax
@@ -17,25 +17,46 @@ from purerl.xla.packing import pack
 from purerl.xla.permutation import permutation
 
 
+class MinibatchLoss(Protocol):
+    """The loss of a gradient step."""
+
+    def __call__(self, params: PyTree, minibatch: Any, carry: PyTree, /) -> tuple[Array, Metrics]:
+        """Return (the mean over the samples of a minibatch, f32[], metrics: means over them).
+
+        Args:
+          params: what the gradient is taken of.
+          minibatch: [M, ...], or a part of it at a time; of whole sequences [T, M, ...].
+          carry: the recurrent state before the sequences, [M, ...]; () of samples.
+        """
+        ...
+
+
+class MinibatchStep(Protocol):
+    """A step on a minibatch."""
+
+    def __call__(self, learner: Any, minibatch: Any, carry: PyTree, /) -> tuple[Any, Metrics]:
+        """Return (learner, metrics f32[] by name); the minibatch and its carry are those of `MinibatchLoss`."""
+        ...
+
+
 def minibatch_epochs(
-    loss: Callable[[PyTree, Any, PyTree], tuple[Array, Metrics]],
+    loss: MinibatchLoss,
+    *,
     optimizer: optax.GradientTransformation,
     params: PyTree,
     opt_state: PyTree,
     batch: Any,
-    carry: PyTree,
+    carry: PyTree = (),
     key: Key,
     config: Any,
-    *,
-    sequences: bool,
-    prepare: Callable[[Any], Any] = lambda minibatch: minibatch,
+    sequences: bool = False,
+    prepare: Callable[[Any], Any] | None = None,
     accept: Callable[[Metrics], Array] | None = None,
 ) -> tuple[PyTree, PyTree, Metrics]:
     """Take a gradient step on every minibatch of a rollout, `config.num_minibatches` in each of `config.num_epochs`.
 
     Args:
-      loss: (params, minibatch, carry) -> (mean over its samples, metrics: means over them). The minibatch is [M, ...],
-        of which it may get a part at a time, and carry (); or, of sequences, [T, M, ...] with their carry [M, ...].
+      loss: the mean over a minibatch.
       optimizer: from gradients to updates.
       params, opt_state: before the first step.
       batch: [T, B, ...], a record with the field `mask`: bool[T, B], which samples count, or None.
@@ -43,18 +64,17 @@ def minibatch_epochs(
       key: for the orders.
       config: the settings.
       sequences: whether sequences stay whole, as a recurrent network or a trace over time needs them.
-      prepare: applied to each minibatch as a whole, such as to standardize a column.
+      prepare: minibatch -> minibatch, applied to each as a whole, such as to standardize a column; None: as it is.
       accept: metrics of a step -> bool[]; a step that is not accepted is undone and ends the update. None: all are.
 
     Returns:
       (params, opt_state, metrics averaged over all steps).
     """
-
     optimizer, opt_state, restored = array_by_array(optimizer, opt_state, params)
 
     def gradient_step(learner: tuple[PyTree, PyTree, Array], minibatch: Any, carry: PyTree):
         params, opt_state, running = learner
-        samples = (prepare(minibatch), carry)
+        samples = (minibatch if prepare is None else prepare(minibatch), carry)
         mean = lambda params, samples: loss(params, *samples)
         if sequences:
             gradient, metrics = jax.grad(mean, has_aux=True)(params, samples)
@@ -69,7 +89,7 @@ def minibatch_epochs(
 
     learner = (params, opt_state, jnp.array(True))
     (params, opt_state, _), metrics = rollout_minibatches(
-        gradient_step, learner, batch, carry, key, config, sequences=sequences
+        gradient_step, learner, batch=batch, carry=carry, key=key, config=config, sequences=sequences
     )
     return params, restored(opt_state), metrics
 
@@ -87,19 +107,19 @@ def check_minibatches(config: Any, sequences: bool, what: str) -> None:
 
 
 def rollout_minibatches(
-    step: Callable[[Any, Any, PyTree], tuple[Any, Metrics]],
+    step: MinibatchStep,
     learner: Any,
+    *,
     batch: Any,
-    carry: PyTree,
+    carry: PyTree = (),
     key: Key,
     config: Any,
-    *,
-    sequences: bool,
+    sequences: bool = False,
 ) -> tuple[Any, Metrics]:
     """Run `step` on every minibatch of a rollout; arguments as for `minibatch_epochs`.
 
     Args:
-      step: (learner, minibatch, carry) -> (learner, metrics).
+      step: what is done with each.
       learner: what a step passes to the next.
       batch, carry, key, config, sequences: as for `minibatch_epochs`.
 
@@ -113,12 +133,20 @@ def rollout_minibatches(
         units, carry = minibatch
         return step(learner, swap_time(units) if sequences else units, carry)
 
-    return shuffled_minibatches(one, learner, (units, carry), key, config.num_epochs, config.num_minibatches)
+    return shuffled_minibatches(
+        one,
+        learner,
+        batch=(units, carry),
+        key=key,
+        num_epochs=config.num_epochs,
+        num_minibatches=config.num_minibatches,
+    )
 
 
 def shuffled_minibatches(
     step: Callable[[Any, PyTree], tuple[Any, Metrics]],
     learner: Any,
+    *,
     batch: PyTree,
     key: Key,
     num_epochs: int,

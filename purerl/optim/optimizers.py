@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 
@@ -18,7 +19,7 @@ from purerl.xla import backend, switches
 class GradientPlan(NamedTuple):
     """The gradient steps of an update; algorithms accept `(plan) -> optax.GradientTransformation` as an optimizer.
 
-    They ask for the transformation anew in each update: its state stays, the learning rate follows the schedule.
+    They ask for a new transformation in each update: its state stays, the learning rate follows the schedule.
     """
 
     learning_rate: Array | float  # in this update
@@ -31,8 +32,22 @@ OptimizerFactory = Callable[[GradientPlan], optax.GradientTransformation]
 Optimizer = Callable[..., optax.GradientTransformation]  # an `OptimizerFactory`, or one of optax's such as optax.lion
 
 
-def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> Callable[[Array], Any]:
-    """Return the optimizer of every update: i32[] updates so far -> optax transformation.
+class ScheduledOptimizer(NamedTuple):
+    """An optimizer whose learning rate follows a schedule: a transformation for each update, of one state for all."""
+
+    of_update: Callable[[Array], optax.GradientTransformation]  # updates so far, i32[] -> transformation
+
+    def __call__(self, num_updates: Array) -> optax.GradientTransformation:
+        """Return the transformation of the update that follows i32[] updates."""
+        return self.of_update(num_updates)
+
+    def init(self, params: PyTree) -> PyTree:
+        """Return the state before the first step."""
+        return self.of_update(jnp.int32(0)).init(params)
+
+
+def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> ScheduledOptimizer:
+    """Return the optimizer of a run.
 
     Args:
       config: has learning_rate and its schedule, a run's length and, where gradients are clipped, max_grad_norm.
@@ -57,7 +72,7 @@ def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> Ca
             raise InputError(f"optimizer returned a {type(made).__name__}; it must return an optax transformation")
         return made
 
-    return of_update
+    return ScheduledOptimizer(of_update)
 
 
 def _by_plan(optimizer: Optimizer) -> OptimizerFactory:

@@ -14,14 +14,13 @@ import jax
 import jax.numpy as jnp
 import mctx
 
-from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.functional.action_masks import mask_illegal, without_global_state
 from purerl.functional.counters import increment
 from purerl.functional.distributions import ActionHead, Categorical, action_head
 from purerl.functional.normalize import RunningStatistics, normalized
 from purerl.functional.q_targets import rescale, unscale
 from purerl.functional.returns import decayed_sum
-from purerl.networks.actor_critic import network_of
+from purerl.networks.actor_critic import PolicyAgent, network_of
 from purerl.networks.encoder import NetworkConfig
 from purerl.networks.torsos import ACTIVATIONS
 from purerl.optim.schedules import Schedule, schedule

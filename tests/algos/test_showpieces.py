@@ -1,18 +1,22 @@
-"""PPO, DQN and SAC show their whole config; what they restate is what the shared classes declare."""
+"""PPO, DQN and SAC show their whole config; a field that they restate keeps its shared declaration."""
 
 import ast
 import dataclasses
 import inspect
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from purerl import registry
 from purerl.algos.dqn import DQNConfig
-from purerl.algos.ppo import PPOConfig
+from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig
 from purerl.catalog.algorithms import ALGORITHMS
+from purerl.functional.objectives import Clip
 from purerl.spaces import Box, Discrete
-from purerl.types import EnvironmentSpec
+from purerl.types import EnvironmentSpec, Rollout
 
 SHOWPIECES = [PPOConfig, DQNConfig, SACConfig]
 
@@ -36,12 +40,33 @@ def test_every_setting_stands_in_the_file(config):
 
 @pytest.mark.parametrize("config", SHOWPIECES)
 def test_the_story_stands_in_the_file(config):
-    """`init`, `act`, `update`, in this order, and the loss are functions of the file."""
+    """`init`, `act`, `update` and the loss are functions of the file."""
     module = ast.parse(inspect.getsource(inspect.getmodule(config)))
-    factories = [node for node in module.body if isinstance(node, ast.FunctionDef)]
-    names = [node.name for factory in factories for node in factory.body if isinstance(node, ast.FunctionDef)]
-    assert [name for name in names if name in ("init", "act", "update")] == ["init", "act", "update"]
-    assert any(name.endswith("loss") for name in names)
+    names = {node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef)}
+    assert {"init", "act", "update"} <= names and any(name.endswith("loss") for name in names)
+
+
+def test_ppo_without_an_objective_has_the_clipped_one(key):
+    """The clip in PPO's file is `Clip`, to the bit."""
+    spec, config = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=2)), PPOConfig(num_minibatches=2)
+    keys = jax.random.split(key, 3)
+    agent, shape = ppo(spec, config).init(key), (config.rollout_length, config.num_envs)
+    rollout = Rollout(
+        observation=jax.random.normal(keys[0], (*shape, 2)),
+        action=jnp.zeros(shape, jnp.int32),
+        reward=jax.random.normal(keys[1], shape),
+        terminated=jnp.zeros(shape, bool),
+        truncated=jnp.zeros(shape, bool),
+        next_observation=jax.random.normal(keys[2], (*shape, 2)),
+        extras={"raw_action": jnp.zeros(shape, jnp.int32), "log_prob": jax.random.normal(keys[1], shape) * 0.3 - 1.0},
+        carry=(),
+    )
+    plain, given = (
+        jax.jit(ppo(spec, config, objective=objective).update)(agent, key, rollout)
+        for objective in (None, Clip(epsilon=config.clip_epsilon))
+    )
+    jax.tree.map(np.testing.assert_array_equal, plain, given)
+    assert 0.1 < plain[1]["clip_fraction"] < 0.9
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))

@@ -1,19 +1,14 @@
 """Actor-critic networks: with and without a body in common, one observation at a time and along a rollout."""
 
-from functools import partial
-
 import jax
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algos.a2c import a2c
-from purerl.algos.dqn import dqn
-from purerl.algos.ppo import ppo
 from purerl.errors import InputError
 from purerl.functional.distributions import action_head
-from purerl.networks.actor_critic import ActorCriticConfig, actor_critic, actor_critic_of
+from purerl.networks.actor_critic import ActorCriticConfig, actor_critic
 from purerl.networks.encoder import recurrent_encoder
 from purerl.networks.torsos import RNNS
 from purerl.spaces import Box, Dict, Discrete
@@ -99,11 +94,3 @@ def test_a_recurrent_critic_remembers_the_global_state(rnn):
     assert np.array_equal(same.logits, policies.logits)  # the actor does not see it
     assert np.array_equal(np.abs(changed - values)[3:, 0], [0.0, 0.0])  # forgotten at the ending
     assert moved[1:].min() > 1e-4, moved  # the critic remembers the first state
-
-
-def test_the_networks_of_algorithms():
-    """Those that take an actor-critic as `network`, also where one is given by a partial; no others."""
-    assert actor_critic_of(ppo) is actor_critic and actor_critic_of(partial(a2c)) is actor_critic
-    own = lambda space, head, config: actor_critic(space, head, config)
-    assert actor_critic_of(partial(ppo, network=own)) is own
-    assert actor_critic_of(dqn) is None and actor_critic_of(lambda spec, config: None) is None

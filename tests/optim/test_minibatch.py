@@ -21,7 +21,9 @@ def test_every_sample_once_per_epoch(key):
         return (count + 1, orders), {"fits": fits.astype(jnp.float32), "count": count.astype(jnp.float32)}
 
     loop_carry = (jnp.int32(0), jnp.zeros(72, jnp.int32))
-    (count, orders), metrics = shuffled_minibatches(step, loop_carry, batch, key, num_epochs=3, num_minibatches=4)
+    (count, orders), metrics = shuffled_minibatches(
+        step, loop_carry, batch=batch, key=key, num_epochs=3, num_minibatches=4
+    )
     assert count == 12
     epochs = np.asarray(orders).reshape(3, 24)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(24), (3, 1)))
@@ -49,7 +51,9 @@ def test_a_rollout_is_cut_into_samples_or_whole_sequences(key, sequences):
 
     loop_carry = (jnp.int32(0), jnp.zeros((4, 6), jnp.int32))
     batch = {"time": time.astype(jnp.int32), "env": env.astype(jnp.int32)}
-    (_, seen), metrics = rollout_minibatches(step, loop_carry, batch, carry, key, config, sequences=sequences)
+    (_, seen), metrics = rollout_minibatches(
+        step, loop_carry, batch=batch, carry=carry, key=key, config=config, sequences=sequences
+    )
     assert sorted(np.asarray(seen).ravel()) == [1] * 12 + [11] * 12 and metrics["fits"] == 1.0
     assert (np.asarray(seen) == np.asarray(seen)[0]).all() == sequences
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from purerl.algos.dqn import DQNConfig, dqn
-from purerl.algos.ppo import MAPPOConfig, ppo
+from purerl.algos.mappo import MAPPOConfig
+from purerl.algos.ppo import ppo
 from purerl.envs.games.coin_game import CoinGame
 from purerl.errors import InputError
 from purerl.extensions.groups.joint import Policy, multi_agent, policies_for

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.algos.ppo import MAPPOConfig, PPOConfig, ppo
+from purerl.algos.mappo import MAPPOConfig
+from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.errors import InputError
 from purerl.settings import objects

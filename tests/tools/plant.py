@@ -137,7 +137,7 @@ FAULTS = [
         "next_observation=by_statistics(batch.next_observation)",
         "next_observation=batch.next_observation",
     ),
-    ("purerl/algo_parts/on_policy.py", "reward = scale.normalize(reward)", "pass"),
+    ("algos/policy_gradient.py", "reward = scale.normalize(reward)", "pass"),
     (
         "purerl/optim/minibatch.py",
         "orders.reshape(num_epochs * num_minibatches, size // num_minibatches)",

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from purerl.algos.dqn import DQNConfig, dqn
-from purerl.algos.ppo import MAPPOConfig, PPOConfig, ppo
+from purerl.algos.mappo import MAPPOConfig
+from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.particle.spread import Spread
 from purerl.envs.tag.continuous import TagContinuous

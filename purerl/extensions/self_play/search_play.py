@@ -6,11 +6,11 @@ at the end.
 
 from typing import Any, ClassVar
 
-from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.errors import InputError
 from purerl.extensions.groups.joint import config_of
 from purerl.extensions.self_play.self_play import SelfPlayAgent, SelfPlayConfig, alone, learned
 from purerl.fields import validate
+from purerl.networks.actor_critic import PolicyAgent
 from purerl.types import Algorithm, EnvironmentSpec, Key, Metrics, PyTree, Rollout, pytree
 from purerl.wrappers.situations import Model
 

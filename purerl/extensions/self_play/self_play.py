@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl import agent_groups
-from purerl.algo_parts.on_policy import PolicyAgent
 from purerl.errors import InputError
 from purerl.extensions.groups.joint import SHARED, GroupsConfig, MultiAgentConfig, Policy, multi_agent
 from purerl.fields import validate
 from purerl.functional.counters import increment
+from purerl.networks.actor_critic import PolicyAgent
 from purerl.spaces import Dict
 from purerl.types import (
     Algorithm,

@@ -7,7 +7,8 @@ import pytest
 
 import purerl
 from purerl.agent_groups import draw
-from purerl.algos.ppo import MAPPOConfig, ppo
+from purerl.algos.mappo import MAPPOConfig
+from purerl.algos.ppo import ppo
 from purerl.errors import InputError
 from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.loop.train import make_trainer

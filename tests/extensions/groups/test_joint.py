@@ -10,7 +10,8 @@ import pytest
 import purerl
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.algos.dqn import DQNConfig, dqn
-from purerl.algos.ppo import MAPPOConfig, PPOConfig, ppo
+from purerl.algos.mappo import MAPPOConfig
+from purerl.algos.ppo import PPOConfig, ppo
 from purerl.envs.classic.cartpole import CartPole
 from purerl.envs.games.coin_game import CoinGame
 from purerl.envs.games.matrix_game import MatrixGame

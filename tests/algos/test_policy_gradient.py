@@ -1,11 +1,13 @@
-"""Settings, statistics and functions that policy-gradient algorithms share."""
+"""Preprocessing that policy-gradient algorithms share: running statistics of observations and rewards."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 
-from purerl.algo_parts.on_policy import PolicyConfig, new_agent, ready_to_learn
+from purerl.algos.policy_gradient import PolicyConfig, new_agent, preprocess
 from purerl.functional.normalize import normalized
+from purerl.optim.optimizers import optimizer_of
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 
@@ -29,8 +31,8 @@ def make_rollout(key):
 
 def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
     config = PolicyConfig(num_envs=3, normalize_observation=True, normalize_reward=True)
-    rollout, agent = make_rollout(key), new_agent(key, (), (), SPEC, config)
-    after, learned = ready_to_learn(agent, rollout, SPEC, config)
+    rollout, agent = make_rollout(key), new_agent(key, {}, optimizer_of(config, 1, optax.sgd), SPEC, config)
+    after, learned = preprocess(agent, rollout, SPEC, config)
     np.testing.assert_allclose(learned.observation, jnp.clip(rollout.observation, -10, 10), rtol=1e-5)
     np.testing.assert_allclose(after.observation_statistics.mean, rollout.observation.mean((0, 1)), rtol=1e-5)
     spread = np.sqrt(after.return_scale.statistics.variance)
@@ -42,6 +44,6 @@ def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
 
 def test_without_normalization_nothing_changes(key):
     config = PolicyConfig(num_envs=3)
-    rollout, agent = make_rollout(key), new_agent(key, (), (), SPEC, config)
-    after, learned = ready_to_learn(agent, rollout, SPEC, config)
+    rollout, agent = make_rollout(key), new_agent(key, {}, optimizer_of(config, 1, optax.sgd), SPEC, config)
+    after, learned = preprocess(agent, rollout, SPEC, config)
     assert after == agent and learned == rollout and normalized(agent.observation_statistics, key) is key

@@ -71,6 +71,7 @@ def with_bonus(
     rollout: Rollout,
     spec: EnvironmentSpec,
     config: NetworkConfig,
+    *,
     kind: str,
     coefficient: Array | float,
     learning_rate: Array | float,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import purerl
-from purerl.algo_parts.curiosity import CURIOSITIES, DISCOUNT, LIMIT, new_curiosity, predictor, with_bonus
-from purerl.algo_parts.on_policy import PolicyConfig
+from purerl.algos.curiosity import CURIOSITIES, DISCOUNT, LIMIT, new_curiosity, predictor, with_bonus
+from purerl.algos.policy_gradient import PolicyConfig
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
 from purerl.spaces import Box, Dict, Discrete
@@ -16,6 +16,7 @@ from purerl.types import EnvironmentSpec, Rollout
 SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=2))
 CONFIG = PolicyConfig(num_envs=4, rollout_length=8, hidden_sizes=(16,), initializer="orthogonal")
 T, B = 8, 4
+FAST, FASTER = ({"coefficient": 1.0, "learning_rate": rate} for rate in (3e-3, 1e-2))
 
 
 def rollout(key, spec=SPEC, mask=None):
@@ -41,7 +42,7 @@ def numpy_spread(bonus, mask=None):
 def test_the_bonus_by_hand(key, kind):
     given = rollout(key)
     before = new_curiosity(key, SPEC, CONFIG, kind, B)
-    after, learned = with_bonus(before, given, SPEC, CONFIG, kind, 0.25, 1e-3)
+    after, learned = with_bonus(before, given, SPEC, CONFIG, kind=kind, coefficient=0.25, learning_rate=1e-3)
     x = np.asarray(given.next_observation, np.float64).reshape(-1, 3)
     mean, std = x.mean(axis=0), x.std(axis=0)
     standard = lambda y: jnp.asarray(np.clip((np.asarray(y, np.float64) - mean) / std, -LIMIT, LIMIT), jnp.float32)
@@ -55,7 +56,7 @@ def test_the_bonus_by_hand(key, kind):
 
 def test_what_rnd_compares_with_never_learns(key):
     before = new_curiosity(key, SPEC, CONFIG, "rnd", B)
-    after, _ = with_bonus(before, rollout(key), SPEC, CONFIG, "rnd", 1.0, 1e-2)
+    after, _ = with_bonus(before, rollout(key), SPEC, CONFIG, kind="rnd", **FASTER)
     same = lambda part: [
         bool(jnp.all(x == y))
         for x, y in zip(jax.tree.leaves(before.params[part]), jax.tree.leaves(after.params[part]), strict=True)
@@ -69,7 +70,11 @@ def test_the_bonus_falls_where_steps_are_known_and_not_elsewhere(key, kind):
     strange = known._replace(next_observation=-2.0 * known.next_observation[::-1])
     model, learn = (
         predictor(SPEC, CONFIG, kind),
-        jax.jit(lambda curiosity, key: with_bonus(curiosity, rollout(key), SPEC, CONFIG, kind, 1.0, 3e-3)[0]),
+        jax.jit(
+            lambda curiosity, key: with_bonus(
+                curiosity, rollout(key), SPEC, CONFIG, kind=kind, coefficient=1.0, learning_rate=3e-3
+            )[0]
+        ),
     )
 
     def errors(curiosity):
@@ -87,7 +92,11 @@ def test_the_bonus_falls_where_steps_are_known_and_not_elsewhere(key, kind):
 
 def test_icm_learns_to_tell_the_action(key):
     curiosity = new_curiosity(key, SPEC, CONFIG, "icm", B)
-    learn = jax.jit(lambda curiosity, key: with_bonus(curiosity, rollout(key), SPEC, CONFIG, "icm", 1.0, 3e-3)[0])
+    learn = jax.jit(
+        lambda curiosity, key: with_bonus(
+            curiosity, rollout(key), SPEC, CONFIG, kind="icm", coefficient=1.0, learning_rate=3e-3
+        )[0]
+    )
     loss = lambda curiosity: float(
         jnp.mean(predictor(SPEC, CONFIG, "icm").surprise(curiosity.params, rollout(jax.random.fold_in(key, 99)))[1])
     )
@@ -103,7 +112,7 @@ def test_steps_that_do_not_count_teach_nothing(key, kind):
     given = rollout(key, mask=jnp.broadcast_to(mask, (T, B)))
     other = given._replace(next_observation=jnp.where(mask[:, None], given.next_observation, 9.0))
     before = new_curiosity(key, SPEC, CONFIG, kind, B)
-    one, two = (with_bonus(before, part, SPEC, CONFIG, kind, 1.0, 1e-2)[0] for part in (given, other))
+    one, two = (with_bonus(before, part, SPEC, CONFIG, kind=kind, **FASTER)[0] for part in (given, other))
     for x, y in zip(
         jax.tree.leaves((one.params, one.statistics)), jax.tree.leaves((two.params, two.statistics)), strict=True
     ):
@@ -137,7 +146,7 @@ def test_all_observations_and_actions_will_do(key, kind, observation, action):
     states, following = draw(observation, keys[0]), draw(observation, keys[1])
     given = Rollout(states, draw(action, keys[2]), jnp.zeros((T, B)), never, never, following, (), ())
     curiosity = new_curiosity(key, spec, CONFIG, kind, B)
-    _, learned = with_bonus(curiosity, given, spec, CONFIG, kind, 1.0, 1e-3)
+    _, learned = with_bonus(curiosity, given, spec, CONFIG, kind=kind, coefficient=1.0, learning_rate=1e-3)
     assert learned.reward.shape == (T, B) and bool(jnp.all(jnp.isfinite(learned.reward)))
     assert float(jnp.std(learned.reward)) > 0
 

@@ -1,0 +1,38 @@
+"""MAPPO: PPO for teams, whose critic sees the global state. `purerl train mappo Spread`.
+
+The algorithm is `purerl.algos.ppo.ppo`, given the config of this file. The agents of a team share one policy, and each
+is a sample. The critic may see what no agent sees; it may predict values in units of its targets' running statistics,
+and its errors may count by Huber's loss.
+Source: Yu et al. (2022), arXiv:2103.01955.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from purerl.algos.ppo import PPOConfig
+from purerl.functional.normalize import RunningStatistics
+from purerl.functional.q_targets import huber
+from purerl.types import Array, number, pytree, static
+
+
+@pytree
+class MAPPOConfig(PPOConfig):
+    """Settings of MAPPO: PPO for several agents, whose critic sees the environment's global state where it has one."""
+
+    centralized_critic: bool = static(
+        default=True, doc="of several agents: the value function sees the environment's global state"
+    )
+    normalize_value: bool = static(
+        default=False, doc="the value function predicts in units of its targets' running statistics"
+    )
+    value_huber_delta: float | None = number(
+        default=None, doc="value errors beyond count linearly, in the value function's units; none: squared", above=0
+    )
+
+    def new_value_statistics(self) -> RunningStatistics | None:
+        """Return the statistics of the value's targets before the first, where values are normalized."""
+        return RunningStatistics.create(jax.ShapeDtypeStruct((), jnp.float32)) if self.normalize_value else None
+
+    def value_error(self, error: Array) -> Array:
+        """Return the square of errors f32[N], or twice Huber's loss of them."""
+        return error**2 if self.value_huber_delta is None else 2.0 * huber(error, self.value_huber_delta)

@@ -1,1 +1,0 @@
-"""What several algorithms share: agents, minibatches, optimizers, exploration, update rules."""
