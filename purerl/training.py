@@ -75,9 +75,7 @@ def make_train(
         raise not_inside_jit(task, "make_train")
     check_pieces(factory, task, config)
     around = wraps(task, config, extensions)
-    return train.make_train(
-        factory, task, config, total_timesteps=total_timesteps, num_points=num_points, wraps=around
-    )
+    return train.make_train(factory, task, config, total_timesteps=total_timesteps, num_points=num_points, wraps=around)
 
 
 def _objects(algorithm: Any, env: Any, config: Any) -> tuple[AlgorithmFactory, Any, Any]:

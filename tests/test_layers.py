@@ -31,10 +31,8 @@ ROOMS = {
     "networks": {"errors", "functional", "spaces", "types", "xla"},
     "replay": {"devices", "errors", "functional", "spaces", "types"},
     "optim": {"devices", "errors", "fields", "functional", "types", "xla"},
-    "planning": {"algo_parts", "functional", "networks", "optim", "types", "wrappers"},
-    "algo_parts": {"functional", "networks", "optim", "spaces", "types", "xla"},
+    "planning": {"functional", "networks", "optim", "types", "wrappers"},
     "algos": {
-        "algo_parts",
         "errors",
         "fields",
         "functional",
@@ -76,7 +74,7 @@ ROOMS = {
         "types",
         "xla",
     },
-    "settings": {"catalog", "errors", "fields", "loop", "registry"},
+    "settings": {"catalog", "errors", "fields", "loop", "registry", "zoo"},
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
         "agent_groups",
@@ -98,7 +96,6 @@ ROOMS = {
     "profiling": {"devices", "errors", "loop", "prng", "run", "settings", "xla"},
     "sweeps": {"devices", "errors", "host_environment", "loop", "prng", "reporting", "run", "settings", "types", "xla"},
     "evolution": {
-        "algo_parts",
         "catalog",
         "devices",
         "errors",
@@ -129,6 +126,7 @@ ROOMS = {
         "settings",
         "sweeps",
         "testing",
+        "zoo",
     },
     "extensions": set(),
     "extensions.groups": {
@@ -158,13 +156,11 @@ ROOMS = {
         "xla",
     },
     "extensions.levels": {
-        "algo_parts",
         "errors",
         "fields",
         "functional",
         "host_environment",
         "loop",
-        "networks",
         "prng",
         "reporting",
         "run",
@@ -176,7 +172,6 @@ ROOMS = {
     "extensions.planning": {"errors", "fields", "loop", "types", "wrappers"},
     "extensions.self_play": {
         "agent_groups",
-        "algo_parts",
         "errors",
         "extensions.groups",
         "extensions.planning",
@@ -184,6 +179,7 @@ ROOMS = {
         "functional",
         "host_environment",
         "loop",
+        "networks",
         "prng",
         "reporting",
         "run",
