@@ -190,7 +190,7 @@ ROOMS = {
         "xla",
     },
 }
-ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"catalog"}, "zoo": set()}
+ALLOWED = CONTRACTS | ROOMS | {"__main__": {"commands"}, "__init__": {"catalog"}, "zoo": {"errors"}}
 
 HEAVY = {
     "ale_py",

@@ -51,11 +51,8 @@ class Novelty(Wrapper):
 
 def wrap(make, options):
     """Return a maker of trainers whose environments pay the bonus."""
-
-    def make_with_bonus(algorithm, env, config):
-        return make(algorithm, Novelty(env, weight=options.novelty, bits=options.novelty_bits), config)
-
-    return make_with_bonus
+    paying = lambda env: Novelty(env, weight=options.novelty, bits=options.novelty_bits)
+    return lambda algorithm, env, config: make(algorithm, paying(env), config)
 
 
 novelty = Extension(name="novelty", options=NoveltyOptions, wrap=wrap)

@@ -1,13 +1,10 @@
 """`purerl list`: names of environments, algorithms, objectives, configs and trained agents."""
 
-from collections.abc import Iterable, Sequence
-
 import click
 
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import SUITES
 from purerl.catalog.objectives import OBJECTIVES
-from purerl.commands.options import say
 from purerl.errors import install
 
 
@@ -34,19 +31,15 @@ def envs(suite: str | None) -> None:
 @command.command()
 def algos() -> None:
     """List the algorithms, the actions they take and their papers."""
-    _show(
-        (name, f"{entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
-        for name, entry in sorted(ALGORITHMS.items())
-    )
+    for name, entry in sorted(ALGORITHMS.items()):
+        click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
 
 
 @command.command()
 def objectives() -> None:
     """List the starts of `purerl evolve`, with the part of an algorithm that each is and its paper."""
-    _show(
-        (name, f"{entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
-        for name, entry in OBJECTIVES.items()
-    )
+    for name, entry in OBJECTIVES.items():
+        click.echo(f"{name:13} {entry.argument} of {entry.algorithm}: {entry.summary}; {entry.source}")
 
 
 @command.command()
@@ -54,7 +47,8 @@ def configs() -> None:
     """List the tuned settings, by algorithm and environment."""
     from purerl.settings.runs import names
 
-    _show(names())
+    for algorithm, environment in names():
+        click.echo(f"{algorithm:10} {environment}")
 
 
 @command.command()
@@ -63,22 +57,14 @@ def agents() -> None:
     from purerl import zoo
     from purerl.settings import agent_file, toml
 
-    rows = []
     for name in zoo.here():
         path = zoo.path_of(name)
         table, said = toml.read(path), agent_file.about(path)
         steps = float(table["num_envs"]) * float(table["rollout_length"]) * int(said["update"])
-        reached = f"return {float(said['return']):.5g}" if "return" in said else _losses(said)
-        rows.append((f"zoo/{name}", f"{reached} after {steps:.3g} steps"))
-    _show(rows)
+        reached = f"return {float(said['return']):8.5g}" if "return" in said else _losses(said)
+        click.echo(f"zoo/{name:32} {reached} after {steps:.3g} steps")
     if missing := len(zoo.names()) - len(zoo.here()):
-        say(f"{missing} more are in the zoo/ folder of purerl's repository")
-
-
-def _show(rows: Iterable[Sequence[object]]) -> None:
-    from purerl.reporting import tables
-
-    say("\n".join(tables.lines(rows, left=2)))
+        click.echo(f"{missing} more are in the zoo/ folder of purerl's repository")
 
 
 def _losses(said: dict[str, str]) -> str:

@@ -259,9 +259,9 @@ def find_extensions(args: list[str]) -> tuple[Any, ...]:
 
     named = [name for value in _values(args, "--extension") for name in names_of(value)]
     take_modules((), *named)
-    for file in map(Path, _values(args, "--config")):
+    for file in map(toml.file_of, map(Path, _values(args, "--config"))):
         take_modules(_values(args, "--trust"))
-        table = toml.read(toml.file_of(file))
+        table = toml.read(file) if file.is_file() else {}  # the command itself says what is wrong
         named += [trust.checked(str(name), file) for name in table.get("extension", ())]
     return extensions.rows(dict.fromkeys(named))
 

@@ -26,7 +26,6 @@ from purerl.evolution.strategies import centered_ranks, nan_is_worst
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Clip, Drifting
 from purerl.loop.train import make_train
-from purerl.reporting import tables
 from purerl.reporting.display import number
 from purerl.reporting.files import write_whole
 from purerl.settings.options import MetaOptions, make_options
@@ -68,15 +67,16 @@ class MetaEvaluation(NamedTuple):
 
     def text(self) -> str:
         """Return a table."""
-        rows = []
+        lines = [f"{'task':24} {'method':12} {'IQM':>9}  {'95% interval':>19}   P(learned is better)"]
         for row in self.rows:
             low, high = row.interval
             better = row.improvement_interval
             verdict = "" if row.method == "learned" else f"{row.improvement:.2f}  ({better[0]:.2f} .. {better[1]:.2f})"
             name = row.task + (" (held out)" if row.held_out else "")
-            rows.append((name, row.method, number(row.iqm), f"{number(low)} .. {number(high)}", verdict))
-        columns = ("task", "method", "IQM", "95% interval", "P(learned is better)")
-        return "\n".join(tables.lines(rows, columns, left=2))
+            lines.append(
+                f"{name:24} {row.method:12} {number(row.iqm):>9}  {number(low):>8} .. {number(high):>8}   {verdict}"
+            )
+        return "\n".join(lines)
 
     def table(self) -> dict[str, Any]:
         """Return all of it for a JSON file."""

@@ -114,7 +114,7 @@ def test_actor_critics_offer_their_values():
     has = set()
     for name, entry in ALGORITHMS.items():
         factory, config = registry.algorithm(name)
-        if not (entry.teams or config.uses_model) or name == "mappo":
+        if not (entry.teams or config.plans) or name == "mappo":
             kind = "discrete" if "discrete" in entry.actions else "continuous"
             if factory(EnvironmentSpec(space, actions[kind]), config()).values is not None:
                 has.add(name)

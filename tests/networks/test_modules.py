@@ -62,7 +62,7 @@ def small(config_class, **more):
 
 def traced(algorithm, config, env):
     """Return the shapes of an agent's parameters before and after an update, without compiling."""
-    from purerl.loop.train import make_trainer
+    from purerl.training import make_trainer
 
     trainer = make_trainer(algorithm, env, config)
     state = jax.eval_shape(trainer.init, jax.random.key(0))
