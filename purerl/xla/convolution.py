@@ -24,6 +24,11 @@ TAPS = 4  # of a kernel, up to which a product of pixels and all taps is faster 
 FEW = 128  # taps x channels up to which one product of whole patches is faster than one for each row of the kernel
 
 
+def few_images_are_faster() -> bool:
+    """Return whether a batch of images is faster `PART` at a time, which a CPU's cache holds."""
+    return backend.name() == "cpu" and switches.is_on("convolution")
+
+
 def convolve(inputs: Array, kernel: Array, bias: Array, strides: tuple[int, int], padding: Any) -> Array:
     """Return a convolution plus a bias, as `lax.conv_general_dilated` without dilation or groups.
 

@@ -10,6 +10,7 @@ import pytest
 import purerl
 from purerl.errors import InputError
 from purerl.run.plan import made
+from purerl.settings import trust
 from purerl.settings.extensions import rows, wraps
 from purerl.settings.runs import dump, settings
 
@@ -20,8 +21,11 @@ SMALL |= {"eval_episodes": 4, "log_interval": 1, "extension": "novelty:novelty"}
 
 @pytest.fixture(autouse=True)
 def own(monkeypatch):
+    """The module is found, but not trusted: another test may have named it."""
     monkeypatch.syspath_prepend(OWN)
+    token = trust._trusted.set(frozenset())
     yield
+    trust._trusted.reset(token)
     sys.modules.pop("novelty", None)
 
 
@@ -33,7 +37,7 @@ def test_options_are_read_and_written(tmp_path):
     file.write_text(dump(run, purerl.make("CartPole-v1")))
     with pytest.raises(InputError, match="names novelty:novelty, which is code in the module novelty: add --trust"):
         settings(None, None, {}, {}, file)
-    with purerl.settings.trust.trusting(True):
+    with trust.trusting(True):
         again = settings(None, None, {"novelty_bits": 4}, {}, file)
     assert again.extension_options["novelty"].novelty_bits == 4 and again.extension_options["novelty"].novelty == 0.5
 

@@ -87,15 +87,12 @@ def test_a_device_that_is_not_here_is_told_in_a_line(monkeypatch):
         backend.name()
 
 
-ELSEWHERE = {"algo_parts/successors.py", "networks/torsos.py"}  # to be moved into xla/: only remove from this list
-
-
 def test_the_platform_is_asked_for_in_one_package():
     """Other packages ask `shares_host` and the like. To print a device's platform is not to choose by it."""
     root = Path(purerl.__file__).parent
     files = [Path(folder) / name for folder, _, names in os.walk(root, followlinks=True) for name in names]
     asked = {path.relative_to(root).as_posix() for path in files if path.suffix == ".py" and asks(path.read_text())}
-    assert {path for path in asked if not path.startswith("xla/")} == ELSEWHERE
+    assert {path for path in asked if not path.startswith("xla/")} == set()
 
 
 def asks(code):
