@@ -36,7 +36,7 @@ def test_intervals():
         ),
         ({"sampler": "serial", "seeds": 2}, "CartPole-v1 runs on the host and cannot be vmapped over 2 seeds"),
         ({"sampler": "asink"}, "sampler is 'asink'; allowed: auto, serial"),
-        ({"actors": 3}, "actors and deterministic are for sampler async alone"),
+        ({"actors": 3}, "actors is an option of host"),
     ],
 )
 def test_what_cannot_be(flags, message):
