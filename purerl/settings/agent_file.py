@@ -4,6 +4,7 @@ Source of the format: github.com/huggingface/safetensors.
 """
 
 import contextlib
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def find(path: Path) -> Path | None:
 
 
 def pack(arrays: Mapping[str, Any], about: Mapping[str, str]) -> bytes:
-    """Return the bytes of a file.
+    """Return the bytes of a file, the same ones for the same contents.
 
     Args:
       arrays: NumPy arrays by name.
@@ -35,7 +36,17 @@ def pack(arrays: Mapping[str, Any], about: Mapping[str, str]) -> bytes:
     import numpy as np  # help pages need neither
     from safetensors.numpy import save
 
-    return save({name: np.asarray(array, order="C") for name, array in arrays.items()}, dict(about))
+    return _sorted(save({name: np.asarray(array, order="C") for name, array in arrays.items()}, dict(about)))
+
+
+def _sorted(content: bytes) -> bytes:
+    """Return a file with its metadata sorted: the library writes them in any order."""
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)  # arrays begin at a multiple of 8
+    return len(text).to_bytes(8, "little") + text + content[start:]
 
 
 def about(path: Path) -> dict[str, str]:

@@ -112,3 +112,10 @@ def test_names(tmp_path, monkeypatch):
     assert agent_file.find(of("runs/ppo-Catch-1")) is None and agent_file.find(tmp_path) is None
     with pytest.raises(InputError, match="unknown agent of the zoo 'ppo-CartPol': did you mean 'ppo-CartPole-v1'"):
         agent_file.find(of("zoo/ppo-CartPol"))
+
+
+def test_the_same_contents_are_the_same_bytes():
+    about = {f"text {i}": str(i) for i in range(20)}
+    content = agent_file.pack(ARRAYS, about)
+    assert all(agent_file.pack(ARRAYS, dict(reversed(about.items()))) == content for _ in range(10))
+    assert int.from_bytes(content[:8], "little") % 8 == 0
