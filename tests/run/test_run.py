@@ -104,7 +104,7 @@ def test_no_episode_no_return(tmp_path, capsys):
 
 
 def test_episodes_of_evaluations_that_never_end_are_told(tmp_path, capsys, monkeypatch):
-    short = lambda *args: play_episodes(*args[:5], 20, *args[6:])
+    short = lambda *args, **more: play_episodes(*args, **(more | {"max_steps": 20}))
     monkeypatch.setattr("purerl.loop.train.play_episodes", short)
     endless = {"angle_limit": 1e9, "position_limit": 1e9}
     assert start(tmp_path / "a", parameters=endless, total_timesteps=64, evaluations=0, seeds=1) == 0
