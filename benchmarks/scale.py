@@ -41,7 +41,7 @@ class Agents:
         """Compile for `count` agents, which differ in their seed."""
         mesh = sharding.make_mesh(1, {AXIS: 1})
         self.config = PPOConfig()
-        self.setup = jax.tree.map(as_leaf, Setup(self.config, purerl.make("CartPole-v1"), {}))
+        self.setup = jax.tree.map(as_leaf, Setup(config=self.config, env=purerl.make("CartPole-v1"), options={}))
         self.state = place(blank_states(MAKE, count, {}, self.setup, TOGETHER), mesh)
         self.seeds = sharding.place(np.arange(count, dtype=np.uint32), mesh, AXIS)
         arguments = (self.seeds, {}, np.int32(1), np.bool_(True), self.setup)
@@ -113,7 +113,7 @@ def machinery(request: Request) -> list[Table]:
     values = {name: np.array([trial[name] for trial in plan.trials], np.float32) for name in over}
 
     def one(values: dict[str, Any], key: Any) -> Any:
-        new = with_values(Setup(config, env, {}), values)
+        new = with_values(Setup(config=config, env=env, options={}), values)
         train = purerl.make_train(ppo, new.env, new.config, steps, num_points=plan.num_points)
         return train(key)[1].episodes["episode_return"]
 

@@ -153,7 +153,7 @@ def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: M
     run = settings(algorithm, name, flags, fixed)
     env = make_environment(name, run.parameters)
     over = {f"env.{key}": parse(f"env.{key}={text}", flag="task parameter")[1] for key, text in ranges.items()}
-    over = bind(over, Setup(run.config, env, {})) if over else {}
+    over = bind(over, Setup(config=run.config, env=env, options={})) if over else {}
     drawn = {key.removeprefix("env."): value for key, value in over.items() if isinstance(value, Range)}
     redraw = RedrawFields(drawn) if drawn else None
     return Task(name=name, env=env, config=run.config, total_timesteps=int(run.config.total_timesteps), redraw=redraw)

@@ -86,7 +86,9 @@ def made(run: Settings) -> Made:
     factory = run.make_algorithm()
     if not any(row.starts for row in used):
         factory = _started(run, factory)
-    return Made(env=env, extensions=used, make=maker(factory, used), setup=Setup(run.config, env, options))
+    return Made(
+        env=env, extensions=used, make=maker(factory, used), setup=Setup(config=run.config, env=env, options=options)
+    )
 
 
 def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
@@ -297,7 +299,7 @@ def _is_free(plan: Plan, name: str) -> bool:
         options = (getattr(of, table, ()) for of in plan.settings.extension_options.values())
         found = next((dict(inner) for tables in options for other, inner in tables if other == key), {})
         return isinstance(found.get(field), float)
-    setup = Setup(plan.settings.config, plan.env, plan.settings.extension_options)
+    setup = Setup(config=plan.settings.config, env=plan.env, options=plan.settings.extension_options)
     return name in hints(RunOptions) or may_change(setup, name)
 
 

@@ -174,7 +174,7 @@ class SweepResult:
     def best_toml(self) -> str:
         """Return the best settings, as `purerl train --config` takes them."""
         run = self.plan.settings
-        setup = with_values(Setup(run.config, self.plan.setup.env, run.extension_options), self.best)
+        setup = with_values(Setup(config=run.config, env=self.plan.setup.env, options=run.extension_options), self.best)
         task = {name.removeprefix("env."): value for name, value in self.best.items() if name.startswith("env.")}
         run = dataclasses.replace(
             run,

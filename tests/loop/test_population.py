@@ -13,7 +13,7 @@ from purerl.loop.extension import Setup, maker
 from purerl.loop.train import make_trainer
 
 CONFIG = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=800)
-MAKE, SETUP = maker(a2c), Setup(CONFIG, CartPole(), {})
+MAKE, SETUP = maker(a2c), Setup(config=CONFIG, env=CartPole(), options={})
 VALUES = {"learning_rate": np.float32([1e-3, 1e-2]), "env.gravity": np.float32([9.8, 3.0])}
 
 

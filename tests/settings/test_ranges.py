@@ -10,7 +10,7 @@ from purerl.loop.extension import Setup
 from purerl.settings.ranges import Choices, LogUniform, Range, Uniform, bind, parse
 from purerl.settings.values import to_text
 
-SETUP = Setup(PPOConfig(), CartPole(), {})
+SETUP = Setup(config=PPOConfig(), env=CartPole(), options={})
 
 
 @pytest.mark.parametrize(

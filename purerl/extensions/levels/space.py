@@ -101,7 +101,7 @@ def _range(text: str, env: Any, config: Any) -> Range:
         raise InputError(f"levels_over {text}: it must be NAME={forms}")
     if name not in _numbers(env):
         raise unknown(f"number of {type(env).__name__}", name, _numbers(env))
-    bound = ranges.bind({f"env.{name}": wanted}, Setup(config, env, {}))[f"env.{name}"]
+    bound = ranges.bind({f"env.{name}": wanted}, Setup(config=config, env=env, options={}))[f"env.{name}"]
     assert isinstance(bound, Range)
     return bound
 
