@@ -199,7 +199,7 @@ def test_a_command_resumes_registered_objects(tmp_path):
     settings |= {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
     result = purerl.sweep(ppo, CartPole(gravity=11.0), CONFIG, **settings)
     plan = saved_plan(tmp_path / "run", devices=1)
-    assert (plan.factory, plan.env, plan.mesh.size) == (ppo, CartPole(gravity=11.0), 1)
+    assert (plan.settings.make_algorithm(), plan.setup.env, plan.mesh.size) == (ppo, CartPole(gravity=11.0), 1)
     assert (plan.trials, plan.settings.config) == (result.plan.trials, result.plan.settings.config)
     assert resume(tmp_path / "run", plain=True) == 0
 

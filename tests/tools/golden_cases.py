@@ -92,7 +92,6 @@ CASES = {
     "groups/algorithms": partial(run, "ppo", "TagContinuous", groups={"runners": {"algorithm": "a2c"}}),
     "groups/frozen": partial(run, "ppo", "TagGridWorld", groups={"runners": {"frozen": "random"}}),
     "groups/independent-q": partial(run, "dqn", "Spread"),
-    "groups/rebuilt": partial(run, "ppo", "TagContinuous", rebuild_observations=True),
     "groups/shared": partial(run, "ppo", "CoinGame", groups={"red": {"policy": "blue"}}),
     "self-play/alphazero": partial(run, "alphazero", "pgx/tic_tac_toe", updates=6, self_play=2, **SEARCHING),
     "self-play/coins": partial(run, "ppo", "CoinGame", self_play=2),
