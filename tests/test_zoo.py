@@ -11,6 +11,7 @@ from purerl import zoo
 from purerl.catalog.environments import SUITES
 from purerl.errors import InputError
 from purerl.extensions.self_play import match
+from purerl.extensions.self_play.sides import both_sides
 from purerl.extensions.self_play.tournament import references
 from purerl.settings import agent_file, toml
 
@@ -36,7 +37,7 @@ def test_an_agent_reaches_its_published_return(name):
     run, about = purerl.load_run(f"zoo/{name}"), agent_file.about(path)
     if "return" not in about:  # a game in turns
         opponents = [name.removeprefix("lost_") for name in about if name.startswith("lost_")]
-        assert set(references(run.plan.env)) <= set(opponents) <= set(match.PLAYERS)
+        assert set(references(both_sides(run.plan.env))) <= set(opponents) <= set(match.PLAYERS)
         for opponent in opponents:
             rows = match.compare(run, run.plan, opponent, 100)[run.settings.options.seed]
             share = float(about[f"lost_{opponent}"])

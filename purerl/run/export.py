@@ -74,7 +74,7 @@ def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax
     Raises:
       InputError: if what a recurrent policy remembers does not begin as zeros.
     """
-    (algorithm, agent), seen = run.trainer.player(agent), run.plan.env.observation_space.struct
+    (algorithm, agent), seen = run.trainer.player(agent), run.plan.stage.observation_space.struct
     carry = jax.device_get(algorithm.initial_carry(1))
     if any(np.any(x) for x in jax.tree.leaves(carry)):
         raise InputError("the carry of this policy does not begin as zeros, so it cannot be exported")

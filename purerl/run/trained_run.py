@@ -70,7 +70,7 @@ class TrainedRun(NamedTuple):
         """
         agent = self.agent_of(seed)
         check_acts_alone(self)
-        return ActingPolicy(*self.trainer.player(agent), self.plan.env, explore)
+        return ActingPolicy(*self.trainer.player(agent), self.plan.stage, explore)
 
     def agent_of(self, seed: int | None = None) -> PyTree:
         """Return the agent of a seed, as `--seed` numbers them; None: of the first one that did not fail.
