@@ -4,8 +4,9 @@ import contextlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from purerl.devices import distributed
@@ -103,7 +104,13 @@ def check_same(file: Path, text: str, noun: str) -> None:
 SILENT = ("devices", "mesh", "version")  # settings that may differ from those of a checkpoint without a word
 
 
-def changes(file: Path, written: Any, text: str, may_change: Callable[[str], bool]) -> str:
+def changes(
+    file: Path,
+    written: Any,
+    text: str,
+    may_change: Callable[[str], bool],
+    absent: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
     """Compare the settings in a job's folder with those that its checkpoint was made with.
 
     Args:
@@ -111,6 +118,7 @@ def changes(file: Path, written: Any, text: str, may_change: Callable[[str], boo
       written: the text that the checkpoint holds.
       text: of the job's settings now.
       may_change: whether a setting, by its whole name such as "env.gravity", may differ.
+      absent: the values that settings have where a text does not name them.
 
     Returns:
       A line that says which differ; "" if none does.
@@ -123,7 +131,7 @@ def changes(file: Path, written: Any, text: str, may_change: Callable[[str], boo
     before, now = toml.flat(written), toml.flat(text)
     told = []
     for name in [*now, *(name for name in before if name not in now)]:
-        old, new = (to_text(_hashable(table.get(name, "not there"))) for table in (before, now))
+        old, new = (to_text(_hashable(table.get(name, absent.get(name, "not there")))) for table in (before, now))
         if old == new or name.rpartition(".")[2] in SILENT:
             continue
         if not may_change(name):

@@ -28,7 +28,7 @@ from purerl.run.warm_start import TrainedPolicy, started
 from purerl.settings import agent_file, toml
 from purerl.settings.extensions import check_given
 from purerl.settings.options import RunOptions
-from purerl.settings.runs import Settings, dump, settings
+from purerl.settings.runs import Settings, absent, dump, settings
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import AlgorithmFactory, Environment, PyTree
 
@@ -277,7 +277,7 @@ def saved_progress(plan: Plan, folder: Path, step: int) -> SavedProgress:
     members, seeds = checkpoint.members(folder, step), plan.settings.options.seeds
     notes = checkpoint.read_metadata(folder, step)
     file = (folder.parent if folder.name == checkpoint.BEST else folder).parent / toml.RUN.file
-    told = changes(file, notes.get("settings"), settings_text(plan), partial(_is_free, plan))
+    told = changes(file, notes.get("settings"), settings_text(plan), partial(_is_free, plan), absent(plan.settings))
     if members < seeds:
         raise InputError(f"checkpoint {folder / f'{step:09d}'} has {members} agents, and the run {seeds} seeds")
     found, metadata = checkpoint.load(folder, step, program.resized(plan.shapes, members))

@@ -230,6 +230,12 @@ def environment_class(environment: str) -> type | None:
     return registry.environment_class(environment)
 
 
+def absent(run: Settings) -> dict[str, Any]:
+    """Return the values of settings that a file of this or an earlier version need not name."""
+    defaults = {f.name: f.default for row in run.extensions for f in dataclasses.fields(row.options)}
+    return {**RETIRED, "extension": (), **defaults}
+
+
 def dump(run: Settings, env: Any) -> str:
     """Return a run's complete config.toml.
 

@@ -20,7 +20,7 @@ from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
 from purerl.run.folders import changes
 from purerl.settings import toml
-from purerl.settings.runs import dump
+from purerl.settings.runs import absent, dump
 from purerl.sweeps.plan import SweepPlan, dump_sweep
 
 FREE = (  # settings that may change
@@ -247,7 +247,7 @@ def check_settings(folder: Path, plan: SweepPlan, written: Any) -> None:
     Raises:
       InputError: if they differ.
     """
-    told = changes(folder / toml.SWEEP.file, written, dump_sweep(plan), FREE.__contains__)
+    told = changes(folder / toml.SWEEP.file, written, dump_sweep(plan), FREE.__contains__, absent(plan.settings))
     if told and distributed.is_first():
         print(printable(told))
 

@@ -79,3 +79,15 @@ def test_a_folder_is_entered_anew_or_again(tmp_path):
         folders.enter_folder(SWEEP, out, (), "a = 2\n", resume=True)
     with pytest.raises(InputError, match="exists; name another --out"):
         folders.enter_folder(SWEEP, out, (), "a = 1\n")
+
+
+def test_a_setting_that_one_text_leaves_out_has_its_default(tmp_path):
+    """As in a folder of an earlier version, whose files name all options of extensions."""
+    file, absent = tmp_path / "config.toml", {"sampler": "auto", "extension": ()}
+    never = lambda name: False
+    before, now = 'seed = 0\nsampler = "auto"\n', "seed = 0\nextension = []\n"
+    assert folders.changes(file, before, now, never, absent) == ""
+    with pytest.raises(InputError, match="sampler is auto, and the checkpoint was made with serial"):
+        folders.changes(file, 'seed = 0\nsampler = "serial"\n', now, never, absent)
+    with pytest.raises(InputError, match="sampler is not there, and the checkpoint was made with auto"):
+        folders.changes(file, before, "seed = 0\n", never)
