@@ -56,17 +56,21 @@ def train_case(name):
 
 
 def compared(old, new):
-    """Return "same", or what differs between the checksums of a case."""
+    """Return "same", or what differs between the checksums of a case; a leaf's name alone does not count."""
     words = []
     for part in sorted((old.keys() | new.keys()) - {"sum"}):
         before, after = old.get(part, []), new.get(part, [])
-        sums, more = [x for _, x in before], [name for name, x in after if x not in {y for _, y in before}]
-        if sums == [x for _, x in after]:
+        sums = [[x for _, x in leaves] for leaves in (before, after)]
+        if sums[0] == sums[1]:
             continue
-        if sorted(sums) == sorted(x for _, x in after):
-            words.append(f"{part} in another order")
-        else:
-            words.append(f"{part} had {len(before)} leaves and has {len(after)}, changed: {', '.join(more[:4])}")
+        was, now = dict(before), dict(after)
+        kinds = {
+            "changed": [name for name in was.keys() & now.keys() if was[name] != now[name]],
+            "gone": was.keys() - now.keys(),
+            "new": now.keys() - was.keys(),
+        }
+        listed = [f"{kind} {len(names)}: {', '.join(sorted(names)[:6])}" for kind, names in kinds.items() if names]
+        words.append(f"{part} {'reordered' if sorted(sums[0]) == sorted(sums[1]) else '; '.join(listed)}")
     return f"different: {'; '.join(words)}; sum was {old['sum']}, is {new['sum']}" if words else "same"
 
 
