@@ -42,7 +42,7 @@ def test_a_team_learns_what_is_best_together():
     mixed = QMIXConfig(num_envs=4, **replayed | {"learning_starts": 8, "batch_size": 4})
     state, metrics = run(multi_agent, Spread(), policies_for(Spread(), qmix, mixed))
     assert jnp.isfinite(metrics.algorithm["loss"]) and int(state.agent["agents"].num_gradient_steps) == 2
-    with pytest.raises(InputError, match="this one offers none"):
+    with pytest.raises(InputError, match="and this one has none"):
         make_trainer(multi_agent, env, policies_for(env, qmix, mixed))
     with pytest.raises(InputError, match="no groups of agents"):
         make_trainer(vdn, CartPole(), base)

@@ -11,10 +11,10 @@ import pytest
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
-from purerl.networks import torsos
 from purerl.networks.torsos import CNNS, INITIALIZERS, ResidualMLP, Torso, apply, init, normal, orthogonal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
+from purerl.xla import switches
 
 
 @pytest.mark.parametrize("shape", [(64, 64), (4, 64), (64, 2), (3, 3, 4, 16), (1, 5)])
@@ -62,6 +62,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.networks.torsos import orthogonal
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
+from purerl.xla import switches
 spec = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(4,)), Discrete(n=2))
 for count in (2, 4, 16, 64, 256):
     keys = jax.random.split(jax.random.key(0), count)
@@ -92,7 +93,7 @@ def test_images_in_parts_as_at_once(key, name, monkeypatch):
     loss = lambda params, images: jnp.sum(jnp.sin(apply(net, params, images)))
     found = []
     for on in (True, False):
-        monkeypatch.setattr(torsos.switches, "is_on", lambda _, on=on: on)
+        monkeypatch.setattr(switches, "is_on", lambda _, on=on: on)
         shapes = jax.eval_shape(lambda p: apply(net, p, images), jax.tree.map(lambda x: x[0], params))
         found.append(jax.jit(jax.vmap(jax.value_and_grad(loss), (0, None)))(params, images))
         assert shapes.shape[:2] == (7, 10)

@@ -11,7 +11,6 @@ from purerl.algos.alphazero import AlphaZeroConfig, alphazero
 from purerl.algos.muzero import MuZeroConfig, muzero
 from purerl.envs.classic.cartpole import CartPole
 from purerl.functional.distributions import Categorical, Joint, Normal
-from purerl.loop.train import make_trainer
 from purerl.networks.actor_critic import actor_critic
 from purerl.planning.search import (
     Found,
@@ -27,6 +26,7 @@ from purerl.planning.search import (
 )
 from purerl.prng import fast
 from purerl.spaces import Box, Dict, Discrete
+from purerl.training import make_trainer
 from purerl.types import EnvironmentSpec, Rollout
 from tests.helpers.restated import Restated
 
