@@ -18,6 +18,6 @@ def test_settings_reach_the_measurement(monkeypatch):
     assert (run.config.batch_size, run.options.seeds, run.parameters) == (8, 3, {"gravity": 5.0})
 
 
-def test_levels_that_choose_what_is_learned_from(capsys):
+def test_an_extension_that_replaces_the_loop(capsys):
     code, err = told(capsys, "explain", "ppo", "Maze", "--levels", "accel")
-    assert code == 2 and "--levels dr explains the same work" in err and err.count("\n") == 1, err
+    assert code == 2 and "the compiled loop only, which levels replaces" in err and err.count("\n") == 1, err
