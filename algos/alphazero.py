@@ -111,11 +111,11 @@ def alphazero(
     validate(config, "alphazero")
     check_minibatches(config, False, "alphazero")
     net, head = network_for(spec, config, network), action_head(spec.action_space)
-    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+    optimizer_at = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent(jnp.int32(0)).init(params), new_statistics(spec, config))
+        return new_agent(params, optimizer_at.init(params), new_statistics(spec, config))
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
         if model is None or not isinstance(situation, Situation):
@@ -133,7 +133,7 @@ def alphazero(
         batch = with_targets(agent, rollout)
         params, opt_state, metrics = minibatch_epochs(
             loss,
-            optimizer=descent(agent.num_updates),
+            optimizer=optimizer_at(agent.num_updates),
             params=agent.params,
             opt_state=agent.opt_state,
             batch=batch,

@@ -104,11 +104,11 @@ def muzero(
     head = action_head(spec.action_space)
     net = latent_model(spec.observation_space, spec.action_space, config, network)
     check_minibatches(config, False, "muzero")
-    descent = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
+    optimizer_at = optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 
     def init(key: Key) -> PolicyAgent:
         params = net.init(key)
-        return new_agent(params, descent(jnp.int32(0)).init(params), new_statistics(spec, config))
+        return new_agent(params, optimizer_at.init(params), new_statistics(spec, config))
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool):
         legal = action_mask(observation)
@@ -125,7 +125,7 @@ def muzero(
         batch = with_futures(agent, rollout)
         params, opt_state, metrics = minibatch_epochs(
             loss,
-            optimizer=descent(agent.num_updates),
+            optimizer=optimizer_at(agent.num_updates),
             params=agent.params,
             opt_state=agent.opt_state,
             batch=batch,

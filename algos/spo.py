@@ -135,11 +135,11 @@ def spo(
     net = network_of(network)(spec.observation_space, head, config)  # type: ignore[arg-type]
     rates = {"network": config, "duals": dataclasses.replace(config, learning_rate=config.dual_learning_rate)}
     steps = config.num_epochs * config.num_minibatches
-    descents = {part: optimizer_of(given, steps, optimizer) for part, given in rates.items()}
+    optimizers = {part: optimizer_of(given, steps, optimizer) for part, given in rates.items()}
 
     def init(key: Key) -> PolicyAgent:
         params = {"network": net.init(key), "duals": initial_duals(config)}
-        return new_agent(params, {part: descent(jnp.int32(0)).init(params[part]) for part, descent in descents.items()})
+        return new_agent(params, {part: optimizer_at.init(params[part]) for part, optimizer_at in optimizers.items()})
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
         params, temperature = agent.params["network"], positive(agent.params["duals"]).temperature
@@ -173,8 +173,10 @@ def spo(
         def gradient_step(learner: tuple[PyTree, PyTree], minibatch: Batch, carry: PyTree):
             gradient, metrics = jax.grad(loss, has_aux=True)(learner[0], minibatch, carry)
             stepped = {
-                part: apply_gradients(descent(agent.num_updates), gradient[part], learner[1][part], learner[0][part])
-                for part, descent in descents.items()
+                part: apply_gradients(
+                    optimizer_at(agent.num_updates), gradient[part], learner[1][part], learner[0][part]
+                )
+                for part, optimizer_at in optimizers.items()
             }
             params, opt_state = ({part: both[i] for part, both in stepped.items()} for i in range(2))
             return (params, opt_state), metrics
