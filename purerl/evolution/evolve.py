@@ -16,7 +16,7 @@ from purerl.evolution.generations import Generation, flatten
 from purerl.evolution.inner_loop import Learner, Task
 from purerl.evolution.plan import EvolvePlan, python_plan, saved_plan
 from purerl.evolution.program import Checkpoint, blank, compile_generation, template
-from purerl.evolution.report import COLUMNS, GenerationSnapshot, row_of, write_report
+from purerl.evolution.report import COLUMNS, row_of, status_of, write_report
 from purerl.reporting import summary
 from purerl.reporting.display import number
 from purerl.reporting.metrics_csv import Log, read
@@ -242,14 +242,8 @@ class EvolutionJob(LongJob):
         self.rows.append(row)
         if self.log is not None:
             self.log.write([row])
-        self.display.update(
-            GenerationSnapshot(
-                row=row,
-                generations=self.options.generations,
-                seconds=seconds,
-                steps_per_second=self.plan.env_steps / seconds,
-            )
-        )
+        speed = self.plan.env_steps / seconds
+        self.display.update(status_of(row, self.options.generations, seconds, speed))
 
     def save(self) -> None:
         """Write a checkpoint."""

@@ -2,7 +2,7 @@
 
 import html
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from purerl.evolution.distill import distill
 from purerl.evolution.generations import Generation
 from purerl.evolution.plan import EvolvePlan
 from purerl.functional.objectives import Objective
-from purerl.reporting.display import duration, number
+from purerl.reporting.display import CURVE, Status, duration, number
 from purerl.reporting.files import own_folder, remove_parts, write_whole
 from purerl.types import PyTree
 
@@ -26,50 +26,33 @@ img {{ max-width: 100% }} pre {{ background: #f4f4f4; padding: .8rem; overflow-x
 """
 
 
-class GenerationSnapshot(NamedTuple):
-    """The state of an evolution, for the display."""
+def status_of(row: dict[str, Any], generations: int, seconds: float, steps_per_second: float) -> Status:
+    """Return what the display shows of a generation's row.
 
-    row: dict[str, Any]
-    generations: int
-    seconds: float  # of a generation
-    steps_per_second: float
-
-    @property
-    def share(self) -> float:
-        """How much is done, 0 .. 1."""
-        return self.row["generation"] / self.generations
-
-    @property
-    def seconds_left(self) -> float:
-        """The time left."""
-        return self.seconds * (self.generations - self.row["generation"])
-
-    @property
-    def height(self) -> float:
-        """The mean fitness of the population."""
-        return float(self.row["mean"])
-
-    def line(self) -> str:
-        """Return all of it in one line."""
-        row = self.row
-        return (
-            f"generation {row['generation']:>5,}  mean {number(row['mean'])}  best {number(row['best'])}  "
-            f"sigma {number(row['sigma'])}  {self.steps_per_second:,.0f} steps/s"
-        )
-
-    def rows(self, curve: str) -> list[tuple[str, str]]:
-        """Return the rows of the panel."""
-        row = self.row
-        failed = [("failed", f"{row['failed']} trainings were not finite")] if row["failed"] else []
-        return [
-            ("generation", f"{row['generation']:,} of {self.generations:,}, {duration(self.seconds)} each"),
-            ("speed", f"{self.steps_per_second:,.0f} steps/s, {duration(row['wall_seconds'])} so far"),
-            ("fitness, mean", f"{number(row['mean'])} +- {number(row['spread'])}"),
-            ("", curve),
-            ("fitness, best", number(row["best"])),
-            ("sigma", number(row["sigma"])),
+    Args:
+      row: from `row_of`.
+      generations: of the whole evolution.
+      seconds: of a generation.
+      steps_per_second: environment steps.
+    """
+    done, mean, best, sigma = row["generation"], number(row["mean"]), number(row["best"]), number(row["sigma"])
+    speed = f"{steps_per_second:,.0f} steps/s"
+    failed = [("failed", f"{row['failed']} trainings were not finite")] if row["failed"] else []
+    return Status(
+        share=done / generations,
+        seconds_left=seconds * (generations - done),
+        height=float(row["mean"]),
+        line=f"generation {done:>5,}  mean {mean}  best {best}  sigma {sigma}  {speed}",
+        rows=[
+            ("generation", f"{done:,} of {generations:,}, {duration(seconds)} each"),
+            ("speed", f"{speed}, {duration(row['wall_seconds'])} so far"),
+            ("fitness, mean", f"{mean} +- {number(row['spread'])}"),
+            CURVE,
+            ("fitness, best", best),
+            ("sigma", sigma),
             *failed,
-        ]
+        ],
+    )
 
 
 def row_of(plan: EvolvePlan, report: Generation, generation: int, wall: float) -> dict[str, Any]:

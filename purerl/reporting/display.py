@@ -3,8 +3,9 @@
 import math
 import sys
 import time
+from collections.abc import Sequence
 from io import StringIO
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,75 +14,17 @@ from purerl.errors import printable, unknown
 BARS = "▁▂▃▄▅▆▇█"
 
 
-class Status(Protocol):
+CURVE = ("", "")  # the row of a panel in which the curve is drawn
+
+
+class Status(NamedTuple):
     """The state of a long job."""
 
-    @property
-    def share(self) -> float:
-        """How much is done, 0 .. 1."""
-        ...
-
-    @property
-    def seconds_left(self) -> float:
-        """The time left."""
-        ...
-
-    @property
-    def height(self) -> float:
-        """The number whose curve is drawn; NaN where it is not known yet."""
-        ...
-
-    def line(self) -> str:
-        """Return all of it in one line, without share and time left."""
-        ...
-
-    def rows(self, curve: str) -> list[tuple[str, str]]:
-        """Return the rows of the panel, `curve` among them."""
-        ...
-
-
-class Snapshot(NamedTuple):
-    """The state of a run."""
-
-    update: int
-    num_updates: int
-    env_steps: int  # of each seed
-    total_steps: int
-    steps_per_second: float  # over all seeds, without compilation
+    share: float  # how much is done, 0 .. 1
     seconds_left: float
-    wall_seconds: float
-    episode_return: np.ndarray  # f[seeds], of the latest training episodes; NaN: none ended yet
-    evaluation_return: np.ndarray  # f[seeds], of the last evaluation; NaN: none yet
-    losses: dict[str, float]  # means over seeds
-
-    @property
-    def share(self) -> float:
-        """How much is done, 0 .. 1."""
-        return self.update / self.num_updates
-
-    @property
-    def height(self) -> float:
-        """The mean return of the latest training episodes."""
-        known = self.episode_return[~np.isnan(self.episode_return)]
-        return float(known.mean()) if known.size else math.nan
-
-    def line(self) -> str:
-        """Return all of it in one line."""
-        return (
-            f"{self.env_steps:>11,} steps  return {over_seeds(self.episode_return)}  "
-            f"evaluation {over_seeds(self.evaluation_return)}  {self.steps_per_second:,.0f} steps/s"
-        )
-
-    def rows(self, curve: str) -> list[tuple[str, str]]:
-        """Return the rows of the panel."""
-        return [
-            ("steps", f"{self.env_steps:,} of {self.total_steps:,} per seed, update {self.update:,}"),
-            ("speed", f"{self.steps_per_second:,.0f} steps/s, {duration(self.wall_seconds)} so far"),
-            ("return, training", over_seeds(self.episode_return)),
-            ("", curve),
-            ("return, evaluation", over_seeds(self.evaluation_return)),
-            ("losses", "  ".join(f"{name} {number(value)}" for name, value in self.losses.items())),
-        ]
+    height: float  # the number whose curve is drawn; NaN where it is not known yet
+    line: str  # all of it, without share and time left
+    rows: Sequence[tuple[str, str]]  # of the panel, `CURVE` among them
 
 
 def duration(seconds: float) -> str:
@@ -163,7 +106,7 @@ class Plain:
         if now.share < 1 and now.share - self._last_shown < 0.1 and time.monotonic() - self._last_time < 30:
             return
         self._last_shown, self._last_time = now.share, time.monotonic()
-        self.line(f"{now.share:4.0%}  {now.line()}  {duration(now.seconds_left)} left")
+        self.line(f"{now.share:4.0%}  {now.line}  {duration(now.seconds_left)} left")
 
     def close(self) -> None:
         """End."""
@@ -227,8 +170,8 @@ class Live:
             table = Table.grid(padding=(0, 2))
             table.add_column(style="dim", no_wrap=True)
             table.add_column()
-            for row in now.rows(sparkline(self._history)):
-                table.add_row(*map(printable, row))
+            for row in now.rows:
+                table.add_row(*map(printable, row if row != CURVE else ("", sparkline(self._history))))
             parts += [bar, table]
         if self._stage:
             text = f"{self._stage} ({duration(time.monotonic() - self._began)})"

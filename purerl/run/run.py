@@ -1,9 +1,7 @@
 """A run: trains all seeds of an algorithm on an environment, logs, evaluates, saves and writes the results."""
 
 import contextlib
-import importlib
 import math
-import platform
 import threading
 import time
 from pathlib import Path
@@ -16,17 +14,11 @@ from purerl.devices import distributed
 from purerl.errors import InputError
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.reporting import sinks, summary
-from purerl.reporting.display import Snapshot
-from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log, read
-from purerl.run import checkpoint, program
+from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log
+from purerl.run import checkpoint, program, results
 from purerl.run.callbacks import Callback, View, film, mean, stop_at_return
 from purerl.run.lifecycle import LongJob
-from purerl.run.plan import (
-    Plan,
-    saved_progress,
-    settings_text,
-    told_in_a_line,
-)
+from purerl.run.plan import Plan, saved_progress, settings_text, told_in_a_line
 from purerl.run.program import CAUSES, EVALUATION_BATCH
 from purerl.settings import toml
 from purerl.xla.trees import where
@@ -70,10 +62,10 @@ class Run(LongJob):
         self.log: Log | None = None  # one of them
         self.evaluation = np.full(self.options.seeds, np.nan)  # the last ones known
         self.returns = np.full(self.options.seeds, np.nan)
-        self._cut_off = (0, 0)  # episodes of the last evaluation that did not end, of how many
+        self.cut_off = (0, 0)  # episodes of the last evaluation that did not end, of how many
         self._chunk = 1  # updates
         self._compiled = planned.parts.pure  # a loop in Python compiles in its first update
-        self._imports = threading.Thread(target=_import_for_the_end, daemon=True)
+        self._imports = threading.Thread(target=results.import_packages, daemon=True)
         if go_on:
             with self.released_on_error():
                 self._load()
@@ -114,7 +106,7 @@ class Run(LongJob):
         with contextlib.suppress(InputError):  # a damaged summary is written again
             found = summary.read(self.folder / "summary.json")
             whole = self.update >= self.plan.num_updates
-            here = found.get("env_steps") == self.update * self.config.steps_per_update
+            here = found.get("env_steps") == self.env_steps
             early = str(found.get("ended_early") or "") if here and not self._changed else ""
             if whole or early:
                 why = f" ({early})" if early else ""
@@ -127,7 +119,7 @@ class Run(LongJob):
 
     def done(self) -> bool:
         """Return whether all updates are done, every seed failed, or a callback ended the run."""
-        return self.update >= self.plan.num_updates or self._all_failed() or bool(self.ended)
+        return self.update >= self.plan.num_updates or self.all_failed or bool(self.ended)
 
     def prepare(self) -> None:
         """Compile, start the agents, open the logs, and import what only the end needs while the device is busy."""
@@ -209,17 +201,33 @@ class Run(LongJob):
         if self.options.mlflow:
             self.sinks.append(sinks.MLflow(self.folder, run, tell))
 
-    def _all_failed(self) -> bool:
+    @property
+    def env_steps(self) -> int:
+        """Environment steps that each seed has taken."""
+        return self.update * self.config.steps_per_update
+
+    @property
+    def alive(self) -> np.ndarray:
+        """The indices of the seeds that did not fail, ascending."""
+        return np.flatnonzero(~self._failed_of(self.options.seeds))
+
+    @property
+    def all_failed(self) -> bool:
+        """Whether every seed failed."""
         return len(self.failed) == self.options.seeds
+
+    def _failed_of(self, members: int) -> np.ndarray:
+        return np.isin(np.arange(members), list(self.failed))
 
     def _record_failures(self, failed_at: Any, cause: Any) -> None:
         """Record the seeds whose metrics were not finite; they are left out, the others continue."""
         for i in np.flatnonzero(failed_at):
             if int(i) not in self.failed:
                 self.failed[int(i)] = (int(failed_at[i]), int(cause[i]))
-                self.display.line(self._failure(int(i)))
+                self.display.line(self.failure(int(i)))
 
-    def _failure(self, i: int) -> str:
+    def failure(self, i: int) -> str:
+        """Return in a line why the seed of an index failed."""
         update, cause = self.failed[i]
         return f"seed {self.options.seed + i} failed at update {update}: {CAUSES[cause]}"
 
@@ -233,19 +241,18 @@ class Run(LongJob):
         if evaluated and self.options.keep_best:
             self._keep_best()
         self.metadata["logged"] = self.update
-        env_steps, wall = self.update * self.config.steps_per_update, self.wall_seconds()
-        rows = []
-        for i in range(self.options.seeds):
-            if i in self.failed:
-                continue
+        wall, rows = self.wall_seconds(), []
+        for i in self.alive:
             row: dict[str, Any] = {name: values[i] for name, values in means.flat().items()}
             row["episodes"] = int(row["episodes"])
-            row |= {"seed": self.options.seed + i, "update": self.update, "env_steps": env_steps, "wall_seconds": wall}
-            row["evaluation_return"] = self.evaluation[i] if evaluated else np.float32(np.nan)
+            row |= {"seed": self.options.seed + int(i), "update": self.update, "env_steps": self.env_steps}
+            row |= {"wall_seconds": wall, "evaluation_return": self.evaluation[i] if evaluated else np.float32(np.nan)}
             rows.append(row)
         for sink in self.sinks if rows else []:
             sink.write(rows)
-        self._show(means, env_steps, wall)
+        new = means.episodes["episode_return"]
+        self.returns = np.where(np.isnan(new), self.returns, new)
+        self.display.update(results.status(self, means.algorithm, wall))
 
     def _evaluate_now(self) -> bool:
         """Evaluate if the plan says so; return whether it did."""
@@ -262,7 +269,7 @@ class Run(LongJob):
         results = [self.program.evaluate(agent, self.update, part) for part in range(parts)]
         returns = np.concatenate([result.episode_return for result in results], axis=1)[:, :episodes]
         finished = np.concatenate([result.finished for result in results], axis=1)[:, :episodes]
-        self._cut_off = (int((~finished).sum()), finished.size)
+        self.cut_off = (int((~finished).sum()), finished.size)
         self.evaluation = returns.mean(axis=1, dtype=np.float64).astype(np.float32)
 
     def _call_back(self, means: TrainMetrics, evaluated: bool) -> None:
@@ -271,13 +278,12 @@ class Run(LongJob):
             return
         view = View(self)
         if self.first:
-            seeds = self.options.seeds
-            failed = np.isin(np.arange(seeds), list(self.failed))
+            seeds, failed = self.options.seeds, self._failed_of(self.options.seeds)
             metrics = {name: np.array(values, np.float32) for name, values in means.flat().items()}
             metrics["evaluation_return"] = self.evaluation if evaluated else np.full(seeds, np.nan, np.float32)
             metrics = {name: np.where(failed, np.float32(np.nan), values) for name, values in metrics.items()}
             metrics["seed"] = np.array(self.plan.parts.seeds[:seeds])
-            metrics["env_steps"] = np.full(seeds, self.update * self.config.steps_per_update)
+            metrics["env_steps"] = np.full(seeds, self.env_steps)
             for callback in self.callbacks:
                 callback(self.update, dict(metrics), view)
         view.close()
@@ -286,8 +292,7 @@ class Run(LongJob):
 
     def _keep_best(self) -> None:
         """Keep a checkpoint where the mean evaluation return is the highest so far."""
-        alive = np.isin(np.arange(self.options.seeds), list(self.failed), invert=True)
-        reached = mean(self.evaluation[alive])
+        reached = mean(self.evaluation[self.alive])
         if not reached > self.best:
             return
         self.best = reached
@@ -298,29 +303,9 @@ class Run(LongJob):
                 raise
             self.display.line(f"the best checkpoint is not kept: {error}")
 
-    def _show(self, means: TrainMetrics, env_steps: int, wall: float) -> None:
-        alive = [i for i in range(self.options.seeds) if i not in self.failed]
-        new = np.asarray(means.episodes["episode_return"])
-        self.returns = np.where(np.isnan(new), self.returns, new)
-        trained = self.metadata["trained"] / max(self.metadata["train_seconds"], 1e-9)
-        self.display.update(
-            Snapshot(
-                update=self.update,
-                num_updates=self.plan.num_updates,
-                env_steps=env_steps,
-                total_steps=self.plan.num_updates * self.config.steps_per_update,
-                steps_per_second=trained * self.config.steps_per_update * self.options.seeds,
-                seconds_left=(self.plan.num_updates - self.update) / trained if trained else math.inf,
-                wall_seconds=wall,
-                episode_return=self.returns[alive],
-                evaluation_return=self.evaluation[alive],
-                losses={name: float(np.mean(x[alive])) for name, x in means.algorithm.items() if alive},
-            )
-        )
-
     def save(self) -> None:
         """Write a checkpoint, in which a failed seed is as in the last one; none where every seed failed."""
-        if not self._all_failed():
+        if not self.all_failed:
             self._write(self.checkpoints, self.options.keep_checkpoints)
 
     def _write(self, folder: Path, keep: int, **notes: float) -> None:
@@ -334,7 +319,7 @@ class Run(LongJob):
                 before = self.plan.parts.placed(saved_progress(self.plan, self.checkpoints, saved[-1]).progress)
             else:
                 before = self.program.init()
-            failed: Any = np.isin(np.arange(len(self.plan.parts.seeds)), list(self.failed))
+            failed: Any = self._failed_of(len(self.plan.parts.seeds))
             state = progress.state
             mixed = where(failed, before.state._replace(num_updates=()), state._replace(num_updates=()))
             progress = progress._replace(state=mixed._replace(num_updates=state.num_updates))
@@ -343,64 +328,6 @@ class Run(LongJob):
 
     def finish(self) -> int:
         """Write summary.json, curve.png and report.html, and show the result; return 1 if every seed failed."""
-        if not self.first:
-            return int(self._all_failed())
-        found = [line for row in self.plan.extensions if row.finish is not None for line in row.finish(self)]
-        self.display.stage("writing the summary and the curve")
-        failed = {str(self.options.seed + i): self._failure(i) for i in self.failed}
-        rows = self.log is not None and self.log.rows > 0
-        if rows:
-            from purerl.reporting import report
-            from purerl.reporting.plot import plot_run
-
-            columns = read(self.folder / "metrics.csv")
-            result = summary.summarize(self.plan.settings, columns, self.update)
-            result |= {"status": "failed" if self._all_failed() else "finished", "failed": failed}
-            result |= {"ended_early": self.ended} if self.ended else {}
-            plot_run(self.folder)
-            result |= self._timing()
-            report.write_report(self.folder, result)
-            summary.write(self.folder / "summary.json", result)  # the last: it says complete
-            self.display.close()
-            if self.ended:
-                self.display.line(f"ended early, at {self.progress_text()}: {self.ended}")
-            self.display.line(f"done: {summary.line(self.folder)}")
-            if not columns["episodes"].sum():
-                self.display.line("no episode ended in training: its rows have no returns")
-            if self._cut_off[0]:
-                cut, of = self._cut_off
-                self.display.line(f"{cut} of {of} episodes of the last evaluation did not end and were cut off")
-            for line in found:
-                self.display.line(line)
-        what = (
-            "report.html, summary.json, metrics.csv, curve.png, checkpoints/"
-            if rows
-            else "checkpoints/; there are no rows"
-        )
-        self.display.line(f"see {self.folder}/: {what}")
-        if not self._all_failed():
-            return 0
-        saved = checkpoint.steps(self.checkpoints)
-        last = (
-            f"the last good checkpoint is that of update {saved[-1]}" if saved else "no checkpoint had been saved yet"
-        )
-        self.display.line(f"every seed failed; {last}")
-        return 1
-
-    def _timing(self) -> dict[str, Any]:
-        device = jax.devices()[0]
-        steps = self.metadata["trained"] * self.config.steps_per_update * self.options.seeds
-        return {
-            "env_steps_per_second": round(steps / max(self.metadata["train_seconds"], 1e-9), 1),
-            "train_seconds": round(self.metadata["train_seconds"], 3),
-            "compile_seconds": round(self.metadata["compile_seconds"], 3),
-            "wall_seconds": round(self.wall_seconds(), 3),
-            "device": {"platform": device.platform, "kind": device.device_kind, "host": platform.machine()},
-            "versions": summary.versions(),
-        }
-
-
-def _import_for_the_end() -> None:
-    with contextlib.suppress(Exception):  # who needs them will tell
-        for name in ("orbax.checkpoint.v1", "matplotlib.figure", "matplotlib.backends.backend_agg"):
-            importlib.import_module(name)
+        if self.first:
+            results.write(self)
+        return int(self.all_failed)

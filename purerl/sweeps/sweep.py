@@ -3,11 +3,11 @@
 import dataclasses
 import time
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from purerl.reporting.display import duration, number
+from purerl.reporting.display import CURVE, Status, duration, number
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
@@ -134,47 +134,6 @@ def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Pat
     return enter_folder(toml.SWEEP, out, words, dump_sweep(plan), resume)
 
 
-class SweepSnapshot(NamedTuple):
-    """The state of a sweep, for the display."""
-
-    share: float
-    seconds_left: float
-    trials_done: int
-    trials_training: int
-    num_trials: int
-    best_return: float
-    best: dict[str, Any]
-    steps_per_second: float
-    wall_seconds: float
-
-    @property
-    def height(self) -> float:
-        """The best return so far."""
-        return self.best_return
-
-    def trials_text(self) -> str:
-        """Return how many trials have ended, and how many are being trained side by side."""
-        training = f", {self.trials_training} in training" if self.trials_training else ""
-        return f"{self.trials_done} of {self.num_trials} trials ended{training}"
-
-    def line(self) -> str:
-        """Return all of it in one line."""
-        found = f"  ({values_text(self.best)})" if self.best else ""
-        return (
-            f"{self.trials_text()}  best return {number(self.best_return)}{found}  {self.steps_per_second:,.0f} steps/s"
-        )
-
-    def rows(self, curve: str) -> list[tuple[str, str]]:
-        """Return the rows of the panel."""
-        return [
-            ("trials", self.trials_text()),
-            ("speed", f"{self.steps_per_second:,.0f} steps/s, {duration(self.wall_seconds)} so far"),
-            ("best return", number(self.best_return)),
-            ("", curve),
-            ("with", values_text(self.best)),
-        ]
-
-
 def values_text(values: dict[str, Any]) -> str:
     """Return values by name in one line."""
     return ", ".join(f"{name} {number(v) if isinstance(v, float) else to_text(v)}" for name, v in values.items())
@@ -264,21 +223,27 @@ class Sweep(LongJob):
         return int(reached.sum()) * len(self.plan.seeds)
 
     def _show(self) -> None:
-        result, share, curves = self.result(), self.search.share(), self.search.curves
+        result, share, training = self.result(), self.search.share(), self.search.running()
         self._shown = time.perf_counter()
         wall = self._shown - self.began
         trained = max(wall - self.search.compile_seconds, 1e-9)
+        ended = int((self.search.curves.trained > 0).sum()) - training
+        trials = f"{ended} of {len(self.plan.trials)} trials ended" + f", {training} in training" * bool(training)
+        speed = f"{(self._steps() - self._steps_before) / trained:,.0f} steps/s"
+        best, values = number(result.best_return), values_text(result.best)
         self.display.update(
-            SweepSnapshot(
+            Status(
                 share=share,
                 seconds_left=(1 - share) / max(share - self._share_before, 1e-9) * trained,
-                trials_done=int((curves.trained > 0).sum()) - self.search.running(),
-                trials_training=self.search.running(),
-                num_trials=len(self.plan.trials),
-                best_return=result.best_return,
-                best=result.best,
-                steps_per_second=(self._steps() - self._steps_before) / trained,
-                wall_seconds=wall,
+                height=result.best_return,
+                line=f"{trials}  best return {best}{f'  ({values})' if values else ''}  {speed}",
+                rows=[
+                    ("trials", trials),
+                    ("speed", f"{speed}, {duration(wall)} so far"),
+                    ("best return", best),
+                    CURVE,
+                    ("with", values),
+                ],
             )
         )
 

@@ -9,7 +9,7 @@ from PIL import Image
 from purerl.evolution.generations import Generation
 from purerl.evolution.plan import make_plan
 from purerl.evolution.report import COLUMNS as FIRST_COLUMNS
-from purerl.evolution.report import GenerationSnapshot, row_of, write_report
+from purerl.evolution.report import row_of, status_of, write_report
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import Drifting
 from purerl.functional.update_rules import LPG
@@ -73,10 +73,10 @@ def test_all_failed(rows_plan):
 
 def test_where_it_stands(rows_plan):
     row = row_of(rows_plan, Generation(np.float32([[1, 3], [3, 5]]), np.zeros(1), np.float32(0.5)), 4, 8.0)
-    shown = GenerationSnapshot(row=row, generations=10, seconds=2.0, steps_per_second=1e6)
+    shown = status_of(row, generations=10, seconds=2.0, steps_per_second=1e6)
     assert (shown.share, shown.seconds_left, shown.height) == (0.4, 12.0, 3.0)
-    assert shown.line() == "generation     4  mean 3  best 4  sigma 0.5  1,000,000 steps/s"
-    assert [name for name, _ in shown.rows("~~~")] == [
+    assert shown.line == "generation     4  mean 3  best 4  sigma 0.5  1,000,000 steps/s"
+    assert [name for name, _ in shown.rows] == [
         "generation",
         "speed",
         "fitness, mean",
@@ -84,8 +84,8 @@ def test_where_it_stands(rows_plan):
         "fitness, best",
         "sigma",
     ]
-    failed = shown._replace(row=row | {"failed": 2}).rows("~~~")
-    assert failed[-1] == ("failed", "2 trainings were not finite")
+    failed = status_of(row | {"failed": 2}, generations=10, seconds=2.0, steps_per_second=1e6)
+    assert failed.rows[-1] == ("failed", "2 trainings were not finite")
 
 
 def test_names_are_text_and_no_page(plan, tmp_path):

@@ -17,9 +17,16 @@ def test_duration(seconds, text):
     assert display.duration(seconds) == text
 
 
-def snapshot(update, returns):
-    values = np.array(returns, np.float32)
-    return display.Snapshot(update, 100, 512 * update, 51_200, 1e5, 2.0, 3.0, values, values, {"loss": 0.25})
+def status(update, returns):
+    shown = display.over_seeds(np.array(returns, np.float32))
+    line = f"{512 * update:>11,} steps  return {shown}  100,000 steps/s"
+    rows = [
+        ("steps", f"{512 * update:,} of 51,200"),
+        ("return, training", shown),
+        display.CURVE,
+        ("losses", "loss 0.25"),
+    ]
+    return display.Status(share=update / 100, seconds_left=2.0, height=np.mean(returns), line=line, rows=rows)
 
 
 def test_sparkline_and_numbers():
@@ -37,12 +44,12 @@ def test_sparkline_and_numbers():
 def test_plain_lines_are_few(capsys):
     shown = display.open_display("title", "plain")
     for update in range(1, 101):
-        shown.update(snapshot(update, [float("nan")] if update < 50 else [7.0]))
+        shown.update(status(update, [float("nan")] if update < 50 else [7.0]))
     shown.close()
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "title"
     assert 10 <= len(lines) <= 13
-    assert lines[-1].startswith("100%       51,200 steps  return 7  evaluation 7  100,000 steps/s")
+    assert lines[-1].startswith("100%       51,200 steps  return 7  100,000 steps/s")
 
 
 def test_the_live_panel_shows_everything(monkeypatch):
@@ -55,7 +62,7 @@ def test_the_live_panel_shows_everything(monkeypatch):
     with live._console.capture() as captured:
         live._console.print(live)
     assert "compiling (0.0 s)" in captured.get()
-    live.update(snapshot(50, [2.0, 4.0]))
+    live.update(status(50, [2.0, 4.0]))
     with live._console.capture() as captured:
         live._console.print(live)
     for text in (
@@ -63,7 +70,8 @@ def test_the_live_panel_shows_everything(monkeypatch):
         "50%",
         "2.0 s left",
         "25,600 of 51,200",
-        "100,000 steps/s",
+        "return, training",
+        "▁",
         "3  (2 .. 4)",
         "loss 0.25",
     ):
@@ -75,7 +83,7 @@ def test_escape_sequences_and_markup_are_shown_and_not_obeyed(kind, capsys):
     title, shown = "on \x1b]0;stolen\x07 [red]x[/red] :smile:", None
     shown = kind(title)
     shown.line("raised: \x1b[2J\x9b31m [bold]y[/bold]")
-    shown.update(snapshot(100, [1.0]))
+    shown.update(status(100, [1.0]))
     shown.close()
     out = capsys.readouterr().out
     assert "\x1b]0" not in out and "\x07" not in out and "\x9b31m" not in out and "\x1b[2J" not in out
@@ -105,7 +113,7 @@ def test_a_notebook_shows_the_panel(monkeypatch, capsys):
     monkeypatch.setattr(IPython.display, "display", show)
     panel = display.open_display("a \x1b title")
     panel.stage("compiling")
-    panel.update(snapshot(50, [2.0]))
+    panel.update(status(50, [2.0]))
     panel.line("a line")
     panel.close()
     assert capsys.readouterr().out == "a line\n"

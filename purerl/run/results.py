@@ -1,0 +1,108 @@
+"""What a run shows while it trains, and what it leaves in its folder at the end."""
+
+import contextlib
+import importlib
+import math
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+
+from purerl.reporting import metrics_csv, summary
+from purerl.reporting.display import CURVE, Status, duration, number, over_seeds
+from purerl.run import checkpoint
+
+if TYPE_CHECKING:
+    from purerl.run.run import Run
+
+
+def status(run: "Run", losses: Mapping[str, Any], wall_seconds: float) -> Status:
+    """Return what the display shows of a run whose last row had these metrics of the algorithm, f32[seeds] each."""
+    rate = run.metadata["trained"] / max(run.metadata["train_seconds"], 1e-9)  # updates/s
+    speed = f"{rate * run.config.steps_per_update * run.options.seeds:,.0f} steps/s"
+    returns, evaluation = run.returns[run.alive], over_seeds(run.evaluation[run.alive])
+    known, total = returns[~np.isnan(returns)], run.plan.num_updates
+    means = {name: float(np.mean(values[run.alive])) for name, values in losses.items() if run.alive.size}
+    steps = f"{run.env_steps:,} of {total * run.config.steps_per_update:,} per seed, update {run.update:,}"
+    return Status(
+        share=run.update / total,
+        seconds_left=(total - run.update) / rate if rate else math.inf,
+        height=float(known.mean()) if known.size else math.nan,
+        line=f"{run.env_steps:>11,} steps  return {over_seeds(returns)}  evaluation {evaluation}  {speed}",
+        rows=[
+            ("steps", steps),
+            ("speed", f"{speed}, {duration(wall_seconds)} so far"),
+            ("return, training", over_seeds(returns)),
+            CURVE,
+            ("return, evaluation", evaluation),
+            ("losses", "  ".join(f"{name} {number(value)}" for name, value in means.items())),
+        ],
+    )
+
+
+def write(run: "Run") -> None:
+    """Write a run's summary.json, curve.png and report.html, and show the result."""
+    found = [line for row in run.plan.extensions if row.finish is not None for line in row.finish(run)]
+    run.display.stage("writing the summary and the curve")
+    files = "checkpoints/; there are no rows"
+    if run.log is not None and run.log.rows > 0:
+        files = "report.html, summary.json, metrics.csv, curve.png, checkpoints/"
+        _write_files(run)
+        run.display.close()
+        for line in [*_notes(run), *found]:
+            run.display.line(line)
+    run.display.line(f"see {run.folder}/: {files}")
+    if run.all_failed:
+        saved = checkpoint.steps(run.checkpoints)
+        last = (
+            f"the last good checkpoint is that of update {saved[-1]}" if saved else "no checkpoint had been saved yet"
+        )
+        run.display.line(f"every seed failed; {last}")
+
+
+def _write_files(run: "Run") -> None:
+    from purerl.reporting import report
+    from purerl.reporting.plot import plot_run
+
+    result = summary.summarize(run.plan.settings, metrics_csv.read(run.folder / "metrics.csv"), run.update)
+    result["status"] = "failed" if run.all_failed else "finished"
+    result["failed"] = {str(run.options.seed + i): run.failure(i) for i in run.failed}
+    result |= {"ended_early": run.ended} if run.ended else {}
+    plot_run(run.folder)
+    result |= _timing(run)
+    report.write_report(run.folder, result)
+    summary.write(run.folder / "summary.json", result)  # the last: it says complete
+
+
+def _notes(run: "Run") -> list[str]:
+    """Return the lines about a run that has ended."""
+    lines = [f"ended early, at {run.progress_text()}: {run.ended}"] if run.ended else []
+    lines.append(f"done: {summary.line(run.folder)}")
+    if not metrics_csv.read(run.folder / "metrics.csv")["episodes"].sum():
+        lines.append("no episode ended in training: its rows have no returns")
+    cut, count = run.cut_off
+    if cut:
+        lines.append(f"{cut} of {count} episodes of the last evaluation did not end and were cut off")
+    return lines
+
+
+def _timing(run: "Run") -> dict[str, Any]:
+    device, train_seconds = jax.devices()[0], run.metadata["train_seconds"]
+    steps = run.metadata["trained"] * run.config.steps_per_update * run.options.seeds
+    return {
+        "env_steps_per_second": round(steps / max(train_seconds, 1e-9), 1),
+        "train_seconds": round(train_seconds, 3),
+        "compile_seconds": round(run.metadata["compile_seconds"], 3),
+        "wall_seconds": round(run.wall_seconds(), 3),
+        "device": {"platform": device.platform, "kind": device.device_kind, "host": platform.machine()},
+        "versions": summary.versions(),
+    }
+
+
+def import_packages() -> None:
+    """Import what only the end of a run needs."""
+    with contextlib.suppress(Exception):  # who needs them will tell
+        for name in ("orbax.checkpoint.v1", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+            importlib.import_module(name)

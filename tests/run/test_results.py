@@ -1,0 +1,39 @@
+"""What a run shows and leaves: the status of a run in progress. tests/run/test_run.py reads the files of whole runs."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from purerl.reporting.display import CURVE
+from purerl.run import results
+
+
+def run(returns, failed=()):
+    values = np.array(returns, np.float32)
+    return SimpleNamespace(
+        metadata={"trained": 50, "train_seconds": 2.0},
+        config=SimpleNamespace(steps_per_update=64),
+        options=SimpleNamespace(seeds=len(values)),
+        plan=SimpleNamespace(num_updates=100),
+        update=50,
+        env_steps=3200,
+        alive=np.array([i for i in range(len(values)) if i not in failed], int),
+        returns=values,
+        evaluation=values + 1,
+    )
+
+
+def test_the_status_of_a_run():
+    shown = results.status(run([2.0, 4.0, 90.0], failed=[2]), {"loss": np.array([0.0, 0.5, np.nan])}, 187.0)
+    assert (shown.share, shown.seconds_left, shown.height) == (0.5, 2.0, 3.0)
+    assert shown.line == "      3,200 steps  return 3  (2 .. 4)  evaluation 4  (3 .. 5)  4,800 steps/s"
+    assert shown.rows[0] == ("steps", "3,200 of 6,400 per seed, update 50")
+    assert CURVE in shown.rows and ("losses", "loss 0.25") in shown.rows
+    assert ("speed", "4,800 steps/s, 3:07 so far") in shown.rows
+
+
+def test_the_status_of_a_run_of_which_nothing_is_known():
+    shown = results.status(run([np.nan]), {}, 1.0)
+    assert np.isnan(shown.height) and "return -  evaluation 1" not in shown.line and "return -" in shown.line
+    failed = results.status(run([2.0], failed=[0]), {"loss": np.array([np.nan])}, 1.0)
+    assert np.isnan(failed.height) and ("losses", "") in failed.rows
