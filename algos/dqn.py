@@ -181,7 +181,7 @@ class QLoss(Protocol):
     """The loss of a value-based agent."""
 
     def __call__(
-        self, params: PyTree, target_params: PyTree, batch: Any, key: Key, /
+        self, params: PyTree, target_params: PyTree, batch: PyTree, key: Key, /
     ) -> tuple[Array, tuple[Array, Metrics]]:
         """Return (the loss f32[], (priorities f32[N], metrics)) of a batch of N samples; `key` is for noise."""
         ...
@@ -249,7 +249,7 @@ def q_gradient_step(
       tau: Polyak coefficient of such an update; 1 copies the online network.
     """
 
-    def gradient_step(agent: OffPolicyAgent, batch: Any, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
+    def gradient_step(agent: OffPolicyAgent, batch: PyTree, key: Key) -> tuple[OffPolicyAgent, Array, Metrics]:
         (mean, (priority, metrics)), gradient = jax.value_and_grad(loss, has_aux=True)(
             agent.params, agent.target_params, batch, key
         )

@@ -201,7 +201,7 @@ class NormalActorCritic(NamedTuple):
         samples = jax.vmap(lambda key: policy.sample(seed=key))(jax.random.split(key, self.num_samples))
         return samples, jnp.full(samples.shape[:2], -math.log(self.num_samples), jnp.float32)
 
-    def log_prob(self, policy: Any, old: Any, samples: Array) -> Array:
+    def log_prob(self, policy: Any, old: PyTree, samples: Array) -> Array:
         """Return the log-likelihoods f32[S, N] that the policy is fitted by: of its mean and of its spread, apart."""
         of_mean, of_spread = Normal(policy.mean, old.log_std), Normal(old.mean, policy.log_std)
         return jax.vmap(lambda sample: of_mean.log_prob(sample) + of_spread.log_prob(sample))(samples)
@@ -253,7 +253,7 @@ class CategoricalActorCritic(NamedTuple):
         each = jnp.arange(log_share.shape[0], dtype=jnp.int32)
         return jnp.broadcast_to(each[:, None], log_share.shape), log_share
 
-    def log_prob(self, policy: Any, old: Any, samples: Array) -> Array:
+    def log_prob(self, policy: Any, old: PyTree, samples: Array) -> Array:
         """Return the log-likelihoods f32[S, N] that the policy is fitted by."""
         return jax.vmap(policy.log_prob)(samples)
 

@@ -50,7 +50,7 @@ class TeamSteps(NamedTuple):
 class TeamLearn(Protocol):
     """`TeamNetwork.learn`."""
 
-    def __call__(self, params: PyTree, target_params: PyTree, batch: Any, /) -> TeamSteps:
+    def __call__(self, params: PyTree, target_params: PyTree, batch: PyTree, /) -> TeamSteps:
         """Return the steps of a batch from the replay, with the values of both networks."""
         ...
 
@@ -165,7 +165,7 @@ def _recurrent(
 def _uniform_sequences(replay: Replay) -> Replay:
     """Return a replay of sequences without priorities."""
 
-    def add(state: Any, rollout: Rollout) -> Any:
+    def add(state: PyTree, rollout: Rollout) -> Any:
         known = {"td_error": jnp.zeros_like(rollout.reward), "known": jnp.ones_like(rollout.terminated)}
         return replay.add(state, rollout._replace(extras=known))
 

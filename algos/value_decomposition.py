@@ -151,7 +151,7 @@ def _team(
         gradient_step = q_gradient_step(loss, optimizer_at, config.target_update_interval, config.tau)
         return learn_from_replay(agent, key, rollout, replay=network.replay, gradient_step=gradient_step, config=config)
 
-    def loss(params: PyTree, target_params: PyTree, batch: Any, _: Key) -> tuple[Array, tuple[Array, Metrics]]:
+    def loss(params: PyTree, target_params: PyTree, batch: PyTree, _: Key) -> tuple[Array, tuple[Array, Metrics]]:
         steps = network.learn(params["network"], target_params["network"], batch)
         q = team_value(params, steps.values, steps.observation)
         next_value = team_value(target_params, steps.next_values, steps.next_observation)

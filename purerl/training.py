@@ -18,13 +18,13 @@ from purerl.loop.pieces import check_count, check_key, check_pieces
 from purerl.loop.train import Trainer, TrainState
 from purerl.settings.extensions import wraps
 from purerl.settings.runs import settings
-from purerl.types import AlgorithmFactory, Environment, Key, PyTree
+from purerl.types import AlgorithmFactory, Config, Environment, Key, PyTree
 
 
 def make_trainer(
     algorithm: AlgorithmFactory | str,
     env: Environment | HostSource | str,
-    config: Any = None,
+    config: Config | None = None,
     extensions: Mapping[Extension | str, Any] = MappingProxyType({}),
 ) -> Trainer:
     """Return the trainer of an algorithm on an environment: a run, update by update.
@@ -41,15 +41,15 @@ def make_trainer(
     Raises:
       InputError: for a name that does not exist, or extensions that exclude each other.
     """
-    factory, task, config = _objects(algorithm, env, config)
-    check_pieces(factory, task, config)
-    return train.make_trainer(factory, task, config, wraps(task, config, extensions))
+    factory, task, settled = _objects(algorithm, env, config)
+    check_pieces(factory, task, settled)
+    return train.make_trainer(factory, task, settled, wraps(task, settled, extensions))
 
 
 def make_train(
     algorithm: AlgorithmFactory | str,
     env: Environment | HostSource | str,
-    config: Any = None,
+    config: Config | None = None,
     total_timesteps: int | None = None,
     num_points: int | None = None,
     extensions: Mapping[Extension | str, Any] = MappingProxyType({}),
@@ -70,15 +70,19 @@ def make_train(
     Raises:
       InputError: for a host environment, for less than one rollout, or for more points than updates.
     """
-    factory, task, config = _objects(algorithm, env, config)
+    factory, task, settled = _objects(algorithm, env, config)
     if isinstance(task, HostSource):
         raise not_inside_jit(task, "make_train")
-    check_pieces(factory, task, config)
-    around = wraps(task, config, extensions)
-    return train.make_train(factory, task, config, total_timesteps=total_timesteps, num_points=num_points, wraps=around)
+    check_pieces(factory, task, settled)
+    around = wraps(task, settled, extensions)
+    return train.make_train(
+        factory, task, settled, total_timesteps=total_timesteps, num_points=num_points, wraps=around
+    )
 
 
-def _objects(algorithm: Any, env: Any, config: Any) -> tuple[AlgorithmFactory, Any, Any]:
+def _objects(
+    algorithm: Any, env: Environment | HostSource | str, config: Config | None
+) -> tuple[AlgorithmFactory, Any, Any]:
     """Return (factory, environment, config) of what is given by name or as an object."""
     if config is not None and not isinstance(algorithm, str) and not isinstance(env, str):
         return algorithm, env, config  # whose numbers may be traced

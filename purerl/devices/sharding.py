@@ -94,7 +94,7 @@ def place(tree: PyTree, mesh: Mesh, *axis_names: str | None) -> PyTree:
     return jax.tree.map(lambda leaf: _place(leaf, sharding(mesh, *axis_names)), tree)
 
 
-def _place(leaf: Any, where: NamedSharding) -> Array:
+def _place(leaf: PyTree, where: NamedSharding) -> Array:
     if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         words = _place(jax.random.key_data(leaf), where)
         return jax.random.wrap_key_data(words, impl=jax.random.key_impl(leaf))

@@ -16,7 +16,7 @@ import jax
 
 from purerl import registry
 from purerl.catalog.environments import ENVIRONMENTS
-from purerl.types import Config
+from purerl.types import Config, Environment
 
 # Multiplications: one thread is faster at 8.6e6 (128 samples, 256 x 256 units), two at 1.7e7 (256 samples).
 LIMIT = 1.2e7
@@ -49,7 +49,7 @@ def fitting(config: Config, environment: str, parameters: dict[str, Any]) -> Ite
         del os.environ[VARIABLE]
 
 
-def multiplications(config: Config, env: Any) -> float | None:
+def multiplications(config: Config, env: Environment) -> float | None:
     """Return how many it takes to pass one gradient step's samples through a body; JAX need not have started.
 
     None where the sizes of layers do not tell it: of images through convolutions, and of groups of agents.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from purerl.errors import InputError
 from purerl.fields import is_static
 from purerl.loop.train import MakeTrainer, Trainer, make_trainer
-from purerl.types import AlgorithmFactory, Config
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
 class Wrap(Protocol):
@@ -31,11 +31,11 @@ class Wrap(Protocol):
         ...
 
 
-def _never(env: Any, config: Any) -> str:
+def _never(env: Environment, config: Config) -> str:
     return ""
 
 
-def _as_given(options: Any, run: Any, env: Any) -> Any:
+def _as_given(options: Any, run: Any, env: Environment) -> Any:
     return options
 
 
@@ -96,7 +96,7 @@ def bound(row: Extension, options: Any) -> Callable[[MakeTrainer], MakeTrainer]:
 
 
 def in_use(
-    extensions: Sequence[Extension], options: Mapping[str, Any], env: Any, config: Config
+    extensions: Sequence[Extension], options: Mapping[str, Any], env: Environment, config: Config
 ) -> tuple[Extension, ...]:
     """Return the extensions that a run uses, in order, the outermost first.
 
@@ -121,7 +121,7 @@ def in_use(
     return found
 
 
-def _why(row: Extension, options: Mapping[str, Any], env: Any, config: Config) -> str:
+def _why(row: Extension, options: Mapping[str, Any], env: Environment, config: Config) -> str:
     """Return why a run uses an extension."""
     if row.name in options and row.is_on(options[row.name]):
         return f"{row.switch} is {getattr(options[row.name], str(row.switch))}"

@@ -79,7 +79,7 @@ def blank_states(make: MakeFromSetup, num_members: int, values: Values, setup: S
     def init(values: Values, setup: Setup) -> TrainState:
         return _init(make(with_values(setup, values)), jnp.uint32(0))
 
-    def blank(axis: int | None, leaf: Any) -> Any:
+    def blank(axis: int | None, leaf: PyTree) -> Any:
         return zeros(leaf) if axis is None else zeros(jax.ShapeDtypeStruct((num_members, *leaf.shape), leaf.dtype))
 
     shapes = jax.eval_shape(init, values, setup)

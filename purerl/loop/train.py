@@ -189,7 +189,7 @@ class CompiledTrainer:
 class MakeTrainer(Protocol):
     """Makes the trainer of an algorithm on an environment."""
 
-    def __call__(self, algorithm: AlgorithmFactory, env: Any, config: Any, /) -> Trainer:
+    def __call__(self, algorithm: AlgorithmFactory, env: Environment, config: Config, /) -> Trainer:
         """Return the trainer.
 
         Args:
@@ -279,7 +279,7 @@ def collect(
 def make_train(
     algorithm: AlgorithmFactory,
     env: Environment,
-    config: Any,
+    config: Config,
     total_timesteps: int | None = None,
     num_points: int | None = None,
     wraps: Sequence[Callable[[MakeTrainer], MakeTrainer]] = (),

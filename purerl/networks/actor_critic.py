@@ -86,7 +86,7 @@ class PolicyAgent(NamedTuple):
         """Return the critic's predictions f32[...] in units of the reward."""
         return denormalized_values(self.value_statistics, value)
 
-    def with_normalized_targets(self, batch: Any) -> tuple["PolicyAgent", Any]:
+    def with_normalized_targets(self, batch: PyTree) -> tuple["PolicyAgent", Any]:
         """Return (the agent with the value targets added to its statistics, the batch in the critic's units).
 
         Old values stay as the critic predicted them, by the old statistics; targets follow the new ones. Without

@@ -20,7 +20,7 @@ from purerl.xla.permutation import permutation
 class MinibatchLoss(Protocol):
     """The loss of a gradient step."""
 
-    def __call__(self, params: PyTree, minibatch: Any, carry: PyTree, /) -> tuple[Array, Metrics]:
+    def __call__(self, params: PyTree, minibatch: PyTree, carry: PyTree, /) -> tuple[Array, Metrics]:
         """Return (the mean over the samples of a minibatch, f32[], metrics: means over them).
 
         Args:
@@ -34,7 +34,7 @@ class MinibatchLoss(Protocol):
 class MinibatchStep(Protocol):
     """A step on a minibatch."""
 
-    def __call__(self, learner: Any, minibatch: Any, carry: PyTree, /) -> tuple[Any, Metrics]:
+    def __call__(self, learner: PyTree, minibatch: PyTree, carry: PyTree, /) -> tuple[Any, Metrics]:
         """Return (learner, metrics f32[] by name); the minibatch and its carry are those of `MinibatchLoss`."""
         ...
 
@@ -45,7 +45,7 @@ def minibatch_epochs(
     optimizer: optax.GradientTransformation,
     params: PyTree,
     opt_state: PyTree,
-    batch: Any,
+    batch: PyTree,
     carry: PyTree = (),
     key: Key,
     config: Any,
@@ -72,7 +72,7 @@ def minibatch_epochs(
     """
     optimizer, opt_state, restored = array_by_array(optimizer, opt_state, params)
 
-    def gradient_step(learner: tuple[PyTree, PyTree, Array], minibatch: Any, carry: PyTree):
+    def gradient_step(learner: tuple[PyTree, PyTree, Array], minibatch: PyTree, carry: PyTree):
         params, opt_state, running = learner
         samples = (minibatch if prepare is None else prepare(minibatch), carry)
         mean = lambda params, samples: loss(params, *samples)
@@ -108,9 +108,9 @@ def check_minibatches(config: Any, sequences: bool, what: str) -> None:
 
 def rollout_minibatches(
     step: MinibatchStep,
-    learner: Any,
+    learner: PyTree,
     *,
-    batch: Any,
+    batch: PyTree,
     carry: PyTree = (),
     key: Key,
     config: Any,
@@ -129,7 +129,7 @@ def rollout_minibatches(
     shape = (config.steps_per_update,)
     units = swap_time(batch) if sequences else jax.tree.map(lambda x: x.reshape(shape + x.shape[2:]), batch)
 
-    def one(learner: Any, minibatch: tuple[Any, PyTree]) -> tuple[Any, Metrics]:
+    def one(learner: PyTree, minibatch: tuple[Any, PyTree]) -> tuple[Any, Metrics]:
         units, carry = minibatch
         return step(learner, swap_time(units) if sequences else units, carry)
 
@@ -145,7 +145,7 @@ def rollout_minibatches(
 
 def shuffled_minibatches(
     step: Callable[[Any, PyTree], tuple[Any, Metrics]],
-    learner: Any,
+    learner: PyTree,
     *,
     batch: PyTree,
     key: Key,

@@ -14,6 +14,7 @@ from purerl.errors import InputError
 from purerl.pool import engine
 from purerl.pool.config import PoolSpec
 from purerl.pool.engine import Handle, HandleState, Packed, PoolStep
+from purerl.types import PyTree
 from purerl.xla import backend
 
 
@@ -68,7 +69,7 @@ class Pool:
         """Whether `recv` returns fewer environments than there are."""
         return self._settings.batch_size != self._settings.num_envs
 
-    def send(self, action: Any, env_id: Any = None) -> None:
+    def send(self, action: PyTree, env_id: Any = None) -> None:
         """Step environments, without waiting for them.
 
         Args:
@@ -95,7 +96,7 @@ class Pool:
         ids, outputs = self._receive()
         return self._present(ids, outputs, reset)
 
-    def step(self, action: Any, env_id: Any = None) -> Any:
+    def step(self, action: PyTree, env_id: Any = None) -> Any:
         """Send and receive."""
         self.send(action, env_id)
         return self.recv()
@@ -137,7 +138,7 @@ class Pool:
         everyone = jnp.arange(len(self), dtype=jnp.int32)
 
         @jax.jit  # or a script that calls it from Python would wait for each operation
-        def send(handle: Handle, action: Any, env_id: Any = None) -> Handle:
+        def send(handle: Handle, action: PyTree, env_id: Any = None) -> Handle:
             state, go = handle.state, jnp.bool_(False)
             if env_id is None:
                 after, outputs = engine.advance(env, state.instances, action, go, strict)
@@ -152,7 +153,7 @@ class Pool:
             state, ids, outputs = engine.give_out(handle.state, settings.batch_size)
             return Handle.of(state), self._present(ids, outputs, False)
 
-        def step(handle: Handle, action: Any, env_id: Any = None) -> tuple[Handle, Any]:
+        def step(handle: Handle, action: PyTree, env_id: Any = None) -> tuple[Handle, Any]:
             return recv(send(handle, action, env_id))
 
         return Handle(self._held), recv, send, step
@@ -166,7 +167,7 @@ class Pool:
             state = engine.take_in(state, instances, self._out(found), jnp.asarray(ids))
         return state
 
-    def _dispatch(self, ids: np.ndarray, action: Any, restart: bool) -> None:
+    def _dispatch(self, ids: np.ndarray, action: PyTree, restart: bool) -> None:
         busy = self._busy[ids]
         if busy.any():
             raise InputError(
@@ -213,7 +214,7 @@ class Pool:
     def _no_action(self, count: int) -> Any:
         return jax.tree.map(lambda s: np.zeros((count, *s.shape), s.dtype), self._action_struct)
 
-    def _checked(self, action: Any, count: int) -> Any:
+    def _checked(self, action: PyTree, count: int) -> Any:
         """Return the actions with the dtype that the environment wants.
 
         Raises:
@@ -244,7 +245,7 @@ def info_of(ids: Any, outputs: PoolStep) -> dict[str, Any]:
     return {"env_id": ids, "players": {"env_id": ids}, **extra, "elapsed_step": outputs.elapsed_step}
 
 
-def _advance(advance: Any, pack: Any, typed: Any, instances: Any, *args: Any) -> Any:
+def _advance(advance: Any, pack: Any, typed: Any, instances: PyTree, *args: Any) -> Any:
     instances, outputs = advance(engine.keys(instances, typed), *args)
     return engine.words(instances), pack(outputs)
 

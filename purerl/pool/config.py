@@ -11,7 +11,7 @@ from purerl import agent_groups, registry
 from purerl.errors import InputError, unknown
 from purerl.pool import infos, spaces
 from purerl.spaces import Dict, Space
-from purerl.types import Environment
+from purerl.types import Environment, PyTree
 from purerl.wrappers import ActionRepeat, TimeLimit
 from purerl.wrappers.base import Wrapper
 
@@ -207,7 +207,7 @@ class PoolSpec:
         return f"PoolSpec({self.task_id}, {fields})"
 
 
-def _array_specs(name: str, struct: Any) -> dict[str, ArraySpec]:
+def _array_specs(name: str, struct: PyTree) -> dict[str, ArraySpec]:
     if not isinstance(struct, dict):
         return {name: ArraySpec(struct.dtype, struct.shape)}
     found = {}

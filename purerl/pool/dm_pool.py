@@ -8,6 +8,7 @@ from purerl.pool.base import Pool
 from purerl.pool.config import PoolSpec
 from purerl.pool.engine import PoolStep
 from purerl.pool.spaces import to_namedtuple
+from purerl.types import PyTree
 
 
 class DMPool(Pool, dm_env.Environment):
@@ -33,7 +34,7 @@ class DMPool(Pool, dm_env.Environment):
         """Start an episode in these environments, or in all."""
         return Pool.reset(self, env_id)
 
-    def step(self, action: Any, env_id: Any = None) -> Any:
+    def step(self, action: PyTree, env_id: Any = None) -> Any:
         """Send and receive."""
         return Pool.step(self, action, env_id)
 

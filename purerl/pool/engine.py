@@ -215,7 +215,7 @@ class Packed(NamedTuple):
 WIDE = {"b": np.uint32, "u": np.uint32, "i": np.int32, "f": np.float32}  # by the kind of a dtype
 
 
-def _packs(leaf: Any) -> bool:
+def _packs(leaf: PyTree) -> bool:
     return leaf.ndim == 1 and leaf.dtype.kind in WIDE and leaf.dtype.itemsize <= 4
 
 
@@ -236,7 +236,7 @@ def unpack(packed: Packed, shapes: PoolStep) -> PoolStep:
     """
     apart, rows = iter(packed.apart), iter(np.array(packed.rows))
 
-    def own(like: Any) -> np.ndarray:
+    def own(like: PyTree) -> np.ndarray:
         if not _packs(like):
             return np.array(next(apart))
         wide = next(rows).view(WIDE[like.dtype.kind])

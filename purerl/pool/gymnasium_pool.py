@@ -11,6 +11,7 @@ from purerl.errors import InputError
 from purerl.pool.base import Pool, info_of
 from purerl.pool.config import PoolSpec
 from purerl.pool.engine import PoolStep
+from purerl.types import PyTree
 
 
 class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -58,7 +59,7 @@ class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIn
             raise InputError(f"reset_mask must be bool[{len(self)}] with one True at least")
         return np.flatnonzero(mask).astype(np.int32)
 
-    def step(self, action: Any, env_id: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def step(self, action: PyTree, env_id: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Send and receive."""
         return Pool.step(self, action, env_id)
 

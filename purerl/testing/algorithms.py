@@ -23,25 +23,25 @@ from purerl.testing.probes import Probe
 from purerl.testing.report import Check, Report
 from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct
-from purerl.types import AlgorithmFactory, Array, EnvironmentSpec, Key, PyTree, Values
+from purerl.types import AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree, Values
 
 TRACES: list[str] = []  # a row whenever an update is traced
 
 
 @partial(jax.jit, static_argnums=0)
-def _init(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key) -> PyTree:
+def _init(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key) -> PyTree:
     return make_trainer(algorithm, env, config).init(key)
 
 
 @partial(jax.jit, static_argnums=0)
-def _step(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree) -> tuple[PyTree, PyTree]:
+def _step(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree) -> tuple[PyTree, PyTree]:
     TRACES.append("update")
     return make_trainer(algorithm, env, config).step(state)
 
 
 def check_algorithm(
     algorithm: AlgorithmFactory,
-    config: Any = None,
+    config: Config | None = None,
     key: Key | None = None,
     *,
     actions: Sequence[str] = ("discrete",),
@@ -79,21 +79,21 @@ def check_algorithm(
     name = name or str(getattr(algorithm, "__name__", "algorithm"))
     key = jax.random.key(0) if key is None else key
     wanted = config_class_of(algorithm)
-    config = wanted() if config is None and wanted is not None else config
-    check_config(algorithm, config)
+    settled: Any = wanted() if config is None and wanted is not None else config
+    check_config(algorithm, settled)
     checks, solo = [], None
     with _telling(name, checks):
         if contract:
-            solo = _check_contract(algorithm, config, key=key, actions=actions, name=name, checks=checks)
+            solo = _check_contract(algorithm, settled, key=key, actions=actions, name=name, checks=checks)
         if masks and "discrete" in actions:
-            checks.append(_check_mask(algorithm, config, key, name))
+            checks.append(_check_mask(algorithm, settled, key, name))
         if meetings:
             env = EXAMPLE.environment(actions[0])
-            checks += check_meetings(algorithm, config, env, _init(algorithm, config, env, key), name)
+            checks += check_meetings(algorithm, settled, env, _init(algorithm, settled, env, key), name)
         for kind in actions if learn else ():
             of_kind = solo if kind == actions[0] else None
             checks += check_learning(
-                algorithm, config, key=key, kind=kind, name=name, num_seeds=num_seeds, solo=of_kind
+                algorithm, settled, key=key, kind=kind, name=name, num_seeds=num_seeds, solo=of_kind
             )
     return Report(subject=name, checks=tuple(checks), figures={})
 
@@ -113,7 +113,7 @@ def _telling(name: str, checks: list[Check]) -> Iterator[None]:
 
 
 def _check_contract(
-    algorithm: AlgorithmFactory, config: Any, key: Key, actions: Sequence[str], name: str, checks: list[Check]
+    algorithm: AlgorithmFactory, config: Config, key: Key, actions: Sequence[str], name: str, checks: list[Check]
 ) -> PyTree:
     """Add to the checks that passed; return the agent after three updates as NumPy arrays."""
     env = EXAMPLE.environment(actions[0])
@@ -128,11 +128,11 @@ def _check_contract(
     return host(states[3].agent)
 
 
-def _check_trace(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> None:
+def _check_trace(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> None:
     """Trace one update, also with every optional number given."""
     given = {field: 0.5 for field, value in _numbers(config).items() if value is None}
 
-    def one_update(config: Any, env: Probe, key: Key) -> PyTree:
+    def one_update(config: Config, env: Probe, key: Key) -> PyTree:
         trainer = make_trainer(algorithm, env, config)
         return trainer.step(trainer.init(key))
 
@@ -147,7 +147,7 @@ def _check_trace(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key,
             ) from None
 
 
-def _check_structures(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> list[Check]:
+def _check_structures(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> list[Check]:
     algo = make_trainer(algorithm, env, config).algorithm
     agent = jax.eval_shape(algo.init, key)
     observation = jax.eval_shape(lambda env: env.observation[:2], env)
@@ -171,7 +171,7 @@ def _check_structures(algorithm: AlgorithmFactory, config: Any, env: Probe, key:
     return [Check("init, act and update: structures, shapes and dtypes are static and those of the spaces")]
 
 
-def _check_values(trainer: Any, state: PyTree, config: Any, key: Key, name: str) -> None:
+def _check_values(trainer: Any, state: PyTree, config: Config, key: Key, name: str) -> None:
     """Hold `Algorithm.values` to one number per step of a rollout."""
     algo, shape = trainer.algorithm, (config.rollout_length, config.num_envs)
     rollout = jax.eval_shape(lambda s, k: collect(algo, trainer.vector, s, k, shape[0])[1], state, key)
@@ -180,7 +180,7 @@ def _check_values(trainer: Any, state: PyTree, config: Any, key: Key, name: str)
         same_struct(f"{name}.values: {part}", value, jax.ShapeDtypeStruct(shape, jnp.float32), "f32[T, B]")
 
 
-def _run(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: str) -> list[PyTree]:
+def _run(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> list[PyTree]:
     """Return the states after 0, 1, 2 and 3 updates."""
     states = [_init(algorithm, config, env, key)]
     for path, leaf in paths(states[0]).items():
@@ -199,7 +199,7 @@ def _run(algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, name: s
 
 
 def _check_resume(
-    algorithm: AlgorithmFactory, config: Any, env: Probe, key: Key, states: list[PyTree], name: str
+    algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, states: list[PyTree], name: str
 ) -> Check:
     """Save as plain arrays, rebuild from a template, go on: the same to the bit."""
     template = _init(algorithm, config, env, jax.random.fold_in(key, 1))
@@ -212,7 +212,7 @@ def _check_resume(
     return Check("resumed equals uninterrupted, to the bit")
 
 
-def _check_settings(algorithm: AlgorithmFactory, config: Any, env: Probe, states: list[PyTree], name: str) -> Check:
+def _check_settings(algorithm: AlgorithmFactory, config: Config, env: Probe, states: list[PyTree], name: str) -> Check:
     """Another value of any number runs the same program."""
     before, idle = len(TRACES), []
     usual = host(_step(algorithm, config, env, states[2])[0].agent)
@@ -228,11 +228,11 @@ def _check_settings(algorithm: AlgorithmFactory, config: Any, env: Probe, states
     return Check("one trace for all numeric settings", f"in one update no effect of {', '.join(idle)}" if idle else "")
 
 
-def _numbers(config: Any) -> dict[str, Any]:
+def _numbers(config: Config) -> dict[str, Any]:
     return {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if not is_static(f)}
 
 
-def _another(config: Any, field: str, value: Any) -> Any:
+def _another(config: Config, field: str, value: Any) -> Any:
     """Return another value within the field's bounds, of the same type."""
     bounds = type(config).__dataclass_fields__[field].metadata.get("bounds") or {}
     if isinstance(value, int):
@@ -241,7 +241,9 @@ def _another(config: Any, field: str, value: Any) -> Any:
     return 0.8 * value if value else 0.1
 
 
-def _check_eager(algorithm: AlgorithmFactory, config: Any, env: Probe, states: list[PyTree], name: str) -> list[Check]:
+def _check_eager(
+    algorithm: AlgorithmFactory, config: Config, env: Probe, states: list[PyTree], name: str
+) -> list[Check]:
     """Act, and a whole update, without jit, against jit."""
     trainer, state = make_trainer(algorithm, env, config), states[2]
     keys = jax.random.split(fast(jax.random.key(7)))
@@ -260,7 +262,7 @@ def _check_eager(algorithm: AlgorithmFactory, config: Any, env: Probe, states: l
     return [Check("jit = eager"), Check("greedy actions do not depend on the key")]
 
 
-def _check_mask(algorithm: AlgorithmFactory, config: Any, key: Key, name: str) -> Check:
+def _check_mask(algorithm: AlgorithmFactory, config: Config, key: Key, name: str) -> Check:
     """Illegal actions are never chosen, whether exploring or not."""
     mask = jax.random.bernoulli(fast(key), 0.3, (64, 5)).at[:, 2].set(True)
     space = Dict(

@@ -2,7 +2,6 @@
 
 import dataclasses
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,7 @@ from purerl.testing.probes import LADDER, STATES, Probe, Rung
 from purerl.testing.report import Check
 from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import difference, host
-from purerl.types import AlgorithmFactory, Array, Key, PyTree
+from purerl.types import AlgorithmFactory, Array, Config, Key, PyTree
 
 WALK = 3  # greedy steps from each state
 EXAMPLE = LADDER[2]  # the probe of the other checks
@@ -24,7 +23,7 @@ DECISIVE = 0.05  # choices whose values differ by less are both right
 
 def check_learning(
     algorithm: AlgorithmFactory,
-    config: Any,
+    config: Config,
     key: Key,
     kind: str,
     name: str,
@@ -57,20 +56,20 @@ def check_learning(
     return checks
 
 
-def _trainer(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe) -> Trainer:
+def _trainer(algorithm: AlgorithmFactory, config: Config, discount: Array, env: Probe) -> Trainer:
     return make_trainer(algorithm, env, dataclasses.replace(config, discount=discount))
 
 
 @partial(jax.jit, static_argnums=0)
 @partial(jax.vmap, in_axes=(None, None, 0, 0, 0))
-def _init_members(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe, key: Key) -> PyTree:
+def _init_members(algorithm: AlgorithmFactory, config: Config, discount: Array, env: Probe, key: Key) -> PyTree:
     return _trainer(algorithm, config, discount, env).init(key)
 
 
 @partial(jax.jit, static_argnums=0)
 @partial(jax.vmap, in_axes=(None, None, 0, 0, 0, None))
 def _advance(
-    algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe, state: PyTree, updates: int
+    algorithm: AlgorithmFactory, config: Config, discount: Array, env: Probe, state: PyTree, updates: int
 ) -> PyTree:
     step = _trainer(algorithm, config, discount, env).step
     return jax.lax.fori_loop(0, updates, lambda _, state: step(state)[0], state)
@@ -78,7 +77,9 @@ def _advance(
 
 @partial(jax.jit, static_argnums=0)
 @partial(jax.vmap, in_axes=(None, None, 0, 0, 0))
-def _walk(algorithm: AlgorithmFactory, config: Any, discount: Array, env: Probe, agent: PyTree) -> tuple[Array, Array]:
+def _walk(
+    algorithm: AlgorithmFactory, config: Config, discount: Array, env: Probe, agent: PyTree
+) -> tuple[Array, Array]:
     """Act greedily for a few steps from every state.
 
     Returns:

@@ -15,7 +15,7 @@ from purerl.testing.probes import Probe
 from purerl.testing.report import Check
 from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import difference, host
-from purerl.types import AlgorithmFactory, Array, PyTree
+from purerl.types import AlgorithmFactory, Array, Config, PyTree
 
 UPDATES = 4
 LIMIT = np.iinfo(np.int32).max
@@ -23,7 +23,7 @@ COUNTERS = ("num_updates", "num_gradient_steps", "rollouts", "added", "count", "
 HORIZON = 1e13  # environment steps: an annealed learning rate has not fallen when the counters are at their limit
 
 
-def check_meetings(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree, name: str) -> list[Check]:
+def check_meetings(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> list[Check]:
     """Hold an algorithm to what must hold where features meet.
 
     Args:
@@ -43,7 +43,7 @@ def check_meetings(algorithm: AlgorithmFactory, config: Any, env: Probe, state: 
 
 
 @partial(jax.jit, static_argnums=0)
-def _steps(algorithm: AlgorithmFactory, config: Any, envs: Probe, states: PyTree) -> PyTree:
+def _steps(algorithm: AlgorithmFactory, config: Config, envs: Probe, states: PyTree) -> PyTree:
     """Return the states of several seeds after UPDATES updates, each in its own environment."""
 
     def some(env: Probe, state: PyTree) -> PyTree:
@@ -57,7 +57,7 @@ def _stack(trees: list[PyTree]) -> PyTree:
     return jax.tree.map(lambda *xs: jnp.stack(xs), *trees)
 
 
-def _check_counters(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree, name: str) -> Check:
+def _check_counters(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
     """Go on from counters just below 2^31, three times beside one another: parameters move and stay finite."""
     config = dataclasses.replace(config, total_timesteps=HORIZON)
 
@@ -80,7 +80,7 @@ def _check_counters(algorithm: AlgorithmFactory, config: Any, env: Probe, state:
     return Check("learns on past 2^31 updates")
 
 
-def _check_failed_seed(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree, name: str) -> Check:
+def _check_failed_seed(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
     """Of three seeds one gets rewards that are NaN: the others learn the same, to the bit."""
     broken = dataclasses.replace(env, reward=jnp.full_like(env.reward, jnp.nan))
     states = _stack([state] * 3)
@@ -93,7 +93,7 @@ def _check_failed_seed(algorithm: AlgorithmFactory, config: Any, env: Probe, sta
     return Check("a failed seed changes no other")
 
 
-def _check_every_step(algorithm: AlgorithmFactory, config: Any, env: Probe, state: PyTree, name: str) -> Check:
+def _check_every_step(algorithm: AlgorithmFactory, config: Config, env: Probe, state: PyTree, name: str) -> Check:
     """The reward of every step of a rollout changes what is learned; what a replay draws is left to chance."""
     if hasattr(state.agent, "replay"):
         return Check("learns from every step", "not for a replay, which draws")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
-from purerl.types import Array, Environment, Key, TimeStep, number, pytree, static
+from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 
 STATES, FEATURES = 6, 4
 START, TERMINAL, CUT = 0, -1, -2  # rows of tables; as the next state: the task ends, time runs out
@@ -39,7 +39,7 @@ class Probe(Environment):
         state = jax.random.categorical(key, jnp.log(self.start)).astype(jnp.int32)
         return state, self.observation[state]
 
-    def step(self, key: Key, state: Array, action: Any) -> tuple[Array, TimeStep]:
+    def step(self, key: Key, state: Array, action: PyTree) -> tuple[Array, TimeStep]:
         """Look everything up."""
         if self.actions == "continuous":
             choice = jax.random.bernoulli(key, jnp.clip(0.5 * (1.0 + action[0]), 0.0, 1.0)).astype(jnp.int32)
@@ -51,7 +51,7 @@ class Probe(Environment):
             self.observation[state], self.reward[at], terminated=self.terminated[at], time_up=self.truncated[at]
         )
 
-    def choice(self, action: Any) -> Array:
+    def choice(self, action: PyTree) -> Array:
         """Return i32[...]: which of the two choices an action is, or is likelier to be."""
         match self.actions:
             case "discrete":

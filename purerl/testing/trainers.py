@@ -1,13 +1,11 @@
 """The trainer of an algorithm on a probe, with the extensions that either needs."""
 
-from typing import Any
-
 from purerl.loop import train
 from purerl.loop.train import Trainer
 from purerl.settings.extensions import wraps
-from purerl.types import AlgorithmFactory, Environment
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
-def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Any) -> Trainer:
+def make_trainer(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
     """Return the trainer; arguments as for `purerl.make_trainer`."""
     return train.make_trainer(algorithm, env, config, wraps(env, config))

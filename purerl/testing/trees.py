@@ -9,14 +9,15 @@ import numpy as np
 
 from purerl.errors import InputError, line_of
 from purerl.prng import is_key
+from purerl.types import PyTree
 
 
-def paths(tree: Any) -> dict[str, Any]:
+def paths(tree: PyTree) -> dict[str, Any]:
     """Return the leaves of a tree by their paths, such as ".position" or "['food'][0]"."""
     return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
 
-def describe(leaf: Any) -> str:
+def describe(leaf: PyTree) -> str:
     """Return a leaf's dtype and shape, such as "float32[3, 4]"."""
     if not hasattr(leaf, "dtype"):
         return type(leaf).__name__
@@ -53,17 +54,17 @@ def _names(leaves: dict[str, Any]) -> str:
     return ", ".join(leaves) if any(leaves) else "one array" if leaves else "no arrays"
 
 
-def _kind(tree: Any) -> str:
+def _kind(tree: PyTree) -> str:
     text = str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
     return text if len(text) < 100 else text[:97] + "..."
 
 
-def host(tree: Any) -> Any:
+def host(tree: PyTree) -> Any:
     """Copy a tree of arrays into NumPy's memory; random keys become their words."""
     return jax.tree.map(lambda x: np.asarray(jax.random.key_data(x) if is_key(x) else x), tree)
 
 
-def device(tree: Any, like: Any) -> Any:
+def device(tree: PyTree, like: PyTree) -> Any:
     """Undo `host`: return arrays, and keys where `like` has keys."""
 
     def restore(x: np.ndarray, template: Any) -> jax.Array:
@@ -74,7 +75,7 @@ def device(tree: Any, like: Any) -> Any:
     return jax.tree.map(restore, tree, like)
 
 
-def difference(a: Any, b: Any, tolerance: float = 0.0) -> str | None:
+def difference(a: PyTree, b: PyTree, tolerance: float = 0.0) -> str | None:
     """Return where two trees of NumPy arrays differ, by path with both values, or None.
 
     Integers and booleans must be equal, floats within `tolerance`, absolute and relative; NaN equals NaN.

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
-from purerl.types import Array
+from purerl.types import Array, PyTree
 from purerl.xla import backend, switches
 
 PART = 32  # images that go through a network at once
@@ -56,7 +56,7 @@ def _on_cpu(strides: tuple[int, int], inputs: Array, kernel: Array, bias: Array)
     return _shifted(images, taps) + bias if few else _products(images, taps, bias)
 
 
-def _differentiated(strides: tuple[int, int], primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _differentiated(strides: tuple[int, int], primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
     """Return the convolution by products of patches and its tangent; an argument without a tangent has none here."""
     moving = [i for i, tangent in enumerate(tangents) if not isinstance(tangent, SymbolicZero)]
 
@@ -116,7 +116,7 @@ def _biased(x: Array, bias: Array) -> Array:
 
 
 @_biased.defjvp
-def _biased_tangent(primals: Any, tangents: Any) -> tuple[Array, Array]:
+def _biased_tangent(primals: PyTree, tangents: PyTree) -> tuple[Array, Array]:
     x, bias = tangents
     return _biased(*primals), x + jnp.ones((len(x), 1), x.dtype) @ bias[None]
 

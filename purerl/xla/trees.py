@@ -26,7 +26,7 @@ def where(condition: Array | np.ndarray, on_true: PyTree, on_false: PyTree, axis
     return jax.tree.map(choose, on_true, on_false)
 
 
-def zeros(struct: Any) -> Any:
+def zeros(struct: PyTree) -> Any:
     """Return NumPy zeros of the shape and dtype of a leaf; typed keys of zero words where it holds keys."""
     if not is_key(struct):
         return np.zeros(struct.shape, struct.dtype)

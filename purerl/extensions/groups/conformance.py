@@ -13,12 +13,12 @@ from purerl.spaces import Box, Dict, Space, Stacked
 from purerl.testing.probes import Probe
 from purerl.testing.report import Check
 from purerl.testing.trees import difference, host
-from purerl.types import AlgorithmFactory, Array, Environment, Key, PyTree, TimeStep, number, pytree
+from purerl.types import AlgorithmFactory, Array, Config, Environment, Key, PyTree, TimeStep, number, pytree
 
 UPDATES = 4
 
 
-def checks(algorithm: AlgorithmFactory, config: Any, probe: Probe, name: str) -> list[Check]:
+def checks(algorithm: AlgorithmFactory, config: Config, probe: Probe, name: str) -> list[Check]:
     """Return the checks that an algorithm passes.
 
     Args:
@@ -132,7 +132,7 @@ class InTurns(Environment):
         return {name: Stacked(space=space, n=1) for name in ("first", "second")}
 
 
-def _check_turns(algorithm: AlgorithmFactory, config: Any, probe: Probe, length: int, name: str) -> Check:
+def _check_turns(algorithm: AlgorithmFactory, config: Config, probe: Probe, length: int, name: str) -> Check:
     """What an agent whose turn it is not would have done, and saw then, changes nothing."""
     what, env = f"in turns, rollouts of {length}", InTurns(probe=probe)
     try:
@@ -174,7 +174,7 @@ def _garbled(tree: PyTree, where: dict[str, Array]) -> PyTree:
     return tree | {name: jax.tree.map(lambda x, h=here: one(x, h), tree[name]) for name, here in where.items()}
 
 
-def _check_groups(algorithm: AlgorithmFactory, config: Any, env: Duo, name: str) -> list[Check]:
+def _check_groups(algorithm: AlgorithmFactory, config: Config, env: Duo, name: str) -> list[Check]:
     """Train both groups, then garble what who left did, start from the trained agent, and freeze it."""
     joint = policies_for(env, algorithm, config)
     try:
@@ -199,13 +199,13 @@ def _check_groups(algorithm: AlgorithmFactory, config: Any, env: Duo, name: str)
     return [*checks, _check_frozen(trainer, algorithm, config, state, env, name)]
 
 
-def _with(env: Duo, algorithm: AlgorithmFactory, config: Any, shared: Any, **settings: Any) -> CompiledTrainer:
+def _with(env: Duo, algorithm: AlgorithmFactory, config: Config, shared: Any, **settings: Any) -> CompiledTrainer:
     """Return the trainer in which `left` has these settings."""
     policy = Policy(algorithm=algorithm, config=config, groups=("left",), **settings)
     return compiled_trainer(multi_agent, env, policies_for(env, algorithm, shared, left=policy))
 
 
-def _check_leaving(trainer: CompiledTrainer, config: Any, state: PyTree, name: str) -> Check:
+def _check_leaving(trainer: CompiledTrainer, config: Config, state: PyTree, name: str) -> Check:
     """What an agent sees, does and gets after it left changes no bit of what its policy learns."""
     length = config.rollout_length
 
@@ -231,7 +231,7 @@ def _check_leaving(trainer: CompiledTrainer, config: Any, state: PyTree, name: s
 
 
 def _check_frozen(
-    trainer: CompiledTrainer, algorithm: AlgorithmFactory, config: Any, state: PyTree, env: Duo, name: str
+    trainer: CompiledTrainer, algorithm: AlgorithmFactory, config: Config, state: PyTree, env: Duo, name: str
 ) -> Check:
     """A frozen policy acts as it did when it was trained, in a run of another length."""
     trained = dataclasses.replace(

@@ -7,13 +7,13 @@ from purerl.errors import InputError
 from purerl.extensions.groups.options import GroupOptions
 from purerl.loop.extension import Extension
 from purerl.loop.train import MakeTrainer, Trainer
-from purerl.types import AlgorithmFactory
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
 def wrap(make: MakeTrainer, options: Any) -> MakeTrainer:
     """Train a policy for each group of agents."""
 
-    def make_groups(algorithm: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+    def make_groups(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if not agent_groups.sizes(env) or config.plans:  # one that plans controls every player
             return make(algorithm, env, config)
         from purerl.extensions.groups.policies import groups_trainer
@@ -23,7 +23,7 @@ def wrap(make: MakeTrainer, options: Any) -> MakeTrainer:
     return make_groups
 
 
-def prepare(options: GroupOptions, run: Any, env: Any) -> Any:
+def prepare(options: GroupOptions, run: Any, env: Environment) -> Any:
     """Return the policies of a run's groups, whose agents are loaded."""
     from purerl.extensions.groups.policies import assigned
 
@@ -34,14 +34,14 @@ def prepare(options: GroupOptions, run: Any, env: Any) -> Any:
     return assigned(run, env, {group: dict(values) for group, values in options.groups})
 
 
-def checks(algorithm: AlgorithmFactory, config: Any, env: Any, name: str) -> list[Any]:
+def checks(algorithm: AlgorithmFactory, config: Config, env: Any, name: str) -> list[Any]:
     """Return what holds for an algorithm whose agents are in groups."""
     from purerl.extensions.groups import conformance
 
     return conformance.checks(algorithm, config, env, name)
 
 
-def _needed(env: Any, config: Any) -> str:
+def _needed(env: Environment, config: Config) -> str:
     several = agent_groups.sizes(env) and not config.plans
     return f"{getattr(env, 'id', type(env).__name__)} has groups of agents" if several else ""
 

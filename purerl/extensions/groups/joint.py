@@ -130,7 +130,7 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
     return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
 
 
-def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Any, **by_group: Policy) -> MultiAgentConfig:
+def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Config, **by_group: Policy) -> MultiAgentConfig:
     """Return the config for `multi_agent` with a policy per group of an environment.
 
     Args:

@@ -34,7 +34,7 @@ from purerl.fields import is_static, number, pytree, static
 from purerl.loop import train
 from purerl.loop.train import MakeTrainer, Trainer
 from purerl.settings.values import coerce
-from purerl.types import Algorithm, AlgorithmFactory, EnvironmentSpec, PyTree
+from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, EnvironmentSpec, Key, PyTree
 
 SHARED_BY_ALL = tuple(name for name in SHARED if name != "discount")  # all policies of a run share these
 
@@ -51,7 +51,7 @@ class Assigned:
     frozen: bool = static(default=False, doc="act, but do not learn")
     agent: PyTree = number(default=None, doc="a trained agent that it begins with")
 
-    def policy(self, factory: AlgorithmFactory, config: Any) -> Policy:
+    def policy(self, factory: AlgorithmFactory, config: Config) -> Policy:
         """Return the policy in a run of this algorithm and config."""
         own = config if self.config is None else self.config
         return Policy(
@@ -63,7 +63,9 @@ class Assigned:
         )
 
 
-def groups_trainer(make: MakeTrainer, policies: Any, factory: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+def groups_trainer(
+    make: MakeTrainer, policies: Any, factory: AlgorithmFactory, env: Environment, config: Config
+) -> Trainer:
     """Return the trainer of the policies of all groups.
 
     Args:
@@ -93,7 +95,7 @@ def _is_set(one: Assigned) -> bool:
     return bool(one.numbers or one.shapes or one.factory or one.frozen or len(one.groups) > 1 or one.config is not None)
 
 
-def _policies(env: Any, config: MultiAgentConfig) -> dict[str, train.Policy]:
+def _policies(env: Environment, config: MultiAgentConfig) -> dict[str, train.Policy]:
     """Return the policies as a run's folder knows them."""
     sizes = agent_groups.sizes(env)
 
@@ -105,7 +107,7 @@ def _policies(env: Any, config: MultiAgentConfig) -> dict[str, train.Policy]:
     return {name: one(name, policy) for name, policy in config.policies.items()}
 
 
-def assigned(run: Any, env: Any, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Assigned]:
+def assigned(run: Any, env: Environment, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, Assigned]:
     """Return the policies of a run's groups by name; trained agents that they begin with are loaded.
 
     Args:
@@ -180,10 +182,10 @@ def _assigned(run: Any, name: str, settings: Mapping[str, Any], groups: tuple[st
     )
 
 
-def at_random(spec: EnvironmentSpec, config: Any) -> Algorithm:
+def at_random(spec: EnvironmentSpec, config: Config) -> Algorithm:
     """Return the algorithm that draws every action, of the legal ones where a mask says which, and never learns."""
 
-    def act(agent: Any, carry: Any, key: Any, observation: Any, explore: bool) -> tuple[Any, Any, Any]:
+    def act(agent: PyTree, carry: PyTree, key: Key, observation: PyTree, explore: bool) -> tuple[Any, Any, Any]:
         num = jax.tree.leaves(observation)[0].shape[0]
         return (
             jax.vmap(lambda key, seen: agent_groups.draw(spec.action_space, key, seen))(

@@ -1,18 +1,16 @@
 """The loop on the host, as an extension: needed by environments that are not written in JAX."""
 
-from typing import Any
-
 from purerl.extensions.host.options import AUTO, HostOptions, check
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
 from purerl.loop.train import MakeTrainer, Trainer
-from purerl.types import AlgorithmFactory
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
 def wrap(make: MakeTrainer, options: HostOptions) -> MakeTrainer:
     """Step environments from Python where they are on the host, or where a sampler is chosen."""
 
-    def make_on_host(algorithm: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+    def make_on_host(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         check(options)
         on_host = isinstance(env, HostSource)
         if not on_host and options.sampler == AUTO:

@@ -9,7 +9,7 @@ from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.loop.vector import VectorEnvironment, vectorize
 from purerl.prng import convert
 from purerl.spaces import Space
-from purerl.types import Config, Environment, PyTree
+from purerl.types import Config, Environment, Key, PyTree
 from purerl.xla import backend
 
 
@@ -53,7 +53,7 @@ class JaxSource(HostSource):
                 self.env, num_envs, self._config.reset_policy, self._config.pool_size, prng=self._config.prng
             )
 
-            def step(state: PyTree, action: PyTree, keys: Any, t: Any) -> Any:
+            def step(state: PyTree, action: PyTree, keys: Key, t: Any) -> Any:
                 return vector.step(keys[t, 1], state, action)
 
             self._vectors[num_envs] = vector, backend.jit(vector.reset), backend.jit(step)
@@ -67,11 +67,11 @@ class _JaxEnvironment(HostEnvironment):
         self._reset, self._step = reset, step
         self._saved: Any = ()
 
-    def reset(self, key: Any) -> PyTree:
+    def reset(self, key: Key) -> PyTree:
         self._saved = self._reset(key)
         return self._saved[1]
 
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+    def step(self, action: np.ndarray, keys: Key, t: int) -> HostStep:
         state, observation, timestep = self._step(self._saved[0], action, keys, np.int32(t))
         self._saved = state, observation
         reward, terminated, truncated = jax.device_get((timestep.reward, timestep.terminated, timestep.truncated))

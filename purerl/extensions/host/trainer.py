@@ -20,7 +20,7 @@ from purerl.extensions.host.learning import make_learn, metrics_struct, no_episo
 from purerl.extensions.host.options import MODES
 from purerl.extensions.host.rollout import EnvGroup, collect
 from purerl.extensions.host.xla_rollout import XlaRollout
-from purerl.host_environment import HostSource, not_inside_jit
+from purerl.host_environment import HostEnvironment, HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.loop.pieces import check_key, check_pieces
@@ -225,7 +225,7 @@ class HostTrainer:
             index = None if num_groups == 1 else i
             self._groups.append(EnvGroup(worker, self._acting, index, carry, self._group_size))
 
-    def _worker(self, env: Any, group: str, num_envs: int, seed: int, busy: Busy) -> Worker:
+    def _worker(self, env: HostEnvironment, group: str, num_envs: int, seed: int, busy: Busy) -> Worker:
         about = {
             "environment": self._source.id,
             "parameters": self._source.parameters,

@@ -1,17 +1,15 @@
 """Training on levels, as an extension."""
 
-from typing import Any
-
 from purerl.extensions.levels.options import LevelOptions
 from purerl.loop.extension import Extension
 from purerl.loop.train import MakeTrainer, Trainer
-from purerl.types import AlgorithmFactory
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
 def wrap(make: MakeTrainer, options: LevelOptions) -> MakeTrainer:
     """Train on sampled levels of the environment, and replay those with much to learn."""
 
-    def make_on_levels(algorithm: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+    def make_on_levels(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if options.levels == "none":
             return make(algorithm, env, config)
         from purerl.extensions.levels.trainer import level_trainer

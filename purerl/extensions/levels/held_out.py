@@ -16,6 +16,7 @@ from purerl.loop.evaluate import MAX_STEPS, play_episodes
 from purerl.reporting import render
 from purerl.run.plan import Plan
 from purerl.run.trained_run import TrainedRun
+from purerl.types import Environment, Key, PyTree
 from purerl.xla import backend
 
 ALL = "held-out"  # stands for the names of all levels
@@ -34,7 +35,7 @@ class LevelResults(NamedTuple):
         return (self.episode_return > 0).mean(axis=2)
 
 
-def chosen_levels(env: Any, text: str, name: str) -> dict[str, Level]:
+def chosen_levels(env: Environment, text: str, name: str) -> dict[str, Level]:
     """Return the levels of an environment that a text names: `held-out`, or some names separated by commas.
 
     Args:
@@ -76,8 +77,8 @@ def play_levels(
     key = jax.random.key(run.settings.options.seed if seed is None else seed)
 
     @backend.jit
-    def play(agents: Any) -> Any:
-        def one(agent: Any, level: Level, key: Any) -> Any:
+    def play(agents: PyTree) -> Any:
+        def one(agent: PyTree, level: Level, key: Key) -> Any:
             return play_episodes(algorithm, on_level(env, level), agent, key, episodes, MAX_STEPS, True)
 
         on_all = jax.vmap(one, in_axes=(None, 0, 0))
@@ -132,7 +133,7 @@ def draw_levels(
     panels, shares = [], results.solved[~run.failed if not run.failed.all() else slice(None)].mean(axis=0)
 
     @backend.jit
-    def play(level: Level, key: Any) -> Any:
+    def play(level: Level, key: Key) -> Any:
         return _episode(algorithm, on_level(plan.env, level), agent, key)
 
     for i, name in enumerate(results.names):
@@ -145,13 +146,13 @@ def draw_levels(
     level_picture.save(panels, path)
 
 
-def _episode(algorithm: Any, env: Any, agent: Any, key: Any, max_steps: int = 1000) -> tuple[Any, Any]:
+def _episode(algorithm: Any, env: Environment, agent: PyTree, key: Key, max_steps: int = 1000) -> tuple[Any, Any]:
     """Return (states [max_steps + 1, ...], whether the episode was over before each) of one episode."""
     policy = render.agent_policy(algorithm, agent, explore=True)
     keys = jax.random.split(key, max_steps + 1)
     first, observation = env.reset(keys[0])
 
-    def step(carry: tuple, key: Any) -> tuple[tuple, tuple]:
+    def step(carry: tuple, key: Key) -> tuple[tuple, tuple]:
         state, observation, memory, over = carry
         key_act, key_step = jax.random.split(key)
         action, memory = policy.act(memory, key_act, observation)

@@ -12,7 +12,7 @@ from purerl.fields import is_static
 from purerl.loop.extension import Setup
 from purerl.settings import ranges
 from purerl.settings.ranges import Range
-from purerl.types import Array, Environment, Key
+from purerl.types import Array, Config, Environment, Key
 
 Level = dict[str, Array]  # number fields of an environment by name
 STEP = 0.1  # standard deviation of a mutation, of the length of a range
@@ -47,7 +47,7 @@ class LevelSpace(NamedTuple):
     mutate: Callable[[Key, Level], Level]  # one small change
 
 
-def level_space(env: Environment, over: tuple[str, ...], config: Any = None) -> LevelSpace:
+def level_space(env: Environment, over: tuple[str, ...], config: Config | None = None) -> LevelSpace:
     """Return the levels of an environment: its own, or the values of number fields within ranges.
 
     Args:
@@ -72,7 +72,7 @@ def level_space(env: Environment, over: tuple[str, ...], config: Any = None) -> 
     return LevelSpace(draw=env.draw_level, mutate=env.mutate_level)
 
 
-def held_out(env: Any) -> dict[str, Level]:
+def held_out(env: Environment) -> dict[str, Level]:
     """Return the held-out levels of an environment by name; {} where it has none."""
     if not isinstance(env, HoldsLevelsOut):
         return {}
@@ -86,7 +86,7 @@ def on_level(env: Any, level: Mapping[str, Any]) -> Any:
     return dataclasses.replace(env, **level)
 
 
-def _numbers(env: Any) -> list[str]:
+def _numbers(env: Environment) -> list[str]:
     """Return the names of the fields of an environment that are single numbers."""
     if not dataclasses.is_dataclass(env):
         return []
@@ -94,7 +94,7 @@ def _numbers(env: Any) -> list[str]:
     return [f.name for f in dataclasses.fields(env) if not is_static(f) and kinds[f.name] in (int, float)]
 
 
-def _range(text: str, env: Any, config: Any) -> Range:
+def _range(text: str, env: Environment, config: Config | None) -> Range:
     forms = "LOW:HIGH or LOW:HIGH:log"
     name, wanted = ranges.parse(text, flag="levels_over", forms=forms)
     if not isinstance(wanted, Range):

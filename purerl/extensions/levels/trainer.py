@@ -222,7 +222,7 @@ def _compiled(trainer: Trainer) -> CompiledTrainer:
     return trainer
 
 
-def _with_buffer(plain: Algorithm, space: LevelSpace, config: Any, options: LevelOptions) -> Algorithm:
+def _with_buffer(plain: Algorithm, space: LevelSpace, config: Config, options: LevelOptions) -> Algorithm:
     """Return an algorithm whose agents hold a buffer of levels; the trainer updates them."""
 
     def init(key: Key) -> LevelAgent:

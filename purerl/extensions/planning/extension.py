@@ -1,12 +1,10 @@
 """Planning in the environment itself, as an extension: needed by algorithms whose config says `plans`."""
 
-from typing import Any
-
 from purerl.extensions.planning.modeling import planning_trainer
 from purerl.fields import pytree
 from purerl.loop.extension import Extension
 from purerl.loop.train import MakeTrainer, Trainer
-from purerl.types import AlgorithmFactory
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
 @pytree
@@ -17,7 +15,7 @@ class PlanningOptions:
 def wrap(make: MakeTrainer, options: PlanningOptions) -> MakeTrainer:
     """Give an algorithm that plans the environment's step, and evaluate a game of two against an opponent."""
 
-    def make_planner(algorithm: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+    def make_planner(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if not config.plans:
             return make(algorithm, env, config)
         return planning_trainer(make, algorithm, env, config)
@@ -25,7 +23,7 @@ def wrap(make: MakeTrainer, options: PlanningOptions) -> MakeTrainer:
     return make_planner
 
 
-def _needed(env: Any, config: Any) -> str:
+def _needed(env: Environment, config: Config) -> str:
     name = type(config).__name__.removesuffix("Config").lower()
     return f"{name} plans in the environment itself" if config.plans else ""
 

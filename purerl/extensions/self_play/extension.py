@@ -6,7 +6,7 @@ from purerl.extensions.self_play.sides import both_sides
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
 from purerl.loop.train import MakeTrainer, Trainer
-from purerl.types import AlgorithmFactory
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
 @pytree
@@ -21,7 +21,7 @@ class SelfPlayOptions:
 def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:
     """Train one policy for both sides of a game, against its earlier selves."""
 
-    def make_self_play(algorithm: AlgorithmFactory, env: Any, config: Any) -> Trainer:
+    def make_self_play(algorithm: AlgorithmFactory, env: Environment, config: Config) -> Trainer:
         if not options.self_play:
             return make(algorithm, env, config)
         from purerl.extensions.self_play.play import self_play_trainer

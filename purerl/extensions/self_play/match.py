@@ -119,7 +119,7 @@ def _trained(name: str, policy: TrainedPolicy, game: Situations) -> Contender:
     return Contender(name=name, agent=agent, carry=algorithm.initial_carry(1), move=move)
 
 
-def _same(wanted: Any, agent: Any) -> bool:
+def _same(wanted: Any, agent: PyTree) -> bool:
     """Return whether an agent's parameters are of the wanted shapes."""
     shapes = lambda agent: jax.tree.map(np.shape, getattr(agent, "params", agent))
     return shapes(wanted) == shapes(agent)

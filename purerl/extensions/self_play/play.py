@@ -1,7 +1,6 @@
 """The trainer of self-play: one policy for both sides of a game."""
 
 import dataclasses
-from typing import Any
 
 from purerl import agent_groups
 from purerl.errors import InputError
@@ -9,11 +8,11 @@ from purerl.extensions.groups.joint import config_of, multi_agent
 from purerl.extensions.self_play.search_play import SearchPlayConfig, check_game, search_play
 from purerl.extensions.self_play.self_play import SELF, SelfPlayConfig, of_groups, self_play, self_play_config
 from purerl.loop.train import CompiledTrainer, MakeTrainer, Policy
-from purerl.types import Algorithm, AlgorithmFactory, EnvironmentSpec, PyTree
+from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, EnvironmentSpec, PyTree
 
 
 def self_play_trainer(
-    make: MakeTrainer, factory: AlgorithmFactory, env: Any, config: Any, num_selves: int
+    make: MakeTrainer, factory: AlgorithmFactory, env: Environment, config: Config, num_selves: int
 ) -> CompiledTrainer:
     """Return the trainer of an algorithm that plays against its earlier selves.
 

@@ -22,6 +22,7 @@ from purerl.spaces import Dict
 from purerl.types import (
     Algorithm,
     Array,
+    Config,
     EnvironmentSpec,
     Key,
     Metrics,
@@ -61,7 +62,7 @@ class SelfPlayAgent(NamedTuple):
 
 
 def self_play_config(
-    algorithm: Any, config: Any, num_selves: int, kind: type[SelfPlayConfig] = SelfPlayConfig
+    algorithm: Any, config: Config, num_selves: int, kind: type[SelfPlayConfig] = SelfPlayConfig
 ) -> SelfPlayConfig:
     """Return the settings of self-play, or of a `kind` of it, by an algorithm with its settings."""
     shared = {name: getattr(config, name) for name in SHARED}

@@ -16,7 +16,7 @@ class ForSelfPlay(Protocol):
         ...
 
 
-def both_sides(env: Any) -> Any:
+def both_sides(env: Environment) -> Any:
     """Return a game as both sides play it; an environment of groups as it is."""
     if isinstance(env, ForSelfPlay):
         return env.for_self_play()

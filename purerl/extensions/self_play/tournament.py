@@ -21,7 +21,7 @@ from purerl.loop.evaluate import MAX_STEPS, play_episodes
 from purerl.loop.train import make_trainer
 from purerl.reporting.files import csv_text, write_whole
 from purerl.run.program import as_leaf
-from purerl.types import Algorithm, Array, Config, Environment, EnvironmentSpec, Key
+from purerl.types import Algorithm, Array, Config, Environment, EnvironmentSpec, Key, PyTree
 from purerl.wrappers import Against, Player, Situations, at_random, lookahead
 from purerl.wrappers.situations import Model, Situation
 
@@ -96,7 +96,7 @@ def _games(
 
     first, second = (player(name, index) for name, index in zip(players, pair, strict=True))
 
-    def act(agent: Any, carry: Any, key: Key, situation: Situation, explore: bool) -> tuple[Any, Any, Any]:
+    def act(agent: PyTree, carry: PyTree, key: Key, situation: Situation, explore: bool) -> tuple[Any, Any, Any]:
         keys = jax.random.split(key, situation.side.shape[0])
         return jax.vmap(lambda key, one: first(game, key, one))(keys, situation), carry, ()
 
