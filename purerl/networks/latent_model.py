@@ -1,8 +1,8 @@
-"""Latent models: a learned model of an environment, in a space of its own, as pure functions."""
+"""Latent models: a learned model of an environment in a latent space, as pure functions."""
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -15,14 +15,43 @@ from purerl.spaces import Space, flat
 from purerl.types import Array, Key, PyTree
 
 
+class Represent(Protocol):
+    """The representation function: `LatentModel.represent`."""
+
+    def __call__(self, params: PyTree, observation: PyTree, /) -> Array:
+        """Return the latents of observations [..., *shape]: f32[..., m], each from 0 to 1."""
+        ...
+
+
+class Advance(Protocol):
+    """The dynamics function: `LatentModel.advance`."""
+
+    def __call__(self, params: PyTree, latent: Array, action: PyTree, /) -> tuple[Array, Array]:
+        """Return (the next latents f32[..., m], rewards f32[...]).
+
+        Args:
+          params: from `init`.
+          latent: f32[..., m].
+          action: [..., *shape], of the action space.
+        """
+        ...
+
+
+class Predict(Protocol):
+    """The prediction function: `LatentModel.predict`."""
+
+    def __call__(self, params: PyTree, latent: Array, /) -> tuple[Any, Array]:
+        """Return (the distribution of actions [...], values f32[...]) of latents f32[..., m]."""
+        ...
+
+
 class LatentModel(NamedTuple):
-    """A representation, its dynamics and predictions from it; any leading axes will do."""
+    """A representation, its dynamics and predictions from it, with any leading axes."""
 
     init: Callable[[Key], PyTree]  # key -> params
-    represent: Callable[[PyTree, PyTree], Array]  # (params, observation) -> latent f32[..., m] in 0 .. 1
-    advance: Callable[[PyTree, Array, Array], tuple[Array, Array]]
-    # (params, latent, action [..., ]) -> (the next latent, reward f32[...])
-    predict: Callable[[PyTree, Array], tuple[Any, Array]]  # (params, latent) -> (policy, value f32[...])
+    represent: Represent  # (params, observation) -> latent
+    advance: Advance  # (params, latent, action) -> (the next latent, reward)
+    predict: Predict  # (params, latent) -> (policy, value)
 
 
 def latent_model(
@@ -31,10 +60,10 @@ def latent_model(
     """Return the model for an observation space and an action space.
 
     Args:
-      space: of observations; a mask of legal actions is left out.
-      action_space: of the actions, which the dynamics see as one vector.
-      config: the settings of the hidden layers, which all three parts have.
-      network: a module that stands for the torso of the representation.
+      space: the observation space; a mask of legal actions is left out.
+      action_space: the action space; the dynamics take an action as one vector.
+      config: the settings of the hidden layers of all three parts.
+      network: a module that replaces the torso of the representation.
 
     Source: Schrittwieser et al. (2020), arXiv:1911.08265.
     """
@@ -49,12 +78,8 @@ def latent_model(
         initializer=config.initializer,
     )
     layer = lambda size, scale: dense(size, scale, initializer=config.initializer)
-    to_latent, to_reward, to_logits, to_value = (
-        layer(base.size, 1.0),
-        layer(1, 0.01),
-        layer(head.num_outputs, 0.01),
-        layer(1, 0.01),
-    )
+    to_latent, to_reward = layer(base.size, 1.0), layer(1, 0.01)
+    to_logits, to_value = layer(head.num_outputs, 0.01), layer(1, 0.01)
 
     def initialize(key: Key) -> PyTree:
         keys = jax.random.split(key, 7)
@@ -77,10 +102,9 @@ def latent_model(
     def advance(params: PyTree, latent: Array, action: PyTree) -> tuple[Array, Array]:
         pair = jnp.concatenate([latent, flat(action_space, action).astype(latent.dtype)], axis=-1)
         features = apply(hidden, params["dynamics"], pair)
-        # What changes is added to what was, so that a latent lasts through many steps.
-        return unit(latent + apply(to_latent, params["latent"], features)), apply(
-            to_reward, params["reward"], features
-        )[..., 0]
+        # Residual, so that a latent lasts through many steps.
+        next_latent = unit(latent + apply(to_latent, params["latent"], features))
+        return next_latent, apply(to_reward, params["reward"], features)[..., 0]
 
     def predict(params: PyTree, latent: Array) -> tuple[Any, Array]:
         features = apply(hidden, params["prediction"], latent)
@@ -91,6 +115,6 @@ def latent_model(
 
 
 def unit(latent: Array) -> Array:
-    """Return latents stretched to 0 .. 1 along the last axis."""
+    """Return latents rescaled to 0 to 1 along the last axis."""
     low, high = jnp.min(latent, axis=-1, keepdims=True), jnp.max(latent, axis=-1, keepdims=True)
     return (latent - low) / jnp.maximum(high - low, 1e-5)
