@@ -1,8 +1,8 @@
 """SPO: sequential Monte Carlo policy optimization. `purerl train spo CartPole-v1`.
 
-Before each action particles set out from the present state: each acts by the policy in the environment itself, is
-weighed by the advantages that it meets, and from time to time the light ones are replaced by copies of the heavy ones.
-The first actions of those that remain are a better policy, which the network learns, within a trust region.
+Before each action, particles start from the current state. Each acts by the policy in the environment itself and is
+weighted by its advantages; from time to time the particles are resampled by their weights. The weighted first actions
+are an improved policy, which the network learns within a trust region.
 Source: Macfarlane et al. (2024), "SPO: sequential Monte Carlo policy optimisation", arXiv:2402.07963.
 """
 
@@ -16,7 +16,6 @@ import jax.numpy as jnp
 from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head, kl_parts
 from purerl.functional.returns import gae
 from purerl.networks.actor_critic import NetworkFactory, PolicyAgent, actor_critic, network_of
@@ -27,8 +26,8 @@ from purerl.optim.minibatch import check_minibatches, rollout_minibatches
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import Schedule, schedule
 from purerl.optim.trust_region import initial_duals, positive, trust_loss
+from purerl.planning.acting import fixed_key
 from purerl.planning.particles import heaviest, imagine
-from purerl.planning.search import new_agent
 from purerl.types import (
     Algorithm,
     Array,
@@ -51,11 +50,11 @@ class SPOConfig(NetworkConfig):
 
     num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=32, doc="steps of each environment per update", at_least=1)
-    num_particles: int = static(default=16, doc="futures that are imagined before each action", at_least=2)
-    depth: int = static(default=4, doc="actions that each of them goes deep", at_least=1)
-    resampling_period: int = static(default=2, doc="actions after which the light ones are replaced", at_least=1)
+    num_particles: int = static(default=16, doc="particles that are simulated before each action", at_least=2)
+    depth: int = static(default=4, doc="actions of each particle", at_least=1)
+    resampling_period: int = static(default=2, doc="actions between two resamplings of the particles", at_least=1)
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
-    gae_lambda: float = number(default=0.95, doc="mixing of the value's targets", at_least=0, at_most=1)
+    gae_lambda: float = number(default=0.95, doc="GAE lambda of the value targets", at_least=0, at_most=1)
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
     learning_rate: float = number(default=1e-3, doc="the optimizer's step size", above=0)
@@ -63,12 +62,14 @@ class SPOConfig(NetworkConfig):
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.0, doc="weight of the entropy bonus", at_least=0)
-    temperature_epsilon: float = number(default=0.5, doc="KL of the particles' weights from equal ones", above=0)
-    kl_epsilon: float = number(default=0.01, doc="KL per update, of choices and of means, in nats", above=0)
-    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of a normal's spread, in nats", above=0)
-    initial_temperature: float = number(default=1.0, doc="of the weights at first, in units of the return", above=0)
-    initial_kl_weight: float = number(default=1.0, doc="of both KL terms at first", above=0)
-    dual_learning_rate: float = number(default=1e-2, doc="Adam's step size, of the dual variables", above=0)
+    temperature_epsilon: float = number(default=0.5, doc="KL of the particles' weights from uniform ones", above=0)
+    kl_epsilon: float = number(default=0.01, doc="KL per update of choices and means, in nats", above=0)
+    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of standard deviations, in nats", above=0)
+    initial_temperature: float = number(
+        default=1.0, doc="initial temperature of the weights, in units of the return", above=0
+    )
+    initial_kl_weight: float = number(default=1.0, doc="initial weight of both KL penalties", above=0)
+    dual_learning_rate: float = number(default=1e-2, doc="learning rate of the dual variables", above=0)
     activation: str = static(  # values far from 0, which advantages depend on, saturate tanh
         default="relu", doc="hidden layers' activation", choices=tuple(ACTIVATIONS)
     )
@@ -86,13 +87,13 @@ class SPOConfig(NetworkConfig):
 
 
 class Batch(NamedTuple):
-    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
+    """The training data of each step of a rollout, [T, B, ...], or of a minibatch."""
 
     observation: PyTree
-    first: PyTree  # [N, ...], the draws of the particles' first actions
-    gain: Array  # f32[K, N], what the particles gained in each of K periods
-    weight: Array  # f32[N], of the first actions
-    target: Array  # f32, the return that V(s) should be
+    first: PyTree  # [..., N, ...], the first actions of the particles, as the policy sampled them
+    gain: Array  # f32[..., K, N], the particles' sums of advantages in each of K periods
+    weight: Array  # f32[..., N], of the first actions
+    value_target: Array  # f32, the return
     mask: Array | None  # bool, which samples count; None: all
 
 
@@ -110,18 +111,18 @@ def spo(
                + sum_j [c_j (epsilon_j - sg KL_j) + sg(c_j) KL_j],  w = softmax_n(g_Kn / T)
 
     with a_n the first action of particle n, g_kn the sum of its advantages r + discount V(s') - V(s) in period k, after
-    which the particles are drawn anew by softmax(g_k / T), T the temperature, KL_j the divergence of the policy from
-    the one that acted, of choices or means and of spreads, and c_j their weights; sg stops gradients. The action
-    taken is drawn by w; in evaluation it is the one that weighs most.
+    which the particles are resampled by softmax(g_k / T), T the temperature, KL_j the divergence of the policy from
+    the one that acted (of choices or means, and of standard deviations) and c_j their weights; sg stops gradients. The
+    action is sampled by w; in evaluation it is the one with the largest weight.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
-      model: the environment's step; the loop gives it. Without it, or given an observation alone, the agent acts by its
-        network's policy.
-      optimizer: of the network, and of the dual variables: of optax, such as `optax.lion`, behind a clip of the norm,
-        or `GradientPlan` -> transformation; Adam if none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
+      model: the environment's step; the loop passes it. Without it, or if `act` gets an observation only, the agent
+        acts by the policy of its network.
+      optimizer: for the network and for the dual variables; one of optax's, such as `optax.lion`, behind a clip of the
+        norm, or `GradientPlan` -> transformation; Adam by default.
+      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen or NNX; or
         (observation space, action head, config) -> the policy and the value function.
 
     Raises:
@@ -139,18 +140,24 @@ def spo(
 
     def init(key: Key) -> PolicyAgent:
         params = {"network": net.init(key), "duals": initial_duals(config)}
-        return new_agent(params, {part: optimizer_at.init(params[part]) for part, optimizer_at in optimizers.items()})
+        return PolicyAgent(
+            params=params,
+            opt_state={part: optimizer_at.init(params[part]) for part, optimizer_at in optimizers.items()},
+            num_updates=jnp.int32(0),
+            observation_statistics=None,
+            return_scale=None,
+            value_statistics=None,
+        )
 
     def act(agent: PolicyAgent, carry: PyTree, key: Key, situation: PyTree, explore: bool):
         params, temperature = agent.params["network"], positive(agent.params["duals"]).temperature
         if model is None or not isinstance(situation, Situation):  # nothing to plan in
             policy, _ = net.policy(params, (), situation)
             return head.to_action(policy.sample(seed=key) if explore else policy.mode()), carry, ()
-        if not explore:  # the same situation gives the same action, whatever the key
-            key = jax.random.wrap_key_data(jnp.zeros_like(jax.random.key_data(key)), impl=jax.random.key_impl(key))
-        key_search, key_draw = jax.random.split(key)
+        key = key if explore else fixed_key(key)  # in evaluation the same situation gives the same action
+        key_particles, key_choice = jax.random.split(key)
         first, gain = imagine(
-            key_search,
+            key_particles,
             situation,
             policy=lambda observation: net.policy(params, (), observation)[0],
             value=lambda observation: net.value(params, (), observation),
@@ -159,15 +166,62 @@ def spo(
             config=config,
         )
         last = gain[:, -1] / temperature
-        chosen = jax.random.categorical(key_draw, last, axis=-1) if explore else heaviest(first, jax.nn.softmax(last))
-        draw = jax.tree.map(lambda x: jax.vmap(lambda row, i: row[i])(x, chosen), first)
-        return head.to_action(draw), carry, {"first": first, "gain": gain} if explore else ()
+        chosen = jax.random.categorical(key_choice, last, axis=-1) if explore else heaviest(first, jax.nn.softmax(last))
+        raw_action = jax.tree.map(lambda x: jax.vmap(lambda row, i: row[i])(x, chosen), first)
+        return head.to_action(raw_action), carry, {"first": first, "gain": gain} if explore else ()
 
-    def step(model: Model, key: Key, situation: Situation, draw: PyTree) -> TimeStep:
-        return model(key, situation, head.to_action(draw))
+    def step(model: Model, key: Key, situation: Situation, raw_action: PyTree) -> TimeStep:
+        return model(key, situation, head.to_action(raw_action))
+
+    def targets(params: PyTree, rollout: Rollout) -> tuple[Batch, Array]:
+        now, then = rollout.observation.observation, rollout.next_observation.observation
+        value, next_value = net.value(params["network"], (), now), net.value(params["network"], (), then)
+        advantage = gae(
+            rollout.reward,
+            value,
+            next_value,
+            terminated=rollout.terminated,
+            done=rollout.done,
+            discount=config.discount,
+            gae_lambda=config.gae_lambda,
+        )
+        gain = rollout.extras["gain"]
+        batch = Batch(
+            observation=now,
+            first=rollout.extras["first"],
+            gain=gain,
+            weight=jax.nn.softmax(gain[..., -1, :] / positive(params["duals"]).temperature),
+            value_target=value + advantage,
+            mask=rollout.mask,
+        )
+        return batch, value
+
+    def total_loss(acted: PyTree, params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
+        policy, _ = net.policy(params["network"], (), batch.observation)
+        old_policy, _ = net.policy(acted, (), batch.observation)
+        duals, mean = positive(params["duals"]), partial(masked.mean, mask=batch.mask)
+        axis = batch.weight.ndim - 1
+        log_prob = jax.vmap(policy.log_prob, axis, -1)(batch.first)
+        policy_loss = -mean(jnp.sum(batch.weight * log_prob, axis=-1))
+        log_mean = jax.nn.logsumexp(batch.gain / duals.temperature, axis=-1) - jnp.log(float(config.num_particles))
+        temperature_loss = duals.temperature * (config.temperature_epsilon + mean(jnp.sum(log_mean, axis=-1)))
+        value_loss = 0.5 * mean((net.value(params["network"], (), batch.observation) - batch.value_target) ** 2)
+        entropy = mean(policy.entropy())
+        kl, spread_kl = (mean(part) for part in kl_parts(jax.lax.stop_gradient(old_policy), policy))
+        metrics = {
+            "policy_loss": policy_loss,
+            "value_loss": value_loss,
+            "entropy": entropy,
+            "kl": kl,
+            "spread_kl": spread_kl,
+            "temperature": duals.temperature,
+            "kl_weight": duals.kl_weight,
+        }
+        total = policy_loss + temperature_loss + trust_loss(duals, kl, spread_kl, config)
+        return total + config.value_coefficient * value_loss - config.entropy_coefficient * entropy, metrics
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        batch, value = with_targets(agent.params, rollout)
+        batch, value = targets(agent.params, rollout)
         loss = partial(total_loss, agent.params["network"])
 
         def gradient_step(learner: tuple[PyTree, PyTree], minibatch: Batch, carry: PyTree):
@@ -183,48 +237,7 @@ def spo(
 
         learner = (agent.params, agent.opt_state)
         (params, opt_state), metrics = rollout_minibatches(gradient_step, learner, batch=batch, key=key, config=config)
-        metrics["explained_variance"] = masked.explained_variance(value, batch.target, batch.mask)
-        return agent._replace(params=params, opt_state=opt_state, num_updates=increment(agent.num_updates)), metrics
-
-    def with_targets(params: PyTree, rollout: Rollout) -> tuple[Batch, Array]:
-        now, following = rollout.observation.observation, rollout.next_observation.observation
-        value, next_value = net.value(params["network"], (), now), net.value(params["network"], (), following)
-        advantage = gae(
-            rollout.reward, value, next_value, rollout.terminated, rollout.done, config.discount, config.gae_lambda
-        )
-        gain = rollout.extras["gain"]
-        batch = Batch(
-            observation=now,
-            first=rollout.extras["first"],
-            gain=gain,
-            weight=jax.nn.softmax(gain[..., -1, :] / positive(params["duals"]).temperature),
-            target=value + advantage,
-            mask=rollout.mask,
-        )
-        return batch, value
-
-    def total_loss(acted: PyTree, params: PyTree, batch: Batch, carry: PyTree) -> tuple[Array, Metrics]:
-        policy, _ = net.policy(params["network"], (), batch.observation)
-        old_policy, _ = net.policy(acted, (), batch.observation)
-        duals, mean = positive(params["duals"]), partial(masked.mean, mask=batch.mask)
-        axis = batch.weight.ndim - 1
-        log_prob = jax.vmap(policy.log_prob, axis, -1)(batch.first)
-        policy_loss = -mean(jnp.sum(batch.weight * log_prob, axis=-1))
-        log_mean = jax.nn.logsumexp(batch.gain / duals.temperature, axis=-1) - jnp.log(float(config.num_particles))
-        temperature_loss = duals.temperature * (config.temperature_epsilon + mean(jnp.sum(log_mean, axis=-1)))
-        value_loss = 0.5 * mean((net.value(params["network"], (), batch.observation) - batch.target) ** 2)
-        entropy = mean(policy.entropy())
-        kl, spread_kl = (mean(part) for part in kl_parts(jax.lax.stop_gradient(old_policy), policy))
-        metrics = {
-            "policy_loss": policy_loss,
-            "value_loss": value_loss,
-            "entropy": entropy,
-            "kl": kl,
-            "spread_kl": spread_kl,
-            "temperature": duals.temperature,
-            "kl_weight": duals.kl_weight,
-        }
-        total = policy_loss + temperature_loss + trust_loss(duals, kl, spread_kl, config)
-        return total + config.value_coefficient * value_loss - config.entropy_coefficient * entropy, metrics
+        metrics["explained_variance"] = masked.explained_variance(value, batch.value_target, batch.mask)
+        return agent.stepped(params, opt_state), metrics
 
     return Algorithm(init=init, initial_carry=lambda num_envs: (), act=act, update=update)

@@ -1,10 +1,9 @@
-"""Particles: futures that set out from one state, are weighed on the way and drawn anew by their weights.
+"""Particles: simulated futures of a state, weighted by their advantages and resampled on the way.
 
 Source: Macfarlane et al. (2024), arXiv:2402.07963; systematic resampling: Kitagawa (1996), doi:10.2307/1390750.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -13,94 +12,127 @@ from purerl.types import Array, Key, PyTree, TimeStep
 from purerl.wrappers.situations import Situation
 
 
-class Particles(NamedTuple):
-    """B x N futures, N rows for each environment."""
+class ParticlePolicy(Protocol):
+    """The policy of the particles."""
 
-    situation: Situation  # where each of them is
-    value: Array  # f32, of there
-    over: Array  # bool, the episode has ended: nothing follows
-    first: PyTree  # the draw of its first action
-    gain: Array  # f32, the sum of its advantages since the last resampling
+    def __call__(self, observation: PyTree, /) -> Any:
+        """Return the distribution of actions [n] at observations [n, ...]."""
+        ...
+
+
+class ParticleValue(Protocol):
+    """The value function of the particles."""
+
+    def __call__(self, observation: PyTree, /) -> Array:
+        """Return V(s), f32[n], of observations [n, ...]."""
+        ...
+
+
+class ParticleStep(Protocol):
+    """The model of the environment, for one particle."""
+
+    def __call__(self, key: Key, situation: Situation, action: PyTree, /) -> TimeStep:
+        """Return the time step after an action of the policy; its observation is the next `Situation`."""
+        ...
+
+
+class Particles(NamedTuple):
+    """N particles for each of B environments, as B x N rows."""
+
+    situation: Situation  # the current one
+    value: Array  # f32, of that
+    done: Array  # bool, the episode has ended: the particle stays
+    first: PyTree  # the first action, as the policy sampled it
+    gain: Array  # f32, the sum of the advantages since the last resampling
 
 
 def imagine(
     key: Key,
     situation: Situation,
     *,
-    policy: Callable[[PyTree], Any],
-    value: Callable[[PyTree], Array],
-    step: Callable[[Key, Situation, PyTree], TimeStep],
+    policy: ParticlePolicy,
+    value: ParticleValue,
+    step: ParticleStep,
     temperature: Array,
     config: Any,
 ) -> tuple[PyTree, Array]:
-    """Let N particles set out from each of B situations and act `config.depth` times.
+    """Simulate `config.depth` actions of N particles from each of B situations.
 
-    A particle gains r + discount V(s') - V(s) at each action. Every `config.resampling_period` of them, particles are
-    drawn anew by softmax(gain / temperature), and gain anew.
+    The gain of a particle is the sum of r + discount V(s') - V(s). Every `config.resampling_period` actions the
+    particles are resampled by softmax(gain / temperature), and the gains restart at 0.
 
     Args:
-      key: for draws, for what is random in the environment, and for the resampling.
+      key: for actions, a stochastic model and the resampling.
       situation: [B, ...].
       policy: observation [n, ...] -> distribution [n].
       value: observation [n, ...] -> f32[n].
-      step: (key, situation, draw of the policy) -> the time step that follows, whose observation is a situation.
+      step: (key, situation, action) -> the next time step.
       temperature: f32[].
       config: has `num_particles` N, `depth`, `resampling_period` and `discount`.
 
     Returns:
-      (draws of the particles' first actions [B, N, ...], their gains in each period f32[B, K, N]).
+      (the first actions of the particles [B, N, ...], their gains in each of K periods f32[B, K, N]).
     """
     num, length = config.num_particles, config.resampling_period
-    rows = jax.tree.map(lambda x: jnp.repeat(x, num, axis=0), situation)
-    first = jax.eval_shape(lambda: policy(rows.observation).sample(seed=key))
-    at_first = value(rows.observation)
-    begun = Particles(
-        situation=rows,
-        value=at_first,
-        over=jnp.zeros_like(at_first, bool),
-        first=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), first),
-        gain=jnp.zeros_like(at_first),
-    )
-    offset = num * jnp.arange(len(at_first) // num, dtype=jnp.int32)[:, None]
+    start = _start(key, situation, num, policy=policy, value=value)
+    offset = num * jnp.arange(len(start.value) // num, dtype=jnp.int32)[:, None]
 
     def act(particles: Particles, inputs: tuple[Key, Array]) -> tuple[Particles, None]:
         (key, number), before = inputs, particles
-        key_draw, key_step = jax.random.split(key)
-        draw = policy(before.situation.observation).sample(seed=key_draw)
-        keys = jax.random.split(key_step, before.over.shape[0])
-        timestep = jax.vmap(step)(keys, before.situation, draw)
-        following = jnp.where(timestep.terminated, 0.0, value(timestep.observation.observation))
-        after = jnp.where(before.over, before.value, following)
-        advantage = timestep.reward + config.discount * after - before.value
+        key_action, key_step = jax.random.split(key)
+        action = policy(before.situation.observation).sample(seed=key_action)
+        keys = jax.random.split(key_step, before.done.shape[0])
+        timestep = jax.vmap(step)(keys, before.situation, action)
+        next_value = jnp.where(timestep.terminated, 0.0, value(timestep.observation.observation))
+        next_value = jnp.where(before.done, before.value, next_value)
+        advantage = timestep.reward + config.discount * next_value - before.value
         particles = Particles(
             situation=timestep.observation,
-            value=after,
-            over=before.over | timestep.done,
-            first=jax.tree.map(lambda new, old: jnp.where(number == 0, new, old), draw, before.first),
-            gain=before.gain + jnp.where(before.over, 0.0, advantage),
+            value=next_value,
+            done=before.done | timestep.done,
+            first=jax.tree.map(lambda new, old: jnp.where(number == 0, new, old), action, before.first),
+            gain=before.gain + jnp.where(before.done, 0.0, advantage),
         )
         return particles, None
 
     def period(particles: Particles, inputs: tuple[Key, Array]) -> tuple[Particles, Array]:
         keys, k = inputs
-        drawn = survivors(keys[0], particles.gain.reshape(-1, num) / temperature)
-        kept = jnp.where(k > 0, drawn, jnp.arange(num, dtype=jnp.int32)) + offset
-        particles = jax.tree.map(lambda x: x[kept.ravel()], particles)
+        resampled = survivors(keys[0], particles.gain.reshape(-1, num) / temperature)
+        index = jnp.where(k > 0, resampled, jnp.arange(num, dtype=jnp.int32)) + offset
+        particles = jax.tree.map(lambda x: x[index.ravel()], particles)
         particles = particles._replace(gain=jnp.zeros_like(particles.gain))
         each = jax.random.split(keys[1], length), jnp.arange(length) + k * length
         particles, _ = jax.lax.scan(act, particles, each)
         return particles, particles.gain.reshape(-1, num)
 
     periods = config.depth // length
-    particles, gain = jax.lax.scan(period, begun, (jax.random.split(key, (periods, 2)), jnp.arange(periods)))
+    particles, gain = jax.lax.scan(period, start, (jax.random.split(key, (periods, 2)), jnp.arange(periods)))
     first = jax.tree.map(lambda x: x.reshape(-1, num, *x.shape[1:]), particles.first)
     return first, jnp.moveaxis(gain, 0, 1)
 
 
-def survivors(key: Key, log_weight: Array) -> Array:
-    """Draw which particles go on, i32[B, N], by systematic resampling of log weights f32[B, N], one draw for all N.
+def _start(key: Key, situation: Situation, num: int, *, policy: ParticlePolicy, value: ParticleValue) -> Particles:
+    """Return `num` particles at each of B situations, before their first actions; the key is for shapes only."""
+    rows = jax.tree.map(lambda x: jnp.repeat(x, num, axis=0), situation)
+    action = jax.eval_shape(lambda: policy(rows.observation).sample(seed=key))
+    first_value = value(rows.observation)
+    return Particles(
+        situation=rows,
+        value=first_value,
+        done=jnp.zeros_like(first_value, bool),
+        first=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), action),
+        gain=jnp.zeros_like(first_value),
+    )
 
-    Particle n goes on floor or ceil of N w_n times; equal weights keep every particle.
+
+def survivors(key: Key, log_weight: Array) -> Array:
+    """Return the particles that survive a systematic resampling, i32[B, N], one random number for all N.
+
+    Particle n survives floor or ceil of N w_n times; equal weights keep every particle.
+
+    Args:
+      key: for the random numbers.
+      log_weight: f32[B, N].
     """
     batch, num = log_weight.shape
     upper = jnp.cumsum(jax.nn.softmax(log_weight), axis=-1)
@@ -109,8 +141,13 @@ def survivors(key: Key, log_weight: Array) -> Array:
 
 
 def heaviest(first: PyTree, weight: Array) -> Array:
-    """Return the particle whose first action weighs most, i32[B], of draws [B, N, ...]; equal actions add up."""
+    """Return the particle whose first action has the largest total weight, i32[B]; equal actions add up.
+
+    Args:
+      first: [B, N, ...], first actions.
+      weight: f32[B, N].
+    """
     flat = [x.reshape(*weight.shape, -1) for x in jax.tree.leaves(first)]
     same = [jnp.all(x[:, :, None] == x[:, None], axis=-1) for x in flat]
-    together = jnp.sum(jnp.where(jnp.all(jnp.stack(same), axis=0), weight[:, None], 0.0), axis=-1)
-    return jnp.argmax(together, axis=-1).astype(jnp.int32)
+    total = jnp.sum(jnp.where(jnp.all(jnp.stack(same), axis=0), weight[:, None], 0.0), axis=-1)
+    return jnp.argmax(total, axis=-1).astype(jnp.int32)

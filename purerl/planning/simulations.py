@@ -1,12 +1,11 @@
-"""The simulations of a search: the loop by which mctx's trees grow, with all its writes in place.
+"""Simulations: the loop by which the trees of mctx grow, with all its writes in place.
 
-mctx maps the way up a tree over the trees, so that each step of it copies the statistics of all nodes. Here the trees
-that have arrived at their root write nothing, and the others write where they are. The root's action is chosen once,
-not again at every depth. What grows is the same tree. Source: mctx, github.com/google-deepmind/mctx.
+mctx maps the backup over the trees, so that each of its steps copies the statistics of all nodes. Here the trees that
+have arrived at their root write nothing, and the others write in place. The action at the root is selected once, not
+again at every depth. The resulting tree is the same. Source: mctx, github.com/google-deepmind/mctx.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -18,82 +17,142 @@ Tree = Any  # a `mctx.Tree`; its fields are annotated as arrays of NumPy, too
 ROOT, UNVISITED = mctx.Tree.ROOT_INDEX, mctx.Tree.UNVISITED
 
 
-class _Descent(NamedTuple):
-    """Where B ways down their trees are."""
+class RecurrentFn(Protocol):
+    """A model with a network: `recurrent_fn` of mctx."""
+
+    def __call__(
+        self, params: Any, rng_key: Key, action: Array, embedding: Any, /
+    ) -> tuple[mctx.RecurrentFnOutput, PyTree]:
+        """Step B nodes by B actions.
+
+        Args:
+          params: of the network.
+          rng_key: for a stochastic model.
+          action: i32[B], indices of candidate actions.
+          embedding: [B, ...], of the nodes.
+
+        Returns:
+          (reward f32[B], discount f32[B], prior_logits f32[B, K] and value f32[B] of the transitions, the embeddings
+          [B, ...] of the nodes that they lead to).
+        """
+        ...
+
+
+class RootActionSelectionFn(Protocol):
+    """How an action is selected at the root of one tree."""
+
+    def __call__(self, rng_key: Key, tree: Tree, node_index: Array, /) -> Any:
+        """Return the action, i32[], of one tree without a batch axis at the node i32[]."""
+        ...
+
+
+class InteriorActionSelectionFn(Protocol):
+    """How an action is selected below the root of one tree."""
+
+    def __call__(self, rng_key: Key, tree: Tree, node_index: Array, depth: Array, /) -> Any:
+        """Return the action, i32[], of one tree without a batch axis at the node i32[] of a depth i32[]."""
+        ...
+
+
+class LoopFn(Protocol):
+    """`loop_fn` of mctx: `jax.lax.fori_loop`, or one with its arguments."""
+
+    def __call__(self, lower: int, upper: int, body_fun: Any, init_val: Any, /) -> Any:
+        """Return (key, tree) after the simulations, from (key, tree) before them."""
+        ...
+
+
+class _Position(NamedTuple):
+    """Where B simulations are on their way down."""
 
     keys: Key  # [B]
     node: Array  # i32[B]
-    action: Array  # i32[B], chosen there
-    child: Array  # i32[B], where it leads; UNVISITED: nowhere yet
+    action: Array  # i32[B], selected there
+    child: Array  # i32[B], where it leads; UNVISITED: it was never tried
     depth: Array  # i32[], of the children
 
 
 def in_place(
     params: PyTree,
-    expand: Callable[..., Any],
-    choose_at_root: Callable[..., Any],
-    choose: Callable[..., Any],
+    recurrent_fn: RecurrentFn,
+    *,
+    root_action_selection_fn: RootActionSelectionFn,
+    interior_action_selection_fn: InteriorActionSelectionFn,
     max_depth: int | None,
-) -> Callable[..., Any]:
-    """Return a `loop_fn` for mctx's policies; it takes the place of the loop's body, too.
+) -> LoopFn:
+    """Return a `loop_fn` for the policies of mctx; it also replaces the body of the loop.
 
     Args:
-      params: handed to `expand`.
-      expand: the `recurrent_fn` that the policy is given.
-      choose_at_root: (key, tree, node) -> action, of one tree: the policy's choice at the root.
-      choose: (key, tree, node, depth) -> action, of one tree: its choice elsewhere.
-      max_depth: actions that a tree goes deep; None: unlimited.
+      params: passed to `recurrent_fn`.
+      recurrent_fn: the one that the policy is called with.
+      root_action_selection_fn: the policy's, at the root.
+      interior_action_selection_fn: the policy's, below it.
+      max_depth: largest depth of a tree, in actions; None: unlimited.
     """
 
     def simulate(number: Array, carry: tuple[Key, Tree]) -> tuple[Key, Tree]:
         key, tree = carry
         key, key_descend, key_expand = jax.random.split(key, 3)
-        node, action, child = _descend(key_descend, tree, choose_at_root, choose, max_depth)
+        node, action, child = _descend(
+            key_descend,
+            tree,
+            root_action_selection_fn=root_action_selection_fn,
+            interior_action_selection_fn=interior_action_selection_fn,
+            max_depth=max_depth,
+        )
         child = jnp.where(child == UNVISITED, number + 1, child)
         rows = jnp.arange(node.shape[0])
-        step, embedding = expand(params, key_expand, action, jax.tree.map(lambda x: x[rows, node], tree.embeddings))
-        return key, _back_up(_grow(tree, node, action, child, step, embedding), child)
+        embedding = jax.tree.map(lambda x: x[rows, node], tree.embeddings)
+        step, embedding = recurrent_fn(params, key_expand, action, embedding)
+        tree = _expand(tree, node=node, action=action, child=child, step=step, embedding=embedding)
+        return key, _backup(tree, child)
 
-    return lambda first, end, body, carry: jax.lax.fori_loop(first, end, simulate, carry)
+    return lambda lower, upper, body_fun, init_val: jax.lax.fori_loop(lower, upper, simulate, init_val)
 
 
 def _descend(
-    key: Key, tree: Tree, choose_at_root: Any, choose: Any, max_depth: int | None
+    key: Key,
+    tree: Tree,
+    *,
+    root_action_selection_fn: RootActionSelectionFn,
+    interior_action_selection_fn: InteriorActionSelectionFn,
+    max_depth: int | None,
 ) -> tuple[Array, Array, Array]:
-    """Go down each tree to an action that leads nowhere yet, or as deep as may be: (node, action, child), i32[B]."""
+    """Follow the selected actions to one that was never tried, or to `max_depth`: (node, action, child), i32[B]."""
     num, deepest = tree.node_values.shape[0], tree.num_simulations if max_depth is None else max_depth
     rows, root = jnp.arange(num), jnp.full(num, ROOT, jnp.int32)
 
-    def chosen(keys: Key, choice: Any, node: Array) -> tuple[Key, Array, Array]:
+    def select(keys: Key, selection_fn: Any, node: Array) -> tuple[Key, Array, Array]:
         pairs = jax.vmap(jax.random.split)(keys)
-        action = jax.vmap(choice)(pairs[:, 1], tree, node)
+        action = jax.vmap(selection_fn)(pairs[:, 1], tree, node)
         return pairs[:, 0], action, tree.children_index[rows, node, action]
 
-    def goes_on(at: _Descent) -> Array:
+    def continues(at: _Position) -> Array:
         return (at.child != UNVISITED) & (at.depth < deepest)
 
-    def deeper(at: _Descent) -> _Descent:
-        on, node = goes_on(at), jnp.maximum(at.child, ROOT)
-        keys, action, child = chosen(at.keys, lambda *one: choose(*one, at.depth), node)
-        keep = lambda new, old: jnp.where(on, new, old)
-        return _Descent(
+    def deeper(at: _Position) -> _Position:
+        moves, node = continues(at), jnp.maximum(at.child, ROOT)
+        at_depth = lambda key, tree, node: interior_action_selection_fn(key, tree, node, at.depth)
+        keys, action, child = select(at.keys, at_depth, node)
+        move = lambda new, old: jnp.where(moves, new, old)
+        return _Position(
             keys=keys,
-            node=keep(node, at.node),
-            action=keep(action, at.action),
-            child=keep(child, at.child),
+            node=move(node, at.node),
+            action=move(action, at.action),
+            child=move(child, at.child),
             depth=at.depth + 1,
         )
 
-    keys, action, child = chosen(jax.random.split(key, num), choose_at_root, root)
-    begun = _Descent(keys=keys, node=root, action=action, child=child, depth=jnp.int32(1))
-    end = jax.lax.while_loop(lambda at: jnp.any(goes_on(at)), deeper, begun)
+    keys, action, child = select(jax.random.split(key, num), root_action_selection_fn, root)
+    start = _Position(keys=keys, node=root, action=action, child=child, depth=jnp.int32(1))
+    end = jax.lax.while_loop(lambda at: jnp.any(continues(at)), deeper, start)
     return end.node, end.action, end.child
 
 
-def _grow(
-    tree: Tree, node: Array, action: Array, child: Array, step: mctx.RecurrentFnOutput, embedding: PyTree
+def _expand(
+    tree: Tree, *, node: Array, action: Array, child: Array, step: mctx.RecurrentFnOutput, embedding: PyTree
 ) -> Tree:
-    """Write the edges that were stepped, and the nodes that they lead to."""
+    """Write the transitions of B actions i32[B] at nodes i32[B], and their children i32[B]."""
     rows = jnp.arange(node.shape[0])
     at_child = lambda x, value: x.at[rows, child].set(value, unique_indices=True)
     at_edge = lambda x, value: x.at[rows, node, action].set(value, unique_indices=True)
@@ -111,25 +170,26 @@ def _grow(
     )
 
 
-def _back_up(tree: Tree, leaf: Array) -> Tree:
-    """Add the values of new leaves, i32[B], to the nodes above them."""
+def _backup(tree: Tree, leaf: Array) -> Tree:
+    """Add the values of the leaves, i32[B], to the nodes above them."""
     rows, num_nodes = jnp.arange(leaf.shape[0]), tree.node_values.shape[1]
 
     def up(carry: Any) -> Any:
-        node_values, node_visits, children_values, children_visits, found, value, node = carry
+        node_values, node_visits, children_values, children_visits, leaf_value, value, node = carry
         parent, action = tree.parents[rows, node], tree.action_from_parent[rows, node]
         visits = node_visits[rows, parent]
-        found = tree.children_rewards[rows, parent, action] + tree.children_discounts[rows, parent, action] * found
-        above = (node_values[rows, parent] * visits + found) / (visits + 1.0)
-        place = jnp.where(node == ROOT, num_nodes, parent)  # beyond the end: nothing is written
+        discount = tree.children_discounts[rows, parent, action]
+        leaf_value = tree.children_rewards[rows, parent, action] + discount * leaf_value
+        parent_value = (node_values[rows, parent] * visits + leaf_value) / (visits + 1.0)
+        index = jnp.where(node == ROOT, num_nodes, parent)  # out of bounds: nothing is written
         write = lambda x, at, new: x.at[at].set(new, mode="drop", unique_indices=True)
         return (
-            write(node_values, (rows, place), above),
-            write(node_visits, (rows, place), visits + 1),
-            write(children_values, (rows, place, action), value),
-            write(children_visits, (rows, place, action), children_visits[rows, parent, action] + 1),
-            found,
-            above,
+            write(node_values, (rows, index), parent_value),
+            write(node_visits, (rows, index), visits + 1),
+            write(children_values, (rows, index, action), value),
+            write(children_visits, (rows, index, action), children_visits[rows, parent, action] + 1),
+            leaf_value,
+            parent_value,
             jnp.where(node == ROOT, ROOT, parent),
         )
 

@@ -10,6 +10,8 @@ import pytest
 import purerl
 from purerl import InputError
 from purerl.algos.alphazero import AlphaZeroConfig, alphazero
+from purerl.algos.muzero import MuZeroConfig, muzero
+from purerl.envs.classic.cartpole import CartPole
 from purerl.functional.distributions import Categorical
 from purerl.functional.q_targets import rescale
 from purerl.networks.actor_critic import ActorCritic
@@ -20,6 +22,7 @@ from purerl.types import Environment, EnvironmentSpec, Rollout, TimeStep, pytree
 from purerl.wrappers import Situations
 from purerl.wrappers.situations import Situation
 from tests.helpers.nim import Nim, Pile
+from tests.helpers.restated import Restated
 
 DRAWS = np.random.default_rng(3)
 LOGITS, VALUES = DRAWS.normal(size=(8, 2)).astype(np.float32), DRAWS.uniform(-0.5, 0.5, 8).astype(np.float32)
@@ -116,7 +119,7 @@ def puct(left, simulations, discount, constant):
 
 def test_trees_equal_a_plain_search():
     settings = config(search="puct", dirichlet_fraction=0.0, puct_constant=1.6, temperature=1.0)
-    weights = act(settings, explore=True)[2]["weights"]
+    weights = act(settings, explore=True)[2]["action_weights"]
     expected = np.stack([puct(left, 24, 0.9, 1.6) for left in range(1, 8)])
     np.testing.assert_allclose(weights, expected, atol=1e-6)
     assert (np.abs(expected - 0.5) < 0.45).any(), "some trees are no mere line"
@@ -130,9 +133,9 @@ def test_gumbels_policy_by_hand():
         q = np.array([1.0 if left - take == 0 else -0.9 * VALUES[left - take] for take in (1, 2)])
         scores = LOGITS[left] + 51 * 0.05 * q
         expected = np.exp(scores) / np.exp(scores).sum()
-        np.testing.assert_allclose(extras["weights"][row], expected, rtol=1e-4)
-        np.testing.assert_allclose(extras["value"][row], expected @ q, rtol=1e-4)
-    assert int(action[0]) == 0 and extras["weights"][0].tolist() == [1.0, 0.0], "the one legal move"
+        np.testing.assert_allclose(extras["action_weights"][row], expected, rtol=1e-4)
+        np.testing.assert_allclose(extras["root_value"][row], expected @ q, rtol=1e-4)
+    assert int(action[0]) == 0 and extras["action_weights"][0].tolist() == [1.0, 0.0], "the one legal move"
 
 
 @pytest.mark.parametrize("search", ["gumbel", "puct"])
@@ -148,7 +151,7 @@ def test_depth_bounds_a_tree():
     """One action deep every simulation is of the root's children, whose values are the network's."""
     extras = act(config(max_depth=1, search="puct", dirichlet_fraction=0.0), explore=True)[2]
     q = np.array([-0.9 * VALUES[left] for left in (6, 5)])
-    np.testing.assert_allclose(extras["value"][6], extras["weights"][6] @ q, rtol=1e-4)
+    np.testing.assert_allclose(extras["root_value"][6], extras["action_weights"][6] @ q, rtol=1e-4)
 
 
 @pytree
@@ -190,9 +193,9 @@ def test_nothing_follows_an_end_and_a_time_limit_keeps_its_value(search):
     one = Situation(observation=jnp.ones((1, 1)), state=jnp.ones(1, jnp.int32), side=jnp.zeros(1, jnp.int32))
     agent = trainer.algorithm.init(jax.random.key(0))
     extras = jax.jit(lambda key: trainer.algorithm.act(agent, (), key, one, True))(fast(jax.random.key(0)))[2]
-    weights = extras["weights"][0]
+    weights = extras["action_weights"][0]
     assert float(weights[0]) > 0.6
-    np.testing.assert_allclose(extras["value"][0], weights[0] * 5.5 + weights[1] * 1.0, rtol=1e-4)
+    np.testing.assert_allclose(extras["root_value"][0], weights[0] * 5.5 + weights[1] * 1.0, rtol=1e-4)
 
 
 def rollout(**changes):
@@ -206,10 +209,10 @@ def rollout(**changes):
 
     column = lambda x: jnp.asarray(x)[:, None]
     extras = {
-        "weights": jnp.asarray([[0.3, 0.7], [0.5, 0.5], [0.1, 0.9], [0.6, 0.4]])[:, None],
-        "value": column(np.array([0.2, -0.1, 0.8, 0.3], np.float32)),
-        "drawn": column(np.zeros(4, bool)),
-        "draws": (),
+        "action_weights": jnp.asarray([[0.3, 0.7], [0.5, 0.5], [0.1, 0.9], [0.6, 0.4]])[:, None],
+        "root_value": column(np.array([0.2, -0.1, 0.8, 0.3], np.float32)),
+        "uniform": column(np.zeros(4, bool)),
+        "candidates": (),
     }
     return Rollout(
         observation=seen(jnp.asarray(left), side),
@@ -252,7 +255,7 @@ def softmax(x):
     ids=["whole returns", "one step", "a drawn move", "half"],
 )
 def test_targets_and_loss_by_hand(lambda_, drawn, targets):
-    extras = {} if drawn is None else {"drawn": jnp.arange(4)[:, None] == drawn}
+    extras = {} if drawn is None else {"uniform": jnp.arange(4)[:, None] == drawn}
     params, metrics = learned(rollout(**extras), td_lambda=lambda_)
     left, weights = [4, 3, 2, 7], np.array([[0.3, 0.7], [0.5, 0.5], [0.1, 0.9], [0.6, 0.4]])
     errors = VALUES[left] - targets
@@ -279,7 +282,7 @@ def test_a_share_of_the_actions_is_drawn():
     agent = trainer.algorithm.init(jax.random.key(0))
     many = jax.tree.map(lambda x: jnp.repeat(x[1:2], 400, axis=0), situations())  # two left: the search takes both
     action, _, extras = jax.jit(lambda key: trainer.algorithm.act(agent, (), key, many, True))(fast(jax.random.key(0)))
-    drawn = np.asarray(extras["drawn"])
+    drawn = np.asarray(extras["uniform"])
     assert 0.4 < drawn.mean() < 0.6 and (np.asarray(action)[~drawn] == 1).all()
     assert 0.35 < np.asarray(action)[drawn].mean() < 0.65
 
@@ -360,14 +363,14 @@ def test_sampled_actions_by_hand():
     """Three simulations try each of three draws once: the policy over them is softmax(51 x value_scale x Q)."""
     _, _, do = slid(True)
     action, _, extras = do(fast(jax.random.key(0)))
-    draws = np.asarray(extras["draws"])
+    draws = np.asarray(extras["candidates"])
     assert draws.shape == (2, 3, 1) and len(np.unique(draws)) == 6
     after = np.array([[1.0], [-0.5]]) + np.clip(draws[..., 0], -1, 1)
     q = -(after**2) + 0.9 * 2 * after
     scores = 51 * 0.05 * q
     expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(extras["weights"], expected, rtol=1e-4)
-    np.testing.assert_allclose(extras["value"], (expected * q).sum(axis=1), rtol=1e-4)
+    np.testing.assert_allclose(extras["action_weights"], expected, rtol=1e-4)
+    np.testing.assert_allclose(extras["root_value"], (expected * q).sum(axis=1), rtol=1e-4)
     assert all(action[row, 0] in np.clip(draws[row, :, 0], -1, 1) for row in range(2))
 
 
@@ -397,9 +400,32 @@ def test_the_loss_over_sampled_actions_by_hand():
         carry=(),
     )
     _, metrics = jax.jit(trainer.algorithm.update)(agent, jax.random.key(1), given)
-    draws, weights, std = np.asarray(extras["draws"])[..., 0], np.asarray(extras["weights"]), np.exp(-0.5)
+    draws, weights, std = np.asarray(extras["candidates"])[..., 0], np.asarray(extras["action_weights"]), np.exp(-0.5)
     log_pi = -0.5 * ((draws - 0.2) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)
     np.testing.assert_allclose(metrics["policy_loss"], -np.mean((weights * log_pi).sum(axis=1)), rtol=1e-4)
+
+
+@pytest.mark.parametrize(("factory", "of"), [(alphazero, AlphaZeroConfig), (muzero, MuZeroConfig)])
+def test_normalized_observations_do_not_depend_on_their_scale(factory, of):
+    sizes = {"num_envs": 4, "rollout_length": 4, "num_simulations": 4, "num_minibatches": 2, "hidden_sizes": (8,)}
+    config = of(**sizes, normalize_observation=True)
+
+    def after(scale, offset):
+        trainer = purerl.make_trainer(factory, Restated(env=CartPole(), scale=scale, offset=offset), config)
+        state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+        seen = scale * jax.random.normal(jax.random.key(1), (512, 4)) + offset
+        statistics = state.agent.observation_statistics.update(seen, None)
+        state = state._replace(agent=state.agent._replace(observation_statistics=statistics))
+        for _ in range(4):
+            state, _ = step(state)
+        return state.agent
+
+    plain, moved = after(1.0, 0.0), after(64.0, 32.0)
+    assert float(plain.observation_statistics.samples) == 512 + 4 * config.steps_per_update
+    mean = 64.0 * plain.observation_statistics.mean + 32.0
+    np.testing.assert_allclose(moved.observation_statistics.mean, mean, rtol=1e-3, atol=0.1)
+    for one, other in zip(*(jax.tree.leaves(agent.params) for agent in (plain, moved)), strict=True):
+        np.testing.assert_allclose(one, other, atol=2e-3)
 
 
 @pytest.mark.long

@@ -35,10 +35,10 @@ def rollout(kind="discrete"):
         truncated=column(np.array([0, 0, 0, 0, 1, 0], bool)),
         next_observation=column(DRAWS.normal(size=(T, 2)).astype(np.float32)),
         extras={
-            "weights": column(weights),
-            "value": column(DRAWS.normal(size=T).astype(np.float32)),
-            "drawn": column(np.zeros(T, bool)),
-            "draws": () if discrete else column(draws),
+            "action_weights": column(weights),
+            "root_value": column(DRAWS.normal(size=T).astype(np.float32)),
+            "uniform": column(np.zeros(T, bool)),
+            "candidates": () if discrete else column(draws),
         },
         carry=(),
     )
@@ -47,10 +47,10 @@ def rollout(kind="discrete"):
 def test_what_is_known_of_the_future():
     known = futures(rollout(), 3)
     rows = lambda x: ["".join("1" if flag else "." for flag in row) for row in np.asarray(x[:, 0])]
-    assert rows(known.going) == ["11..", "1...", "111.", "11..", "1...", "1..."]
+    assert rows(known.ongoing) == ["11..", "1...", "111.", "11..", "1...", "1..."]
     # Beyond the task's end all is 0 and known; beyond a time limit or the rollout only the successor is.
-    assert rows(known.over) == ["..11", ".111", "....", "....", "....", "...."]
-    assert rows(known.cut) == ["....", "....", "...1", "..1.", ".1..", ".1.."]
+    assert rows(known.absorbing) == ["..11", ".111", "....", "....", "....", "...."]
+    assert rows(known.bootstrap) == ["....", "....", "...1", "..1.", ".1..", ".1.."]
     np.testing.assert_array_equal(ahead(column(np.arange(1, T + 1)), 2)[3:, 0], [[4, 5, 6], [5, 6, 0], [6, 0, 0]])
 
 
@@ -108,8 +108,8 @@ def test_the_loss_by_hand(kind):
                 real = returns[t + k] if going[t, k] else beyond
                 sums["value_loss"] += weight * 0.5 * (float(value) - real) ** 2
             if going[t, k]:
-                draws = flat.extras["draws"][t + k] if kind == "continuous" else ()
-                sums["policy_loss"] -= weight * flat.extras["weights"][t + k] @ log_probs(policy, draws)
+                draws = flat.extras["candidates"][t + k] if kind == "continuous" else ()
+                sums["policy_loss"] -= weight * flat.extras["action_weights"][t + k] @ log_probs(policy, draws)
     for name, total in sums.items():
         np.testing.assert_allclose(metrics[name], total / T, rtol=2e-4, err_msg=name)
 

@@ -96,8 +96,8 @@ def value(trainer, config, state, metrics):
         return -metrics["actor_loss"]
     env, agent = trainer.environment, state.agent
     _, _, extras = trainer.algorithm.act(agent, state.carry, state.key, state.observation, True)
-    if "drawn" in extras:  # a search's
-        return jnp.mean(extras["value"])
+    if "root_value" in extras:  # MCTS
+        return jnp.mean(extras["root_value"])
     if isinstance(config, MPOConfig):
         q = q_network(env.observation_space, env.action_space.n, config)
         return jnp.mean(q.apply(agent.params["networks"]["critics"][0], jnp.ones(2), None))

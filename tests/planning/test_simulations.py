@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from purerl.planning import search as searches
-from purerl.planning.search import SearchConfig, edge, root_of, search
+from purerl.planning.config import SearchConfig
+from purerl.planning.search import recurrent_output, root_output, search
 
 TREES, ACTIONS = 5, 4
 
@@ -18,7 +19,7 @@ def expand(params, key, action, node):
     over = node[:, 0] > 0.8
     reward = node[:, 1] + 0.1 * jax.random.normal(key, (TREES,))
     discount = jnp.where(over, 0.0, jnp.where(node[:, 2] > 0.0, 0.97, -0.97))
-    return edge(reward, discount, params["peak"] * node @ params["policy"], node[:, 3]), node
+    return recurrent_output(reward, discount, params["peak"] * node @ params["policy"], node[:, 3]), node
 
 
 @pytest.fixture
@@ -47,8 +48,9 @@ def grown(monkeypatch, own, config, params, node, legal):
 
     def run(key, params, node):
         trees.clear()
-        root = root_of(node @ params["policy"], node[:, 0], node)
-        return search(config, key, params, root, expand, legal), trees[0]
+        root = root_output(node @ params["policy"], node[:, 0], node)
+        output = search(config, key, params=params, root=root, recurrent_fn=expand, legal_actions=legal)
+        return output, trees[0]
 
     with monkeypatch.context() as patch:
         for name in ("gumbel_muzero_policy", "muzero_policy"):
