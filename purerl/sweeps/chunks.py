@@ -14,36 +14,28 @@ import numpy as np
 
 from purerl.devices import distributed, memory, sharding
 from purerl.errors import InputError
-from purerl.loop.population import AXIS, TOGETHER, blank_states, compile_in_place, place, train_members
-from purerl.loop.train import TrainState
+from purerl.loop.population import AXIS, TOGETHER, compile_in_place, place, train_members
 from purerl.run import checkpoint
 from purerl.sweeps.plan import ShapeGroup, SweepPlan, dump_sweep
-from purerl.sweeps.result import Curves, check_settings, drop_latest, load_curves, load_latest, save_latest
+from purerl.sweeps.result import check_settings, drop_latest, load_curves, load_latest, save_latest
+from purerl.sweeps.search import Search
 from purerl.xla import backend
 
 MEMBERS = 64  # agents at once on a CPU, which gains nothing from more
 
 
-class Chunks:
+class Chunks(Search):
     """The search of a design."""
 
     def __init__(self, plan: SweepPlan):
         """Begin with no trial trained."""
-        self.plan = plan
+        super().__init__(plan, plan.env_steps())
         self.sizes = np.zeros(len(plan.groups), np.int64)  # trials at once in each group; 0: not known yet
-        self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))
-        self.compile_seconds = 0.0
-        self._mesh = plan.mesh
         self._compiled: tuple[int, Any] | None = None  # the group and its program
         self._chunk: np.ndarray | None = None  # the trials on the device, by their place in the group
         self._point = 0
         self._state: Any = None  # of the chunk
         self._begun: Any = None  # the state of a chunk that an earlier process began, on the host
-        self._saved = time.monotonic()
-
-    def values(self) -> list[list[dict[str, Any]]]:
-        """Return the values searched, [trials][seeds]."""
-        return [[values] * len(self.plan.seeds) for values in self.plan.trials]
 
     def share(self) -> float:
         """Return the share of all updates that is done."""
@@ -77,14 +69,14 @@ class Chunks:
         except jax.errors.JaxRuntimeError as error:
             self._shrink(number, error)
             return False
-        trials, seeds = group.members[self._chunk], len(self.plan.seeds)
+        trials, seeds = group.members[self._chunk], self.num_seeds
         returns, finite = (x[: len(trials) * seeds].reshape(len(trials), seeds) for x in point)
         self.curves.episode_return[trials, :, self._point] = returns
         self.curves.failed[trials] |= ~finite
         self._point += 1
         self.curves.trained[trials] = self._point
         if self._point < self.plan.num_points:
-            return time.monotonic() - self._saved > self.plan.options.checkpoint_interval
+            return self.save_is_due()
         self._chunk = self._state = None
         return True
 
@@ -101,9 +93,11 @@ class Chunks:
         self._point = int(self.curves.trained[group.members[left[0]]])
         self._state, *self._members = self._arguments(group, self._chunk, size)
         if self._begun is not None:
-            num_members = sharding.pad(size * len(self.plan.seeds), self._mesh, AXIS)
-            self._state = place(sharding.resize(self._begun, TOGETHER, num_members), self._mesh)
+            self._state = place(sharding.resize(self._begun, TOGETHER, self._num_members(size)), self.mesh)
             self._begun = None
+
+    def _num_members(self, size: int) -> int:
+        return sharding.pad(size * self.num_seeds, self.mesh, AXIS)
 
     def _forget_incomplete(self) -> None:
         self._begun = None
@@ -111,17 +105,12 @@ class Chunks:
 
     def _arguments(self, group: ShapeGroup, chunk: np.ndarray, size: int) -> tuple[Any, ...]:
         """Return (blank states, seeds, values) of the members of a chunk, on their devices."""
-        num_seeds = len(self.plan.seeds)
-        num_members = sharding.pad(size * num_seeds, self._mesh, AXIS)
-        member = np.minimum(np.arange(num_members), len(chunk) * num_seeds - 1)
-        trial, seed = chunk[member // num_seeds], self.plan.seeds[member % num_seeds]
+        num_members = self._num_members(size)
+        member = np.minimum(np.arange(num_members), len(chunk) * self.num_seeds - 1)
+        trial, seed = chunk[member // self.num_seeds], self.plan.seeds[member % self.num_seeds]
         values = {name: column[trial] for name, column in group.values.items()}
-        state = self._blank(group, num_members)
-        return place(state, self._mesh), *sharding.place((seed, values), self._mesh, AXIS)
-
-    def _blank(self, group: ShapeGroup, num_members: int) -> TrainState:
-        one = {name: column[0] for name, column in group.values.items()}
-        return blank_states(self.plan.make, num_members, one, group.argument(), TOGETHER)
+        state = self.blank(group, num_members, TOGETHER)
+        return place(state, self.mesh), *sharding.place((seed, values), self.mesh, AXIS)
 
     def _compile(self, number: int, group: ShapeGroup) -> None:
         """Compile for as many trials at once as fit in memory, by the compiled program."""
@@ -130,7 +119,7 @@ class Chunks:
         while True:
             arguments = self._arguments(group, np.arange(1), size)
             arguments += (np.int32(0), np.bool_(True), group.argument())
-            compiled = compile_in_place(train_members(self.plan.make, self._mesh), *arguments)
+            compiled = compile_in_place(train_members(self.plan.make, self.mesh), *arguments)
             needed, free = memory.needed(compiled), memory.free(arguments)
             del arguments
             fits = size if needed <= free else min(size - 1, int(size * free / needed))
@@ -138,7 +127,7 @@ class Chunks:
             if fits == size:
                 break
             if size == 1:
-                raise memory.too_little(f"one trial x {len(self.plan.seeds)} seeds", needed, free)
+                raise memory.too_little(f"one trial x {self.num_seeds} seeds", needed, free)
             size = max(1, fits)
         self.sizes[number], self._compiled = size, (number, compiled)
         self.compile_seconds += time.perf_counter() - began
@@ -146,7 +135,7 @@ class Chunks:
     def _first_size(self, group: ShapeGroup) -> int:
         most = self.plan.options.chunk
         if not most:
-            most = max(1, MEMBERS // len(self.plan.seeds)) if backend.runs_members_in_turn() else len(group.members)
+            most = max(1, MEMBERS // self.num_seeds) if backend.runs_members_in_turn() else len(group.members)
         chunks = math.ceil(len(group.members) / most)
         return math.ceil(len(group.members) / chunks)
 
@@ -166,13 +155,13 @@ class Chunks:
     def save(self, folder: Path) -> None:
         """Write the curves and the sizes of the chunks, and a checkpoint of a chunk that is not complete."""
         if self._chunk is not None:
-            members = sharding.pad(int(self.sizes[self._current()[0]]) * len(self.plan.seeds), self._mesh, AXIS)
+            members = self._num_members(int(self.sizes[self._current()[0]]))
             save_latest(folder, int(self.curves.trained.sum()), self._tree(self._state), members, self.plan)
         settings = np.frombuffer(dump_sweep(self.plan).encode(), np.uint8)
         self.curves.save(folder, sizes=self.sizes, settings=settings)
         if self._chunk is None:
             drop_latest(folder)
-        self._saved = time.monotonic()
+        self.saved_time = time.monotonic()
 
     def _tree(self, state: Any) -> dict[str, Any]:
         return {"state": state, "curves": self.curves, "sizes": self.sizes}
@@ -188,7 +177,7 @@ class Chunks:
         if step and step >= (0 if curves is None else int(curves.trained.sum())):
             ends = np.cumsum([len(group.members) for group in self.plan.groups]) * self.plan.num_points
             group = self.plan.groups[min(int(np.searchsorted(ends, step, "right")), len(ends) - 1)]  # one after another
-            tree = load_latest(folder, self.plan, lambda members: self._tree(self._blank(group, members)))
+            tree = load_latest(folder, self.plan, lambda members: self._tree(self.blank(group, members, TOGETHER)))
             self.curves, self.sizes, self._begun = tree["curves"], tree["sizes"], tree["state"]
         elif curves is not None:
             check_settings(folder, self.plan, more["settings"].tobytes().decode(errors="replace"))

@@ -7,8 +7,6 @@ the next point and puts them back. So there is one shape, and a promoted trial c
 Source: Li et al. (2020), "A system for massively parallel hyperparameter tuning", arXiv:1810.05934.
 """
 
-import time
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,20 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl.devices import memory, sharding
+from purerl.devices import sharding
 from purerl.loop.extension import MakeFromSetup, Setup
-from purerl.loop.population import (
-    APART,
-    AXIS,
-    Values,
-    blank_states,
-    compile_in_place,
-    place,
-    train_members,
-)
+from purerl.loop.population import APART, AXIS, Values, place, train_members
 from purerl.loop.train import TrainState
 from purerl.sweeps.plan import SweepPlan
-from purerl.sweeps.result import Curves, load_latest, save_latest
+from purerl.sweeps.search import BankSearch
 from purerl.types import Array
 
 IDLE = -1
@@ -71,31 +61,20 @@ def program(make: MakeFromSetup, mesh: Mesh) -> Any:
     return some
 
 
-class Halving:
+class Halving(BankSearch):
     """The search of successive halving."""
+
+    names = ("bank", "places")
 
     def __init__(self, plan: SweepPlan):
         """Begin with no trial trained."""
-        self.plan, self.group, options = plan, plan.groups[0], plan.options
+        trials, options = len(plan.trials), plan.options
         self.span, self.rungs = plan.ladder()
-        points = self.rungs[-1]
-        trials, seeds = len(plan.trials), len(plan.seeds)
-        steps = np.arange(1, points + 1) * self.span * self.group.setup.config.steps_per_update
-        self.curves = Curves.empty(np.tile(steps, (trials, 1)), seeds)
-        self.compile_seconds = 0.0
+        steps = np.arange(1, self.rungs[-1] + 1) * self.span * plan.groups[0].setup.config.steps_per_update
+        super().__init__(plan, np.tile(steps, (trials, 1)), sharding.pad(trials * len(plan.seeds), plan.mesh, AXIS))
         self.reached, self.target = np.zeros(trials, np.int64), np.zeros(trials, np.int64)
         num_slots = options.slots or max(1, trials // options.eta ** (options.rungs - 1))
         self.slots = np.full(min(num_slots, trials), IDLE)
-        self._mesh = plan.mesh
-        self._members = sharding.pad(len(self.slots) * seeds, self._mesh, AXIS)
-        self._bank_members = sharding.pad(trials * seeds, self._mesh, AXIS)
-        self._bank: TrainState | None = None
-        self._compiled: Any = None
-        self._saved = time.monotonic()
-
-    def values(self) -> list[list[dict[str, Any]]]:
-        """Return the values searched, [trials][seeds]."""
-        return [[values] * len(self.plan.seeds) for values in self.plan.trials]
 
     def share(self) -> float:
         """Return the share that is done of the steps that halving needs if each rung is complete before the next."""
@@ -110,25 +89,14 @@ class Halving:
         """Return how many trials are in training."""
         return int((self.slots != IDLE).sum())
 
-    def compiles(self) -> bool:
-        """Return whether `advance` compiles first."""
-        return self._compiled is None
-
     def advance(self) -> bool:
         """Fill free slots, and train to the next point; return whether the last checkpoint is old."""
         starting = self._fill()
         if self.compiles():
-            self._compile()
-        num_seeds = len(self.plan.seeds)
-        slot = np.minimum(np.arange(self._members) // num_seeds, len(self.slots) - 1)
-        seed = np.arange(self._members) % num_seeds
-        trial = np.where(np.arange(self._members) < len(self.slots) * num_seeds, self.slots[slot], IDLE)
+            self.compile()
+        trial, seed, begin = self._members(starting)
         busy = trial != IDLE
-        self._bank, point = self._compiled(
-            self._bank,
-            *self._arguments(np.where(busy, trial, 0), seed, busy, starting[slot] & busy),
-            self.group.argument(),
-        )
+        self.bank, point = self.compiled(self.bank, *self._of_members(trial, seed, begin))
         point = jax.device_get(point)
         at = self.curves.trained[trial[busy]]
         self.curves.episode_return[trial[busy], seed[busy], at] = point.episode_return[busy]
@@ -138,7 +106,7 @@ class Halving:
         arrived = running[self.curves.trained[running] == np.array(self.rungs)[self.target[running] - 1]]
         self.reached[arrived] = self.target[arrived]
         self.slots[np.isin(self.slots, arrived)] = IDLE
-        return time.monotonic() - self._saved > self.plan.options.checkpoint_interval
+        return self.save_is_due()
 
     def _next(self) -> int:
         scores = np.stack([self.curves.final_return(rung).mean(axis=1) for rung in self.rungs], axis=1)
@@ -156,48 +124,36 @@ class Halving:
             self.slots[slot] = trial
         return starting
 
-    def _arguments(self, trial: np.ndarray, seed: np.ndarray, busy: np.ndarray, begin: np.ndarray) -> tuple:
-        num_seeds = len(self.plan.seeds)
-        which = np.where(busy, trial * num_seeds + seed, self._bank_members).astype(np.int32)
-        values = {name: column[trial] for name, column in self.group.values.items()}
+    def _members(self, starting: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (trial, `IDLE` without one, index of the seed, whether it begins) of each member that is trained."""
+        member = np.arange(sharding.pad(len(self.slots) * self.num_seeds, self.mesh, AXIS))
+        slot = np.minimum(member // self.num_seeds, len(self.slots) - 1)
+        trial = np.where(member < len(self.slots) * self.num_seeds, self.slots[slot], IDLE)
+        return trial, member % self.num_seeds, starting[slot] & (trial != IDLE)
+
+    def _of_members(self, trial: np.ndarray, seed: np.ndarray, begin: np.ndarray) -> tuple[Any, ...]:
+        busy, known = trial != IDLE, np.maximum(trial, 0)
+        which = np.where(busy, known * self.num_seeds + seed, self.members).astype(np.int32)
+        values = {name: column[known] for name, column in self.group.values.items()}
         num = np.where(busy, self.span, 0).astype(np.int32)
-        return sharding.place((which, self.plan.seeds[seed], values, num, begin), self._mesh, AXIS)
+        members = sharding.place((which, self.plan.seeds[seed], values, num, begin), self.mesh, AXIS)
+        return *members, self.group.argument()
 
-    def _blank(self, members: int | None = None) -> TrainState:
-        one = {name: column[0] for name, column in self.group.values.items()}
-        return blank_states(self.plan.make, members or self._bank_members, one, self.group.argument(), APART)
+    def _program(self) -> Any:
+        return program(self.plan.make, self.mesh)
 
-    def _compile(self) -> None:
-        began = time.perf_counter()
-        if self._bank is None:
-            self._bank = place(self._blank(), self._mesh)
-        none = np.zeros(self._members, np.int32)
-        arguments = self._arguments(none, none, none > 0, none > 0)
-        train_some = program(self.plan.make, self._mesh)
-        self._compiled = compile_in_place(train_some, self._bank, *arguments, self.group.argument())
-        needed, free = memory.needed(self._compiled), memory.free(self._bank)
-        if needed > free:
-            what = f"{len(self.plan.trials)} trials x {len(self.plan.seeds)} seeds, all of which halving keeps,"
-            raise memory.too_little(what, needed, free)
-        self.compile_seconds += time.perf_counter() - began
+    def _arguments(self) -> tuple[Any, ...]:
+        return self._of_members(*self._members(np.zeros(len(self.slots), bool)))
 
-    def _tree(self, bank: Any) -> dict[str, Any]:
-        places = {"reached": self.reached, "target": self.target, "slots": self.slots}
-        return {"bank": bank, "curves": self.curves, "places": places}
+    def _blank_bank(self, members: int) -> TrainState:
+        return self.blank(self.group, members, APART)
 
-    def save(self, folder: Path) -> None:
-        """Write a checkpoint and the curves."""
-        self.curves.save(folder)
-        if self._bank is not None:
-            step = int(self.curves.trained.sum())
-            save_latest(folder, step, self._tree(self._bank), self._bank_members, self.plan)
-        self._saved = time.monotonic()
+    def _placed(self, bank: TrainState) -> TrainState:
+        return place(sharding.resize(bank, APART, self.members), self.mesh)
 
-    def restore(self, folder: Path) -> None:
-        """Continue from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder, self.plan, lambda members: self._tree(self._blank(members)))
-        if tree is None:
-            return
-        self._bank = place(sharding.resize(tree["bank"], APART, self._bank_members), self._mesh)
-        self.curves = tree["curves"]
-        self.reached, self.target, self.slots = (tree["places"][name] for name in ("reached", "target", "slots"))
+    def _past(self) -> dict[str, Any]:
+        return {"reached": self.reached, "target": self.target, "slots": self.slots}
+
+    @property
+    def _step(self) -> int:
+        return int(self.curves.trained.sum())

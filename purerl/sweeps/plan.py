@@ -22,7 +22,7 @@ from purerl.settings import ranges, toml
 from purerl.settings.options import DESIGNS, SearchOptions, checked, make_options
 from purerl.settings.runs import Settings, sections, settings
 from purerl.settings.values import to_text
-from purerl.sweeps import search
+from purerl.sweeps import design
 
 
 class ShapeGroup(NamedTuple):
@@ -113,8 +113,8 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
     if isinstance(found.env, HostSource):
         raise not_inside_jit(found.env, "a sweep")
     dimensions = ranges.bind(over, found.setup)
-    design = options.method if options.method in DESIGNS else "random"
-    trials = search.trials(dimensions, design, options.trials, run.options.seed)
+    method = options.method if options.method in DESIGNS else "random"
+    trials = design.trials(dimensions, method, options.trials, run.options.seed)
     groups = _groups(found.make, found.setup, trials)
     if options.method in ("halving", "pbt") and len(groups) > 1:
         raise InputError(

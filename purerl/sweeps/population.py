@@ -8,7 +8,6 @@ After each generation, within each seed's population and inside the compiled pro
 Source: Jaderberg et al. (2017), "Population based training of neural networks", arXiv:1711.09846.
 """
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -19,23 +18,15 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl.devices import memory, sharding
+from purerl.devices import sharding
 from purerl.loop.extension import MakeFromSetup, Setup
-from purerl.loop.population import (
-    AXIS,
-    TOGETHER,
-    Values,
-    blank_states,
-    compile_in_place,
-    place,
-    train_members,
-)
+from purerl.loop.population import AXIS, TOGETHER, Values, place, train_members
 from purerl.loop.train import TrainState
 from purerl.prng import is_key
 from purerl.reporting.files import csv_text, write_whole
 from purerl.settings.ranges import Range
 from purerl.sweeps.plan import SweepPlan
-from purerl.sweeps.result import Curves, load_latest, save_latest
+from purerl.sweeps.search import BankSearch
 from purerl.types import Array, Key
 
 SHARE = 5  # one in so many is replaced
@@ -138,30 +129,27 @@ def _key(seed: Array) -> Key:
     return jax.random.fold_in(jax.random.key(seed), _POPULATION)
 
 
-class Population:
+class Population(BankSearch):
     """The search of population based training: a population per seed."""
+
+    names = ("members", "past")
 
     def __init__(self, plan: SweepPlan):
         """Begin with no generation trained."""
-        self.plan, self.group = plan, plan.groups[0]
-        self.curves = Curves.empty(plan.env_steps(), len(plan.seeds))  # of each agent and its ancestors
-        self.compile_seconds = 0.0
-        self.generation = 0
-        self.dimensions = {name: d for name, d in plan.dimensions.items() if isinstance(d, Range)}
         self.shape = len(plan.trials), len(plan.seeds)
+        self._last = self.shape[0] * self.shape[1] - 1
+        self._rows = np.minimum(np.arange(sharding.pad(self._last + 1, plan.mesh, AXIS)), self._last)
+        super().__init__(plan, plan.env_steps(), len(self._rows))  # curves are of each agent and its ancestors
+        self.dimensions = {name: d for name, d in plan.dimensions.items() if isinstance(d, Range)}
         times = (plan.num_points, *self.shape)
         self.parents, self.returns = np.zeros(times, np.int32), np.zeros(times, np.float32)
         start = {name: np.broadcast_to(column[:, None], times) for name, column in self.group.values.items()}
         self.history = {name: np.concatenate([column, column[:1]]) for name, column in start.items()}
-        self._mesh = plan.mesh
-        self._rows = np.minimum(np.arange(sharding.pad(self.shape[0] * self.shape[1], self._mesh, AXIS)), self._last)
-        self._members: Members | None = None
-        self._compiled: Any = None
-        self._saved = time.monotonic()
 
     @property
-    def _last(self) -> int:
-        return self.shape[0] * self.shape[1] - 1
+    def generation(self) -> int:
+        """How many generations are done."""
+        return int(self.curves.trained[0])
 
     @property
     def lineage(self) -> list[dict[str, Any]]:
@@ -188,74 +176,52 @@ class Population:
         """Return how many trials are in training."""
         return self.shape[0] if 0 < self.generation < self.plan.num_points else 0
 
-    def compiles(self) -> bool:
-        """Return whether `advance` compiles first."""
-        return self._compiled is None
-
     def advance(self) -> bool:
         """Train one generation; return whether the last checkpoint is old."""
         if self.compiles():
-            self._compile()
-        self._members, more = self._compiled(self._members, *self._arguments(self.generation))
+            self.compile()
+        now = self.generation
+        self.bank, more = self.compiled(self.bank, *self._arguments())
         parents, values, point = jax.device_get(more)
         table = lambda x: x[: self._last + 1].reshape(self.shape)
-        self.returns[self.generation], self.parents[self.generation] = table(point.episode_return), parents
-        self.curves.episode_return[:, :, self.generation] = table(point.episode_return)
+        self.returns[now], self.parents[now] = table(point.episode_return), parents
+        self.curves.episode_return[:, :, now] = table(point.episode_return)
         ancestors = parents[:, :, None]
         self.curves.episode_return[:] = np.take_along_axis(self.curves.episode_return, ancestors, axis=0)
         self.curves.failed[:] = np.take_along_axis(~table(point.finite), parents, axis=0)
-        self.generation += 1
-        self.curves.trained[:] = self.generation
+        self.curves.trained[:] = now + 1
         for name, column in values.items():
-            self.history[name][self.generation :] = table(column)
-        return time.monotonic() - self._saved > self.plan.options.checkpoint_interval
+            self.history[name][now + 1 :] = table(column)
+        return self.save_is_due()
 
-    def _arguments(self, generation: int) -> tuple[Any, ...]:
-        seeds = sharding.place(self.plan.seeds[self._rows % self.shape[1]], self._mesh, AXIS)
-        num = np.int32(self.plan.spans(self.group)[generation])
-        return seeds, num, np.int32(generation), np.bool_(generation == self.plan.num_points - 1), self.group.argument()
+    def _program(self) -> Any:
+        return program(self.plan.make, self.mesh, self.dimensions, self.shape)
 
-    def _blank(self, rows: int | None = None) -> Members:
-        one = {name: column[0] for name, column in self.group.values.items()}
-        state: Any = blank_states(self.plan.make, len(self._rows), one, self.group.argument(), TOGETHER)
+    def _arguments(self) -> tuple[Any, ...]:
+        now, last = self.generation, self.plan.num_points - 1
+        seeds = sharding.place(self.plan.seeds[self._rows % self.shape[1]], self.mesh, AXIS)
+        num = np.int32(self.plan.spans(self.group)[min(now, last)])
+        return seeds, num, np.int32(now), np.bool_(now == last), self.group.argument()
+
+    def _blank_bank(self, members: int) -> Members:
+        state: Any = self.blank(self.group, len(self._rows), TOGETHER)
         values: Any = {name: column[self._rows // self.shape[1]] for name, column in self.group.values.items()}
         scores: Any = np.full(len(self._rows), -np.inf, np.float32)
-        members = Members(state=state, values=values, scores=scores)
-        return sharding.resize(members, ROW_AXES, rows or len(self._rows))
+        return sharding.resize(Members(state=state, values=values, scores=scores), ROW_AXES, members)
 
-    def _place(self, members: Members) -> Members:
-        values, scores = sharding.place((members.values, members.scores), self._mesh, AXIS)
-        return Members(state=place(members.state, self._mesh), values=values, scores=scores)
+    def _placed(self, bank: Members) -> Members:
+        found = sharding.resize(bank, ROW_AXES, self.members)
+        values, scores = sharding.place((found.values, found.scores), self.mesh, AXIS)
+        return Members(state=place(found.state, self.mesh), values=values, scores=scores)
 
-    def _compile(self) -> None:
-        began = time.perf_counter()
-        if self._members is None:
-            self._members = self._place(self._blank())
-        generation = program(self.plan.make, self._mesh, self.dimensions, self.shape)
-        self._compiled = compile_in_place(generation, self._members, *self._arguments(0))
-        needed, free = memory.needed(self._compiled), memory.free(self._members)
-        if needed > free:
-            raise memory.too_little(f"{self.shape[0]} members x {self.shape[1]} seeds", needed, free)
-        self.compile_seconds += time.perf_counter() - began
+    def _past(self) -> dict[str, Any]:
+        return {"parents": self.parents, "returns": self.returns, "history": self.history}
 
-    def _tree(self, members: Any) -> dict[str, Any]:
-        past = {"parents": self.parents, "returns": self.returns, "history": self.history}
-        return {"members": members, "curves": self.curves, "past": past}
+    @property
+    def _step(self) -> int:
+        return self.generation
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint, the curves and lineage.csv."""
-        self.curves.save(folder)
+        super().save(folder)
         write_whole(folder / "lineage.csv", csv_text(self.lineage, "trial"))
-        if self._members is not None:
-            save_latest(folder, self.generation, self._tree(self._members), len(self._rows), self.plan)
-        self._saved = time.monotonic()
-
-    def restore(self, folder: Path) -> None:
-        """Continue from the newest checkpoint, to the same bits."""
-        tree = load_latest(folder, self.plan, lambda rows: self._tree(self._blank(rows)))
-        if tree is None:
-            return
-        self._members = self._place(sharding.resize(tree["members"], ROW_AXES, len(self._rows)))
-        self.curves = tree["curves"]
-        self.parents, self.returns, self.history = (tree["past"][name] for name in ("parents", "returns", "history"))
-        self.generation = int(self.curves.trained[0])

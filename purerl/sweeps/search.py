@@ -1,54 +1,144 @@
-"""The trials of a sweep, drawn from its ranges and lists of values."""
+"""Searches in progress: what designs, halving and populations share."""
 
-import itertools
-import math
-from collections.abc import Mapping
-from typing import Any
+import abc
+import time
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 
-from purerl.errors import InputError
-from purerl.settings.ranges import Choices, Dimension, Range
+from purerl.devices import memory
+from purerl.loop.population import blank_states, compile_in_place
+from purerl.loop.train import TrainState
+from purerl.sweeps.plan import ShapeGroup, SweepPlan
+from purerl.sweeps.result import Curves, load_latest, save_latest
 
 
-def trials(dimensions: Mapping[str, Dimension], method: str, num_trials: int, seed: int) -> list[dict[str, Any]]:
-    """Return the values of each trial by name.
+class Search(abc.ABC):
+    """A search in progress; it is advanced from one point of the curves to the next."""
 
-    Args:
-      dimensions: from `bind`.
-      method: "random"; "qmc", scrambled Sobol points; or "grid", which takes every listed value and as many evenly
-        spread ones of each range as `num_trials` allows.
-      num_trials: how many; a grid may be smaller.
-      seed: of the draw.
+    def __init__(self, plan: SweepPlan, env_steps: np.ndarray):
+        """Begin with no trial trained.
 
-    Raises:
-      InputError: if a grid does not fit into `num_trials`.
-    """
-    if method == "grid":
-        return _grid(dimensions, num_trials)
-    names = list(dimensions)
-    if method == "qmc":
-        from scipy.stats import qmc
+        Args:
+          plan: of the sweep.
+          env_steps: i64[trials, points], where the points of the curves are.
+        """
+        self.plan, self.mesh, self.num_seeds = plan, plan.mesh, len(plan.seeds)
+        self.curves = Curves.empty(env_steps, self.num_seeds)
+        self.compile_seconds = 0.0
+        self.saved_time = time.monotonic()
 
-        sobol = qmc.Sobol(len(names), rng=np.random.default_rng(seed))
-        positions = sobol.random_base2(math.ceil(math.log2(num_trials)))[:num_trials]  # balanced up to the next 2^m
-    else:
-        positions = np.random.default_rng(seed).random((num_trials, len(names)))
-    columns = []
-    for i, dimension in enumerate(dimensions.values()):
-        values = dimension.at(positions[:, i])
-        columns.append([dimension.value(x) for x in values] if isinstance(dimension, Range) else values)
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    def values(self) -> list[list[dict[str, Any]]]:
+        """Return the values searched: by name, [trials][seeds]."""
+        return [[values] * self.num_seeds for values in self.plan.trials]
+
+    def save_is_due(self) -> bool:
+        """Return whether the last checkpoint is old."""
+        return time.monotonic() - self.saved_time > self.plan.options.checkpoint_interval
+
+    def blank(self, group: ShapeGroup, members: int, axes: TrainState) -> TrainState:
+        """Return the states of members of a group before they begin, on the host; arguments as for `blank_states`."""
+        one = {name: column[0] for name, column in group.values.items()}
+        return blank_states(self.plan.make, members, one, group.argument(), axes)
+
+    @abc.abstractmethod
+    def share(self) -> float:
+        """Return how much is done; 1 at the end."""
+
+    @abc.abstractmethod
+    def running(self) -> int:
+        """Return how many trials are in training."""
+
+    @abc.abstractmethod
+    def compiles(self) -> bool:
+        """Return whether `advance` compiles first."""
+
+    @abc.abstractmethod
+    def advance(self) -> bool:
+        """Train to the next point; return whether to save now."""
+
+    @abc.abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write what is needed to resume."""
+
+    @abc.abstractmethod
+    def restore(self, folder: Path) -> None:
+        """Continue from what `save` wrote, to the same bits."""
 
 
-def _grid(dimensions: Mapping[str, Dimension], num_trials: int) -> list[dict[str, Any]]:
-    listed = math.prod(len(d.values) for d in dimensions.values() if isinstance(d, Choices))
-    ranges = sum(isinstance(d, Range) for d in dimensions.values())
-    points = 2
-    while ranges and listed * (points + 1) ** ranges <= num_trials:
-        points += 1
-    least = listed * 2**ranges
-    if least > num_trials:
-        raise InputError(f"this grid has at least {least} trials, more than {num_trials}: list fewer values")
-    axes = [d.grid(points) if isinstance(d, Range) else d.values for d in dimensions.values()]
-    return [dict(zip(dimensions, values, strict=True)) for values in itertools.product(*axes)]
+class BankSearch(Search):
+    """A search whose agents are all on the device, where one compiled program trains them."""
+
+    names: ClassVar[tuple[str, str]]  # of the agents and of the past in a checkpoint
+
+    def __init__(self, plan: SweepPlan, env_steps: np.ndarray, members: int):
+        """Begin with no trial trained, and `members` agents that fill the mesh."""
+        super().__init__(plan, env_steps)
+        self.group, self.members = plan.groups[0], members
+        self.bank: Any = None  # the agents; None before the first point
+        self.compiled: Any = None
+
+    @abc.abstractmethod
+    def _program(self) -> Any:
+        """Return the function that trains: (bank, ...) -> (bank, more)."""
+
+    @abc.abstractmethod
+    def _arguments(self) -> tuple[Any, ...]:
+        """Return what the program takes beside the bank, as it is compiled for."""
+
+    @abc.abstractmethod
+    def _blank_bank(self, members: int) -> Any:
+        """Return the agents before they begin, on the host."""
+
+    @abc.abstractmethod
+    def _placed(self, bank: Any) -> Any:
+        """Return the agents of a checkpoint, of any number of members, on their devices."""
+
+    @abc.abstractmethod
+    def _past(self) -> dict[str, Any]:
+        """Return the arrays beside the curves that a checkpoint holds, by attribute."""
+
+    @property
+    @abc.abstractmethod
+    def _step(self) -> int:
+        """The name of the next checkpoint: a count that grows."""
+
+    def compiles(self) -> bool:
+        """Return whether `advance` compiles first."""
+        return self.compiled is None
+
+    def compile(self) -> None:
+        """Make the bank if there is none, and compile the program.
+
+        Raises:
+          InputError: if there is not enough memory.
+        """
+        began = time.perf_counter()
+        if self.bank is None:
+            self.bank = self._placed(self._blank_bank(self.members))
+        self.compiled = compile_in_place(self._program(), self.bank, *self._arguments())
+        needed, free = memory.needed(self.compiled), memory.free(self.bank)
+        if needed > free:
+            agents = f"{len(self.plan.trials)} trials x {self.num_seeds} seeds"
+            raise memory.too_little(f"{agents}, all of which {self.plan.options.method} keeps,", needed, free)
+        self.compile_seconds += time.perf_counter() - began
+
+    def save(self, folder: Path) -> None:
+        """Write a checkpoint and the curves."""
+        self.curves.save(folder)
+        if self.bank is not None:
+            save_latest(folder, self._step, self._tree(self.bank), self.members, self.plan)
+        self.saved_time = time.monotonic()
+
+    def restore(self, folder: Path) -> None:
+        """Continue from the newest checkpoint, to the same bits."""
+        tree = load_latest(folder, self.plan, lambda members: self._tree(self._blank_bank(members)))
+        if tree is not None:
+            bank, past = self.names
+            self.bank, self.curves = self._placed(tree[bank]), tree["curves"]
+            vars(self).update(tree[past])
+
+    def _tree(self, agents: Any) -> dict[str, Any]:
+        bank, past = self.names
+        return {bank: agents, "curves": self.curves, past: self._past()}

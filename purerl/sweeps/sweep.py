@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -20,47 +20,13 @@ from purerl.sweeps.chunks import Chunks
 from purerl.sweeps.halving import Halving
 from purerl.sweeps.plan import SweepPlan, description, dump_sweep, make_sweep_plan, saved_plan
 from purerl.sweeps.population import Population
-from purerl.sweeps.result import Curves, SweepResult
+from purerl.sweeps.result import SweepResult
+from purerl.sweeps.search import Search
 
 __all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
 
 
 SHOW_SECONDS = 0.2  # between two updates of the display
-
-
-class Search(Protocol):
-    """A search in progress; it is advanced from one point of the curves to the next."""
-
-    curves: Curves
-    compile_seconds: float
-
-    def values(self) -> list[list[dict[str, Any]]]:
-        """Return the values searched: by name, [trials][seeds]."""
-        ...
-
-    def share(self) -> float:
-        """Return how much is done; 1 at the end."""
-        ...
-
-    def running(self) -> int:
-        """Return how many trials are in training."""
-        ...
-
-    def compiles(self) -> bool:
-        """Return whether `advance` compiles first."""
-        ...
-
-    def advance(self) -> bool:
-        """Train to the next point; return whether to save now."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write what is needed to resume."""
-        ...
-
-    def restore(self, folder: Path) -> None:
-        """Continue from what `save` wrote, to the same bits."""
-        ...
 
 
 def sweep(

@@ -1,51 +1,25 @@
-"""The trials drawn from ranges and lists."""
+"""What searches share: trials' values, and when a checkpoint is due."""
 
-import numpy as np
 import pytest
-from scipy import stats
 
-from purerl.settings.ranges import Choices, IntUniform, LogUniform, Uniform
-from purerl.sweeps.search import trials
-
-
-@pytest.mark.parametrize(
-    ("dimension", "expected"),
-    [
-        (Uniform(8, 12), stats.uniform(8, 4)),
-        (LogUniform(1e-4, 1e-1), stats.loguniform(1e-4, 1e-1)),
-        (IntUniform(3, 7), stats.randint(3, 8)),
-    ],
-)
-def test_draws_have_the_distribution_of_scipy(dimension, expected):
-    drawn = [trial["x"] for trial in trials({"x": dimension}, "random", 4000, 1)]
-    if dimension.whole:
-        assert all(isinstance(x, int) for x in drawn)
-        counts = np.bincount(drawn, minlength=8)[3:]
-        assert stats.chisquare(counts, expected.pmf(np.arange(3, 8)) * len(drawn)).pvalue > 1e-3
-        return
-    assert stats.kstest(drawn, expected.cdf).pvalue > 1e-3
-    np.testing.assert_allclose(dimension.at(dimension.position(np.array(drawn))), drawn, rtol=1e-9)
-    assert all(float(np.float32(x)) == np.float32(x) and repr(x) == str(np.float32(x)) for x in drawn[:100])
+from purerl import Uniform
+from purerl.algos.a2c import A2CConfig
+from purerl.settings.options import RunOptions
+from purerl.settings.runs import Settings
+from purerl.sweeps.plan import SearchOptions, make_sweep_plan
+from purerl.sweeps.sweep import make_search
 
 
-def test_sobol_points_are_spread_evenly():
-    """Of 64 points each 64th of every range holds exactly one; of random ones it does not."""
-    dimensions = {"a": Uniform(0, 64), "b": Uniform(0, 64), "c": Choices(("x", "y"))}
-    drawn = trials(dimensions, "qmc", 64, 5)
-    for name in "ab":
-        assert sorted(int(trial[name]) for trial in drawn) == list(range(64))
-    assert sum(trial["c"] == "x" for trial in drawn) == 32
-    assert len({int(trial["a"]) for trial in trials(dimensions, "random", 64, 5)}) < 64
-    assert len(trials(dimensions, "qmc", 50, 5)) == 50
-    assert trials(dimensions, "qmc", 64, 5) == drawn
-    assert trials(dimensions, "qmc", 64, 6) != drawn
-
-
-def test_grid():
-    dimensions = {"rate": LogUniform(1e-4, 1e-2), "envs": Choices((4, 16)), "limit": IntUniform(1, 5)}
-    found = trials(dimensions, "grid", 20, 0)  # 2 x 3 x 3 = 18
-    assert len(found) == 18
-    assert [trial["envs"] for trial in found[:6]] == [4, 4, 4, 16, 16, 16]
-    assert sorted({trial["limit"] for trial in found}) == [1, 3, 5]
-    np.testing.assert_allclose(sorted({trial["rate"] for trial in found}), [1e-4, 1e-3, 1e-2], rtol=1e-6)
-    assert len(trials({"limit": IntUniform(1, 3)}, "grid", 10, 0)) == 3, "integers do not repeat"
+@pytest.mark.parametrize("method", ["random", "halving", "pbt"])
+def test_a_search_at_its_beginning(method):
+    config = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=8 * 20)
+    options = RunOptions(seeds=2, devices=1)
+    run = Settings(algorithm="a2c", environment="Catch", options=options, config=config, parameters={})
+    more = {"trials": 9, "points": 20, "generations": 4, "checkpoint_interval": 1000.0}
+    plan = make_sweep_plan(run, SearchOptions(method=method, **more), {"discount": Uniform(0.9, 0.99)})
+    search = make_search(plan)
+    assert search.share() == search.running() == 0 and search.compiles()
+    assert search.values() == [[values, values] for values in plan.trials]
+    assert not search.save_is_due()
+    search.saved_time -= 1001
+    assert search.save_is_due()

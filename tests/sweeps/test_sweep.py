@@ -27,7 +27,7 @@ from purerl.settings import runs
 from purerl.settings.options import RunOptions
 from purerl.settings.ranges import Choices
 from purerl.settings.runs import settings
-from purerl.sweeps import chunks, halving, population
+from purerl.sweeps import chunks, halving, population, search
 from purerl.sweeps.plan import SearchOptions, make_sweep_plan, saved_plan
 from purerl.sweeps.result import Curves
 from purerl.sweeps.sweep import make_search, resume, start
@@ -75,7 +75,7 @@ def swept(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("method", "module", "settings"),
-    [("random", chunks, {}), ("halving", halving, {"rungs": 2}), ("pbt", population, {"generations": 4})],
+    [("random", chunks, {}), ("halving", search, {"rungs": 2}), ("pbt", search, {"generations": 4})],
 )
 def test_a_signal_while_a_sweep_compiles_ends_it_at_once(method, module, settings, tmp_path, monkeypatch, capsys):
     """All that was trained before is saved, and the compiler may take minutes."""
