@@ -57,7 +57,7 @@ def measure(request: Request) -> list[Table]:
 
 
 def _rows(network: Network, batch: int, count: int, work: str, others: Any, runs: int) -> list[list[Any]]:
-    convolutions: Any = CNNS[network.kind](False, jnp.float32, "normal")
+    convolutions: Any = CNNS[network.kind](layer_norm=False, dtype=jnp.float32, initializer="normal")
     settings = {"layers": convolutions.layers, "shape": network.shape, "units": network.units, "outputs": OUTPUTS}
     settings |= {"batch": batch, "learning_rate": LEARNING_RATE}
     problem = Problem(name=network.name, algorithm=work, environment="", steps=count, settings=settings)
@@ -86,7 +86,7 @@ def _rows(network: Network, batch: int, count: int, work: str, others: Any, runs
 
 def program(network: Network, batch: int, count: int, work: str) -> tuple[Callable[[], Any], float]:
     """Return (a call that passes or trains `count` batches one after the other, operations of products in one)."""
-    convolutions = CNNS[network.kind](False, jnp.float32, "normal")
+    convolutions = CNNS[network.kind](layer_norm=False, dtype=jnp.float32, initializer="normal")
     dense = MLP((network.units,), "relu", initializer="normal")
     key = jax.random.key(0)
     samples = jax.random.randint(key, (batch, *network.shape), 0, 256, jnp.uint8)

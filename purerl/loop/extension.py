@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol
 
 from purerl.errors import InputError
 from purerl.fields import is_static
-from purerl.loop.train import MakeTrainer, Trainer, make_trainer
+from purerl.loop.train import make_trainer
+from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 
 

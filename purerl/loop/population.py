@@ -12,7 +12,8 @@ from purerl.devices import sharding
 from purerl.devices.background import in_background
 from purerl.loop.extension import MakeFromSetup, Setup, with_values
 from purerl.loop.metrics import finite
-from purerl.loop.train import Trainer, TrainState, advance
+from purerl.loop.train import advance
+from purerl.loop.trainer import Trainer, TrainState
 from purerl.types import Array, PyTree
 from purerl.xla import backend
 from purerl.xla.trees import strong, zeros

@@ -2,7 +2,6 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +13,7 @@ from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
 from purerl.loop.metrics import MetricsSum, TrainMetrics
 from purerl.loop.pieces import check_count, check_key, check_pieces
-from purerl.loop.resets import Resets
+from purerl.loop.trainer import PER_ENVIRONMENT, MakeTrainer, Policy, Trainer, TrainState
 from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
 from purerl.prng import convert, update_keys
 from purerl.types import Algorithm, AlgorithmFactory, Array, Config, Environment, EnvironmentSpec, Key, PyTree, Rollout
@@ -22,94 +21,6 @@ from purerl.xla import packing
 from purerl.xla.trees import where
 
 LONGEST = 1e15  # environment steps of a run
-
-
-class TrainState(NamedTuple):
-    """A run: arrays only, so it can be vmapped, sharded and saved."""
-
-    agent: PyTree
-    vector: VectorState  # the environments, and the statistics of the episodes that ended in the last update
-    observation: PyTree  # [B, ...], to act on next; () on the host
-    carry: PyTree  # [B, ...]; on the host by group
-    key: Key  # the run's, of the config's generator; update n draws from fold_in(key, n)
-    num_updates: Array  # i32[]
-
-
-_YES: Any = True
-_NO: Any = False
-PER_ENVIRONMENT = TrainState(  # which parts of a state have a leading axis of environments
-    agent=_NO,
-    vector=VectorState(
-        env_state=_YES,
-        episode_return=_YES,
-        group_return=_YES,
-        episode_length=_YES,
-        statistics=_YES,
-        resets=Resets(key=_YES, episode=_YES, prefetched=_YES, used=_YES, pool=_NO),
-    ),
-    observation=_YES,
-    carry=_YES,
-    key=_NO,
-    num_updates=_NO,
-)
-
-
-class Policy(NamedTuple):
-    """One of the policies that a trainer trains."""
-
-    factory: AlgorithmFactory
-    config: Any  # that its algorithm is made by
-    select: Callable[[PyTree], PyTree]  # the trainer's agent -> this policy's
-
-
-class Trainer(Protocol):
-    """A run as functions of its state, whether its loop is compiled or runs in Python."""
-
-    @property
-    def pure(self) -> bool:
-        """Whether `init` and `step` are pure functions, which a run compiles."""
-        ...
-
-    @property
-    def policies(self) -> Mapping[str, Policy]:
-        """The policies by name; a single one is ""."""
-        ...
-
-    def player(self, agent: PyTree) -> tuple[Algorithm, PyTree]:
-        """Return (algorithm, agent) that play on their own, where the trainer's agent also holds its opponents."""
-        ...
-
-    @property
-    def algorithm(self) -> Algorithm:
-        """The algorithm, for the environment's spaces."""
-        ...
-
-    @property
-    def environment(self) -> Environment | HostSource:
-        """One environment, or the source of host ones."""
-        ...
-
-    def init(self, key: Key) -> TrainState:
-        """Return the state of a run before its first update; `key` determines the whole run."""
-        ...
-
-    def step(self, state: TrainState) -> tuple[TrainState, TrainMetrics]:
-        """Collect a rollout [T, B] and update the agent: return the next state and the update's metrics."""
-        ...
-
-    def template(self, key: Key) -> tuple[TrainState, TrainMetrics]:
-        """Return the shapes and dtypes of `init(key)` and of the metrics that `step` returns."""
-        ...
-
-    def evaluate(
-        self, agent: PyTree, key: Key, num_episodes: int = 128, max_steps: int = MAX_STEPS, explore: bool = False
-    ) -> Evaluation:
-        """Play whole episodes; as `purerl.evaluate`."""
-        ...
-
-    def close(self) -> None:
-        """Release threads and environments; nothing for the compiled loop."""
-        ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
@@ -184,20 +95,6 @@ class CompiledTrainer:
 
     def close(self) -> None:
         """Do nothing."""
-
-
-class MakeTrainer(Protocol):
-    """Makes the trainer of an algorithm on an environment."""
-
-    def __call__(self, algorithm: AlgorithmFactory, env: Environment, config: Config, /) -> Trainer:
-        """Return the trainer.
-
-        Args:
-          algorithm: (spec, config) -> Algorithm.
-          env: one environment; its fields may be traced.
-          config: the algorithm's settings; its numbers may be traced.
-        """
-        ...
 
 
 def make_trainer(

@@ -1,7 +1,7 @@
 """Encoders: the part of a network below its heads, a torso with or without a recurrent layer, as pure functions."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import flax.linen as nn
 import jax
@@ -29,17 +29,37 @@ class NetworkConfig(Config):
     )
 
 
+class EncodeStep(Protocol):
+    """Encodes one observation: `Encoder.step`."""
+
+    def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, /) -> tuple[Array, PyTree]:
+        """Return (features f32[..., size], carry [...]), of a carry [...] and observations [..., *]."""
+        ...
+
+
+class EncodeRollout(Protocol):
+    """Encodes a rollout: `Encoder.unroll`."""
+
+    def __call__(self, params: PyTree, carry: PyTree, observation: PyTree, done: Array, /) -> tuple[Array, PyTree]:
+        """Return (features f32[T, B, size], carry [T, B] after each step).
+
+        Args:
+          params: from `init`.
+          carry: [B, ...], before the first step.
+          observation: [T, B, *].
+          done: bool[T, B], where an episode ends; the carry that is returned there is the one before it is cleared.
+        """
+        ...
+
+
 class Encoder(NamedTuple):
-    """Features of observations. Without a recurrent layer, `carry` is () and any leading axes will do."""
+    """Features of observations. Without a recurrent layer, `carry` is () and any leading axes are allowed."""
 
     init: Callable[[Key], PyTree]  # key -> params
     initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode
-    step: Callable[[PyTree, PyTree, PyTree], tuple[Array, PyTree]]
-    # (params, carry[...], observation[...]) -> (features f32[..., size], carry)
-    unroll: Callable[[PyTree, PyTree, PyTree, Array], tuple[Array, PyTree]]
-    # (params, carry[B], observation[T, B], done[T, B]) ->
-    #   (features f32[T, B, size], carry [T, B] after each step, before an ending clears it)
-    size: int
+    step: EncodeStep
+    unroll: EncodeRollout
+    size: int  # features
 
 
 def make_torso(

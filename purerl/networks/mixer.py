@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,11 +14,19 @@ from purerl.types import Array, Key, PyTree
 SMALL = 0.01  # scale of the weights at first: larger ones saturate the ELU where values are low, and no agent learns
 
 
+class MixValues(Protocol):
+    """Mixes the values of a team's agents: `Mixer.apply`."""
+
+    def __call__(self, params: PyTree, values: Array, observation: PyTree, /) -> Array:
+        """Return the team's value f32[N], of its agents' values f32[N, n] and the team's observation [N, ...]."""
+        ...
+
+
 class Mixer(NamedTuple):
     """A team's value from those of its agents, as pure functions."""
 
-    init: Callable[[Key], PyTree]
-    apply: Callable[[PyTree, Array, PyTree], Array]  # (params, f32[N, n], observation of a team [N, ...]) -> f32[N]
+    init: Callable[[Key], PyTree]  # key -> params
+    apply: MixValues
 
 
 def adding() -> Mixer:

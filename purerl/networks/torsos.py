@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import flax.linen as nn
 import jax
@@ -27,7 +28,15 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
+class Initializer(Protocol):
+    """Draws the initial weights of a layer."""
+
+    def __call__(self, key: Key, shape: Any, dtype: Any = ..., /) -> Array:
+        """Return an array of this shape and dtype."""
+        ...
+
+
+def orthogonal(scale: float = 1.0) -> Initializer:
     """Return an initializer: a matrix with orthonormal rows or columns times `scale`.
 
     It orthogonalizes by Gram-Schmidt, twice per row, rather than by LAPACK's QR: a batched QR (this under a vmap
@@ -52,7 +61,7 @@ def orthogonal(scale: float = 1.0) -> Callable[..., Array]:
     return init
 
 
-def normal(scale: float = 1.0) -> Callable[..., Array]:
+def normal(scale: float = 1.0) -> Initializer:
     """Return an initializer: independent normal weights of variance scale^2 / inputs.
 
     Unlike orthogonal weights they pass small observations on in their size where a layer has more outputs than inputs,
@@ -64,7 +73,7 @@ def normal(scale: float = 1.0) -> Callable[..., Array]:
     return nn.initializers.variance_scaling(scale**2, "fan_in", "normal")
 
 
-INITIALIZERS: dict[str, Callable[[float], Callable[..., Array]]] = {"orthogonal": orthogonal, "normal": normal}
+INITIALIZERS: dict[str, Callable[[float], Initializer]] = {"orthogonal": orthogonal, "normal": normal}
 
 
 def dense(features: int, scale: float, dtype: Any = jnp.float32, initializer: str = "orthogonal") -> nn.Dense:
@@ -131,7 +140,7 @@ class Conv(nn.Module):
     size: int  # of the kernel's sides
     stride: int
     padding: Any
-    kernel_init: Callable[..., Array]
+    kernel_init: Initializer
     dtype: Any = jnp.float32
 
     @nn.compact
@@ -164,7 +173,14 @@ class CNN(nn.Module):
         """Apply the convolutions to images f32[N, height, width, channels] -> [N, n]."""
         for features, kernel, stride in self.layers:
             padding = tuple((0, (kernel - size) % stride) for size in x.shape[-3:-1])
-            x = Conv(features, kernel, stride, padding, INITIALIZERS[self.initializer](2**0.5), self.dtype)(x)
+            x = Conv(
+                features=features,
+                size=kernel,
+                stride=stride,
+                padding=padding,
+                kernel_init=INITIALIZERS[self.initializer](2**0.5),
+                dtype=self.dtype,
+            )(x)
             if self.layer_norm:
                 x = nn.LayerNorm(dtype=self.dtype)(x)
             x = jax.nn.relu(x)
@@ -190,13 +206,28 @@ class ResidualCNN(nn.Module):
         """Map images f32[N, height, width, channels] -> [N, n]."""
 
         def conv(features: int) -> Conv:
-            return Conv(features, 3, 1, "SAME", INITIALIZERS[self.initializer](2**0.5), self.dtype)
+            return Conv(
+                features=features,
+                size=3,
+                stride=1,
+                padding="SAME",
+                kernel_init=INITIALIZERS[self.initializer](2**0.5),
+                dtype=self.dtype,
+            )
 
         for features in self.channels:
             x = nn.max_pool(conv(features)(x), (3, 3), (2, 2), padding="SAME")
             for _ in range(2):
                 x = x + conv(features)(jax.nn.relu(conv(features)(jax.nn.relu(x))))
         return jax.nn.relu(x).reshape(x.shape[0], -1)
+
+
+class MakeCNN(Protocol):
+    """Makes a network for images."""
+
+    def __call__(self, *, layer_norm: bool, dtype: Any, initializer: str) -> nn.Module:
+        """Return the module; arguments as the settings of `Torso`."""
+        ...
 
 
 def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
@@ -222,14 +253,14 @@ def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
     return outputs.reshape(parts * size, -1)[:num].reshape(*x.shape[:-3], -1)
 
 
-CNNS: dict[str, Callable[[bool, Any, str], nn.Module]] = {
+CNNS: dict[str, MakeCNN] = {
     # Young and Tian (2019), arXiv:1903.03176
-    "minatar": lambda *rest: CNN(((16, 3, 1),), *rest),
+    "minatar": partial(CNN, ((16, 3, 1),)),
     # Mnih et al. (2013), arXiv:1312.5602: a third of the arithmetic of the next one
-    "mnih2013": lambda *rest: CNN(((16, 8, 4), (32, 4, 2)), *rest),
+    "mnih2013": partial(CNN, ((16, 8, 4), (32, 4, 2))),
     # Mnih et al. (2015), doi:10.1038/nature14236
-    "nature": lambda *rest: CNN(((32, 8, 4), (64, 4, 2), (64, 3, 1)), *rest),
-    "impala": lambda _, *rest: ResidualCNN((16, 32, 32), *rest),
+    "nature": partial(CNN, ((32, 8, 4), (64, 4, 2), (64, 3, 1))),
+    "impala": lambda layer_norm, **settings: ResidualCNN((16, 32, 32), **settings),
 }
 TORSOS = ("auto", "mlp", "simba", *CNNS)
 
@@ -257,8 +288,16 @@ class Torso(nn.Module):
         features = [self._encode(space, part) for space, part in parts(self.space, observation)]
         x = features[0] if len(features) == 1 else jnp.concatenate(features, axis=-1)
         if self.kind == "simba":
-            return ResidualMLP(self.hidden_sizes, self.activation, self.dtype, self.initializer)(x)
-        return MLP(self.hidden_sizes, self.activation, self.layer_norm, self.dtype, self.initializer)(x)
+            return ResidualMLP(
+                self.hidden_sizes, activation=self.activation, dtype=self.dtype, initializer=self.initializer
+            )(x)
+        return MLP(
+            self.hidden_sizes,
+            activation=self.activation,
+            layer_norm=self.layer_norm,
+            dtype=self.dtype,
+            initializer=self.initializer,
+        )(x)
 
     def _encode(self, space: Space, x: Array) -> Array:
         if not isinstance(space, Box):
@@ -269,7 +308,7 @@ class Torso(nn.Module):
             small = len(space.shape) == 3 and space.shape[0] < IMAGE_SIDE
             kind = "mlp" if len(space.shape) != 3 else "minatar" if small else "nature"
         if kind != "mlp" and len(space.shape) == 3:
-            return CNNS[kind](self.layer_norm, self.dtype, self.initializer)(x)
+            return CNNS[kind](layer_norm=self.layer_norm, dtype=self.dtype, initializer=self.initializer)(x)
         x = numbers(x)
         return flat(space, jnp.sign(x) * jnp.log1p(jnp.abs(x)) if count else x)
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.loop.train import Trainer
+from purerl.loop.trainer import Trainer
 from purerl.prng import fast
 from purerl.testing.probes import LADDER, STATES, Probe, Rung
 from purerl.testing.report import Check

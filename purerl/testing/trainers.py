@@ -1,7 +1,7 @@
 """The trainer of an algorithm on a probe, with the extensions that either needs."""
 
 from purerl.loop import train
-from purerl.loop.train import Trainer
+from purerl.loop.trainer import Trainer
 from purerl.settings.extensions import wraps
 from purerl.types import AlgorithmFactory, Config, Environment
 

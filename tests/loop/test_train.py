@@ -39,15 +39,6 @@ def same(a, b, tolerance=None):
             np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
 
 
-def test_a_step_gives_what_it_takes():
-    """Weak types included: else a jitted step would be traced and compiled a second time for its own result."""
-    trainer = make_trainer(ppo, CartPole(), CONFIG)
-    state = jax.eval_shape(trainer.init, jax.random.key(0))
-    after, _ = jax.eval_shape(trainer.step, state)
-    kind = lambda leaf: (leaf.shape, leaf.dtype, leaf.weak_type)
-    assert jax.tree.map(kind, after) == jax.tree.map(kind, state)
-
-
 @pytest.fixture(scope="module")
 def alone():
     """A run of its own: (state, metrics)."""

@@ -6,7 +6,7 @@ from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.extensions.groups.options import GroupOptions
 from purerl.loop.extension import Extension
-from purerl.loop.train import MakeTrainer, Trainer
+from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 
 

@@ -32,7 +32,8 @@ from purerl.extensions.groups.joint import (
 from purerl.extensions.groups.options import WORDS
 from purerl.fields import is_static, number, pytree, static
 from purerl.loop import train
-from purerl.loop.train import MakeTrainer, Trainer
+from purerl.loop.trainer import MakeTrainer, Trainer
+from purerl.loop.trainer import Policy as TrainedPolicy
 from purerl.settings.values import coerce
 from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, EnvironmentSpec, Key, PyTree
 
@@ -95,14 +96,14 @@ def _is_set(one: Assigned) -> bool:
     return bool(one.numbers or one.shapes or one.factory or one.frozen or len(one.groups) > 1 or one.config is not None)
 
 
-def _policies(env: Environment, config: MultiAgentConfig) -> dict[str, train.Policy]:
+def _policies(env: Environment, config: MultiAgentConfig) -> dict[str, TrainedPolicy]:
     """Return the policies as a run's folder knows them."""
     sizes = agent_groups.sizes(env)
 
-    def one(name: str, policy: Policy) -> train.Policy:
+    def one(name: str, policy: Policy) -> TrainedPolicy:
         joint = getattr(policy.config, "joint", False)
         own = config_of(config, policy.config, 1 if joint else sum(sizes[group] for group in policy.groups))
-        return train.Policy(factory=policy.algorithm, config=own, select=lambda agent: agent[name])
+        return TrainedPolicy(factory=policy.algorithm, config=own, select=lambda agent: agent[name])
 
     return {name: one(name, policy) for name, policy in config.policies.items()}
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from purerl.host_environment import HostSource
 from purerl.prng import update_keys
@@ -16,6 +17,35 @@ from purerl.xla.trees import where, zeros
 AgentPart = list[Array]  # the leaves of an agent that acting reads, such as parameters, but never a replay
 
 
+class ActOnHost(Protocol):
+    """How a group of B environments acts in training: `Acting.act`."""
+
+    def __call__(
+        self, part: AgentPart, carry: PyTree, restart: ArrayLike, keys: Key, t: ArrayLike, observation: PyTree, /
+    ) -> tuple[PyTree, PyTree, PyTree, PyTree, PyTree]:
+        """Return (action, carry after, carry before, extras, prepared observation), each [B, ...].
+
+        Args:
+          part: of the agent.
+          carry: [B, ...].
+          restart: bool[B], where an episode starts.
+          keys: [T, 2], of the rollout.
+          t: i32[], the step of the rollout.
+          observation: [B, ...], as the environment returns it; `HostSource.prepare` is applied here.
+        """
+        ...
+
+
+class ActGreedily(Protocol):
+    """How a group acts in an evaluation: `Acting.act_greedily`."""
+
+    def __call__(
+        self, part: AgentPart, carry: PyTree, keys: Key, t: ArrayLike, observation: PyTree, /
+    ) -> tuple[PyTree, PyTree]:
+        """Return (action, carry after), each [B, ...]; arguments as for `ActOnHost`, with keys [T]."""
+        ...
+
+
 class Acting(NamedTuple):
     """The programs of actors, or the functions they are made of."""
 
@@ -23,10 +53,8 @@ class Acting(NamedTuple):
     copy: Callable[[AgentPart], AgentPart]  # copied arrays, so that the learner may overwrite its agent
     keys: Callable[[Key, Any], Key]  # (the run's key, number of updates) -> key[T, 2] of the rollout
     keys_of_group: Callable[[Key, Any], Key]  # (key[T, 2], which of several groups) -> the group's key[T, 2]
-    act: Callable[..., Any]
-    # (part, carry, restart bool[B], keys, t, observation as it comes) ->
-    #   (action, carry after, carry before, extras, observation after `HostSource.prepare`)
-    act_greedily: Callable[..., Any]  # (part, carry, keys, t, observation as it comes) -> (action, carry after)
+    act: ActOnHost
+    act_greedily: ActGreedily
     statistics: Callable[[AgentPart], PyTree]  # what the agent normalizes observations by; None where it does not
 
     def compiled(self) -> "Acting":
@@ -55,13 +83,13 @@ def make_acting(algo: Algorithm, source: HostSource, config: Config, agent: PyTr
             [next(given) if use else jnp.asarray(zeros(x)) for x, use in zip(leaves, needed, strict=True)]
         )
 
-    def act(part: AgentPart, carry: PyTree, restart: Array, keys: Key, t: Array, observation: PyTree):
-        before = where(restart, algo.initial_carry(group_size), carry)
+    def act(part: AgentPart, carry: PyTree, restart: ArrayLike, keys: Key, t: ArrayLike, observation: PyTree):
+        before = where(jnp.asarray(restart), algo.initial_carry(group_size), carry)
         observation = source.prepare(observation)
         action, after, extras = algo.act(rebuild(part), before, keys[t, 0], observation, True)
         return action, after, before, extras, observation
 
-    def act_greedily(part: AgentPart, carry: PyTree, keys: Key, t: Array, observation: PyTree):
+    def act_greedily(part: AgentPart, carry: PyTree, keys: Key, t: ArrayLike, observation: PyTree):
         action, carry, _ = algo.act(rebuild(part), carry, keys[t], source.prepare(observation), False)
         return action, carry
 

@@ -3,7 +3,7 @@
 from purerl.extensions.host.options import AUTO, HostOptions, check
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
-from purerl.loop.train import MakeTrainer, Trainer
+from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 
 

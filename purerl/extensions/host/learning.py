@@ -1,7 +1,6 @@
 """Learning on the host: the rollouts of groups of environments are joined, counted and learned from in one program."""
 
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +26,22 @@ def no_episodes(num_envs: int, env_state: PyTree) -> VectorState:
     )
 
 
-Learn = Callable[..., tuple[PyTree, VectorState, TrainMetrics]]
-# (agent, vector without env_state, the run's key, number of updates, GroupRollouts) -> (agent, vector, metrics)
+class Learn(Protocol):
+    """One update from what the actors sent."""
+
+    def __call__(
+        self, agent: PyTree, vector: VectorState, key: Key, num_updates: Array, groups: tuple[GroupRollout, ...], /
+    ) -> tuple[PyTree, VectorState, TrainMetrics]:
+        """Return (agent, vector, metrics).
+
+        Args:
+          agent: that learns.
+          vector: without `env_state`.
+          key: the run's.
+          num_updates: i32[], so far.
+          groups: the rollouts of all groups of environments.
+        """
+        ...
 
 
 def make_learn(algo: Algorithm, source: HostSource) -> Learn:

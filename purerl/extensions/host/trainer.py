@@ -24,7 +24,7 @@ from purerl.host_environment import HostEnvironment, HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
 from purerl.loop.pieces import check_key, check_pieces
-from purerl.loop.train import Policy, TrainState
+from purerl.loop.trainer import Policy, TrainState
 from purerl.loop.vector import VectorState
 from purerl.prng import convert, fast
 from purerl.types import Algorithm, AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree

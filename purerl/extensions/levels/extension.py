@@ -2,7 +2,7 @@
 
 from purerl.extensions.levels.options import LevelOptions
 from purerl.loop.extension import Extension
-from purerl.loop.train import MakeTrainer, Trainer
+from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 
 

@@ -20,7 +20,8 @@ from purerl.extensions.levels.space import Level, LevelSpace, held_out, level_sp
 from purerl.fields import number, pytree
 from purerl.functional.returns import gae
 from purerl.loop.metrics import TrainMetrics
-from purerl.loop.train import CompiledTrainer, MakeTrainer, Trainer, TrainState, collect
+from purerl.loop.train import CompiledTrainer, collect
+from purerl.loop.trainer import MakeTrainer, Trainer, TrainState
 from purerl.loop.vector import VectorEnvironment
 from purerl.prng import update_keys
 from purerl.types import (

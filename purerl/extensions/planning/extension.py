@@ -3,7 +3,7 @@
 from purerl.extensions.planning.modeling import planning_trainer
 from purerl.fields import pytree
 from purerl.loop.extension import Extension
-from purerl.loop.train import MakeTrainer, Trainer
+from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 
 

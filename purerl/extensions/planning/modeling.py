@@ -8,7 +8,8 @@ import dataclasses
 from typing import Any
 
 from purerl.errors import InputError
-from purerl.loop.train import CompiledTrainer, MakeTrainer, Policy
+from purerl.loop.train import CompiledTrainer
+from purerl.loop.trainer import MakeTrainer, Policy
 from purerl.types import (
     Algorithm,
     AlgorithmFactory,

@@ -5,7 +5,7 @@ from typing import Any
 from purerl.extensions.self_play.sides import both_sides
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
-from purerl.loop.train import MakeTrainer, Trainer
+from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.types import AlgorithmFactory, Config, Environment
 
 

@@ -14,7 +14,8 @@ from purerl.extensions.self_play.solver import perfect, solve
 from purerl.extensions.self_play.tournament import REFERENCES
 from purerl.host_environment import HostSource
 from purerl.prng import fast
-from purerl.run.plan import Plan, load_policy, make_environment, policy_of
+from purerl.run.environments import make_environment
+from purerl.run.plan import Plan, load_policy, policy_of
 from purerl.run.trained_run import TrainedRun, with_simulations
 from purerl.run.warm_start import TrainedPolicy
 from purerl.settings import agent_file

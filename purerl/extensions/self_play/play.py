@@ -7,7 +7,8 @@ from purerl.errors import InputError
 from purerl.extensions.groups.joint import config_of, multi_agent
 from purerl.extensions.self_play.search_play import SearchPlayConfig, check_game, search_play
 from purerl.extensions.self_play.self_play import SELF, SelfPlayConfig, of_groups, self_play, self_play_config
-from purerl.loop.train import CompiledTrainer, MakeTrainer, Policy
+from purerl.loop.train import CompiledTrainer
+from purerl.loop.trainer import MakeTrainer, Policy
 from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, EnvironmentSpec, PyTree
 
 
