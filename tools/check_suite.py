@@ -23,8 +23,9 @@ import click
 
 from purerl import registry
 from purerl.catalog.environments import SUITES
+from purerl.commands.algorithm_command import EnvironmentCommand
 from purerl.commands.cli import main
-from purerl.commands.options import PATH, EnvironmentCommand, check_file, say, typed
+from purerl.commands.options import PATH, check_file, say, typed
 from purerl.errors import InputError, unknown
 from purerl.reporting import summary
 from purerl.reporting.files import write_whole
@@ -174,7 +175,7 @@ def check_here(name: str, text: str) -> None:
     try:
         from purerl.host_environment import HostSource
         from purerl.run import cache, short_training
-        from purerl.run.plan import make_environment
+        from purerl.run.environments import make_environment
         from purerl.settings.runs import settings
         from purerl.testing.environments import check_environment
 
@@ -221,11 +222,10 @@ def _steps(env: Any) -> float:
 
 @click.command(cls=EnvironmentCommand)
 @click.argument("suite")
-@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option("--only", metavar="PATTERN", multiple=True, help="These ids alone, such as 'MiniGrid-*'; repeatable.")
 @click.option("--out", type=PATH, metavar="FILE", help="The report, continued if it exists; default suite-NAME.json.")
 @click.option("--limit", type=click.FloatRange(1.0), default=LIMIT, metavar="SECONDS", help="Time for an id.")
-def command(suite: str, env_parameter: str | None, only: tuple[str, ...], out: Path | None, limit: float) -> None:
+def command(suite: str, only: tuple[str, ...], out: Path | None, limit: float) -> None:
     """Check every id of a suite, or of native, and train on each with two algorithms."""
     file = out or Path(f"suite-{suite}.json")
     check_file(file, ".json")

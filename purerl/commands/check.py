@@ -3,7 +3,8 @@
 import click
 
 from purerl.catalog.algorithms import ALGORITHMS
-from purerl.commands.options import EnvironmentCommand, say, take_modules, tell, typed
+from purerl.commands.algorithm_command import EnvironmentCommand
+from purerl.commands.options import say, take_modules, tell, typed
 from purerl.errors import InputError
 
 ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
@@ -18,8 +19,7 @@ ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
     multiple=True,
     help="The kind of actions that your algorithm takes; repeat it for several; default discrete.",
 )
-@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
-def command(name: str, steps: int, actions: tuple[str, ...], env_parameter: str | None) -> None:
+def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
     """Check an environment, such as your module:Class, against the contract, and measure its speed.
 
     A module:function, (spec, config: MyConfig) -> Algorithm, is checked against the contract of algorithms.
@@ -45,7 +45,7 @@ def command(name: str, steps: int, actions: tuple[str, ...], env_parameter: str 
         kinds = actions or (ALGORITHMS[name].actions if name in ALGORITHMS else ("discrete",))
         say(check_algorithm(factory, config_class(), actions=kinds, name=name, learn=False))
         return
-    from purerl.run.plan import make_environment
+    from purerl.run.environments import make_environment
     from purerl.testing import check_environment
 
     env = make_environment(name, parameters)

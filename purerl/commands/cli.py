@@ -170,11 +170,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """Return one of them.
-
-        Raises:
-          InputError: if there is none of that name.
-        """
+        """Return one of them."""
         if cmd_name not in COMMANDS:
             raise unknown("command", cmd_name, COMMANDS)
         return importlib.import_module(f"purerl.commands.{cmd_name.replace('-', '_')}").command

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH, PICTURES, check_file
+from purerl.commands.options import PATH, PICTURES, check_file, check_runs
 from purerl.errors import InputError, printable
 
 
@@ -21,9 +21,7 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
         raise InputError("compare needs two runs or more: purerl compare RUN_DIR RUN_DIR")
     if len({folder.resolve() for folder in run_dirs}) < len(run_dirs):
         raise InputError("compare needs different runs; one is named twice")
-    for folder in run_dirs:
-        if not folder.is_dir():
-            raise InputError(f"there is no run in {folder}: no such folder")
+    check_runs(run_dirs)
     check_file(out, *PICTURES)
     from rich.console import Console
     from rich.table import Table

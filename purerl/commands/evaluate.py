@@ -1,19 +1,20 @@
 """`purerl evaluate`: play episodes with trained agents."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from purerl.commands.algorithm_command import EnvironmentCommand
+from purerl.commands.flags import flags_of
 from purerl.commands.options import (
+    CHECKPOINT,
     NO_CACHE,
     PATH,
     PICTURES,
     SIMULATIONS,
     TRUST,
-    EnvironmentCommand,
     check_file,
-    flags_of,
     given_values,
     launch,
     say,
@@ -24,6 +25,10 @@ from purerl.commands.options import (
 from purerl.errors import InputError
 from purerl.settings.options import LaunchOptions
 
+if TYPE_CHECKING:
+    from purerl.run.plan import Plan
+    from purerl.run.trained_run import TrainedRun
+
 MOST = 64  # episodes of a grid
 
 
@@ -31,15 +36,9 @@ MOST = 64  # episodes of a grid
 @click.command(name="evaluate", cls=EnvironmentCommand)
 @click.argument("run_dir", type=PATH)
 @click.option("--episodes", type=click.IntRange(1), default=128, metavar="N", help="Episodes per seed; default 128.")
-@click.option(
-    "--checkpoint",
-    default="latest",
-    metavar="WHICH",
-    help="latest, best or the update of a checkpoint; default latest.",
-)
+@CHECKPOINT
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), metavar="S", help="Draw the starts; default the run's own.")
 @SIMULATIONS
-@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
 @click.option("--video", type=PATH, metavar="FILE", help="Also record an episode: a .mp4, .webm or .gif.")
 @click.option("--gif", type=PATH, metavar="FILE", help="The same as a .gif.")
 @click.option("--grid", metavar="ROWSxCOLUMNS", help="Record so many episodes side by side, such as 3x3.")
@@ -61,7 +60,6 @@ def command(
     checkpoint: str,
     seed: int | None,
     simulations: int | None,
-    env_parameter: str | None,
     video: Path | None,
     gif: Path | None,
     grid: str | None,
@@ -102,36 +100,37 @@ def command(
     from purerl.reporting import video as videos
     from purerl.run import recording, trained_run
 
-    for path in (video, gif):
-        if path is not None:
-            videos.check(path)
+    films = [path for path in (video, gif) if path is not None]
+    for path in films:
+        videos.check(path)
     run = trained_run.load_run(run_dir, checkpoint=checkpoint)
     if simulations is not None:
         run = run.searching(simulations)
     plan = trained_run.plan_in(run, None, parameters)
     if levels is not None:
-        _evaluate_levels(run, plan, levels, episodes, seed, picture)
+        _evaluate_levels(run, plan, levels, episodes, seed=seed, picture=picture)
         return
     if against is not None:
         _evaluate_against(run, plan, against, episodes, seed)
         return
-    if video is not None or gif is not None:
+    if films:
         videos.drawable(plan.env, run.settings.environment)
     if html is not None:
         recording.viewable(plan.env, run.settings.environment)
     played = trained_run.play(run, episodes, None, seed, parameters)
     say("\n".join(trained_run.table(run, played)))
     best = int(np.argmax(np.where(run.failed, -np.inf, played.episode_return.mean(axis=1))))
-    for path in (video, gif):
-        if path is not None:
-            recording.film(run, path, rows=rows, columns=columns, plan=plan, seed=seed, best=best)
-            say(path)
+    for path in films:
+        recording.film(run, path, rows=rows, columns=columns, plan=plan, seed=seed, best=best)
+        say(path)
     if html is not None:
         recording.save_html(run, html, plan=plan, seed=seed, best=best)
         say(html)
 
 
-def _evaluate_levels(run: Any, plan: Any, names: str, episodes: int, seed: int | None, picture: Path | None) -> None:
+def _evaluate_levels(
+    run: "TrainedRun", plan: "Plan", names: str, episodes: int, seed: int | None, picture: Path | None
+) -> None:
     """Play the levels of these names, and show the results."""
     from purerl.extensions.levels import held_out
     from purerl.reporting import video as videos
@@ -142,11 +141,11 @@ def _evaluate_levels(run: Any, plan: Any, names: str, episodes: int, seed: int |
     results = held_out.play_levels(run, plan, levels, episodes, seed)
     say("\n".join(held_out.table(run, results)))
     if picture is not None:
-        held_out.draw_levels(run, plan, levels, results, picture, seed)
+        held_out.draw_levels(run, plan, levels, results, picture, seed=seed)
         say(picture)
 
 
-def _evaluate_against(run: Any, plan: Any, against: str, games: int, seed: int | None) -> None:
+def _evaluate_against(run: "TrainedRun", plan: "Plan", against: str, games: int, seed: int | None) -> None:
     """Play games against a player, and show who won."""
     from purerl.extensions.self_play import match
 

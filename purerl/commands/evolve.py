@@ -6,12 +6,11 @@ from typing import Any
 import click
 
 from purerl.catalog.objectives import OBJECTIVES
+from purerl.commands.algorithm_command import AlgorithmCommand
+from purerl.commands.flags import flags_of
 from purerl.commands.options import (
-    PATH,
-    TRUST,
-    AlgorithmCommand,
     check_out,
-    flags_of,
+    job_options,
     launch,
     names_of,
     resume_options,
@@ -26,6 +25,8 @@ from purerl.settings.options import EvolveOptions, LaunchOptions
 
 class EvolveCommand(AlgorithmCommand):
     """`evolve`, with flags for the fields of the config of the objective's algorithm."""
+
+    parameter_help = "A parameter; LOW:HIGH is drawn for each training."
 
     def find_algorithm(self, args: list[str]) -> str | None:
         """Return the algorithm that the objective is a part of."""
@@ -49,15 +50,10 @@ class EvolveCommand(AlgorithmCommand):
 )
 @click.argument("objective", required=False)
 @click.option("--tasks", metavar="A,B,...", help="Environments to train on; default CartPole-v1.")
-@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter; LOW:HIGH is drawn for each training.")
-@click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/evolve-OBJECTIVE-N.")
-@click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the evolution in this folder.")
-@TRUST
-@click.option("--plain", is_flag=True, help="Print lines of text instead of the live display.")
+@job_options("evolution", "evolve-OBJECTIVE")
 def command(
     objective: str | None,
     tasks: str | None,
-    env_parameter: str | None,
     out: Path | None,
     resume_folder: Path | None,
     trust: tuple[str, ...],
@@ -76,7 +72,7 @@ def command(
     where = take_launch(given)
     check_out(out)
     if resume_folder is not None:
-        devices = resume_options(EvolveOptions, given, ("devices",), objective, tasks, out, parameters)
+        devices = resume_options(EvolveOptions, given, ("devices",), *(objective, tasks, out, parameters))
         launch(where)
         from purerl.evolution.evolve import resume
 

@@ -5,17 +5,9 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import (
-    PATH,
-    TRUST,
-    AlgorithmCommand,
-    flags_of,
-    named_in_tables,
-    say,
-    take_modules,
-    tell,
-    typed,
-)
+from purerl.commands.algorithm_command import AlgorithmCommand
+from purerl.commands.flags import flags_of, named_in_tables
+from purerl.commands.options import CONFIG, TRUST, say, take_modules, tell, typed
 from purerl.settings.options import RunOptions
 
 
@@ -23,16 +15,12 @@ from purerl.settings.options import RunOptions
 @click.command(name="explain", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
-@click.option(
-    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
-)
-@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
+@CONFIG
 @TRUST
 def command(
     algorithm: str | None,
     environment: str | None,
     config_file: Path | None,
-    env_parameter: str | None,
     trust: tuple[str, ...],
     **flags: Any,
 ) -> None:

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH, TRUST, say, take_modules
+from purerl.commands.options import CHECKPOINT, PATH, TRUST, say, take_modules
 
 
 @click.command(name="export")
 @click.argument("run_dir", type=PATH)
 @click.argument("file", type=PATH)
-@click.option("--checkpoint", default="latest", metavar="WHICH", help="latest, best or the update of a checkpoint.")
+@CHECKPOINT
 @click.option("--seed", type=int, metavar="S", help="Whose agent; default the first seed that did not fail.")
 @TRUST
 def command(run_dir: Path, file: Path, checkpoint: str, seed: int | None, trust: tuple[str, ...]) -> None:

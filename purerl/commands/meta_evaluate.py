@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
+from purerl.commands.flags import flags_of
 from purerl.commands.options import (
     NO_CACHE,
-    PATH,
+    RUN_DIRS,
     TRUST,
-    flags_of,
     given_values,
     launch,
     names_of,
@@ -25,7 +25,7 @@ from purerl.settings.options import LaunchOptions, MetaOptions
 @flags_of(LaunchOptions, only=NO_CACHE)
 @flags_of(MetaOptions)
 @click.command(name="meta-evaluate")
-@click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
+@RUN_DIRS
 @click.option("--tasks", default="", metavar="A,B,...", help="Held-out environments, beside those of the evolution.")
 @TRUST
 def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **flags: Any) -> None:

@@ -6,16 +6,8 @@ from typing import Any
 
 import click
 
-from purerl.commands.options import (
-    PATH,
-    SIMULATIONS,
-    TRUST,
-    EnvironmentCommand,
-    check_file,
-    say,
-    take_modules,
-    typed,
-)
+from purerl.commands.algorithm_command import EnvironmentCommand
+from purerl.commands.options import PATH, SIMULATIONS, TRUST, check_file, say, take_modules, typed
 from purerl.errors import InputError
 from purerl.settings import agent_file, toml
 
@@ -81,7 +73,7 @@ def command(
         if Path(environment).is_dir() or agent_file.find(Path(environment)):
             raise InputError(f"--against takes the game first: purerl play pgx/connect_four --against {environment}")
         take_modules(trust, environment, against)
-        _match(environment, parameters, against, seat, seed, simulations)
+        _match(environment, parameters, against, seat=seat, seed=seed, simulations=simulations)
         return
     if seat != "first":
         raise InputError("--seat is for --against")
@@ -106,7 +98,7 @@ def command(
     from purerl import agent_groups
     from purerl.reporting import render
     from purerl.run import trained_run
-    from purerl.run.plan import told_in_a_line
+    from purerl.run.environments import told_in_a_line
 
     env, acting = trained_run.find_policy(policy, named, parameters)
     with told_in_a_line(policy, "the policy"):
@@ -133,7 +125,7 @@ def _match(
 
     game = match.game_of(environment, parameters)
     opponent = match.contender_of(against, game, simulations)
-    found = match.play_match(game, opponent, jax.random.key(seed), seat, _ask, say)
+    found = match.play_match(game, opponent, jax.random.key(seed), seat, ask=_ask, tell=say)
     if not found.over:
         say(f"left after {found.moves} moves")
         return

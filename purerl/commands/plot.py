@@ -4,12 +4,11 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH, PICTURES, check_file, say
-from purerl.errors import InputError
+from purerl.commands.options import PATH, PICTURES, RUN_DIRS, check_file, check_runs, say
 
 
 @click.command(name="plot")
-@click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
+@RUN_DIRS
 @click.option("--metric", default="episode_return", metavar="NAME", help="A column of metrics.csv; default the return.")
 @click.option("--smooth", type=click.IntRange(1), default=1, metavar="N", help="Mean over the last N rows; default 1.")
 @click.option(
@@ -24,9 +23,7 @@ def command(run_dirs: tuple[Path, ...], metric: str, smooth: int, x: str, out: P
     \b
     purerl plot runs/ppo-CartPole-v1-1 --metric entropy --smooth 10
     """
-    for folder in run_dirs:
-        if not folder.is_dir():
-            raise InputError(f"there is no run in {folder}: no such folder")
+    check_runs(run_dirs)
     check_file(out, *PICTURES)
     from purerl.reporting import plot as plots
 

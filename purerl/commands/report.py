@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from purerl.commands.options import PATH, check_file, say
+from purerl.commands.options import PATH, RUN_DIRS, check_file, check_runs, say
 from purerl.errors import InputError
 
 
 @click.command(name="report")
-@click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
+@RUN_DIRS
 @click.option(
     "--out",
     type=PATH,
@@ -23,9 +23,7 @@ def command(run_dirs: tuple[Path, ...], out: Path | None) -> None:
     purerl report runs/ppo-CartPole-v1-1
     purerl report runs/ppo-CartPole-v1-1 runs/dqn-CartPole-v1-1 --out both.html
     """
-    for folder in run_dirs:
-        if not folder.is_dir():
-            raise InputError(f"there is no run in {folder}: no such folder")
+    check_runs(run_dirs)
     if len(run_dirs) == 1 and out is not None:
         raise InputError("--out is for the page of several runs; one run's is in its folder")
     check_file(out, ".html")

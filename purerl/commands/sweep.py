@@ -5,12 +5,12 @@ from typing import Any
 
 import click
 
+from purerl.commands.algorithm_command import AlgorithmCommand
+from purerl.commands.flags import flags_of
 from purerl.commands.options import (
-    PATH,
-    TRUST,
-    AlgorithmCommand,
+    CONFIG,
     check_out,
-    flags_of,
+    job_options,
     launch,
     resume_options,
     take_launch,
@@ -39,20 +39,13 @@ from purerl.settings.values import coerce
     metavar="NAME=VALUES",
     help="A field to search: learning_rate=1e-4:1e-2:log, num_envs=4,16, hidden_sizes=64,64/256 or env.gravity=8:12.",
 )
-@click.option(
-    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
-)
-@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
-@click.option("--out", type=PATH, metavar="DIR", help="The folder; default runs/sweep-ALGORITHM-ENVIRONMENT-N.")
-@click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the sweep in this folder.")
-@TRUST
-@click.option("--plain", is_flag=True, help="Print lines of text instead of the live display.")
+@CONFIG
+@job_options("sweep", "sweep-ALGORITHM-ENVIRONMENT")
 def command(
     algorithm: str | None,
     environment: str | None,
     over: tuple[str, ...],
     config_file: Path | None,
-    env_parameter: str | None,
     out: Path | None,
     resume_folder: Path | None,
     trust: tuple[str, ...],

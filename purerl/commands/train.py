@@ -5,14 +5,13 @@ from typing import Any
 
 import click
 
+from purerl.commands.algorithm_command import AlgorithmCommand
+from purerl.commands.flags import flags_of, named_in_tables
 from purerl.commands.options import (
-    PATH,
-    TRUST,
-    AlgorithmCommand,
+    CONFIG,
     check_out,
-    flags_of,
+    job_options,
     launch,
-    named_in_tables,
     resume_options,
     take_launch,
     take_modules,
@@ -30,12 +29,8 @@ from purerl.settings.values import coerce
 )
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
-@click.option(
-    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
-)
-@click.option("--env.NAME", "env_parameter", metavar="VALUE", help="A parameter of the environment: --env.gravity 12.")
-@click.option("--out", type=PATH, metavar="DIR", help="The run's folder; default runs/ALGORITHM-ENVIRONMENT-N.")
-@click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help="Resume the run in this folder.")
+@CONFIG
+@job_options("run", "ALGORITHM-ENVIRONMENT")
 @click.option(
     "--callback",
     "callback_names",
@@ -43,13 +38,10 @@ from purerl.settings.values import coerce
     metavar="MODULE:FUNCTION",
     help="Your function (update, metrics, view), called at each logged row; may be repeated.",
 )
-@TRUST
-@click.option("--plain", is_flag=True, help="Print lines of text instead of the live display.")
 def command(
     algorithm: str | None,
     environment: str | None,
     config_file: Path | None,
-    env_parameter: str | None,
     out: Path | None,
     resume_folder: Path | None,
     callback_names: tuple[str, ...],

@@ -20,38 +20,23 @@ class Term(NamedTuple):
     """A non-negative function of (log-ratio d, ratio r, advantage A, parameter p)."""
 
     function: Callable[[Array, Array, Array, Any], Array]
-    text: str
-    has_parameter: bool
+    text: str  # with {p} where it has a parameter
 
 
 BASIS: dict[str, Term] = {
-    "tanh u": Term(
-        function=lambda d, r, a, p: _bend((r - 1) * a, p),
-        text="relu(u - {p} tanh(u / {p})), u = (r - 1) A",
-        has_parameter=True,
-    ),
-    "tanh v": Term(
-        function=lambda d, r, a, p: _bend(d * a, p),
-        text="relu(v - {p} tanh(v / {p})), v = log(r) A",
-        has_parameter=True,
-    ),
+    "tanh u": Term(lambda d, r, a, p: _bend((r - 1) * a, p), "relu(u - {p} tanh(u / {p})), u = (r - 1) A"),
+    "tanh v": Term(lambda d, r, a, p: _bend(d * a, p), "relu(v - {p} tanh(v / {p})), v = log(r) A"),
     "clip": Term(
-        function=lambda d, r, a, p: jax.nn.relu((r - jnp.clip(r, 1 - p, 1 + p)) * a),
-        text="relu((r - clip(r, 1 +- {p})) A)",
-        has_parameter=True,
+        lambda d, r, a, p: jax.nn.relu((r - jnp.clip(r, 1 - p, 1 + p)) * a), "relu((r - clip(r, 1 +- {p})) A)"
     ),
-    "kl": Term(function=lambda d, r, a, p: r - 1 - d, text="(r - 1 - log r)", has_parameter=False),
-    "kl |A|": Term(
-        function=lambda d, r, a, p: (r - 1 - d) * jnp.abs(a), text="(r - 1 - log r) |A|", has_parameter=False
-    ),
-    "square": Term(function=lambda d, r, a, p: (r - 1) ** 2, text="(r - 1)^2", has_parameter=False),
-    "square |A|": Term(
-        function=lambda d, r, a, p: (r - 1) ** 2 * jnp.abs(a), text="(r - 1)^2 |A|", has_parameter=False
-    ),
-    "square A^2": Term(function=lambda d, r, a, p: ((r - 1) * a) ** 2, text="((r - 1) A)^2", has_parameter=False),
-    "log square": Term(function=lambda d, r, a, p: d**2, text="log(r)^2", has_parameter=False),
-    "log square |A|": Term(function=lambda d, r, a, p: d**2 * jnp.abs(a), text="log(r)^2 |A|", has_parameter=False),
-    "log square A^2": Term(function=lambda d, r, a, p: (d * a) ** 2, text="(log(r) A)^2", has_parameter=False),
+    "kl": Term(lambda d, r, a, p: r - 1 - d, "(r - 1 - log r)"),
+    "kl |A|": Term(lambda d, r, a, p: (r - 1 - d) * jnp.abs(a), "(r - 1 - log r) |A|"),
+    "square": Term(lambda d, r, a, p: (r - 1) ** 2, "(r - 1)^2"),
+    "square |A|": Term(lambda d, r, a, p: (r - 1) ** 2 * jnp.abs(a), "(r - 1)^2 |A|"),
+    "square A^2": Term(lambda d, r, a, p: ((r - 1) * a) ** 2, "((r - 1) A)^2"),
+    "log square": Term(lambda d, r, a, p: d**2, "log(r)^2"),
+    "log square |A|": Term(lambda d, r, a, p: d**2 * jnp.abs(a), "log(r)^2 |A|"),
+    "log square A^2": Term(lambda d, r, a, p: (d * a) ** 2, "(log(r) A)^2"),
 }
 
 
@@ -175,7 +160,7 @@ def _weigh(columns: list[np.ndarray], drift: np.ndarray) -> tuple[np.ndarray, fl
 
 def _values(term: Term, points: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return (parameters f64[k], the term at the points for each, f64[k, points])."""
-    scales = SCALES if term.has_parameter else np.ones(1)
+    scales = SCALES if "{p}" in term.text else np.ones(1)
     return scales, np.stack([_value(term, points, scale) for scale in scales])
 
 

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from purerl.evolution.generations import Generation, flatten
 from purerl.evolution.inner_loop import Learner, Task
 from purerl.evolution.plan import EvolvePlan, python_plan, saved_plan
 from purerl.evolution.program import Checkpoint, blank, compile_generation, template
-from purerl.evolution.report import COLUMNS, row_of, status_of, write_report
+from purerl.evolution.report import COLUMNS, row_of, status_of, summary_of, write_report
 from purerl.reporting import summary
 from purerl.reporting.display import number
 from purerl.reporting.metrics_csv import Log, read
@@ -86,13 +86,7 @@ def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int
 
 
 def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
-    """Continue an evolution that was stopped, to the same bits as if it had never been; as `start`.
-
-    Args:
-      folder: of the evolution.
-      plain: print lines instead of a live panel.
-      devices: `devices` in place of its own.
-    """
+    """Continue an evolution that was stopped, on other `devices` if they are given, to the same bits; as `start`."""
     return EvolutionJob(saved_plan(folder, **devices), folder, plain, go_on=True).complete()
 
 
@@ -138,13 +132,12 @@ class EvolutionJob(LongJob):
         newest = checkpoint.newest(self.checkpoints) if go_on and folder is not None else 0
         if newest:
             with self.released_on_error():
-                self._load(newest)
+                self._load(self.checkpoints.parent / self.kind.file, newest)
 
-    def _load(self, newest: int) -> None:
-        assert self.folder is not None
+    def _load(self, file: Path, newest: int) -> None:
         self.checkpoint, found = checkpoint.load(self.checkpoints, newest, self.shapes)
         self.take_metadata(found)
-        told = changes(self.folder / self.kind.file, found.get("settings"), self.plan.text, FREE.__contains__)
+        told = changes(file, found.get("settings"), self.plan.text, FREE.__contains__)
         self.notices += [told] if told else []
         self.generation = newest
 
@@ -187,8 +180,8 @@ class EvolutionJob(LongJob):
             self.log = Log(
                 self.folder / "generations.csv",
                 self.generation,
-                COLUMNS,
-                "generation",
+                first=COLUMNS,
+                counter="generation",
                 others=[f"mean/{task.name}" for task in self.plan.tasks],
                 rows=self.generation,
                 tell=self.display.line,
@@ -258,7 +251,11 @@ class EvolutionJob(LongJob):
             self.display.stage("drawing the report")
             found = self.evolved()
             write_report(self.plan, found.columns, found.frames, self.folder / "report")
-            summary.write(self.folder / "summary.json", self._summary(found.columns))  # the last: it says complete
+            about = summary_of(self.plan, found.columns) | {
+                "wall_seconds": round(self.wall_seconds(), 3),
+                "compile_seconds": round(self.metadata["compile_seconds"], 3),
+            }
+            summary.write(self.folder / "summary.json", about)  # the last: it says complete
         self.display.close()
         means = self._columns()["mean"]
         first, last = float(means[0]), float(means[-1])
@@ -268,24 +265,6 @@ class EvolutionJob(LongJob):
             if not self.plan.from_python:
                 self.display.line(f"compare with others by: purerl meta-evaluate {self.folder}{flags(*self.names)}")
         return 0
-
-    def _summary(self, columns: dict[str, np.ndarray]) -> dict[str, Any]:
-        device, n = jax.devices()[0], len(columns["mean"])
-        return {
-            "format": toml.FORMAT,
-            "objective": self.plan.name,
-            "tasks": [task.name for task in self.plan.tasks],
-            "generations": n,
-            "trainings": self.plan.trainings(n),
-            "env_steps": int(columns["env_steps"][-1]),
-            "mean_first": _of_known(np.mean, columns["mean"][:1]),
-            "mean_last_tenth": _of_known(np.mean, columns["mean"][-max(1, n // 10) :]),
-            "best": _of_known(np.max, columns["best"]),
-            "wall_seconds": round(self.wall_seconds(), 3),
-            "compile_seconds": round(self.metadata["compile_seconds"], 3),
-            "device": {"platform": device.platform, "kind": device.device_kind},
-            "versions": summary.versions(),
-        }
 
     def evolved(self) -> Evolved:
         """Return the result so far."""
@@ -314,9 +293,3 @@ class EvolutionJob(LongJob):
         else:
             columns = {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
         return {name: values[columns["generation"] <= self.generation] for name, values in columns.items()}
-
-
-def _of_known(reduce: Callable[[np.ndarray], Any], values: np.ndarray) -> float | None:
-    """Return a number of the values that are finite; None where none is."""
-    known = values[np.isfinite(values)]
-    return float(reduce(known)) if known.size else None

@@ -21,8 +21,9 @@ from purerl import registry, stats
 from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.inner_loop import Task, in_chunks, score
-from purerl.evolution.plan import EvolvePlan, make_task
+from purerl.evolution.plan import EvolvePlan
 from purerl.evolution.strategies import centered_ranks, nan_is_worst
+from purerl.evolution.tasks import make_task
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Clip, Drifting
 from purerl.loop.train import make_train
@@ -216,38 +217,28 @@ def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> 
         for method, values in by_method.items():
             known = np.where(np.isfinite(values), values, worst)  # a training that failed counts as the worst
             known = known[np.isfinite(known)]
-            low, high = (
-                stats.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
-            )
+            ends = stats.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
+            row = _row(task, task not in trained, method, [by_method])
             center = float(stats.iqm(known)) if len(known) else np.nan
-            better, ends = improvement([by_method["learned"]], [values])
-            rows.append(
-                ComparisonRow(
-                    task=task,
-                    held_out=task not in trained,
-                    method=method,
-                    iqm=center,
-                    interval=(float(low), float(high)),
-                    improvement=better,
-                    improvement_interval=ends,
-                )
-            )
-    for held_out in (False, True):
+            rows.append(row._replace(iqm=center, interval=(float(ends[0]), float(ends[1]))))
+    for held_out, name in ((False, "all training tasks"), (True, "all held-out tasks")):
         group = [by_method for task, by_method in scores.items() if (task not in trained) == held_out]
-        for method in group[0] if len(group) > 1 else ():
-            better, ends = improvement([of["learned"] for of in group], [of[method] for of in group])
-            rows.append(
-                ComparisonRow(
-                    task="all held-out tasks" if held_out else "all training tasks",
-                    held_out=held_out,
-                    method=method,
-                    iqm=np.nan,
-                    interval=(np.nan, np.nan),
-                    improvement=better,
-                    improvement_interval=ends,
-                )
-            )
+        rows += [_row(name, held_out, method, group) for method in (group[0] if len(group) > 1 else ())]
     return rows
+
+
+def _row(name: str, held_out: bool, method: str, group: Sequence[Mapping[str, np.ndarray]]) -> ComparisonRow:
+    """Return how a method does against the learned objective on a group of tasks."""
+    better, ends = improvement([of["learned"] for of in group], [of[method] for of in group])
+    return ComparisonRow(
+        task=name,
+        held_out=held_out,
+        method=method,
+        iqm=np.nan,
+        interval=(np.nan, np.nan),
+        improvement=better,
+        improvement_interval=ends,
+    )
 
 
 def improvement(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tuple[float, tuple[float, float]]:

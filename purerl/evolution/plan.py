@@ -5,13 +5,11 @@ made from Python objects it holds the options alone.
 """
 
 import dataclasses
-import importlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from purerl import registry
@@ -19,34 +17,16 @@ from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.objectives import ObjectiveEntry
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, hints, install, unknown
+from purerl.errors import hints
 from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
-from purerl.evolution.strategies import SNES, Evosax, OpenES
-from purerl.loop.extension import Setup
-from purerl.run.plan import make_environment
+from purerl.evolution.strategies import make_strategy
+from purerl.evolution.tasks import RedrawFields, make_task, share_parameters
 from purerl.settings import toml, trust
 from purerl.settings.options import EvolveOptions, checked, make_options
-from purerl.settings.ranges import Range, bind, parse
-from purerl.settings.runs import environment_class, settings
-from purerl.types import Key, PyTree
+from purerl.types import PyTree
 
 LIFETIME = 16_384  # environment steps, unless configured otherwise
-
-
-class RedrawFields(NamedTuple):
-    """Environment fields drawn anew for each lifetime: (key, env) -> env."""
-
-    ranges: dict[str, Range]
-
-    def __call__(self, key: Key, env: Any) -> Any:
-        """Draw."""
-        keys = jax.random.split(key, len(self.ranges))
-        drawn = {}
-        for of, (name, over) in zip(keys, self.ranges.items(), strict=True):
-            value = over.at(jax.random.uniform(of), jnp)
-            drawn[name] = value.astype(jnp.int32 if over.whole else jnp.float32)
-        return dataclasses.replace(env, **drawn)
 
 
 class EvolvePlan(NamedTuple):
@@ -105,9 +85,6 @@ def make_plan(
       options: how it goes.
       flags: fields of the algorithm's config, of every task; total_timesteps is the length of a training.
       parameters: fields of the environments that have them; a text LOW:HIGH is drawn anew for each training.
-
-    Raises:
-      InputError: if it is not possible.
     """
     entry = registry.objective(objective)
     flags = {"total_timesteps": LIFETIME} | dict(flags or {})
@@ -117,59 +94,19 @@ def make_plan(
 
 
 def sort_options(values: Mapping[str, Any]) -> tuple[EvolveOptions, dict[str, Any]]:
-    """Return (options, what is left for the algorithm's config) of values by name.
-
-    Raises:
-      InputError: if an option has a value of a wrong type.
-    """
+    """Return (options, what is left for the algorithm's config) of values by name."""
     known = hints(EvolveOptions)
     options = {name: value for name, value in values.items() if name in known}
     return make_options(EvolveOptions, options), {name: value for name, value in values.items() if name not in known}
 
 
-def share_parameters(tasks: Sequence[str], parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Give each task the parameters that its environment has.
-
-    Raises:
-      InputError: for one that none has.
-    """
-    classes = {name: environment_class(name) for name in tasks}
-    known = {
-        name: hints(cls) if cls is not None and dataclasses.is_dataclass(cls) else None for name, cls in classes.items()
-    }
-    for parameter in parameters:
-        having = [name for name in tasks if (fields := known[name]) is None or parameter in fields]
-        if not having:
-            allowed = {field for fields in known.values() for field in fields or ()}
-            raise unknown(f"parameter of {' and '.join(tasks)}", parameter, allowed)
-    has = lambda name, parameter: (fields := known[name]) is None or parameter in fields
-    return {name: {key: value for key, value in parameters.items() if has(name, key)} for name in tasks}
-
-
-def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: Mapping[str, Any]) -> Task:
-    """Return a task by name; arguments as for `make_plan`."""
-    ranges = {key: value for key, value in parameters.items() if isinstance(value, str) and ":" in value}
-    fixed = {key: value for key, value in parameters.items() if key not in ranges}
-    run = settings(algorithm, name, flags, fixed)
-    env = make_environment(name, run.parameters)
-    over = {f"env.{key}": parse(f"env.{key}={text}", flag="task parameter")[1] for key, text in ranges.items()}
-    over = bind(over, Setup(config=run.config, env=env, options={})) if over else {}
-    drawn = {key.removeprefix("env."): value for key, value in over.items() if isinstance(value, Range)}
-    redraw = RedrawFields(drawn) if drawn else None
-    return Task(name=name, env=env, config=run.config, total_timesteps=int(run.config.total_timesteps), redraw=redraw)
-
-
 def python_plan(
     options: EvolveOptions, candidate: PyTree, learner: Learner, tasks: Sequence[Task], strategy: Any = None
 ) -> EvolvePlan:
-    """Return the plan of an evolution of Python objects, the arguments of `purerl.evolve`.
-
-    Raises:
-      InputError: if it is not possible.
-    """
+    """Return the plan of an evolution of Python objects, the arguments of `purerl.evolve`."""
     checked(options)
     mesh = choose_mesh(options)
-    strategy = make_strategy(options, candidate) if strategy is None else strategy
+    strategy = make_strategy(options, flatten(candidate)[0].size) if strategy is None else strategy
     options = dataclasses.replace(options, population=strategy.population)
     name, configs = type(candidate).__name__, {entry.config: name for name, entry in ALGORITHMS.items()}
     algorithm = configs.get(registry.path_of(type(tasks[0].config)), "") if tasks else ""
@@ -190,11 +127,7 @@ def python_plan(
 
 
 def choose_mesh(options: EvolveOptions) -> Mesh:
-    """Return the mesh of the configured devices; to be called before JAX is used.
-
-    Raises:
-      InputError: if there are too few.
-    """
+    """Return the mesh of the configured devices; to be called before JAX is used."""
     return make_mesh(take(options.devices, options.population * options.seeds))
 
 
@@ -245,7 +178,7 @@ def _plan(
         candidate=candidate,
         learner=Plug(factory, entry.argument),
         tasks=tasks,
-        strategy=make_strategy(options, candidate),
+        strategy=make_strategy(options, flatten(candidate)[0].size),
         text=_text({"objective": objective}, options, tasks, {name: given for name, (_, given) in runs.items()}),
         mesh=mesh,
         algorithm=entry.algorithm,
@@ -253,39 +186,6 @@ def _plan(
     )
     plan.evolution(1, checked=False)  # refuses what cannot be
     return plan
-
-
-def make_strategy(options: EvolveOptions, candidate: PyTree) -> Any:
-    """Return the strategy that the options name.
-
-    Raises:
-      InputError: if there is none of that name, or evosax is not installed.
-    """
-    if options.sigma <= 0:
-        raise InputError(f"sigma is {options.sigma:g}; it must be above 0")
-    common: dict[str, Any] = {
-        "population": options.population, "antithetic": options.antithetic, "start_sigma": options.sigma
-    }  # fmt: skip
-    if options.strategy == "openes":
-        return OpenES(learning_rate=options.meta_learning_rate, sigma_decay=options.sigma_decay, **common)
-    if options.strategy == "snes":
-        return SNES(**common)
-    if not options.strategy.startswith("evosax:"):
-        raise unknown("strategy", options.strategy, ("openes", "snes", "evosax:NAME"))
-    try:
-        algorithms = importlib.import_module("evosax.algorithms")
-    except ModuleNotFoundError:
-        raise InputError(f"evosax is not installed: {install('evosax')}") from None
-    name = options.strategy.removeprefix("evosax:")
-    known = [name for name, value in vars(algorithms).items() if isinstance(value, type)]
-    if name not in known:
-        raise unknown("algorithm of evosax", name, known)
-    vector, _ = flatten(candidate)
-    strategy = getattr(algorithms, name)(population_size=options.population, solution=jnp.zeros(vector.size))
-    params = strategy.default_params
-    return Evosax(
-        strategy=strategy, parameters=params.replace(std_init=options.sigma) if hasattr(params, "std_init") else params
-    )
 
 
 def _text(

@@ -1,6 +1,5 @@
 """Pictures of objectives: the drift and what it does to the gradient, over log-ratio and advantage."""
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,12 +10,13 @@ import numpy as np
 
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixture, Objective, ratio_of
-from purerl.reporting.files import write_whole
-from purerl.reporting.plot import save
+from purerl.reporting.plot import new_figure, save
+from purerl.reporting.render import save_gif
 from purerl.types import Array, PyTree
 
 LOG_RATIO = np.linspace(-1.0, 1.0, 201, dtype=np.float32)  # the ratio goes from 0.37 to 2.7
 ADVANTAGE = np.linspace(-3.0, 3.0, 121, dtype=np.float32)
+PAUSE = 1.5  # seconds at the end of an animation
 
 
 class Surface(NamedTuple):
@@ -65,8 +65,8 @@ def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
         ("drift, less PPO's", learned.drift - ppo.drift),
         ("push, less PPO's", learned.slope - ppo.slope),
     ]
-    figure, axes = _figure(2, 2, (10.5, 7.6))
-    for place, (name, values) in zip(axes.reshape(-1), panels, strict=True):
+    figure = new_figure(10.5, 7.6)
+    for place, (name, values) in zip(figure.subplots(2, 2).flat, panels, strict=True):
         _heat_map(figure, place, values, name)
     figure.suptitle(title)
     save(figure, path)
@@ -81,17 +81,14 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
       path: where to.
       title: above it.
     """
-    figure, axes = _figure(2, 3, (11, 6.2))
+    figure = new_figure(11, 6.2)
+    axes = figure.subplots(2, 3)
     at = np.array([0.5, 1.0, 2.0, -0.5, -1.0, -2.0], np.float32)
     found = {name: surface(objective, advantage=at).slope for name, objective in objectives.items()}
     for i, (place, advantage) in enumerate(zip(axes.reshape(-1), at, strict=True)):
         for j, (name, slope) in enumerate(found.items()):
-            style = (
-                {"linewidth": 2.2, "color": "C3"}
-                if j == 0
-                else {"linewidth": 1.2, "linestyle": "--", "color": f"C{j - 1}"}
-            )
-            place.plot(np.exp(LOG_RATIO), slope[i], label=name, **style)
+            width, dashes, color = (1.2, "--", f"C{j - 1}") if j else (2.2, "-", "C3")
+            place.plot(np.exp(LOG_RATIO), slope[i], label=name, linewidth=width, linestyle=dashes, color=color)
         place.axhline(0, color="gray", linewidth=0.6)
         place.axvline(1, color="gray", linewidth=0.6)
         place.set_title(f"A = {advantage:g}", fontsize=10)
@@ -99,8 +96,8 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
         place.grid(alpha=0.25)
         spread = 3.0 * abs(float(advantage))
         place.set_ylim(-spread, spread)
-    axes[0, 0].set_ylabel("d(r A - D)/dr")
-    axes[1, 0].set_ylabel("d(r A - D)/dr")
+    for place in axes[:, 0]:
+        place.set_ylabel("d(r A - D)/dr")
     axes[0, 0].legend(frameon=False, fontsize=8)
     figure.suptitle(title)
     save(figure, path)
@@ -114,26 +111,18 @@ def known_objectives() -> dict[str, Objective]:
 
 def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float = 6.0) -> Path:
     """Write a GIF of the push on the ratio as it changes over (generation, objective)s."""
-    from PIL import Image
-
     same = jax.jit(_surface)
     grids = [same(objective, jnp.asarray(LOG_RATIO[::2]), jnp.asarray(ADVANTAGE[::2]))[1] for _, objective in frames]
     slopes = np.asarray(jax.device_get(grids))
-    limit = _limit(slopes)
-    images = []
+    limit, images = _limit(slopes), []
     for (generation, _), slope in zip(frames, slopes, strict=True):
-        figure, axes = _figure(1, 1, (5.2, 4.0))
-        _heat_map(figure, axes[0, 0], slope, f"push on the ratio, generation {generation}", limit)
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format="png", dpi=80)
-        buffer.seek(0)
-        images.append(Image.open(buffer).convert("P", palette=Image.Palette.ADAPTIVE))
-    each = round(1000 * seconds / len(images))
-    times = [each] * (len(images) - 1) + [1500]
-    write_whole(
-        path,
-        lambda file: images[0].save(file, "GIF", save_all=True, append_images=images[1:], duration=times, loop=0),
-    )
+        figure = new_figure(5.2, 4.0)
+        figure.set_dpi(80)
+        _heat_map(figure, figure.add_subplot(), slope, f"push on the ratio, generation {generation}", limit)
+        figure.canvas.draw()
+        images.append(np.asarray(figure.canvas.buffer_rgba())[..., :3])
+    fps = len(images) / seconds
+    save_gif([*images, *[images[-1]] * round(PAUSE * fps)], path, fps)
     return path
 
 
@@ -141,12 +130,10 @@ def draw_fitness(columns: Mapping[str, np.ndarray], path: Path, ylabel: str) -> 
     """Write the curve of a population's fitness over generations, and of each task's where there are several."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, axes = _figure(1, 1, (8, 4.2))
-    place, x = axes[0, 0], columns["generation"]
-    place.plot(x, columns["mean"], color="C0", label="mean of the population")
-    place.fill_between(
-        x, columns["mean"] - columns["spread"], columns["mean"] + columns["spread"], color="C0", alpha=0.15, linewidth=0
-    )
+    figure = new_figure(8, 4.2)
+    place, x, mean, spread = figure.add_subplot(), columns["generation"], columns["mean"], columns["spread"]
+    place.plot(x, mean, color="C0", label="mean of the population")
+    place.fill_between(x, mean - spread, mean + spread, color="C0", alpha=0.15, linewidth=0)
     place.plot(x, columns["best"], color="C2", linewidth=0.8, label="best candidate")
     tasks = [name for name in columns if name.startswith("mean/")]
     for i, name in enumerate(tasks if len(tasks) > 1 else []):
@@ -183,12 +170,3 @@ def _heat_map(figure: Any, place: Any, values: np.ndarray, name: str, limit: flo
     place.set_xlabel("log-ratio")
     place.set_ylabel("advantage A")
     figure.colorbar(image, ax=place, extend="both")
-
-
-def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure, figure.subplots(rows, columns, squeeze=False)

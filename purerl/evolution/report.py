@@ -4,6 +4,7 @@ import html
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from purerl.evolution import plot as plots
@@ -11,8 +12,10 @@ from purerl.evolution.distill import distill
 from purerl.evolution.generations import Generation
 from purerl.evolution.plan import EvolvePlan
 from purerl.functional.objectives import Objective
+from purerl.reporting import summary
 from purerl.reporting.display import CURVE, Status, duration, number
 from purerl.reporting.files import own_folder, remove_parts, write_whole
+from purerl.settings import toml
 from purerl.types import PyTree
 
 COLUMNS = ("generation", "env_steps", "wall_seconds", "sigma", "mean", "best", "spread", "failed")
@@ -74,6 +77,25 @@ def row_of(plan: EvolvePlan, report: Generation, generation: int, wall: float) -
 def _known(values: np.ndarray) -> np.ndarray:
     found = values[np.isfinite(values)]
     return found if found.size else np.full(1, np.nan, np.float32)
+
+
+def summary_of(plan: EvolvePlan, columns: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return what summary.json holds of an evolution, but for its times; `columns` are those of generations.csv."""
+    device, n = jax.devices()[0], len(columns["mean"])
+    number_or_none = lambda value: float(value) if np.isfinite(value) else None
+    return {
+        "format": toml.FORMAT,
+        "objective": plan.name,
+        "tasks": [task.name for task in plan.tasks],
+        "generations": n,
+        "trainings": plan.trainings(n),
+        "env_steps": int(columns["env_steps"][-1]),
+        "mean_first": number_or_none(columns["mean"][0]),
+        "mean_last_tenth": number_or_none(_known(columns["mean"][-max(1, n // 10) :]).mean()),
+        "best": number_or_none(_known(columns["best"]).max()),
+        "device": {"platform": device.platform, "kind": device.device_kind},
+        "versions": summary.versions(),
+    }
 
 
 def write_report(

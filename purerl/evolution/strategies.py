@@ -9,6 +9,7 @@ functions and two that look into its state:
     mean(state) -> [n],  sigma(state) -> []
 """
 
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,8 +18,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from purerl.errors import InputError
+from purerl.errors import InputError, install, unknown
 from purerl.optim.optimizers import apply_gradients
+from purerl.settings.options import EvolveOptions
 from purerl.types import Array, Key, PyTree, number, pytree, static
 
 
@@ -199,6 +201,38 @@ class Evosax:
     def sigma(self, state: Any) -> Array:
         """Return f32[], the mean standard deviation."""
         return jnp.mean(state.std)
+
+
+def make_strategy(options: EvolveOptions, size: int) -> Any:
+    """Return the strategy that the options name, for candidates of so many numbers.
+
+    Raises:
+      InputError: if there is none of that name, or evosax is not installed.
+    """
+    if options.sigma <= 0:
+        raise InputError(f"sigma is {options.sigma:g}; it must be above 0")
+    common: dict[str, Any] = {
+        "population": options.population, "antithetic": options.antithetic, "start_sigma": options.sigma
+    }  # fmt: skip
+    if options.strategy == "openes":
+        return OpenES(learning_rate=options.meta_learning_rate, sigma_decay=options.sigma_decay, **common)
+    if options.strategy == "snes":
+        return SNES(**common)
+    if not options.strategy.startswith("evosax:"):
+        raise unknown("strategy", options.strategy, ("openes", "snes", "evosax:NAME"))
+    try:
+        algorithms = importlib.import_module("evosax.algorithms")
+    except ModuleNotFoundError:
+        raise InputError(f"evosax is not installed: {install('evosax')}") from None
+    name = options.strategy.removeprefix("evosax:")
+    known = [name for name, value in vars(algorithms).items() if isinstance(value, type)]
+    if name not in known:
+        raise unknown("algorithm of evosax", name, known)
+    strategy = getattr(algorithms, name)(population_size=options.population, solution=jnp.zeros(size))
+    params = strategy.default_params
+    return Evosax(
+        strategy=strategy, parameters=params.replace(std_init=options.sigma) if hasattr(params, "std_init") else params
+    )
 
 
 def utilities(fitness: Array) -> Array:

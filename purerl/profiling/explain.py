@@ -84,9 +84,6 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     Args:
       run: the settings.
       tell: takes a line about what takes long.
-
-    Raises:
-      InputError: if the run is not possible.
     """
     found = made(run)
     trainer = found.trainer()

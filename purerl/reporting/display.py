@@ -245,11 +245,7 @@ DISPLAYS = ("auto", "plain", "none")
 
 
 def known(how: str) -> str:
-    """Return a word of `DISPLAYS`.
-
-    Raises:
-      InputError: for another word.
-    """
+    """Return a word of `DISPLAYS`."""
     if how not in DISPLAYS:
         raise unknown("display", how, DISPLAYS)
     return how
@@ -261,9 +257,6 @@ def open_display(title: str, how: str = "auto") -> Any:
     Args:
       title: of the job.
       how: "auto", "plain" (lines) or "none".
-
-    Raises:
-      InputError: for another word.
     """
     if known(how) == "none":
         return Silent()

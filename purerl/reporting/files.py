@@ -49,6 +49,14 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
         raise
 
 
+def write_named(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
+    """Write a file that the user named, as `write_whole`."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+
+
 def append(path: Path) -> IO[bytes]:
     """Open a file for more bytes, unbuffered and not through a link; it is made where there is none.
 

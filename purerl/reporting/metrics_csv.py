@@ -55,7 +55,7 @@ class Log:
         self._first, self.rows, self.checksum = first, 0, 0
         if upto is not None:
             known = [*first, *sorted(others)] if others else []
-            self.columns, self.rows, self.checksum = _repair(path, upto, counter, known, rows, tell)
+            self.columns, self.rows, self.checksum = _repair(path, upto, counter, known, expected=rows, tell=tell)
             if checksum not in (0, self.checksum) and self.rows == rows:
                 tell(f"{path} was changed after it was written: some values of its {rows} rows are others; they stay")
         self._file: IO[bytes] = append(path)

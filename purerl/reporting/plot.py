@@ -235,18 +235,12 @@ def save(figure: Any, path: Path) -> None:
 
 def plot_run(folder: Path, path: Path | None = None, view: View = RETURNS) -> Path:
     """Write a run's curve.png; return where it is."""
-    path = path or folder / ("curve.png" if view.metric == RETURNS.metric else f"{_stem(view.metric)}.png")
-    _plot([folder], path, view)
-    return path
+    stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in view.metric)
+    return plot_runs([folder], path or folder / f"{'curve' if view.metric == RETURNS.metric else stem}.png", view)
 
 
 def plot_runs(folders: Sequence[Path], path: Path, view: View = RETURNS) -> Path:
     """Write one picture of several runs, with axes of their own for each task; return where it is."""
-    _plot(folders, path, view)
-    return path
-
-
-def _plot(folders: Sequence[Path], path: Path, view: View) -> None:
     tasks: dict[str, list[tuple[str, str, dict[str, np.ndarray]]]] = {}
     for folder, name in zip(folders, short_names(folders), strict=True):
         table = toml.read(folder / toml.RUN.file)
@@ -258,7 +252,4 @@ def _plot(folders: Sequence[Path], path: Path, view: View) -> None:
         who = algorithms.pop() if len(algorithms) == 1 else "Learning curves"
         panel(figure.add_subplot(len(tasks), 1, i + 1), [run[1:] for run in runs], f"{who} on {task}", view)
     save(figure, path)
-
-
-def _stem(metric: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in metric)
+    return path

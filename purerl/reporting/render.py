@@ -13,7 +13,7 @@ from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.prng import fast
-from purerl.reporting.files import write_whole
+from purerl.reporting.files import write_named
 from purerl.types import Algorithm, Array, Environment, Key, PyTree
 
 
@@ -188,10 +188,7 @@ def save_gif(images: Sequence[np.ndarray], path: str | pathlib.Path, fps: float 
     reduce = lambda image: Image.fromarray(image).quantize(255, dither=Image.Dither.NONE)
     first, *rest = [reduce(image) for image in images]
     milliseconds = max(10, round(100 / fps) * 10)
-    try:
-        write_whole(
-            pathlib.Path(path),
-            lambda file: first.save(file, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0),
-        )
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    write_named(
+        pathlib.Path(path),
+        lambda file: first.save(file, "GIF", save_all=True, append_images=rest, duration=milliseconds, loop=0),
+    )

@@ -37,9 +37,6 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
     Args:
       folder: of the run.
       found: its summary; None: that of its summary.json.
-
-    Raises:
-      InputError: if there is no run, it has no rows yet, or a file of it is damaged.
     """
     table, columns = _read(folder)
     found = _summary(folder) if found is None else found
@@ -55,7 +52,7 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
         parts += ["<h2>Metrics</h2>", _image(_drawn([(folder.name, columns)], "", names), "metrics")]
     parts += [_video(path) for path in [*_videos(folder), *_videos(folder / "videos")[-1:]]]
     parts += ["<h2>Command</h2>", f"<pre>purerl train --config {_text(shlex.quote(str(folder / toml.RUN.file)))}</pre>"]
-    parts += ["<h2>Settings</h2>", _facts(_flat(table))]
+    parts += ["<h2>Settings</h2>", _facts(toml.flat_table(table))]
     if isinstance(versions := found.get("versions"), dict):
         parts += ["<h2>Versions</h2>", _facts(versions)]
     write_whole(folder / FILE, _page(title, parts))
@@ -63,11 +60,7 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
 
 
 def write_comparison(folders: Sequence[Path], path: Path) -> Path:
-    """Write a page that compares runs, with axes and a table of results for each task; return where it is.
-
-    Raises:
-      InputError: as `write_report`.
-    """
+    """Write a page that compares runs, with axes and a table of results for each task; return where it is."""
     tasks: dict[str, list[tuple[Path, dict[str, Any], dict[str, np.ndarray]]]] = {}
     for folder in folders:
         table, columns = _read(folder)
@@ -80,7 +73,7 @@ def write_comparison(folders: Sequence[Path], path: Path) -> Path:
         parts.append(_image(_drawn(curves, task, [plot.RETURNS.metric]), "learning curves"))
         results = {str(folder): _result(table, columns, _summary(folder)) for folder, table, columns in runs}
         parts += [_grid(results), "<h3>Settings that differ</h3>"]
-        parts.append(_grid(_different({str(folder): _flat(table) for folder, table, _ in runs})))
+        parts.append(_grid(_different({str(folder): toml.flat_table(table) for folder, table, _ in runs})))
         shared = set.intersection(*(set(_known(columns)) for _, columns in curves))
         if shared:
             parts += ["<h3>Metrics of all</h3>", _image(_drawn(curves, "", sorted(shared)), "metrics")]
@@ -117,14 +110,6 @@ def _result(table: dict[str, Any], columns: dict[str, np.ndarray], found: dict[s
 def _known(columns: dict[str, np.ndarray]) -> list[str]:
     """Return the metrics that have a value somewhere."""
     return [name for name in metrics_csv.metrics(columns) if np.isfinite(columns[name]).any()]
-
-
-def _flat(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return settings by their whole name, such as env.gravity."""
-    found: dict[str, Any] = {}
-    for name, value in table.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
 
 
 def _different(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 from purerl.errors import InputError, install
 from purerl.reporting.files import own_folder, write_whole
+from purerl.settings.options import RunOptions
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}  # option -> what must be importable
 BESIDE = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row that are no metrics
 
 
-def require(options: Any) -> None:
+def require(options: RunOptions) -> None:
     """Raise an `InputError` where an option needs a package that is not installed."""
     for name, package in PACKAGES.items():
         if getattr(options, name) and importlib.util.find_spec(package) is None:
@@ -48,15 +49,39 @@ class Sink(Protocol):
         ...
 
 
+def open_trackers(
+    options: RunOptions,
+    folder: Path,
+    update: int,
+    algorithm: Collection[str],
+    settings: Callable[[], Mapping[str, Any]],
+    tell: Callable[[str], None],
+) -> list[Sink]:
+    """Return the logs of other packages that the options ask for; the other arguments as for their classes."""
+    found: list[Sink] = []
+    if options.tensorboard:
+        found.append(TensorBoard(folder, update, algorithm, tell))
+    if options.wandb is not None:
+        found.append(WandB(options.wandb, folder, settings(), tell))
+    if options.mlflow:
+        found.append(MLflow(folder, settings(), tell))
+    return found
+
+
 class Tracker:
     """A log of another package; what it raises is told once, and ends the log alone."""
 
     name = "the tracker"
 
-    def __init__(self, folder: Path, tell: Callable[[str], None]):
-        """Begin, or go on with what an earlier process began in a run's folder."""
-        self._tell, self._alive = tell, True
-        self._folder = folder
+    def __init__(self, folder: Path, settings: Mapping[str, Any], tell: Callable[[str], None]):
+        """Begin, or go on with what an earlier process began in a run's folder.
+
+        Args:
+          folder: of the run.
+          settings: of the run, by their whole names.
+          tell: shows the user a line.
+        """
+        self._folder, self._settings, self._tell, self._alive = folder, settings, tell, True
         self._do(self._open)
 
     def write(self, rows: Sequence[dict[str, Any]]) -> None:
@@ -110,14 +135,13 @@ class TensorBoard(Tracker):
         """Begin, or go on from an update: events after it, of a run that was killed, are hidden.
 
         Args:
-          folder: of the run.
+          folder, tell: as for `Tracker`.
           update: the number of updates done.
           algorithm: the names of the algorithm's metrics; all others are of episodes.
-          tell: shows the user a line.
         """
         self._update, self._algorithm = update, frozenset(algorithm)
         self._writers: dict[int, Any] = {}
-        super().__init__(folder, tell)
+        super().__init__(folder, {}, tell)
 
     def _open(self) -> None:
         self._where = own_folder(self._folder / "tensorboard")
@@ -157,9 +181,9 @@ class WandB(Tracker):
     name = "Weights & Biases"
 
     def __init__(self, project: str, folder: Path, settings: Mapping[str, Any], tell: Callable[[str], None]):
-        """Begin; arguments as for `Tracker`, with the project and the run's settings by their whole names."""
-        self._project, self._settings = project, dict(settings)
-        super().__init__(folder, tell)
+        """Begin, in a project; the other arguments as for `Tracker`."""
+        self._project = project
+        super().__init__(folder, settings, tell)
 
     def _open(self) -> None:
         wandb = importlib.import_module("wandb")
@@ -170,7 +194,7 @@ class WandB(Tracker):
             resume="allow",
             name=self._folder.name,
             dir=str(own_folder(self._folder / "wandb").parent),
-            config=self._settings,
+            config=dict(self._settings),
             settings=wandb.Settings(console="off", silent=True),
         )
 
@@ -185,11 +209,6 @@ class MLflow(Tracker):
     """A run of MLflow, where MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME say."""
 
     name = "MLflow"
-
-    def __init__(self, folder: Path, settings: Mapping[str, Any], tell: Callable[[str], None]):
-        """Begin; arguments as for `Tracker`, with the run's settings by their whole names."""
-        self._settings = dict(settings)
-        super().__init__(folder, tell)
 
     def _open(self) -> None:
         self._client = importlib.import_module("mlflow.tracking").MlflowClient()

@@ -94,11 +94,7 @@ def write(path: Path, summary: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """Return a run's summary.json.
-
-    Raises:
-      InputError: if it cannot be read, or is none.
-    """
+    """Return a run's summary.json."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -114,11 +110,7 @@ def damaged(path: Path) -> InputError:
 
 
 def line(folder: Path) -> str:
-    """Return a run's result in one line.
-
-    Raises:
-      InputError: if its summary.json is damaged.
-    """
+    """Return a run's result in one line."""
     found = read(folder / "summary.json")
     try:
         return text(found)

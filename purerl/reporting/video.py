@@ -13,7 +13,7 @@ import numpy as np
 from purerl.agent_groups import mean_reward
 from purerl.errors import InputError, install
 from purerl.reporting import render
-from purerl.reporting.files import write_whole
+from purerl.reporting.files import write_named
 from purerl.reporting.render import Episode
 from purerl.types import Environment
 
@@ -48,11 +48,7 @@ def drawable(env: Any, name: str) -> None:
 
 
 def save(images: Sequence[np.ndarray], path: pathlib.Path, fps: float = 30.0) -> None:
-    """Save pictures of one size, u8[H, W, 3], as what the path's ending says.
-
-    Raises:
-      InputError: as `check`, and if the file cannot be written.
-    """
+    """Save pictures of one size, u8[H, W, 3], as what the path's ending says."""
     check(path)
     suffix = path.suffix.lower()
     if suffix == ".gif":
@@ -69,10 +65,7 @@ def save(images: Sequence[np.ndarray], path: pathlib.Path, fps: float = 30.0) ->
                     writer.append_data(image)
             file.write(whole.read_bytes())
 
-    try:
-        write_whole(path, write)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    write_named(path, write)
 
 
 def captioned(images: Sequence[np.ndarray], episode: Episode) -> list[np.ndarray]:

@@ -20,7 +20,7 @@ from purerl.loop.train import TrainState
 from purerl.prng import is_key, typed
 from purerl.reporting import render, video
 from purerl.reporting.files import own_folder
-from purerl.run.plan import told_in_a_line
+from purerl.run.environments import told_in_a_line
 from purerl.types import Algorithm, PyTree
 
 Metrics = dict[str, np.ndarray]
@@ -99,11 +99,7 @@ def _copied(x: Any) -> Any:
 
 
 def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
-    """Return callbacks.
-
-    Raises:
-      InputError: if they are no functions.
-    """
+    """Return callbacks."""
     wanted = "callbacks must be a list of functions (update, metrics, view)"
     if callable(callbacks) or not isinstance(callbacks, Sequence):
         raise InputError(f"callbacks is a {type(callbacks).__name__}; {wanted}")
@@ -114,11 +110,7 @@ def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
 
 
 def named(path: str) -> Callback:
-    """Return the callback at "module:function"; what it raises is told in a line.
-
-    Raises:
-      InputError: if there is none.
-    """
+    """Return the callback at "module:function"; what it raises is told in a line."""
     (found,) = checked([registry.load(path)])
 
     def callback(update: int, metrics: Metrics, view: View) -> None:

@@ -1,4 +1,4 @@
-"""Checkpoints: a pytree of arrays on disk, whole or not at all. All of Orbax is behind this file.
+"""Checkpoints: a pytree of arrays on disk, whole or not at all. All of Orbax is behind this file and `orbax_calls`.
 
 A checkpoint is a folder named after its update. It holds plain arrays by path and a few numbers beside them; typed keys
 are stored as their raw words. Loading needs the tree that is expected, so nothing in the file decides what is built;
@@ -6,19 +6,9 @@ its names, shapes and dtypes are compared before an array is read, and its check
 """
 
 import contextlib
-import errno
-import functools
-import json
-import logging
 import math
-import os
 import re
 import shutil
-import signal
-import sys
-import threading
-import warnings
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +19,7 @@ from purerl.devices import distributed, memory
 from purerl.errors import InputError
 from purerl.prng import is_key, typed
 from purerl.reporting.files import own_folder
+from purerl.run import checksums, orbax_calls
 from purerl.types import Array, PyTree
 
 _UNFINISHED = re.compile(r"[0-9]{9,}\.orbax-checkpoint-tmp.*")
@@ -65,18 +56,18 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
     if jax.process_count() == 1:
         arrays = jax.device_get(arrays)
     metadata = {**metadata, "step": step}
-    metadata = {**metadata, "checksum": _checksums(arrays), "notes": _notes_checksum(metadata)}
+    metadata = {**metadata, "checksum": checksums.of_arrays(arrays), "notes": checksums.of_notes(metadata)}
     filled = {name: array for name, array in arrays.items() if array.size}
     if distributed.is_first() and (path.is_symlink() or path.is_file()):
         path.unlink()
     try:
-        with _quiet():
+        with orbax_calls.quiet():
             ocp.save(str(path), filled, custom_metadata=metadata, overwrite=True)
     except Exception as error:  # Orbax and TensorStore raise many kinds where a disk does not take it
         remove_unfinished(folder)
         if distributed.is_loss(error):  # although its text may hold words of the operating system
             raise
-        raise SaveError(f"cannot write {path}: {_disk_reason(error)}") from None
+        raise SaveError(f"cannot write {path}: {orbax_calls.disk_reason(error)}") from None
     others = [other for other in steps(folder) if other != step]  # later ones are of a run that was killed after them
     for old in others[: max(0, len(others) - keep + 1)] if jax.process_index() == 0 else []:
         shutil.rmtree(folder / f"{old:09d}")
@@ -84,11 +75,7 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
 
 
 def steps(folder: Path) -> list[int]:
-    """Return the steps of the complete checkpoints in a folder, ascending; what else is there does not count.
-
-    Raises:
-      InputError: if the folder is a link.
-    """
+    """Return the steps of the complete checkpoints in a folder, ascending; what else is there does not count."""
     if folder.is_symlink():
         raise InputError(
             f"{folder} is a link; checkpoints are read from a run's own folder: put the folder itself there"
@@ -117,9 +104,6 @@ def find(folder: Path, which: str | int) -> tuple[Path, int]:
     Args:
       folder: of all checkpoints of a run.
       which: "latest", "best" or a step.
-
-    Raises:
-      InputError: if there is none.
     """
     kept, best = steps(folder), steps(best_folder(folder))
     if not kept and not best:
@@ -159,18 +143,14 @@ def read_metadata(folder: Path, step: int) -> dict[str, Any]:
     """Return the metadata of a checkpoint; none where they cannot be read, which `load` will tell."""
     from orbax.checkpoint import v1 as ocp
 
-    with _quiet(), _interrupts_held(), contextlib.suppress(Exception):
+    with orbax_calls.quiet(), orbax_calls.interrupts_held(), contextlib.suppress(Exception):
         stored: Any = ocp.metadata(str(folder.resolve() / f"{step:09d}"))
         return dict(stored.custom_metadata or {})
     return {}
 
 
 def members(folder: Path, step: int) -> int:
-    """Return how many agents a checkpoint holds.
-
-    Raises:
-      InputError: if it does not say so.
-    """
+    """Return how many agents a checkpoint holds."""
     found = read_metadata(folder, step).get("members")
     if not isinstance(found, int) or not 0 < found < 2**31:
         raise InputError(f"checkpoint {folder / f'{step:09d}'} is damaged (its metadata cannot be read)")
@@ -201,7 +181,7 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
     found |= {name: np.zeros(struct.shape, struct.dtype) for name, struct in expected.items() if not struct.size}
     arrays = {name: found[name] for name in expected}
     checksum, notes, named = (metadata.pop(name, None) for name in ("checksum", "notes", "step"))
-    whole = notes == _notes_checksum(metadata | {"step": named}) and _agrees(checksum, arrays)
+    whole = notes == checksums.of_notes(metadata | {"step": named}) and checksums.agrees(checksum, arrays)
     if not whole:
         raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
     if named != step:
@@ -216,12 +196,12 @@ def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np
 
     other = f"checkpoint {path} does not fit this version of purerl or its config:"
     try:
-        with _quiet(), _interrupts_held():
+        with orbax_calls.quiet(), orbax_calls.interrupts_held():
             stored: Any = ocp.metadata(str(path))
             there = {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in stored.metadata.items()}
             metadata = dict(stored.custom_metadata or {})
     except Exception as error:  # Orbax and TensorStore raise many kinds for a damaged file
-        raise InputError(f"checkpoint {path} is damaged ({_reason(error)}); {hint}") from None
+        raise InputError(f"checkpoint {path} is damaged ({orbax_calls.reason(error)}); {hint}") from None
     for name, struct in expected.items():
         if name not in there:
             raise InputError(f"{other} it has no '{name}'")
@@ -235,13 +215,13 @@ def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np
     if needed > free:
         raise InputError(f"checkpoint {path} takes {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free")
     try:
-        with _quiet(), _interrupts_held():
+        with orbax_calls.quiet(), orbax_calls.interrupts_held():
             # Asked for as NumPy's, arrays come whole, whatever devices held them.
             wanted = {name: np.empty(struct.shape, struct.dtype) for name, struct in expected.items()}
             arrays: Any = ocp.load(str(path), wanted)
             return {name: np.asarray(array) for name, array in arrays.items()}, metadata
     except Exception as error:  # likewise
-        raise InputError(f"checkpoint {path} is damaged ({_reason(error)}); {hint}") from None
+        raise InputError(f"checkpoint {path} is damaged ({orbax_calls.reason(error)}); {hint}") from None
 
 
 def _name(keys: tuple) -> str:
@@ -261,130 +241,3 @@ def _raw_struct(leaf: Any) -> jax.ShapeDtypeStruct:
 
 def _as(leaf: Any, array: np.ndarray) -> Array | np.ndarray:
     return typed(array, leaf) if is_key(leaf) else array
-
-
-Part = tuple[list[int], list[int], int]  # of an array: where it starts and stops along each axis, and its checksum
-
-
-def _checksums(arrays: dict[str, Any]) -> dict[str, list[Part]]:
-    """Return the checksums of the parts of arrays, by name; those of all processes together cover each array."""
-    own = {name: _parts(array) for name, array in arrays.items()}
-    if jax.process_count() == 1:
-        return own
-    each = [json.loads(text) for text in distributed.texts(json.dumps(own))]
-    return {name: [part for found in each for part in found[name]] for name in own}
-
-
-def _parts(array: Any) -> list[Part]:
-    """Return the checksums of what this process holds of an array, without copies."""
-    shape = array.shape
-    if not isinstance(array, jax.Array):
-        return [([0] * len(shape), list(shape), _crc(array))] if distributed.is_first() else []
-    shards = [shard for shard in array.addressable_shards if shard.replica_id == 0]
-    spans = [[axis.indices(size) for axis, size in zip(shard.index, shape, strict=True)] for shard in shards]
-    ends = [([span[0] for span in of], [span[1] for span in of]) for of in spans]
-    return [(*pair, _crc(np.asarray(shard.data))) for pair, shard in zip(ends, shards, strict=True)]
-
-
-def _agrees(checksums: Any, arrays: dict[str, np.ndarray]) -> bool:
-    """Return whether checksums from a file are those of arrays, and cover them."""
-    try:
-        return checksums.keys() == arrays.keys() and all(_covers(checksums[name], x) for name, x in arrays.items())
-    except (AttributeError, TypeError, ValueError):
-        return False
-
-
-def _covers(parts: list[Part], array: np.ndarray) -> bool:
-    seen = 0
-    for start, stop, checksum in parts:
-        part = array[tuple(slice(a, b) for a, b in zip(start, stop, strict=True))]
-        seen += part.size
-        if checksum != _crc(part):
-            return False
-    return seen == array.size and len(parts) > 0
-
-
-def _crc(array: np.ndarray) -> int:
-    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
-
-
-def _notes_checksum(notes: dict[str, Any]) -> int:
-    return zlib.crc32(json.dumps(notes, sort_keys=True).encode())
-
-
-def _disk_reason(error: BaseException) -> str:
-    """Return what the operating system said, wherever it stands in an error and its causes."""
-    seen: list[BaseException] = []
-    while error is not None and error not in seen:
-        seen.append(error)
-        if isinstance(error, OSError) and error.strerror:
-            return error.strerror
-        said = next((text for text in map(os.strerror, errno.errorcode) if text in str(error)), None)
-        if said:
-            return said
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]
-    return _reason(seen[0])  # type: ignore[arg-type]
-
-
-def _reason(error: Exception) -> str:
-    """Return an error's first line; an error of the program that reads, rather than of what it reads, says nothing."""
-    if isinstance(error, AttributeError | TypeError | LookupError):
-        return "its metadata cannot be read"
-    return (str(error) or type(error).__name__).strip().splitlines()[0][:120]
-
-
-@contextlib.contextmanager
-def _quiet():
-    """Keep Orbax's progress messages off the screen; errors are raised anyway."""
-    logger = logging.getLogger("absl")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    _drop_late_callbacks()
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-@contextlib.contextmanager
-def _interrupts_held():
-    """Hold Ctrl-C back until a read is over: Orbax keeps one for itself, and what it read then looks damaged."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield  # nothing would be raised here
-        return
-    came: list[tuple[int, Any]] = []
-
-    def receive(number: int, frame: Any) -> None:
-        came.append((number, frame))
-        if len(came) > 1:
-            raise KeyboardInterrupt
-
-    signal.signal(signal.SIGINT, receive)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            before(*came[0])
-
-
-@functools.cache
-def _drop_late_callbacks() -> None:
-    """Keep what Orbax's and TensorStore's threads report after a failure off the screen: `save` and `load` raise it."""
-    show = sys.unraisablehook
-
-    def hook(late: Any) -> None:
-        unmade = getattr(late.object, "__qualname__", "") == "BaseEventLoop.__del__"  # there was no descriptor for it
-        unrun = "orbax" in getattr(getattr(late.object, "cr_code", None), "co_filename", "")  # its coroutine
-        if str(late.exc_value) != "Event loop is closed" and not unmade and not unrun:
-            show(late)
-
-    sys.unraisablehook = hook
-    for logger, late_words in (
-        ("asyncio", "exception was never retrieved"),  # of the same failure, told when it is collected
-        ("absl", "_SignalingThread.run() raised an exception"),  # what `save` raises as well
-    ):
-        logging.getLogger(logger).addFilter(lambda record, late=late_words: late not in record.getMessage())
-    never = r"coroutine '(run_sync|synchronize_|Orbax|\w+Handler\.)\S*' was never awaited"
-    warnings.filterwarnings("ignore", never, RuntimeWarning)

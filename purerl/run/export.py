@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from purerl.errors import InputError, install
-from purerl.reporting.files import write_whole
+from purerl.reporting.files import write_named
 from purerl.run import agents
 from purerl.run.trained_run import TrainedRun, check_acts_alone
 from purerl.settings import agent_file
@@ -50,9 +50,6 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
       run: trained.
       path: ending in .stablehlo, .onnx or .safetensors.
       seed: whose agent; None: the first one that did not fail.
-
-    Raises:
-      InputError: if it cannot be written so.
     """
     check(path)
     agent, suffix = run.agent_of(seed), path.suffix.lower()
@@ -62,18 +59,11 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
         check_acts_alone(run)
         function, arguments = acting(run, agent)
         content = stablehlo(function, arguments) if suffix == ".stablehlo" else onnx(function, arguments)
-    try:
-        write_whole(path, lambda file: file.write(content))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    write_named(path, lambda file: file.write(content))
 
 
 def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]:
-    """Return (a function of a batch's arrays, those of one observation and of its carry).
-
-    Raises:
-      InputError: if what a recurrent policy remembers does not begin as zeros.
-    """
+    """Return (a function of a batch's arrays, those of one observation and of its carry)."""
     (algorithm, agent), seen = run.trainer.player(agent), run.plan.stage.observation_space.struct
     carry = jax.device_get(algorithm.initial_carry(1))
     if any(np.any(x) for x in jax.tree.leaves(carry)):
@@ -100,11 +90,7 @@ def stablehlo(function: Callable[..., Any], one: list[jax.ShapeDtypeStruct]) -> 
 
 
 def onnx(function: Callable[..., Any], one: list[jax.ShapeDtypeStruct]) -> bytes:
-    """Return a model of ONNX; `batch` is the name of its first axis.
-
-    Raises:
-      InputError: if a part of the network has no counterpart there.
-    """
+    """Return a model of ONNX; `batch` is the name of its first axis."""
     for name in ("jax2onnx", "onnx_ir"):  # they warn of parts for other libraries, with tracebacks
         logging.getLogger(name).setLevel(logging.ERROR)
     to_onnx = importlib.import_module("jax2onnx").to_onnx

@@ -47,9 +47,6 @@ def new_folder(out: Path | None, *words: str, file: str, text: str) -> Path:
     """Make a folder, `runs/<words>-<n>` such as `runs/ppo-CartPole-v1-1` if none is named, and return it.
 
     It appears with a file of this text in it, so that there is no folder that neither begins nor resumes.
-
-    Raises:
-      InputError: if it exists or cannot be written.
     """
     name, n = "-".join(words).replace("/", "-").replace(":", "-"), 1
     while True:
@@ -85,9 +82,6 @@ def check_same(file: Path, text: str, noun: str) -> None:
       file: such as sweep.toml.
       text: the expected one.
       noun: "sweep" or "evolution".
-
-    Raises:
-      InputError: if there is no such file, or its text differs.
     """
     if not file.is_file():
         raise InputError(f"there is no {noun} in {file.parent}: it has no {file.name}")
@@ -145,11 +139,7 @@ def _hashable(value: Any) -> Any:
 
 
 def lock(folder: Path, kind: JobKind) -> Any:
-    """Lock a folder, so that no second process writes there; the lock ends with the process.
-
-    Raises:
-      InputError: if another process has locked it.
-    """
+    """Lock a folder, so that no second process writes there; the lock ends with the process."""
     with contextlib.suppress(ImportError):
         import fcntl
 

@@ -10,7 +10,6 @@ import os
 import re
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,68 +24,12 @@ from purerl.reporting.display import Silent, duration, open_display
 from purerl.reporting.files import remove_parts, write_whole
 from purerl.run import checkpoint
 from purerl.run.folders import lock
+from purerl.run.stop import Stop
 from purerl.settings.toml import JobKind
 from purerl.settings.trust import flags
 
 T = TypeVar("T")
 FAILURES = (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError)  # are told in a line
-
-
-class Stop:
-    """Remembers Ctrl-C, SIGTERM and the end of the terminal; a second one ends the process at once.
-
-    Under nohup, which ignores it, the end of the terminal stays ignored.
-    """
-
-    def __init__(self) -> None:
-        self.signal = 0
-        self.at_once = False  # whether the first one ends the process, too: there is nothing to save
-
-    def __enter__(self) -> "Stop":
-        main = threading.current_thread() is threading.main_thread()  # elsewhere Python forbids it
-        numbers = [signal.SIGINT, signal.SIGTERM] if main else []
-        if main and hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-            numbers.append(signal.SIGHUP)
-        self._before = {number: signal.signal(number, self._receive) for number in numbers}
-        self._hook = sys.unraisablehook
-        sys.unraisablehook = self._unraisable
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        if sys.unraisablehook == self._unraisable:  # another may have been put before it
-            sys.unraisablehook = self._hook
-
-    @contextlib.contextmanager
-    def counts_at_once(self, really: bool = True) -> Iterator[None]:
-        """Let the first signal raise KeyboardInterrupt, too: there is nothing to save."""
-        self.at_once = really
-        try:
-            yield
-        finally:
-            self.at_once = False
-
-    def _unraisable(self, told: Any) -> None:
-        """Say nothing of an interrupt that arrived where Python cannot raise one: it counts once that is over."""
-        if told.exc_type is not KeyboardInterrupt:
-            self._hook(told)
-
-    def _receive(self, number: int, _: Any) -> None:
-        again, self.signal = bool(self.signal), self.signal or number
-        if hasattr(signal, "SIGHUP") and number == signal.SIGHUP:
-            _leave_terminal()
-        if again or self.at_once:
-            raise KeyboardInterrupt
-
-
-def _leave_terminal() -> None:
-    """Send what is printed nowhere: writing to a terminal that is gone would raise before the work is saved."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for number in (1, 2):
-        if os.isatty(number):
-            os.dup2(nowhere, number)
-    os.close(nowhere)
 
 
 class LongJob(abc.ABC):
@@ -121,15 +64,15 @@ class LongJob(abc.ABC):
         self.saved_time = time.monotonic()
         self.notices: list[str] = []  # lines about the folder, shown at the beginning
         self._resume: str | None = None
+        self._lock: Any = None
         if folder is not None:
             command = f"purerl {self.kind.command} --resume {folder}{flags(*names)}"
             self._resume = self.kind.resume_call(folder) if from_python else command
-        self._lock: Any = None
         if locked and folder is not None:
             distributed.first_does(self._take_folder)
 
     def take_metadata(self, found: Mapping[str, Any]) -> None:
-        """Take the numbers of a checkpoint's metadata that this job keeps."""
+        """Take the numbers that this job keeps from a checkpoint's metadata."""
         self.metadata |= {name: found[name] for name in self.metadata if isinstance(found.get(name), int | float)}
 
     @property
@@ -251,12 +194,7 @@ class LongJob(abc.ABC):
             self.close()
 
     def succeed(self) -> None:
-        """Do the job to its end, for a caller in Python.
-
-        Raises:
-          KeyboardInterrupt: if it was stopped; it can be resumed.
-          RuntimeError: if it did not come to a good end.
-        """
+        """Do the job to its end, or raise KeyboardInterrupt if it was stopped, RuntimeError if it failed."""
         code = self.complete()
         if code > 128:
             raise KeyboardInterrupt(code - 128)

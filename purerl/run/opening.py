@@ -28,31 +28,12 @@ def start(
     as_many_as_fit: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> int:
-    """Train from the beginning: what `purerl train` does.
-
-    Args:
-      run: the settings.
-      out: the folder to make.
-      plain: print lines instead of a live panel.
-      as_many_as_fit: choose the number of environments by the memory there is.
-      callbacks: called at each row, see `purerl.run.callbacks`.
-
-    Returns:
-      The exit code: 0; 1 if every seed failed; 130 if it was interrupted.
-    """
+    """Train from the beginning, as `new_run` says, and return the exit code of `LongJob.complete`."""
     return new_run(run, out, "plain" if plain else "auto", as_many_as_fit, callbacks).complete()
 
 
 def resume(folder: Path, plain: bool = False, callbacks: Sequence[Callback] = (), **options: Any) -> int:
-    """Go on from the newest checkpoint, to the same bits as if the run had never stopped; as `start`.
-
-    Args:
-      folder: of the run.
-      plain: print lines instead of a live panel.
-      callbacks: as for `start`.
-      options: in place of the run's own: `devices` and `mesh`, where the bits stay the same if only seeds are spread;
-        `total_timesteps` and `stop_at_return`, to go on longer.
-    """
+    """Go on from the newest checkpoint, as `old_run` says, and return the exit code of `LongJob.complete`."""
     return old_run(folder, "plain" if plain else "auto", callbacks=callbacks, **options).complete()
 
 
@@ -66,11 +47,11 @@ def new_run(
     """Return a run at its beginning, in a folder of its own.
 
     Args:
-      run, out, as_many_as_fit, callbacks: as for `start`.
+      run: the settings.
+      out: the folder to make; None: runs/ALGORITHM-ENVIRONMENT-N.
       display: one of `purerl.reporting.display.DISPLAYS`.
-
-    Raises:
-      InputError: if the run is not possible.
+      as_many_as_fit: choose the number of environments by the memory there is.
+      callbacks: called at each row, see `purerl.run.callbacks`.
     """
     known(display)
     callbacks = checked(callbacks)
@@ -95,16 +76,14 @@ def old_run(
     total_timesteps: float | None = None,
     **options: Any,
 ) -> Run:
-    """Return a run where its newest checkpoint left it.
+    """Return a run where its newest checkpoint left it; it goes on to the bits of a run that never stopped.
 
     Args:
-      folder, options: as for `resume`.
+      folder: of the run.
       display, callbacks: as for `new_run`.
       handed: the objects that it was made of.
       total_timesteps: in place of its own; schedules follow it from where the run is.
-
-    Raises:
-      InputError: if there is no run, it needs objects that are not handed, or it has done more than `total_timesteps`.
+      options: `RESUMED` ones in place of its own; other devices change no bit if only seeds are spread.
     """
     known(display)
     callbacks = checked(callbacks)
@@ -123,14 +102,14 @@ def old_run(
     _check_memory(planned)
     _check_options(planned)
     job = Run(planned, folder, display, go_on=True, callbacks=callbacks)
-    reached = job.update == planned.num_updates and job.length_changed() and not job.already_finished()
+    reached = job.update == planned.num_updates and job.length_changed and not job.already_finished()
     if job.update > planned.num_updates or reached:
         job.close()
         raise InputError(
             f"total_timesteps is {int(run.config.total_timesteps):,}; the run in {folder} has done "
             f"{job.update * run.config.steps_per_update:,} already: it takes more"
         )
-    if job.length_changed():
+    if job.length_changed:
         job.notices.append("schedules that go by the length of the run follow the new length from here on")
     if total_timesteps is not None or set(options) - {"devices", "mesh"}:  # another resume goes on with them, too
         job.write_settings(settings_text(planned))

@@ -1,9 +1,7 @@
 """The plan of a run: validates the settings before anything is compiled or written; reads saved runs back."""
 
-import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,15 +10,15 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import agent_groups, registry
-from purerl.catalog.algorithms import ALGORITHMS
+from purerl import agent_groups
 from purerl.devices import selection, threads
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError, hints, line_of, unknown
+from purerl.errors import InputError, hints, unknown
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension, MakeFromSetup, Setup, in_use, maker, may_change
 from purerl.loop.train import Trainer, whole_updates
 from purerl.run import agents, checkpoint, program
+from purerl.run.environments import check_actions, environment_of, told_in_a_line
 from purerl.run.folders import changes
 from purerl.run.program import Functions, Progress
 from purerl.run.stepped_program import SteppedFunctions
@@ -29,8 +27,7 @@ from purerl.settings import agent_file, toml
 from purerl.settings.extensions import check_given
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, absent, dump, settings
-from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
-from purerl.types import AlgorithmFactory, Environment, PyTree
+from purerl.types import AlgorithmFactory, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
 FIXED = ("algorithm", "environment", "seed", "seeds")  # once a run has begun
@@ -72,16 +69,12 @@ class Made(NamedTuple):
 
 
 def made(run: Settings) -> Made:
-    """Return what a run's trainer is made of; trained agents that it starts from are loaded.
-
-    Raises:
-      InputError: if the environment or an extension cannot be used.
-    """
+    """Return what a run's trainer is made of; trained agents that it starts from are loaded."""
     env = environment_of(run)
     used = in_use(run.extensions, run.extension_options, env, run.config)
     check_given(run.extensions, used, run.given)
     if not agent_groups.sizes(env):
-        _check_actions(run, env)
+        check_actions(run, env)
     options = {row.name: row.prepare(run.extension_options.get(row.name, row.options()), run, env) for row in used}
     factory = run.make_algorithm()
     if not any(row.starts for row in used):
@@ -97,9 +90,6 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     Args:
       run: the settings.
       mesh: the devices; None: as the settings say.
-
-    Raises:
-      InputError: if the run is not possible.
     """
     config, options = run.config, run.options
     with threads.fitting(config, run.environment, run.parameters):  # this and the next before JAX is used
@@ -149,90 +139,6 @@ def _started(run: Settings, factory: AlgorithmFactory) -> AlgorithmFactory:
     return started(factory, load_policy(Path(source), "").agent, f"the agent of {run.algorithm}, with {source},")
 
 
-def _check_actions(run: Settings, env: Environment) -> None:
-    """Raise an `InputError` if the algorithm does not support a single agent's actions; name those that do."""
-    entry, kind = ALGORITHMS.get(run.algorithm), _kind_of(env.action_space)
-    if entry is None or kind is None or entry.teams or kind in entry.actions:
-        return
-    fitting = [name for name, other in sorted(ALGORITHMS.items()) if kind in other.actions and not other.teams]
-    raise InputError(
-        f"{run.algorithm} needs {' or '.join(entry.actions)} actions, and those of {run.environment} are {kind}, "
-        f"{env.action_space}; {', '.join(fitting)} take them"
-    )
-
-
-def _kind_of(space: Space) -> str | None:
-    """Return the word that the table of algorithms has for a space of actions; None where it has none."""
-    match space:
-        case Discrete():
-            return "discrete"
-        case MultiDiscrete():
-            return "multi-discrete"
-        case Box() if len(space.shape) == 1 and np.issubdtype(np.dtype(space.dtype), np.floating):
-            return "continuous"
-        case Dict():
-            return "dict"
-    return None
-
-
-@contextlib.contextmanager
-def told_in_a_line(name: str, what: str = "training on") -> Iterator[None]:
-    """Tell what a user's own environment raises, where training alone reaches it, or another part, in one line."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:
-        if not registry.is_own(name):
-            raise
-        first = (str(error).strip() or "without a word").splitlines()[0]
-        raise InputError(f"{what} {name} fails: {type(error).__name__}: {first}{line_of(error)}") from None
-
-
-def environment_of(run: Settings) -> Any:
-    """Return a run's environment.
-
-    Raises:
-      InputError: as `make_environment`.
-    """
-    env = run.env
-    if env is None:
-        env = make_environment(run.environment, run.parameters)
-    elif registry.is_own(run.environment) and not run.environment.startswith("purerl."):
-        held(env, run.environment)
-    return env
-
-
-def make_environment(name: str, parameters: dict[str, Any]) -> Any:
-    """Return an environment by id; that of a user, as module:Class, is held to the contract's shapes first.
-
-    Raises:
-      InputError: if there is none, or it breaks the contract.
-    """
-    if not registry.is_own(name):
-        return registry.make(name, **parameters)
-    try:
-        env = registry.make(name, **parameters)
-    except InputError:
-        raise
-    except Exception as error:  # whatever a user's module raises
-        raise InputError(f"{name} cannot be made: {type(error).__name__}: {error}") from None
-    return held(env, name)
-
-
-def held(env: Any, name: str) -> Any:
-    """Hold an environment of the user's to the contract's shapes, and return it.
-
-    Raises:
-      InputError: if it breaks the contract.
-    """
-    from purerl.testing.environments import check_contract
-
-    if not isinstance(env, HostSource):
-        check_contract(env, name, jax.random.key(0))
-    return env
-
-
 class Handed(NamedTuple):
     """What Python hands where a folder's run is opened again: objects that no file can hold. None: as the file says."""
 
@@ -247,11 +153,7 @@ class Handed(NamedTuple):
 
 
 def saved_settings(folder: Path, handed: Handed = Handed()) -> Settings:
-    """Return the settings of a run's folder, or of an agent's file.
-
-    Raises:
-      InputError: if it is no such folder, one of another version, or one that needs objects that are not handed.
-    """
+    """Return the settings of a run's folder, or of an agent's file."""
     toml.read_folder(folder, toml.RUN, handed=handed.parts)
     file = toml.file_of(folder)
     begun = bool(agent_file.find(folder) or checkpoint.steps(folder / "checkpoints"))
@@ -307,9 +209,6 @@ def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "lates
     """Return the plan of a run's folder, on one device, and a checkpoint: "latest", "best", or that of an update.
 
     The file of an agent, or zoo/NAME, stands for a run of one seed that holds what acting needs.
-
-    Raises:
-      InputError: if there is no run or no such checkpoint, or it is damaged.
     """
     plan = make_plan(saved_settings(folder, handed), make_mesh(1))
     file = agent_file.find(folder)
@@ -350,9 +249,6 @@ def policy_of(plan: Plan, agent: PyTree, name: str, folder: Path) -> TrainedPoli
       agent: of one seed.
       name: of the policy.
       folder: the run's, for messages.
-
-    Raises:
-      InputError: if the run has several policies and none of this name.
     """
     policies = plan.trainer.policies
     if name not in policies and len(policies) > 1:

@@ -4,12 +4,13 @@ The config and the environment are arguments: one compilation, and one entry of 
 numbers and every number of updates.
 """
 
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +22,10 @@ from purerl.loop.evaluate import Evaluation
 from purerl.loop.extension import MakeFromSetup, Setup
 from purerl.loop.metrics import MetricsSum, TrainMetrics
 from purerl.loop.population import TOGETHER
-from purerl.loop.train import PER_ENVIRONMENT, Trainer, TrainState
+from purerl.loop.train import PER_ENVIRONMENT, TrainState
 from purerl.types import Array, PyTree
 from purerl.xla import backend
-from purerl.xla.trees import strong
+from purerl.xla.trees import strong, where
 
 EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
 _EVALUATION = np.uint32(0x6576616C)  # sets the keys of evaluations apart from those of training
@@ -59,8 +60,8 @@ class Advance(NamedTuple):
     """What `Program.advance` reports of its updates: arrays [seeds]."""
 
     metrics: TrainMetrics  # of the interval so far
-    failed_at: Any  # i32, as in `Progress`
-    cause: Any  # i32, as in `Progress`
+    failed_at: Array  # i32, as in `Progress`
+    cause: Array  # i32, as in `Progress`
 
 
 class Program(NamedTuple):
@@ -72,6 +73,12 @@ class Program(NamedTuple):
     evaluate: Callable[[PyTree, int, int], Evaluation]
     # (agent, number of updates, part) -> NumPy arrays [seeds, EVALUATION_BATCH]
     close: Callable[[], None] = lambda: None  # release what host environments hold
+
+    def play(self, agent: PyTree, update: int, episodes: int) -> Evaluation:
+        """Return `Evaluation` of NumPy arrays [seeds, episodes], in as many parts as it takes."""
+        parts = range(math.ceil(episodes / EVALUATION_BATCH))
+        results = [jax.device_get(self.evaluate(agent, update, part)) for part in parts]
+        return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
 
 
 class Wanted(NamedTuple):
@@ -111,11 +118,7 @@ class Functions(Protocol):
         ...
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
-        """Return the program for a `template`.
-
-        Raises:
-          KeyboardInterrupt: if it was interrupted; the compiler's threads run on.
-        """
+        """Return the program for a `template`; if it is interrupted, the compiler's threads run on."""
         ...
 
 
@@ -132,11 +135,11 @@ class CompiledFunctions(NamedTuple):
 
     @property
     def pure(self) -> bool:
-        """True."""
+        """True: updates are compiled together."""
         return True
 
     def placed(self, progress: Progress) -> Progress:
-        """Return a `Progress` of any number of members as `advance` takes it: filled up, and on the mesh's devices."""
+        """Return a `Progress` filled up with members, on the mesh's devices."""
         filled = resized(progress, len(self.seeds))
         return jax.tree.map(lambda where, part: place(part, self.mesh, *where.spec), shardings(self.mesh), filled)
 
@@ -147,8 +150,7 @@ class CompiledFunctions(NamedTuple):
 
     def compile(self, shapes: Progress, wanted: Wanted = Wanted()) -> Program:
         """Compile side by side, and wait."""
-        zero, setup = np.int32(0), self.setup
-        seeds = place(self.seeds, self.mesh, "seed")
+        zero, setup, seeds = np.int32(0), self.setup, place(self.seeds, self.mesh, "seed")
         jobs: dict[str, Future] = {}
         pool = ThreadPoolExecutor(3)
         if wanted.training:
@@ -172,7 +174,9 @@ class CompiledFunctions(NamedTuple):
             played = compiled["evaluate"](agent, seeds, np.int32(update), np.int32(part), setup)
             return _on_host(played, self.num_seeds)
 
-        init = partial(compiled["init"], seeds, setup) if "init" in compiled else _absent
+        def init() -> Progress:
+            return compiled["init"](seeds, setup)
+
         return Program(init=init, advance=advance, evaluate=evaluate)
 
     def lower_training(self, shapes: Progress) -> Any:
@@ -196,16 +200,20 @@ def resized(progress: Any, count: int) -> Any:
     return to_count(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(to_count, progress)
 
 
-def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh: Mesh) -> CompiledFunctions:
-    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1, spread over a mesh.
+def with_failed(progress: Progress, before: Progress, failed: np.ndarray) -> Progress:
+    """Return a `Progress` in which the members that failed, bool[members], have the state of an earlier one."""
+    state, mask = progress.state, cast(Any, failed)
+    mixed = where(mask, before.state._replace(num_updates=()), state._replace(num_updates=()))
+    return progress._replace(state=mixed._replace(num_updates=state.num_updates))
 
-    Args:
-      make, setup: of the run.
-      seed, num_seeds, mesh: its seeds and devices.
-    """
+
+def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh: Mesh) -> CompiledFunctions:
+    """Return what is to be compiled for seeds seed .. seed + num_seeds - 1 of a run, spread over a mesh."""
 
     def init(seed: Array, setup: Setup) -> Progress:
-        return _begin(make(setup), seed)
+        trainer = make(setup)
+        state = trainer.init(jax.random.key(seed))
+        return strong(begin(state, jax.eval_shape(trainer.step, state)[1]))
 
     def advance(progress: Progress, setup: Setup, num: Array, fresh: Array):
         trainer = make(setup)
@@ -213,7 +221,8 @@ def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh
         cleared = MetricsSum.zeros(before.statistics, before.algorithm)
         cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
         progress = progress._replace(interval=cleared)
-        progress = jax.lax.fori_loop(0, num, lambda _, p: _step(trainer, p), progress)
+        step = lambda _, progress: account(progress, *trainer.step(progress.state))
+        progress = jax.lax.fori_loop(0, num, step, progress)
         return progress, report(progress)
 
     def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, setup: Setup):
@@ -252,10 +261,6 @@ def _on_host(tree: PyTree, count: int) -> Any:
     return jax.tree.map(lambda x: x[:count], jax.device_get(tree))
 
 
-def _absent(*_: Any) -> Any:
-    raise RuntimeError("this program was compiled without init")
-
-
 def as_leaf(value: Any) -> Any:
     """Return a number as an argument: integers beyond int32, such as many time steps, as float32."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**31:
@@ -267,15 +272,6 @@ def begin(state: TrainState, metrics: TrainMetrics) -> Progress:
     """Return the progress of a run before its first update; `metrics` are an update's, or their shapes."""
     interval = MetricsSum.zeros(state.vector.statistics, metrics.algorithm)
     return Progress(state=state, interval=interval, failed_at=jnp.int32(0), cause=jnp.int32(0))
-
-
-def _begin(trainer: Trainer, seed: Array) -> Progress:
-    state = trainer.init(jax.random.key(seed))
-    return strong(begin(state, jax.eval_shape(trainer.step, state)[1]))
-
-
-def _step(trainer: Trainer, progress: Progress) -> Progress:
-    return account(progress, *trainer.step(progress.state))
 
 
 def account(progress: Progress, state: TrainState, metrics: TrainMetrics) -> Progress:

@@ -10,7 +10,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.reporting import render, video
-from purerl.reporting.files import write_whole
+from purerl.reporting.files import write_named
 from purerl.run.plan import Plan
 from purerl.run.trained_run import TrainedRun
 
@@ -34,9 +34,6 @@ def film(
       plan: of the environment, from `trained_run.plan_in`; None: the run's.
       seed: draws the starts; None: the run's first.
       best: an agent's index.
-
-    Raises:
-      InputError: if the environment cannot be drawn or the file not written.
     """
     env: Any = (plan or run.plan).stage
     count = rows * columns
@@ -48,11 +45,7 @@ def film(
 
 
 def recorded(run: TrainedRun, env: Any, agents: Sequence[int], seed: int) -> list[render.Episode]:
-    """Return an episode for each of the agents of these indices.
-
-    Raises:
-      InputError: if the environment has no picture.
-    """
+    """Return an episode for each of the agents of these indices."""
     video.drawable(env, run.settings.environment)
     play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
     keys = [jax.random.fold_in(jax.random.key(seed), i) if i else jax.random.key(seed) for i in range(len(agents))]
@@ -66,17 +59,9 @@ def viewable(env: Any, name: str) -> None:
 
 
 def save_html(run: TrainedRun, path: Path, *, plan: Plan | None = None, seed: int | None = None, best: int = 0) -> None:
-    """Save an episode as a page with the viewer of the environment's own suite; arguments as for `film`.
-
-    Raises:
-      InputError: if the suite has none, or the file cannot be written.
-    """
+    """Save an episode as a page with the viewer of the environment's own suite; arguments as for `film`."""
     env = (plan or run.plan).env
     viewable(env, run.settings.environment)
     play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
     key = jax.random.key(run.settings.options.seed if seed is None else seed)
-    text = env.render_page(render.each(play_one(run.agent(best), key)))
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from None
+    write_named(path, env.render_page(render.each(play_one(run.agent(best), key))))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from purerl.errors import InputError
 from purerl.reporting import metrics_csv, summary
 from purerl.reporting.display import CURVE, Status, duration, number, over_seeds
 from purerl.run import checkpoint
@@ -40,6 +41,20 @@ def status(run: "Run", losses: Mapping[str, Any], wall_seconds: float) -> Status
             ("losses", "  ".join(f"{name} {number(value)}" for name, value in means.items())),
         ],
     )
+
+
+def finished_line(run: "Run") -> str:
+    """Return the result of a run that an earlier process finished, in a line; "" if none did."""
+    if not (run.folder / "summary.json").exists():
+        return ""
+    with contextlib.suppress(InputError):  # a damaged summary is written again
+        found = summary.read(run.folder / "summary.json")
+        here = found.get("env_steps") == run.env_steps and not run.changed
+        early = str(found.get("ended_early") or "") if here else ""
+        if early or run.update >= run.plan.num_updates:
+            why = f" ({early})" if early else ""
+            return f"{run.folder} is complete{why}: {run.update:,} updates, {summary.line(run.folder)}"
+    return ""
 
 
 def write(run: "Run") -> None:

@@ -11,17 +11,16 @@ import jax
 import numpy as np
 
 from purerl.devices import distributed
-from purerl.errors import InputError
 from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
-from purerl.reporting import sinks, summary
+from purerl.reporting import sinks
 from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log
-from purerl.run import checkpoint, program, results
+from purerl.run import checkpoint, results
 from purerl.run.callbacks import Callback, View, film, mean, stop_at_return
+from purerl.run.environments import told_in_a_line
 from purerl.run.lifecycle import LongJob
-from purerl.run.plan import Plan, saved_progress, settings_text, told_in_a_line
-from purerl.run.program import CAUSES, EVALUATION_BATCH
+from purerl.run.plan import Plan, saved_progress, settings_text
+from purerl.run.program import CAUSES, EVALUATION_BATCH, Program, Wanted, with_failed
 from purerl.settings import toml
-from purerl.xla.trees import where
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
 
@@ -33,30 +32,22 @@ class Run(LongJob):
     folder: Path
 
     def __init__(
-        self,
-        planned: Plan,
-        folder: Path,
-        display: str,
-        go_on: bool = False,
-        callbacks: tuple[Callback, ...] = (),
+        self, planned: Plan, folder: Path, display: str, go_on: bool = False, callbacks: tuple[Callback, ...] = ()
     ):
         """Take a folder; with `go_on`, continue from its newest checkpoint."""
         run = planned.settings
         names = (run.algorithm, run.environment)
         super().__init__(folder, display, from_python=bool(run.from_python), names=names)
-        self.plan = planned
-        self.options, self.config = planned.settings.options, planned.settings.config
+        self.plan, self.options, self.config = planned, run.options, run.config
         self.update = 0
-        self.progress: Any = None  # Progress, once there is one
-        self.program: Any = None  # likewise
+        self.progress: Any = None  # a `Progress`, once there is one
+        self.program: Any = None  # a `Program`, once it is compiled
         self.metadata |= {"train_seconds": 0.0, "trained": 0, "rows": 0, "table": 0, "logged": -1}
-        level = self.options.stop_at_return
-        self._wanted = (*callbacks, *([] if level is None else [stop_at_return(level)]))
-        self.callbacks: tuple[Callback, ...] = ()
+        self.callbacks = list(callbacks)
         self.ended = ""  # why the run ends before its last update
         self.save_soon = False  # whether a callback asked for a checkpoint
         self.best = checkpoint.best_return(self.checkpoints) if go_on else -math.inf
-        self._changed = ""  # the settings with which it goes on and that are others
+        self.changed = ""  # the settings with which it goes on and that are others
         self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
         self.sinks: list[sinks.Sink] = []
         self.log: Log | None = None  # one of them
@@ -77,8 +68,7 @@ class Run(LongJob):
         saved = saved_progress(self.plan, self.checkpoints, newest)
         self.take_metadata(saved.metadata)
         self.notices += [saved.changed] if saved.changed else []
-        self._changed = saved.changed
-        self.update, seeds = newest, self.options.seeds
+        self.changed, self.update, seeds = saved.changed, newest, self.options.seeds
         self.ended = "" if saved.changed else str(saved.metadata.get("ended", ""))
         self._record_failures(saved.progress.failed_at[:seeds], saved.progress.cause[:seeds])
         self.progress = self.plan.parts.placed(saved.progress)
@@ -101,21 +91,12 @@ class Run(LongJob):
 
     def already_finished(self) -> str:
         """Return the result's line where an earlier process finished the run."""
-        if not (self.folder / "summary.json").exists():
-            return ""
-        with contextlib.suppress(InputError):  # a damaged summary is written again
-            found = summary.read(self.folder / "summary.json")
-            whole = self.update >= self.plan.num_updates
-            here = found.get("env_steps") == self.env_steps
-            early = str(found.get("ended_early") or "") if here and not self._changed else ""
-            if whole or early:
-                why = f" ({early})" if early else ""
-                return f"{self.folder} is complete{why}: {self.update:,} updates, {summary.line(self.folder)}"
-        return ""
+        return results.finished_line(self)
 
+    @property
     def length_changed(self) -> bool:
-        """Return whether the run is to be of another length than when its checkpoint was made."""
-        return "total_timesteps " in self._changed
+        """Whether the run is to be of another length than when its checkpoint was made."""
+        return "total_timesteps " in self.changed
 
     def done(self) -> bool:
         """Return whether all updates are done, every seed failed, or a callback ended the run."""
@@ -127,19 +108,18 @@ class Run(LongJob):
         if self.progress is None:
             self.progress = self.program.init()
         self._imports.start()
-        every, of = self.options.video_interval, self.plan
-        films = [film(every, of.stage, of.trainer.algorithm, self.options.seed, self.update)] if every else []
-        self.callbacks = (*self._wanted, *films)
+        options, of = self.options, self.plan
+        if options.stop_at_return is not None:
+            self.callbacks.append(stop_at_return(options.stop_at_return))
+        if options.video_interval:
+            own = film(options.video_interval, of.stage, of.trainer.algorithm, options.seed, self.update)
+            self.callbacks.append(own)
         if self.first:
             self._open_sinks()
 
-    def _make_program(self) -> program.Program:
-        wanted = program.Wanted(
-            init=self.progress is None,
-            interrupted=lambda: bool(self.stop.signal),
-            failures=self.folder,
-            say=self.display.line,
-        )
+    def _make_program(self) -> Program:
+        begins, stopped, say = self.progress is None, lambda: bool(self.stop.signal), self.display.line
+        wanted = Wanted(init=begins, interrupted=stopped, failures=self.folder, say=say)
         with told_in_a_line(self.plan.settings.environment):
             return self.plan.parts.compile(self.plan.shapes, wanted)
 
@@ -159,7 +139,8 @@ class Run(LongJob):
         self.progress, result = self.program.advance(self.progress, num, fresh)
         seconds = time.perf_counter() - began
         self.update += num
-        if self._compiled or self.plan.num_updates == self.update:
+        ends = self.update == self.plan.num_updates
+        if self._compiled or ends:
             self.metadata["train_seconds"] += seconds
             self.metadata["trained"] += num
             self._chunk = max(1, int(CHUNK_SECONDS * num / seconds))
@@ -167,7 +148,7 @@ class Run(LongJob):
             self.metadata["compile_seconds"] += seconds
         self._compiled = True
         self._record_failures(result.failed_at, result.cause)
-        if self.update % self.plan.log_interval == 0 or self.update == self.plan.num_updates:
+        if ends or self.update % self.plan.log_interval == 0:
             self._log(result.metrics)
 
     def close_logs(self) -> None:
@@ -192,14 +173,9 @@ class Run(LongJob):
         path, tell = self.folder / "metrics.csv", self.display.line
         rows, checksum = int(self.metadata["rows"]), int(self.metadata["table"])
         self.log = Log(path, self.update, others=sorted(others), rows=rows, checksum=checksum, tell=tell)
-        self.sinks.append(self.log)
-        if self.options.tensorboard:
-            self.sinks.append(sinks.TensorBoard(self.folder, self.update, self.progress.interval.algorithm, tell))
-        run = toml.flat(settings_text(self.plan)) if self.options.wandb or self.options.mlflow else {}
-        if self.options.wandb is not None:
-            self.sinks.append(sinks.WandB(self.options.wandb, self.folder, run, tell))
-        if self.options.mlflow:
-            self.sinks.append(sinks.MLflow(self.folder, run, tell))
+        run, names = lambda: toml.flat(settings_text(self.plan)), interval.algorithm
+        more = sinks.open_trackers(self.options, self.folder, self.update, algorithm=names, settings=run, tell=tell)
+        self.sinks = [self.log, *more]
 
     @property
     def env_steps(self) -> int:
@@ -221,10 +197,10 @@ class Run(LongJob):
 
     def _record_failures(self, failed_at: Any, cause: Any) -> None:
         """Record the seeds whose metrics were not finite; they are left out, the others continue."""
-        for i in np.flatnonzero(failed_at):
-            if int(i) not in self.failed:
-                self.failed[int(i)] = (int(failed_at[i]), int(cause[i]))
-                self.display.line(self.failure(int(i)))
+        for i in map(int, np.flatnonzero(failed_at)):
+            if i not in self.failed:
+                self.failed[i] = (int(failed_at[i]), int(cause[i]))
+                self.display.line(self.failure(i))
 
     def failure(self, i: int) -> str:
         """Return in a line why the seed of an index failed."""
@@ -244,9 +220,9 @@ class Run(LongJob):
         wall, rows = self.wall_seconds(), []
         for i in self.alive:
             row: dict[str, Any] = {name: values[i] for name, values in means.flat().items()}
-            row["episodes"] = int(row["episodes"])
             row |= {"seed": self.options.seed + int(i), "update": self.update, "env_steps": self.env_steps}
-            row |= {"wall_seconds": wall, "evaluation_return": self.evaluation[i] if evaluated else np.float32(np.nan)}
+            row |= {"wall_seconds": wall, "episodes": int(row["episodes"])}
+            row["evaluation_return"] = self.evaluation[i] if evaluated else np.float32(np.nan)
             rows.append(row)
         for sink in self.sinks if rows else []:
             sink.write(rows)
@@ -256,21 +232,16 @@ class Run(LongJob):
 
     def _evaluate_now(self) -> bool:
         """Evaluate if the plan says so; return whether it did."""
-        if self.update == self.plan.num_updates:
-            self._evaluate(self.options.eval_episodes)
-        elif self.options.evaluations and self.update % self.plan.eval_interval == 0:
-            self._evaluate(EVALUATION_BATCH)
-        else:
-            return False
-        return True
+        last = self.update == self.plan.num_updates
+        if last or (self.options.evaluations and self.update % self.plan.eval_interval == 0):
+            self._evaluate(self.options.eval_episodes if last else EVALUATION_BATCH)
+            return True
+        return False
 
     def _evaluate(self, episodes: int) -> None:
-        agent, parts = self.progress.state.agent, math.ceil(episodes / EVALUATION_BATCH)
-        results = [self.program.evaluate(agent, self.update, part) for part in range(parts)]
-        returns = np.concatenate([result.episode_return for result in results], axis=1)[:, :episodes]
-        finished = np.concatenate([result.finished for result in results], axis=1)[:, :episodes]
-        self.cut_off = (int((~finished).sum()), finished.size)
-        self.evaluation = returns.mean(axis=1, dtype=np.float64).astype(np.float32)
+        played = self.program.play(self.progress.state.agent, self.update, episodes)
+        self.cut_off = (int((~played.finished).sum()), played.finished.size)
+        self.evaluation = played.episode_return.mean(axis=1, dtype=np.float64).astype(np.float32)
 
     def _call_back(self, means: TrainMetrics, evaluated: bool) -> None:
         """Call the callbacks, in the first process; all processes end the run together."""
@@ -314,15 +285,10 @@ class Run(LongJob):
         self.metadata["table"] = self.log.checksum if self.log is not None else 0
         progress = self.progress
         if self.failed:
-            saved = checkpoint.steps(self.checkpoints)
+            saved, before = checkpoint.steps(self.checkpoints), None
             if saved:
                 before = self.plan.parts.placed(saved_progress(self.plan, self.checkpoints, saved[-1]).progress)
-            else:
-                before = self.program.init()
-            failed: Any = self._failed_of(len(self.plan.parts.seeds))
-            state = progress.state
-            mixed = where(failed, before.state._replace(num_updates=()), state._replace(num_updates=()))
-            progress = progress._replace(state=mixed._replace(num_updates=state.num_updates))
+            progress = with_failed(progress, before or self.program.init(), self._failed_of(len(self.plan.parts.seeds)))
         about = {"members": len(self.plan.parts.seeds), "settings": settings_text(self.plan), "ended": self.ended}
         checkpoint.save(folder, self.update, progress, self.metadata | about | notes, keep)
 

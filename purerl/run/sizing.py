@@ -17,11 +17,7 @@ from purerl.xla import backend
 
 
 def check(planned: Plan) -> None:
-    """Hold the observations of a rollout to the free memory.
-
-    Raises:
-      InputError: if they do not fit, with what avoids it.
-    """
+    """Hold the observations of a rollout to the free memory."""
     config, options, there = planned.settings.config, planned.settings.options, memory.free()
     devices = 1 if backend.shares_host() else planned.parts.mesh.devices.size
     seen = planned.shapes.state.observation
@@ -42,11 +38,7 @@ def check(planned: Plan) -> None:
 
 
 def check_agents(planned: Plan) -> None:
-    """Hold the parameters and the optimizer's state of all seeds to the free memory.
-
-    Raises:
-      InputError: if they do not fit.
-    """
+    """Hold the parameters and the optimizer's state of all seeds to the free memory."""
     options, there = planned.settings.options, memory.free()
     devices = 1 if backend.shares_host() else planned.parts.mesh.devices.size
     agent = memory.nbytes(_without_replay(planned.shapes.state.agent))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib.util
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -19,8 +18,9 @@ from purerl.loop.pieces import check_count
 from purerl.loop.train import Trainer, TrainState
 from purerl.reporting import metrics_csv, render, summary
 from purerl.run.acting import ActingPolicy
-from purerl.run.plan import Handed, Plan, make_environment, make_plan, saved_run
-from purerl.run.program import EVALUATION_BATCH, Wanted
+from purerl.run.environments import make_environment
+from purerl.run.plan import Handed, Plan, make_plan, saved_run
+from purerl.run.program import Wanted
 from purerl.settings import agent_file
 from purerl.settings.options import check_seed
 from purerl.settings.runs import Settings, with_environment
@@ -205,13 +205,11 @@ def play(
     functions: Any = plan.parts
     if seed is not None:
         functions = functions._replace(seeds=np.full_like(functions.seeds, seed))
-    parts, update = math.ceil(episodes / EVALUATION_BATCH), int(run.state.num_updates)
-    programs = functions.compile(plan.shapes, Wanted(training=False))
+    program = functions.compile(plan.shapes, Wanted(training=False))
     try:
-        results = [jax.device_get(programs.evaluate(run.state.agent, update, part)) for part in range(parts)]
+        return program.play(run.state.agent, int(run.state.num_updates), episodes)
     finally:
-        programs.close()
-    return jax.tree.map(lambda *xs: np.concatenate(xs, axis=1)[:, :episodes], *results)
+        program.close()
 
 
 def plan_in(run: TrainedRun, env: Any = None, parameters: Mapping[str, Any] = MappingProxyType({})) -> Plan:

@@ -16,11 +16,7 @@ SUFFIX = ".safetensors"
 
 
 def find(path: Path) -> Path | None:
-    """Return the file of an agent: that of zoo/NAME, or the path itself; None for a folder, or anything else.
-
-    Raises:
-      InputError: as `zoo.path_of`.
-    """
+    """Return the file of an agent: that of zoo/NAME, or the path itself; None for a folder, or anything else."""
     if path.parent == Path("zoo") and not path.exists():
         return zoo.path_of(path.name)
     return path if path.suffix == SUFFIX and not path.is_dir() else None
@@ -50,21 +46,13 @@ def _sorted(content: bytes) -> bytes:
 
 
 def about(path: Path) -> dict[str, str]:
-    """Return what a file says of its agent: texts by name.
-
-    Raises:
-      InputError: if it cannot be read, or is no such file.
-    """
+    """Return what a file says of its agent: texts by name."""
     with _opened(path) as file:
         return file.metadata() or {}
 
 
 def settings_text(path: Path) -> str:
-    """Return the config.toml of the run that an agent is of.
-
-    Raises:
-      InputError: as `about`, or if the file has none.
-    """
+    """Return the config.toml of the run that an agent is of."""
     text = about(path).get("settings")
     if text is None:
         raise InputError(f"{path} holds numbers without settings: purerl export RUN FILE{SUFFIX} writes both")

@@ -17,9 +17,6 @@ def rows(names: Iterable[str] = ()) -> tuple[Extension, ...]:
 
     Args:
       names: "module:object" of the user's extensions, whose modules are trusted.
-
-    Raises:
-      InputError: if a name is not an extension, or two extensions have an option of the same name.
     """
     found = [*map(_of_user, names), *map(registry.load, EXTENSIONS.values())]
     owners: dict[str, str] = {}
@@ -57,11 +54,7 @@ class OptionValues:
         self.values: dict[str, dict[str, Any]] = {}
 
     def take(self, name: str, value: Any, where: str) -> bool:
-        """Take an option's value and return True; return False if the name is not an option of an extension.
-
-        Raises:
-          InputError: if the value has another type.
-        """
+        """Take an option's value and return True; return False if the name is not an option of an extension."""
         row = owner_of(self.rows, name)
         if row is None:
             return False
@@ -78,11 +71,7 @@ class OptionValues:
         return True
 
     def made(self) -> dict[str, Any]:
-        """Return the options by the extension's name.
-
-        Raises:
-          InputError: for a value out of range.
-        """
+        """Return the options by the extension's name."""
         found = {}
         for row in self.rows:
             if row.name in self.values:

@@ -22,9 +22,6 @@ def algorithm_of(given: Any, config: Any = None) -> tuple[str, Any, type, bool]:
     Args:
       given: its name or "module:function", or (spec, config) -> Algorithm.
       config: its config, where one is given: its class counts.
-
-    Raises:
-      InputError: if there is none, or the config is not of its class.
     """
     if isinstance(given, str):
         factory, cls = registry.algorithm(given)

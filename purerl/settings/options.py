@@ -180,9 +180,6 @@ def make_options(cls: type[T], values: Mapping[str, Any], source: str = "") -> T
       cls: a dataclass of `option`s.
       values: by field.
       source: where they stand, such as a file, for messages.
-
-    Raises:
-      InputError: for an unknown name, a wrong type or a value out of bounds.
     """
     known = hints(cls)
     if not isinstance(values, Mapping):

@@ -7,7 +7,7 @@ algorithm's fields; the environment's parameters are `env.NAME`. The same names 
 
 import dataclasses
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from purerl import registry
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
+from purerl.loop.extension import Extension
 from purerl.settings import extensions, objects, toml, trust
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce
@@ -33,7 +34,7 @@ class Settings:
     options: RunOptions
     config: Any  # the algorithm's config
     parameters: dict[str, Any]  # the environment's parameters that were given
-    extensions: tuple[Any, ...] = ()  # all that there are, the outermost first
+    extensions: tuple[Extension, ...] = ()  # all that there are, the outermost first
     extension_options: dict[str, Any] = dataclasses.field(default_factory=dict)  # by name, of those that were mentioned
     given: tuple[str, ...] = ()  # names of the settings that the user gave
     factory: Any = None  # the algorithm, (spec, config) -> Algorithm, where it is an object; None: as it is named
@@ -74,24 +75,12 @@ def settings(
       parameters: the environment's, by name.
       config_file: a TOML file such as a run's config.toml.
       config: the algorithm's, in place of the defaults and of configs/.
-
-    Raises:
-      InputError: for names and values that cannot be.
     """
     config_file = toml.file_of(config_file) if config_file else None
-    table = toml.read(config_file) if config_file else {}
-    source = str(config_file)
-    for name, given in (("algorithm", algorithm), ("environment", environment)):
-        if given is None and table.get(name) is None:
-            raise InputError(f"no {name} given: write ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1")
-    chosen = trust.checked(str(table["algorithm"]), source) if algorithm is None else algorithm
-    task = trust.checked(str(table["environment"]), source) if environment is None else environment
-    own = coerce(flags.get("extension", ()), tuple[str, ...], "extension")
-    named = [*own, *(trust.checked(str(name), source) for name in table.get("extension", ()))]
-    known_extensions = extensions.rows(dict.fromkeys(named))
-    for name in extensions.tables_of(known_extensions):
-        for inner in toml.tables(table, name, source).values():
-            trust.checked(str(inner.get("algorithm", "")), source)
+    table, source = toml.read(config_file) if config_file else {}, str(config_file)
+    chosen = _chosen("algorithm", algorithm, table, source)
+    task = _chosen("environment", environment, table, source)
+    known_extensions = _extensions(flags, table, source)
     algorithm, factory, config_class, named = objects.algorithm_of(chosen, config)
     environment, env, known = objects.environment_of(task)
     for name, given in (("algorithm", algorithm), ("environment", environment)):
@@ -99,20 +88,20 @@ def settings(
             raise InputError(f"{source} is for the {name} {table[name]}, not {given}")
     if env is None:
         _known_environment(environment)
-    layers = [(flags, "", parameters or {})]
-    if config_file:
-        layers.insert(0, (table, f"{source}: ", table.get("env", {}) if env is None else {}))
     tuned = defaults_path(algorithm, environment)
     start = flags.get("start", None if "format" in table else table.get("start"))  # a run's own file is complete
+    layers = []  # (settings, where they stand, the environment's parameters); later ones win
     if start not in (None, "none") and config is None:
-        layers.insert(0, _of_run(Path(str(start)), algorithm, config_class, known_extensions))
+        layers.append(_of_run(Path(str(start)), algorithm, config_class, known_extensions))
     elif tuned.is_file() and config is None:
-        built_in = toml.read(tuned)
-        layers.insert(0, (built_in, f"{tuned.name}: ", built_in.get("env", {}) if env is None else {}))
+        layers.append(_of_file(toml.read(tuned), tuned.name, env))
+    if config_file:
+        layers.append(_of_file(table, source, env))
+    layers.append((flags, "", parameters or {}))
     option_values, config_values, env_values = {}, {}, {}
     of_extensions = extensions.OptionValues(known_extensions)
     for values, where, env_table in layers:
-        _sort_in(values, where, config_class, option_values, config_values, of_extensions)
+        _sort_in(values, where, config_class, options=option_values, config=config_values, of_extensions=of_extensions)
         env_values |= _parameters(environment, env_table, where) if env is None else _fields(env, env_table)
     if env is not None and env_values:
         env, env_values = dataclasses.replace(env, **env_values), {}
@@ -134,19 +123,50 @@ def settings(
     )
 
 
+def _chosen(what: str, given: Any, table: Mapping[str, Any], source: str) -> Any:
+    """Return the algorithm or environment that is given, or that a file names and the user trusts."""
+    if given is not None:
+        return given
+    if table.get(what) is None:
+        raise InputError(f"no {what} given: write ALGORITHM ENVIRONMENT, such as: purerl train ppo CartPole-v1")
+    return trust.checked(str(table[what]), source)
+
+
+def _extensions(flags: Mapping[str, Any], table: Mapping[str, Any], source: str) -> tuple[Extension, ...]:
+    """Return the extensions that a run may use; what the file names, in tables too, must be trusted."""
+    own = coerce(flags.get("extension", ()), tuple[str, ...], "extension")
+    found = extensions.rows(
+        dict.fromkeys([*own, *(trust.checked(str(name), source) for name in table.get("extension", ()))])
+    )
+    _trusted_tables(table, found, source)
+    return found
+
+
+def _trusted_tables(
+    table: Mapping[str, Any], known: Sequence[Extension], source: object
+) -> dict[str, Mapping[str, Mapping[str, Any]]]:
+    """Return a file's tables of settings by name; the algorithms that they name must be trusted."""
+    found = {name: toml.tables(table, name, source) for name in extensions.tables_of(known)}
+    for inner in (values for tables in found.values() for values in tables.values()):
+        trust.checked(str(inner.get("algorithm", "")), source)
+    return found
+
+
+def _of_file(table: Mapping[str, Any], source: str, env: Any) -> tuple[Mapping[str, Any], str, Any]:
+    """Return the layer of a file; an environment that is an object has its own parameters."""
+    return table, f"{source}: ", table.get("env", {}) if env is None else {}
+
+
 def _of_run(
-    folder: Path, algorithm: str, config_class: type, known_extensions: tuple[Any, ...]
+    folder: Path, algorithm: str, config_class: type, known_extensions: Sequence[Extension]
 ) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """Return the layer of the config of a run to start from, where its algorithm is the same."""
-    table, known = toml.read_folder(folder, toml.RUN, handed=HANDED), hints(config_class)
-    same = table.get("algorithm") == algorithm
-    values = {name: value for name, value in table.items() if name in known} if same else {}
-    source = toml.file_of(folder)
-    for name in extensions.tables_of(known_extensions) if same else ():
-        inner = toml.tables(table, name, source).items()
-        for settings_of in dict(inner).values():
-            trust.checked(str(settings_of.get("algorithm", "")), source)
-        values[name] = {key: {n: x for n, x in given.items() if n != "start"} for key, given in inner}
+    table, source = toml.read_folder(folder, toml.RUN, handed=HANDED), toml.file_of(folder)
+    values: dict[str, Any] = {}
+    if table.get("algorithm") == algorithm:
+        values = {name: value for name, value in table.items() if name in hints(config_class)}
+        for name, inner in _trusted_tables(table, known_extensions, source).items():
+            values[name] = {key: {n: x for n, x in given.items() if n != "start"} for key, given in inner.items()}
     return values, f"{source}: ", {}
 
 
@@ -157,9 +177,6 @@ def with_environment(run: Settings, environment: Any = None, parameters: Mapping
       run: the settings.
       environment: an id, or an environment; None: the run's.
       parameters: by name.
-
-    Raises:
-      InputError: for names and values that cannot be.
     """
     given, parameters = (run.env or run.environment) if environment is None else environment, parameters or {}
     name, env, _ = objects.environment_of(given)
@@ -202,25 +219,21 @@ def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
     """Return an environment's parameters, typed as its fields say where it has any."""
     if not isinstance(table, Mapping):
         raise InputError(f"{where}env is {table!r}; it must be a table of the environment's parameters")
-    if not table:
-        return {}
-    cls = environment_class(environment)
-    known = hints(cls) if cls is not None and dataclasses.is_dataclass(cls) else None
-    typed = {}
-    for name, value in table.items():
-        if known is not None and name not in known:
-            raise unknown(f"parameter of {environment}", name, known)
-        typed[name] = coerce(value, known[name] if known else Any, f"{where}env.{name}")
-    return typed
+    cls = environment_class(environment) if table else None
+    return _typed(environment, hints(cls) if dataclasses.is_dataclass(cls) else None, table, where)
 
 
 def _fields(env: Any, table: Mapping[str, Any]) -> dict[str, Any]:
     """Return values for the fields of an environment that is an object."""
-    known = hints(type(env)) if dataclasses.is_dataclass(env) else {}
+    return _typed(type(env).__name__, hints(type(env)) if dataclasses.is_dataclass(env) else {}, table)
+
+
+def _typed(owner: str, known: Mapping[str, Any] | None, table: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Return values as the types that are known; None: any name and any type."""
     for name in table:
-        if name not in known:
-            raise unknown(f"parameter of {type(env).__name__}", name, known)
-    return {name: coerce(value, known[name], f"env.{name}") for name, value in table.items()}
+        if known is not None and name not in known:
+            raise unknown(f"parameter of {owner}", name, known)
+    return {name: coerce(x, Any if known is None else known[name], f"{where}env.{name}") for name, x in table.items()}
 
 
 def environment_class(environment: str) -> type | None:
@@ -247,17 +260,15 @@ def dump(run: Settings, env: Any) -> str:
 
 
 def _without_tables(options: Any) -> dict[str, Any]:
-    apart = table_fields(type(options))
-    return {
-        field.name: getattr(options, field.name) for field in dataclasses.fields(options) if field.name not in apart
-    }
+    return {name: value for name, value in vars(options).items() if name not in table_fields(type(options))}
 
 
 def sections(run: Settings, env: Any) -> dict[str, Any]:
     """Return what `toml.text` writes of a run; arguments as for `dump`."""
     native = run.env is not None or environment_class(run.environment) is not None
     parameters = env if native and dataclasses.is_dataclass(env) and toml.entries(env) else run.parameters
-    from_python = {"from_python": run.from_python} if run.from_python else {}
+    head = {"algorithm": run.algorithm, "environment": run.environment}
+    head |= {"from_python": run.from_python} if run.from_python else {}
     used = [(row, run.extension_options[row.name]) for row in run.extensions if row.name in run.extension_options]
     tables = {
         f"[{name}.{key}]": dict(inner)
@@ -266,12 +277,7 @@ def sections(run: Settings, env: Any) -> dict[str, Any]:
         for key, inner in sorted(getattr(options, name))
     }
     return {
-        "": {
-            "algorithm": run.algorithm,
-            "environment": run.environment,
-            **from_python,
-            **dataclasses.asdict(run.options),
-        },
+        "": head | dataclasses.asdict(run.options),
         f"# {type(run.config).__name__}": run.config,
         **{f"# {type(options).__name__}": _without_tables(options) for _, options in used},
         "[env]": parameters,

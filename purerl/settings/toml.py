@@ -112,21 +112,13 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
 
 
 def tables(parent: Mapping[str, Any], name: str, source: object) -> Mapping[str, Mapping[str, Any]]:
-    """Return the table of tables that a file has under a name; an empty one where it has none.
-
-    Raises:
-      InputError: if it is something else.
-    """
+    """Return the table of tables that a file has under a name; an empty one where it has none."""
     found = table(parent, name, source)
     return {inner: table(found, inner, source) for inner in found}
 
 
 def table(parent: Mapping[str, Any], name: str, source: object) -> Mapping[str, Any]:
-    """Return the table that a file has under a name; an empty one where it has none.
-
-    Raises:
-      InputError: if it is something else.
-    """
+    """Return the table that a file has under a name; an empty one where it has none."""
     found = parent.get(name, {})
     if not isinstance(found, Mapping):
         raise InputError(f"{source}: {name} is {told(found)}; it must be a table")
@@ -188,23 +180,19 @@ def _text(value: str) -> str:
 
 
 def flat(text: str) -> dict[str, Any]:
-    """Return the settings of a file's text by their whole name, such as "env.gravity".
-
-    Raises:
-      InputError: if it is no TOML.
-    """
-
-    def entries(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-        for name, value in table.items():
-            if isinstance(value, Mapping):
-                yield from entries(value, f"{prefix}{name}.")
-            else:
-                yield f"{prefix}{name}", value
-
+    """Return the settings of a file's text by their whole name, such as "env.gravity"."""
     try:
-        return dict(entries(tomllib.loads(text), ""))
+        return flat_table(tomllib.loads(text))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"these settings are no TOML: {error}") from None
+
+
+def flat_table(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return the entries of a table and of those in it by their whole name."""
+    found: dict[str, Any] = {}
+    for name, value in table.items():
+        found |= flat_table(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {f"{prefix}{name}": value}
+    return found
 
 
 def _toml(value: Any) -> str:

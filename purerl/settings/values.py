@@ -38,9 +38,6 @@ def coerce(value: Any, hint: Any, what: str) -> Any:
 
     Integers pass as floats, whole floats such as 1e6 as integers, one value as a list of one; "none" is None where
     None is allowed.
-
-    Raises:
-      InputError: if it is of another type.
     """
     if hint is Any:
         return value

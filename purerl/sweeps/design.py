@@ -20,9 +20,6 @@ def trials(dimensions: Mapping[str, Dimension], method: str, num_trials: int, se
         spread ones of each range as `num_trials` allows.
       num_trials: how many; a grid may be smaller.
       seed: of the draw.
-
-    Raises:
-      InputError: if a grid does not fit into `num_trials`.
     """
     if method == "grid":
         return _grid(dimensions, num_trials)

@@ -82,11 +82,7 @@ class SweepPlan(NamedTuple):
 
 
 def rungs(points: int, eta: int, count: int) -> list[int]:
-    """Return the points of the curves at which trials are compared, ascending, the last one at the end.
-
-    Raises:
-      InputError: if there are too few points.
-    """
+    """Return the points of the curves at which trials are compared, ascending, the last one at the end."""
     found = [round(points / eta**i) for i in reversed(range(count))]
     if found[0] < 1 or len(set(found)) < count:
         raise InputError(
@@ -103,9 +99,6 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
       run: the settings of its runs.
       options: of the search.
       over: what it searches: a range or a list by field, see `purerl.settings.ranges`.
-
-    Raises:
-      InputError: if the sweep is not possible.
     """
     checked(options)
     mesh = _mesh(run, options)
@@ -223,9 +216,6 @@ def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: Any) ->
       folder: of the sweep.
       fresh_seeds: in place of its own.
       replaced: fields of `RunOptions` to have other values.
-
-    Raises:
-      InputError: if it is no such folder, or Python alone can resume it.
     """
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
     with toml.told_of(file):

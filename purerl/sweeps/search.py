@@ -109,11 +109,7 @@ class BankSearch(Search):
         return self.compiled is None
 
     def compile(self) -> None:
-        """Make the bank if there is none, and compile the program.
-
-        Raises:
-          InputError: if there is not enough memory.
-        """
+        """Make the bank if there is none, and compile the program."""
         began = time.perf_counter()
         if self.bank is None:
             self.bank = self._placed(self._blank_bank(self.members))

@@ -1,45 +1,30 @@
-"""Options of commands, made of an algorithm's fields."""
+"""What commands share: lists of names, and checks of what is to be read and written."""
 
-import dataclasses
+from pathlib import Path
 
-import click
 import pytest
 
-from purerl.commands import cli
-from purerl.commands.options import find_algorithm, given_values, options_of
-from purerl.extensions.groups.options import GroupOptions
-from purerl.settings.options import RunOptions
+from purerl.commands.options import check_file, check_out, check_runs, names_of
+from purerl.errors import InputError
 
 
-def test_help_of_an_algorithm_lists_every_field(capsys):
-    from purerl.algos.ppo import PPOConfig
-
-    with pytest.raises(SystemExit):
-        cli.main(["train", "ppo", "--help"])
-    out = " ".join(capsys.readouterr().out.split())
-    for field in dataclasses.fields(PPOConfig):
-        assert f"--{field.name.replace('_', '-')} " in out
-        assert field.metadata["doc"] in out
-    assert "discount of future rewards, per step [number; default 0.99]" in out
-    assert "tanh | relu" in out
+def test_names_are_separated_by_commas():
+    assert names_of("a, b,,c") == ["a", "b", "c"] and names_of(None) == names_of("") == []
+    with pytest.raises(InputError, match="names a twice"):
+        names_of("a,b,a")
 
 
-def test_text_stays_text_where_it_looks_like_a_number():
-    with click.Context(click.Command("train", params=options_of(RunOptions))) as context:
-        words = ["--start", "2024_10_05", "--wandb", "1e3", "--seeds", "1e1", "--devices", "2"]
-        context.command.parse_args(context, words)
-        given = given_values(context.params)
-    assert given == {"start": "2024_10_05", "wandb": "1e3", "seeds": 10.0, "devices": 2}
-    with click.Context(click.Command("train", params=options_of(GroupOptions))) as context:
-        words = ["a.start=007", "a.frozen=true", "b.frozen=1e3", "b.learning_rate=1e3", "b.start=none"]
-        context.command.parse_args(context, [word for text in words for word in ("--set", text)])
-    assert context.params["groups"] == {
-        "a": {"start": "007", "frozen": True},
-        "b": {"frozen": "1e3", "learning_rate": 1000.0, "start": None},
-    }
-
-
-@pytest.mark.parametrize("flag", ["--callback", "--trust", "--wandb", "--out"])
-def test_the_value_of_another_flag_names_no_algorithm(flag):
-    assert find_algorithm([flag, "dqn", "ppo", "CartPole-v1"]) == "ppo"
-    assert find_algorithm([flag, "watching:watch", "--plain"]) is None
+def test_what_is_not_there_is_refused(tmp_path):
+    check_runs([tmp_path])
+    with pytest.raises(InputError, match=r"there is no run in .*gone: no such folder"):
+        check_runs([tmp_path, tmp_path / "gone"])
+    check_file(None, ".gif")
+    check_file(tmp_path / "a.GIF", ".gif")
+    for path, why in (("a.png", "must end in .gif"), ("gone/a.gif", "there is no folder")):
+        with pytest.raises(InputError, match=why):
+            check_file(tmp_path / path, ".gif")
+    check_out(tmp_path / "new")
+    with pytest.raises(InputError, match="exists; name another --out"):
+        check_out(tmp_path)
+    with pytest.raises(InputError, match="takes no new files"):
+        check_out(Path("/proc/new"))

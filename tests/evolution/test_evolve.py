@@ -20,6 +20,7 @@ from purerl.errors import InputError
 from purerl.evolution import evolve as evolve_module
 from purerl.evolution.evolve import EvolutionJob, load
 from purerl.evolution.plan import make_plan
+from purerl.evolution.report import summary_of
 from purerl.run import checkpoint
 from purerl.settings.options import EvolveOptions
 
@@ -175,10 +176,10 @@ def test_a_generation_in_which_every_training_failed(whole, tmp_path):
     shutil.copytree(whole[0], folder)
     job = EvolutionJob(make_plan("kl", ["CartPole-v1"], EvolveOptions(population=4, generations=100)), None, True)
     columns = dict(load(folder).columns)
-    known = job._summary(columns)
+    known = summary_of(job.plan, columns)
     assert (known["generations"], known["trainings"]) == (8, 32)
     columns |= {name: np.where(np.arange(8) == 7, np.nan, columns[name]) for name in ("mean", "best")}
-    found = job._summary(columns)
+    found = summary_of(job.plan, columns)
     assert found["mean_last_tenth"] is None and found["best"] == np.max(columns["best"][:7])
     json.dumps(found, allow_nan=False)
 

@@ -4,11 +4,8 @@ import json
 import os
 import re
 import signal
-import sys
 import threading
 import time
-import warnings
-from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -203,22 +200,6 @@ def test_a_renamed_checkpoint_is_told(saved):
         checkpoint.load(saved, 13, jax.eval_shape(tree))
 
 
-def test_parts_of_several_processes_cover_an_array(rng=np.random.default_rng(0)):
-    """Checksums of the parts that devices hold are those of the whole array's parts, and must cover it."""
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
-
-    array = rng.normal(size=(4, 6)).astype(np.float32)
-    mesh = Mesh(np.array(jax.devices()[:2]), ("x",))
-    placed = jax.device_put(array, NamedSharding(mesh, PartitionSpec(None, "x")))
-    parts = checkpoint._parts(placed)
-    assert [part[:2] for part in parts] == [([0, 0], [4, 3]), ([0, 3], [4, 6])]
-    assert checkpoint._agrees({"a": parts}, {"a": array})
-    assert checkpoint._agrees({"a": checkpoint._parts(array)}, {"a": array})
-    assert checkpoint._agrees({"a": checkpoint._parts(jax.device_put(array))}, {"a": array})
-    assert not checkpoint._agrees({"a": parts[:1]}, {"a": array})
-    assert not checkpoint._agrees({"a": parts}, {"a": array + 1})
-
-
 def test_files_hold_data_only(saved):
     """No file is a pickle or names code that loading would run: changed metadata cannot make it."""
     for file in saved.rglob("*"):
@@ -260,18 +241,6 @@ def test_an_interrupt_while_it_is_read_is_no_damage(tmp_path, interruptible):
         except KeyboardInterrupt:
             came += 1
     assert came == 20
-
-
-@pytest.mark.parametrize(("file", "shown"), [("/lib/orbax/checkpoint/layout.py", 0), ("/home/me/own.py", 1)])
-def test_what_orbax_leaves_unrun_after_a_failure_is_silent(file, shown, monkeypatch):
-    """A coroutine that is collected after `save` raised; other code's are shown as ever."""
-    told = []
-    monkeypatch.setattr(sys, "unraisablehook", told.append)
-    with warnings.catch_warnings():
-        checkpoint._drop_late_callbacks.__wrapped__()
-        late = SimpleNamespace(object=SimpleNamespace(cr_code=SimpleNamespace(co_filename=file)), exc_value=KeyError())
-        sys.unraisablehook(late)
-    assert len(told) == shown
 
 
 def test_another_process_lost_in_a_save_is_no_fault_of_the_disk(tmp_path, monkeypatch):

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import jax
@@ -15,7 +14,7 @@ from purerl.commands import cli
 from purerl.devices import distributed
 from purerl.run import checkpoint
 from purerl.run.folders import enter_folder, lock
-from purerl.run.lifecycle import LongJob, Stop
+from purerl.run.lifecycle import LongJob
 from purerl.settings.toml import RUN
 from tests.helpers.processes import own_devices
 
@@ -26,32 +25,6 @@ def hangups_arrive():
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_the_first_is_noted_and_the_second_ends(number):
-    before = signal.getsignal(number)
-    with Stop() as stop:
-        assert stop.signal == 0
-        os.kill(os.getpid(), number)
-        assert stop.signal == number
-        with pytest.raises(KeyboardInterrupt):
-            os.kill(os.getpid(), number)
-    assert signal.getsignal(number) is before, "the handlers are those of before"
-
-
-def test_in_another_thread_nothing_is_changed():
-    """Python allows handlers in the main thread alone."""
-    before, seen = signal.getsignal(signal.SIGINT), []
-
-    def run():
-        with Stop():
-            seen.append(signal.getsignal(signal.SIGINT))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert seen == [before]
 
 
 class Counting(LongJob):
@@ -254,19 +227,3 @@ def test_a_limit_on_the_size_of_files_in_a_real_process(tmp_path):
     assert code == 1 and "checkpoints/000000010: File too large\nthe last checkpoint is kept, go on with:" in out
     assert out.count("the next one is tried at the next interval") >= 1
     assert again == 0 and "done: final return" in more, more
-
-
-def test_a_signal_where_python_cannot_raise_is_remembered_in_silence(capsys, monkeypatch):
-    """In a callback of the garbage collector, for one: Python would print a traceback, and go on."""
-
-    class Struck:
-        def __del__(self):
-            os.kill(os.getpid(), signal.SIGINT)
-
-    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)  # pytest has its own
-    with Stop() as stop:
-        stop.at_once = True
-        one = Struck()
-        del one
-        assert stop.signal == signal.SIGINT
-        assert capsys.readouterr().err == ""

@@ -1,0 +1,59 @@
+"""Checksums of arrays, part by part: each process knows those of what it holds."""
+
+import json
+import zlib
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl.devices import distributed
+
+Part = tuple[list[int], list[int], int]  # of an array: where it starts and stops along each axis, and its checksum
+
+
+def of_arrays(arrays: dict[str, Any]) -> dict[str, list[Part]]:
+    """Return the checksums of the parts of arrays, by name; those of all processes together cover each array."""
+    own = {name: parts_of(array) for name, array in arrays.items()}
+    if jax.process_count() == 1:
+        return own
+    each = [json.loads(text) for text in distributed.texts(json.dumps(own))]
+    return {name: [part for found in each for part in found[name]] for name in own}
+
+
+def parts_of(array: Any) -> list[Part]:
+    """Return the checksums of what this process holds of an array, without copies."""
+    shape = array.shape
+    if not isinstance(array, jax.Array):
+        return [([0] * len(shape), list(shape), _crc(array))] if distributed.is_first() else []
+    shards = [shard for shard in array.addressable_shards if shard.replica_id == 0]
+    spans = [[axis.indices(size) for axis, size in zip(shard.index, shape, strict=True)] for shard in shards]
+    ends = [([span[0] for span in of], [span[1] for span in of]) for of in spans]
+    return [(*pair, _crc(np.asarray(shard.data))) for pair, shard in zip(ends, shards, strict=True)]
+
+
+def agrees(checksums: Any, arrays: dict[str, np.ndarray]) -> bool:
+    """Return whether checksums from a file are those of arrays, and cover them."""
+    try:
+        return checksums.keys() == arrays.keys() and all(_covers(checksums[name], x) for name, x in arrays.items())
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def _covers(parts: list[Part], array: np.ndarray) -> bool:
+    seen = 0
+    for start, stop, checksum in parts:
+        part = array[tuple(slice(a, b) for a, b in zip(start, stop, strict=True))]
+        seen += part.size
+        if checksum != _crc(part):
+            return False
+    return seen == array.size and len(parts) > 0
+
+
+def _crc(array: np.ndarray) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
+
+
+def of_notes(notes: dict[str, Any]) -> int:
+    """Return the checksum of what a checkpoint holds beside its arrays."""
+    return zlib.crc32(json.dumps(notes, sort_keys=True).encode())

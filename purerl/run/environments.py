@@ -1,0 +1,90 @@
+"""The environment of a run: made by id or taken as it is, and held to what the algorithm and the contract need."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
+from purerl.errors import InputError, line_of
+from purerl.host_environment import HostSource
+from purerl.settings.runs import Settings
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
+from purerl.types import Environment
+
+
+@contextlib.contextmanager
+def told_in_a_line(name: str, what: str = "training on") -> Iterator[None]:
+    """Tell what a user's own environment raises, where training alone reaches it, or another part, in one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        if not registry.is_own(name):
+            raise
+        first = (str(error).strip() or "without a word").splitlines()[0]
+        raise InputError(f"{what} {name} fails: {type(error).__name__}: {first}{line_of(error)}") from None
+
+
+def environment_of(run: Settings) -> Any:
+    """Return a run's environment, as `make_environment` does."""
+    if run.env is None:
+        return make_environment(run.environment, run.parameters)
+    users = registry.is_own(run.environment) and not run.environment.startswith("purerl.")
+    return _held(run.env, run.environment) if users else run.env
+
+
+def make_environment(name: str, parameters: dict[str, Any]) -> Any:
+    """Return an environment by id; that of a user, as module:Class, is held to the contract's shapes first.
+
+    Raises:
+      InputError: if there is none, or it breaks the contract.
+    """
+    try:
+        env = registry.make(name, **parameters)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        if not registry.is_own(name):
+            raise
+        raise InputError(f"{name} cannot be made: {type(error).__name__}: {error}") from None
+    return _held(env, name) if registry.is_own(name) else env
+
+
+def _held(env: Any, name: str) -> Any:
+    """Hold an environment of the user's to the contract's shapes, and return it."""
+    from purerl.testing.environments import check_contract
+
+    if not isinstance(env, HostSource):
+        check_contract(env, name, jax.random.key(0))
+    return env
+
+
+def check_actions(run: Settings, env: Environment) -> None:
+    """Raise an `InputError` if the algorithm does not support a single agent's actions; name those that do."""
+    entry, kind = ALGORITHMS.get(run.algorithm), _kind_of(env.action_space)
+    if entry is None or kind is None or entry.teams or kind in entry.actions:
+        return
+    fitting = [name for name, other in sorted(ALGORITHMS.items()) if kind in other.actions and not other.teams]
+    raise InputError(
+        f"{run.algorithm} needs {' or '.join(entry.actions)} actions, and those of {run.environment} are {kind}, "
+        f"{env.action_space}; {', '.join(fitting)} take them"
+    )
+
+
+def _kind_of(space: Space) -> str | None:
+    """Return the word that the table of algorithms has for a space of actions; None where it has none."""
+    match space:
+        case Discrete():
+            return "discrete"
+        case MultiDiscrete():
+            return "multi-discrete"
+        case Box() if len(space.shape) == 1 and np.issubdtype(np.dtype(space.dtype), np.floating):
+            return "continuous"
+        case Dict():
+            return "dict"
+    return None

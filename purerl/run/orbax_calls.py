@@ -1,0 +1,90 @@
+"""What Orbax needs around its calls: silence, no interrupts, and its errors in one line."""
+
+import contextlib
+import errno
+import functools
+import logging
+import os
+import signal
+import sys
+import threading
+import warnings
+from typing import Any
+
+
+def disk_reason(error: BaseException) -> str:
+    """Return what the operating system said, wherever it stands in an error and its causes."""
+    seen: list[BaseException] = []
+    while error is not None and error not in seen:
+        seen.append(error)
+        if isinstance(error, OSError) and error.strerror:
+            return error.strerror
+        said = next((text for text in map(os.strerror, errno.errorcode) if text in str(error)), None)
+        if said:
+            return said
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return reason(seen[0])  # type: ignore[arg-type]
+
+
+def reason(error: Exception) -> str:
+    """Return an error's first line; an error of the program that reads, rather than of what it reads, says nothing."""
+    if isinstance(error, AttributeError | TypeError | LookupError):
+        return "its metadata cannot be read"
+    return (str(error) or type(error).__name__).strip().splitlines()[0][:120]
+
+
+@contextlib.contextmanager
+def quiet():
+    """Keep Orbax's progress messages off the screen; errors are raised anyway."""
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    drop_late_callbacks()
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def interrupts_held():
+    """Hold Ctrl-C back until a read is over: Orbax keeps one for itself, and what it read then looks damaged."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield  # nothing would be raised here
+        return
+    came: list[tuple[int, Any]] = []
+
+    def receive(number: int, frame: Any) -> None:
+        came.append((number, frame))
+        if len(came) > 1:
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, receive)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            before(*came[0])
+
+
+@functools.cache
+def drop_late_callbacks() -> None:
+    """Keep what Orbax's and TensorStore's threads report after a failure off the screen: `save` and `load` raise it."""
+    show = sys.unraisablehook
+
+    def hook(late: Any) -> None:
+        unmade = getattr(late.object, "__qualname__", "") == "BaseEventLoop.__del__"  # there was no descriptor for it
+        unrun = "orbax" in getattr(getattr(late.object, "cr_code", None), "co_filename", "")  # its coroutine
+        if str(late.exc_value) != "Event loop is closed" and not unmade and not unrun:
+            show(late)
+
+    sys.unraisablehook = hook
+    for logger, late_words in (
+        ("asyncio", "exception was never retrieved"),  # of the same failure, told when it is collected
+        ("absl", "_SignalingThread.run() raised an exception"),  # what `save` raises as well
+    ):
+        logging.getLogger(logger).addFilter(lambda record, late=late_words: late not in record.getMessage())
+    never = r"coroutine '(run_sync|synchronize_|Orbax|\w+Handler\.)\S*' was never awaited"
+    warnings.filterwarnings("ignore", never, RuntimeWarning)
