@@ -5,9 +5,8 @@ Source: Danihelka et al. (2022), openreview.net/forum?id=bERaNdoegnO; Silver et 
 
 import dataclasses
 import importlib
-from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -96,10 +95,29 @@ def greedy_search(config: SearchConfig, key: Key, **inputs: Any) -> SearchOutput
     return output._replace(action=jnp.argmax(output.action_weights, axis=-1).astype(jnp.int32))
 
 
+class SearchPolicy(Protocol):
+    """A policy of mctx, such as `mctx.gumbel_muzero_policy`."""
+
+    def __call__(
+        self,
+        *,
+        params: Any,
+        rng_key: Any,
+        root: mctx.RootFnOutput,
+        recurrent_fn: Any,
+        num_simulations: int,
+        invalid_actions: Any,
+        max_depth: int | None,
+        loop_fn: Any,
+    ) -> mctx.PolicyOutput[Any]:
+        """Return the actions i32[B], their weights f32[B, K] and the trees; `invalid_actions` is f32[B, K] or None."""
+        ...
+
+
 class Selection(NamedTuple):
     """A policy of mctx, and how it selects actions in a tree."""
 
-    policy: Callable[..., mctx.PolicyOutput[Any]]  # `mctx.gumbel_muzero_policy` or another with the same arguments
+    policy: SearchPolicy
     at_root: RootActionSelectionFn
     interior: InteriorActionSelectionFn
 
