@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from purerl import make, make_train
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.prng import fast
-from purerl.replay import frames, prioritized, uniform
-from purerl.replay.sequences import SequenceSizes, nbytes, sequences
+from purerl.replay import frames, prioritized, storage, uniform
+from purerl.replay.sequence_storage import SequenceSizes, nbytes
+from purerl.replay.sequences import sequences
+from purerl.replay.transitions import gather as gather_transitions
 from purerl.spaces import Box, Dict, Discrete
 from purerl.types import EnvironmentSpec, Rollout
 from purerl.wrappers import ActionRepeat, FrameStack
@@ -28,10 +30,10 @@ def spec(stack):
 
 SPEC, WHOLE = spec(DEPTH), spec(1)
 STACKS = uniform.stacks(SPEC)
-add = {True: jax.jit(lambda s, r: uniform.add(s, r, STACKS)), False: jax.jit(uniform.add)}
+add = {True: jax.jit(lambda s, r: storage.add(s, r, STACKS)), False: jax.jit(storage.add)}
 gather = {
-    True: jax.jit(lambda s, at, n: uniform.gather(s, at, 1.0, DISCOUNT, n, STACKS), static_argnums=2),
-    False: jax.jit(lambda s, at, n: uniform.gather(s, at, 1.0, DISCOUNT, n), static_argnums=2),
+    True: jax.jit(lambda s, at, n: gather_transitions(s, at, 1.0, DISCOUNT, n, depth=STACKS), static_argnums=2),
+    False: jax.jit(lambda s, at, n: gather_transitions(s, at, 1.0, DISCOUNT, n), static_argnums=2),
 }
 
 
@@ -93,7 +95,7 @@ def found(state, deduplicated, n_step):
 def test_stacks_are_those_that_were_seen(rollouts, n_step):
     """What is kept whole is the oracle; frames kept once give the same, and no transition less."""
     player = Player()
-    once, whole = uniform.create(SPEC, CAPACITY, NUM_ENVS), uniform.create(WHOLE, CAPACITY, NUM_ENVS)
+    once, whole = storage.create(SPEC, CAPACITY, NUM_ENVS), storage.create(WHOLE, CAPACITY, NUM_ENVS)
     everything = {}
     for ends in rollouts:
         rollout = player.play(np.array(ends).reshape(LENGTH, NUM_ENVS))
@@ -108,16 +110,16 @@ def test_memory_is_that_of_the_frames():
     image = Box(low=0, high=255, shape=(20, 20, 4), dtype=jnp.uint8, stack=4)
     deep = EnvironmentSpec(image, Discrete(n=3))
     flat = EnvironmentSpec(Box(low=0, high=255, shape=(20, 20, 4), dtype=jnp.uint8), Discrete(n=3))
-    held = uniform.nbytes(deep, 10_000, 10)
-    assert held < 0.26 * uniform.nbytes(flat, 10_000, 10)
-    state = jax.eval_shape(lambda: uniform.create(deep, 10_000, 10))
+    held = storage.nbytes(deep, 10_000, 10)
+    assert held < 0.26 * storage.nbytes(flat, 10_000, 10)
+    state = jax.eval_shape(lambda: storage.create(deep, 10_000, 10))
     assert abs(sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)) - held) < 100
 
 
 def test_prioritized_draws_find_whole_stacks_only():
     memory = prioritized.prioritized(SPEC, 40, NUM_ENVS, 40)
     player, rng = Player(), np.random.default_rng(0)
-    state, whole = memory.init(), uniform.create(WHOLE, 400, NUM_ENVS)
+    state, whole = memory.init(), storage.create(WHOLE, 400, NUM_ENVS)
     for _ in range(30):
         rollout = player.play(rng.choice([0, 0, 0, 1, 2], size=(LENGTH, NUM_ENVS)))
         state, whole = jax.jit(memory.add)(state, rollout), add[False](whole, rollout)

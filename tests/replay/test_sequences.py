@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.replay.sequences import SequenceSizes, nbytes, sequences, with_successors
+from purerl.replay.sequence_storage import SequenceSizes, nbytes
+from purerl.replay.sequences import sequences, with_successors
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 from tests.helpers.numbered import SPEC, rollout
