@@ -1,7 +1,7 @@
 """Stacked frames in a replay: each frame is stored once, and a stack is assembled from the rows that hold it.
 
-`Box.stack` marks observations as stacks: of k frames side by side along the last axis, the newest
-last, with the first frame of an episode in place of those before it.
+`Box.stack` marks observations as stacks: k frames concatenated along the last axis, the newest last. At the start of an
+episode its first frame replaces the missing ones.
 """
 
 import jax
@@ -12,29 +12,29 @@ from purerl.types import Array, PyTree
 
 
 def depths(space: Space) -> PyTree:
-    """Return how many frames each leaf of an observation shows: a tree of integers, 1 where it is no stack."""
+    """Return how many frames each leaf of an observation has: a tree of integers, 1 for a leaf that is not a stack."""
     if isinstance(space, Dict):
         return {name: depths(part) for name, part in space.spaces.items()}
     return jax.tree.map(lambda leaf: space.stack if isinstance(space, Box) else 1, space.struct)
 
 
 def deepest(depth: PyTree) -> int:
-    """Return the most frames that a leaf shows."""
+    """Return the largest number of frames of a leaf."""
     return max(jax.tree.leaves(depth), default=1)
 
 
 def newest(depth: PyTree, observation: PyTree) -> PyTree:
-    """Return the stored part of an observation (any leading axes): of a stack its newest frame."""
+    """Return the stored part of an observation, with any leading axes: for a stack its newest frame."""
     return jax.tree.map(lambda k, x: x if k == 1 else x[..., x.shape[-1] - x.shape[-1] // k :], depth, observation)
 
 
 def older(depth: PyTree, observation: PyTree) -> PyTree:
-    """Return the frames of stacks that `newest` leaves out (any leading axes); () where there is no stack."""
+    """Return the other frames of stacks, with any leading axes; () for a leaf that is not a stack."""
     return jax.tree.map(lambda k, x: () if k == 1 else x[..., : x.shape[-1] - x.shape[-1] // k], depth, observation)
 
 
 def following(depth: PyTree, observation: PyTree, frame: PyTree) -> PyTree:
-    """Return the observations after those given (any leading axes), of which `frame` is the `newest` part."""
+    """Return the next observations, with any leading axes, whose `newest` part is `frame`."""
 
     def shift(k: int, x: Array, frame: Array) -> Array:
         return frame if k == 1 else jnp.concatenate([x[..., frame.shape[-1] :], frame], axis=-1)
@@ -58,7 +58,7 @@ def assemble(depth: PyTree, frames: PyTree, age: PyTree, index: Array, num_envs:
       num_envs: B.
 
     Returns:
-      [N, ...]; a frame from before the episode is its first one.
+      [N, ...]; the first frame of an episode replaces those before it.
     """
 
     def rows(frames: Array, at: Array) -> Array:
@@ -77,13 +77,13 @@ def assemble(depth: PyTree, frames: PyTree, age: PyTree, index: Array, num_envs:
 
 
 def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree:
-    """Return the observations of N runs of T steps.
+    """Return the observations of N sequences of T steps.
 
     Args:
       depth: from `depths`.
       frames: [N, T, ...], the newest frame of each observation.
-      before: [N, ...], the `older` ones of each run's first observation.
-      done: bool[N, T]; an episode begins after an ending.
+      before: [N, ...], the `older` frames of each sequence's first observation.
+      done: bool[N, T]; an episode starts after an end.
 
     Returns:
       [N, T, ...].
@@ -91,13 +91,13 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree
     num, length = done.shape
     here = jnp.arange(length, dtype=jnp.int32)
     began = jnp.where(jnp.concatenate([jnp.zeros_like(done[:, :1]), done[:, :-1]], axis=1), here, 0)
-    began = jax.lax.cummax(began, axis=1)  # the first step of each one's episode; 0: the run's first, or before it
+    began = jax.lax.cummax(began, axis=1)  # the first step of its episode; 0: of the sequence, or before it
 
     def show(k: int, frames: Array, before: PyTree) -> Array:
         if k == 1:
             return frames
         parts = jnp.moveaxis(before.reshape(*before.shape[:-1], k - 1, -1), -2, 1)
-        line = jnp.concatenate([parts, frames], axis=1)  # [N, k - 1 + T, ...]: the run's first frame has number k - 1
+        line = jnp.concatenate([parts, frames], axis=1)  # [N, k - 1 + T, ...]: frame k - 1 is the sequence's first
         earliest = jnp.where(began > 0, began + (k - 1), 0)
         first = jnp.arange(num, dtype=jnp.int32)[:, None] * line.shape[1]
         rows = line.reshape(-1, *line.shape[2:])
@@ -108,7 +108,7 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree
 
 
 def ages(running: Array, done: Array, counts: Array) -> tuple[Array, Array]:
-    """Return how long episodes have lasted.
+    """Return the ages of episodes, in steps.
 
     Args:
       running: i32[B], the age of the first step.
@@ -120,6 +120,6 @@ def ages(running: Array, done: Array, counts: Array) -> tuple[Array, Array]:
     """
     steps = counts.astype(jnp.int32)
     through = jnp.cumsum(steps, axis=0)  # steps up to and with this one
-    began = jnp.where(done & counts, through, -running)  # an episode begins after an ending
+    began = jnp.where(done & counts, through, -running)  # an episode starts after an end
     began = jax.lax.cummax(jnp.concatenate([-running[None], began]), axis=0)
     return through - steps - began[:-1], through[-1] - began[-1]
