@@ -16,7 +16,7 @@ POSITIONAL = {  # names of functions that take arguments by position only
 }
 TO_BE_DONE = {  # packages whose calls are not all named yet: only remove from this list
     *("algos", "networks"),
-    *("commands", "extensions", "reporting", "settings"),
+    "extensions",
 }
 
 
