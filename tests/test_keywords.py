@@ -15,7 +15,7 @@ POSITIONAL = {  # names of functions that take arguments by position only
     "auto_detect_unset_distributed_params",  # JAX's
 }
 TO_BE_DONE = {  # packages whose calls are not all named yet: only remove from this list
-    *("algos", "networks"),
+    "algos",
     "extensions",
 }
 
