@@ -74,7 +74,7 @@ ROOMS = {
         "types",
         "xla",
     },
-    "settings": {"catalog", "errors", "fields", "loop", "registry", "zoo"},
+    "settings": {"catalog", "errors", "fields", "host_environment", "loop", "registry", "types", "zoo"},
     "reporting": {"agent_groups", "devices", "errors", "host_environment", "prng", "settings", "stats", "types"},
     "run": {
         "agent_groups",
@@ -102,7 +102,6 @@ ROOMS = {
         "functional",
         "loop",
         "optim",
-        "prng",
         "registry",
         "reporting",
         "run",

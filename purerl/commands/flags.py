@@ -15,12 +15,7 @@ class Literal(str):
 
 
 def options_of(cls: Any, only: Iterable[str] = ()) -> list[click.Option]:
-    """Return a flag per field of a dataclass, with its name, default and help; values are parsed later.
-
-    Args:
-      cls: a config, or a dataclass of `purerl.settings.options`.
-      only: the names of the fields; none: all.
-    """
+    """Return a flag per field of a dataclass, with its name, default and help; values are parsed later."""
     types = hints(cls)
     fields = [field for field in dataclasses.fields(cls) if not only or field.name in only]
     return [_flag(field, types[field.name]) for field in fields]

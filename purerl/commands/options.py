@@ -55,12 +55,7 @@ RUN_DIRS = click.argument("run_dirs", type=PATH, nargs=-1, required=True, metava
 
 
 def job_options(noun: str, folder: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Return a decorator with the options of all commands that start or resume a long job.
-
-    Args:
-      noun: of the job.
-      folder: where it goes unless another one is named.
-    """
+    """Return a decorator with the options of all commands that start or resume a long job."""
     options = (
         click.option("--out", type=PATH, metavar="DIR", help=f"The folder; default runs/{folder}-N."),
         click.option("--resume", "resume_folder", type=PATH, metavar="DIR", help=f"Resume the {noun} in this folder."),

@@ -134,10 +134,6 @@ def choose_mesh(options: EvolveOptions) -> Mesh:
 def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     """Return the plan of an evolution's folder.
 
-    Args:
-      folder: of the evolution.
-      replaced: fields of `EvolveOptions` to have other values.
-
     Raises:
       InputError: if it is no such folder, Python alone can resume it, or it names a module that is not trusted.
     """

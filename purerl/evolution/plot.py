@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,10 @@ from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixtur
 from purerl.reporting.plot import new_figure, save
 from purerl.reporting.render import save_gif
 from purerl.types import Array, PyTree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 LOG_RATIO = np.linspace(-1.0, 1.0, 201, dtype=np.float32)  # the ratio goes from 0.37 to 2.7
 ADVANTAGE = np.linspace(-3.0, 3.0, 121, dtype=np.float32)
@@ -119,8 +123,9 @@ def animate(frames: Sequence[tuple[int, Objective]], path: Path, seconds: float 
         figure = new_figure(5.2, 4.0)
         figure.set_dpi(80)
         _heat_map(figure, figure.add_subplot(), slope, f"push on the ratio, generation {generation}", limit)
-        figure.canvas.draw()
-        images.append(np.asarray(figure.canvas.buffer_rgba())[..., :3])
+        canvas: Any = figure.canvas
+        canvas.draw()
+        images.append(np.asarray(canvas.buffer_rgba())[..., :3])
     fps = len(images) / seconds
     save_gif([*images, *[images[-1]] * round(PAUSE * fps)], path, fps)
     return path
@@ -151,7 +156,7 @@ def _limit(values: np.ndarray) -> float:
     return float(np.nanpercentile(np.abs(values), 98)) or 1.0
 
 
-def _heat_map(figure: Any, place: Any, values: np.ndarray, name: str, limit: float | None = None) -> None:
+def _heat_map(figure: "Figure", place: "Axes", values: np.ndarray, name: str, limit: float | None = None) -> None:
     limit = limit or _limit(values)
     extent = (float(LOG_RATIO[0]), float(LOG_RATIO[-1]), float(ADVANTAGE[0]), float(ADVANTAGE[-1]))
     image = place.imshow(

@@ -12,9 +12,8 @@ from purerl.devices.background import in_background
 from purerl.devices.sharding import sharding
 from purerl.evolution.generations import Evolution, EvolutionState, Generation
 from purerl.evolution.plan import EvolvePlan
-from purerl.prng import is_key, typed
 from purerl.types import Array
-from purerl.xla import backend
+from purerl.xla import backend, trees
 
 
 class Checkpoint(NamedTuple):
@@ -67,12 +66,5 @@ def template(plan: EvolvePlan, frames: int) -> Checkpoint:
 
 def blank(shapes: Checkpoint) -> Checkpoint:
     """Return the checkpoint before the first generation, made on the host: nothing is compiled for it."""
-    zeros = jax.tree.map(_zeros, shapes)
+    zeros = jax.tree.map(trees.zeros, shapes)
     return zeros._replace(frame_at=zeros.frame_at - 1)
-
-
-def _zeros(leaf: Any) -> Any:
-    if not is_key(leaf):
-        return np.zeros(leaf.shape, leaf.dtype)
-    words = jax.eval_shape(jax.random.key_data, leaf)
-    return typed(np.zeros(words.shape, words.dtype), leaf)

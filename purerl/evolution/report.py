@@ -30,14 +30,7 @@ img {{ max-width: 100% }} pre {{ background: #f4f4f4; padding: .8rem; overflow-x
 
 
 def status_of(row: dict[str, Any], generations: int, seconds: float, steps_per_second: float) -> Status:
-    """Return what the display shows of a generation's row.
-
-    Args:
-      row: from `row_of`.
-      generations: of the whole evolution.
-      seconds: of a generation.
-      steps_per_second: environment steps.
-    """
+    """Return what the display shows of a generation's row; `seconds` is the time of a generation."""
     done, mean, best, sigma = row["generation"], number(row["mean"]), number(row["best"]), number(row["sigma"])
     speed = f"{steps_per_second:,.0f} steps/s"
     failed = [("failed", f"{row['failed']} trainings were not finite")] if row["failed"] else []
@@ -104,14 +97,7 @@ def write_report(
     frames: list[tuple[int, PyTree]],
     folder: Path,
 ) -> Path:
-    """Write pictures and index.html; return where that is.
-
-    Args:
-      plan: of the evolution.
-      columns: of generations.csv.
-      frames: (generation, center of the search), the last one what was found.
-      folder: where to; made where there is none.
-    """
+    """Write pictures and index.html of (generation, center), the last one what was found; return where the page is."""
     remove_parts(own_folder(folder))
     tasks = ", ".join(task.name for task in plan.tasks)
     fitness = f"return ({plan.options.fitness})"

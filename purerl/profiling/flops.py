@@ -43,10 +43,6 @@ def operations(function: Callable[..., Any], *args: Any) -> float:
 
     Products and convolutions are counted exactly, other arithmetic once per number of its result, or of its argument in
     a reduction. The most expensive side of a branch counts; the body of a `while` of unknown length counts once.
-
-    Args:
-      function: traceable by JAX.
-      args: its arguments, or their shapes.
     """
     return _count(_trace(function, args), 1.0)
 

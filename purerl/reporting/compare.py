@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,6 +14,9 @@ from purerl.reporting import metrics_csv, plot, summary
 from purerl.reporting.files import short_names
 from purerl.settings import toml
 from purerl.settings.values import to_text
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ENOUGH = 5  # seeds below which an interval says little
 KEY = 0
@@ -207,7 +210,7 @@ def draw(runs: Sequence[ComparedRun], path: Path) -> None:
     plot.save(figure, path)
 
 
-def _final(axes: Any, run: ComparedRun, row: int, color: str) -> None:
+def _final(axes: "Axes", run: ComparedRun, row: int, color: str) -> None:
     axes.plot(run.returns, np.full(len(run.returns), row), "o", color=color, alpha=0.35, markersize=5)
     if run.interval:
         axes.plot(run.interval, (row, row), color=color, linewidth=3)

@@ -252,12 +252,7 @@ def known(how: str) -> str:
 
 
 def open_display(title: str, how: str = "auto") -> Any:
-    """Return what shows a job: by "auto" a live panel in a terminal or a notebook, and lines elsewhere.
-
-    Args:
-      title: of the job.
-      how: "auto", "plain" (lines) or "none".
-    """
+    """Return what shows a job: by "auto" a live panel in a terminal or a notebook, and lines elsewhere."""
     if known(how) == "none":
         return Silent()
     if how == "plain":

@@ -6,7 +6,7 @@ import io
 import os
 import re
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,6 +47,14 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
         if isinstance(error, OSError) and error.errno:
             raise OSError(error.errno, error.strerror, str(path)) from None
         raise
+
+
+def check_named(path: Path, what: str, endings: Iterable[str]) -> None:
+    """Raise an `InputError` where the name of a file to write has another ending, or its folder is not there."""
+    if path.suffix.lower() not in endings:
+        raise InputError(f"{path} ends in '{path.suffix}'; {what} must end in {', '.join(endings)}")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
 
 
 def write_named(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:

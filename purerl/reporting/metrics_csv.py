@@ -173,10 +173,6 @@ def _is_row(cells: dict[str, str], counter: str) -> bool:
 def read(path: Path, needed: Sequence[str] = NEEDED) -> dict[str, np.ndarray]:
     """Return the columns of a metrics.csv: float64 arrays by name; an empty cell is NaN.
 
-    Args:
-      path: of the file.
-      needed: the columns without which it is none.
-
     Raises:
       InputError: if there is none, no row in it, or a row that cannot be read.
     """

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,10 @@ from purerl.errors import InputError, printable, unknown
 from purerl.reporting import metrics_csv
 from purerl.reporting.files import short_names, write_whole
 from purerl.settings import toml
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 GRID = 200  # points of a curve
 
@@ -94,7 +98,7 @@ class Style(NamedTuple):
         return Style(color=f"C{index % 10}", dashes=("-", "--", "-.")[index // 10 % 3], seeds=runs <= SEEDS_SHOWN)
 
 
-def curve(axes: Any, columns: dict[str, np.ndarray], style: Style, label: str = "", view: View = RETURNS) -> None:
+def curve(axes: "Axes", columns: dict[str, np.ndarray], style: Style, label: str = "", view: View = RETURNS) -> None:
     """Draw one run: training as a line with a band over seeds, of returns the evaluations as dots.
 
     Args:
@@ -152,7 +156,7 @@ def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
 
 
 def panel(
-    axes: Any,
+    axes: "Axes",
     runs: Sequence[tuple[str, dict[str, np.ndarray]]],
     title: str,
     view: View = RETURNS,
@@ -193,7 +197,7 @@ def literal(text: str) -> str:
     return printable(text).replace("$", r"\$")
 
 
-def new_figure(width: float, height: float) -> Any:
+def new_figure(width: float, height: float) -> "Figure":
     """Return an empty figure of matplotlib, in inches, that needs no screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -203,13 +207,13 @@ def new_figure(width: float, height: float) -> Any:
     return figure
 
 
-def tidy(axes: Any) -> None:
+def tidy(axes: "Axes") -> None:
     """Give axes a light grid and no frame."""
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def label_curves(axes: Any, view: View = RETURNS) -> None:
+def label_curves(axes: "Axes", view: View = RETURNS) -> None:
     """Name the axes of learning curves."""
     from matplotlib.ticker import EngFormatter
 
@@ -220,7 +224,7 @@ def label_curves(axes: Any, view: View = RETURNS) -> None:
     tidy(axes)
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: "Figure", path: Path) -> None:
     """Write a figure; the path's ending says which format.
 
     Raises:

@@ -32,12 +32,7 @@ pre { background: #f5f5f5; padding: .6rem; overflow-x: auto; }
 
 
 def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
-    """Write a run's report.html: result, curve, metrics, settings, versions, command, video; return where it is.
-
-    Args:
-      folder: of the run.
-      found: its summary; None: that of its summary.json.
-    """
+    """Write a run's report.html: result, curve, metrics, settings, versions, command, video; return where it is."""
     table, columns = _read(folder)
     found = _summary(folder) if found is None else found
     title = f"{table.get('algorithm', '')} on {table.get('environment', '')}"

@@ -13,7 +13,7 @@ import numpy as np
 from purerl.agent_groups import mean_reward
 from purerl.errors import InputError, install
 from purerl.reporting import render
-from purerl.reporting.files import write_named
+from purerl.reporting.files import check_named, write_named
 from purerl.reporting.render import Episode
 from purerl.types import Environment
 
@@ -29,10 +29,7 @@ def check(path: pathlib.Path) -> None:
     Raises:
       InputError: for another ending, a folder that is not there, or a package that is not installed.
     """
-    if path.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{path} ends in '{path.suffix}'; a video must end in {', '.join(SUFFIXES)}")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+    check_named(path, "a video", SUFFIXES)
     if path.suffix.lower() in CODECS and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise InputError(f"{path.suffix} needs imageio: {install('video')}; .gif needs nothing")
 

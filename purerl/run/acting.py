@@ -1,14 +1,12 @@
 """A trained agent that acts outside of training: observation in, action out."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
 from purerl.settings.options import check_seed
-from purerl.types import Algorithm, Array, PyTree
+from purerl.types import Algorithm, Array, Environment, PyTree
 from purerl.xla import trees
 
 
@@ -19,7 +17,7 @@ class ActingPolicy:
     batches [N, ...]; every number N is compiled once.
     """
 
-    def __init__(self, algorithm: Algorithm, agent: PyTree, env: Any, explore: bool = False, seed: int = 0):
+    def __init__(self, algorithm: Algorithm, agent: PyTree, env: Environment, explore: bool = False, seed: int = 0):
         """Begin.
 
         Args:

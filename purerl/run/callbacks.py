@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -21,7 +21,11 @@ from purerl.prng import is_key, typed
 from purerl.reporting import render, video
 from purerl.reporting.files import own_folder
 from purerl.run.environments import told_in_a_line
-from purerl.types import Algorithm, PyTree
+from purerl.settings.runs import Settings
+from purerl.types import Algorithm, Environment, PyTree
+
+if TYPE_CHECKING:
+    from purerl.run.run import Run
 
 Metrics = dict[str, np.ndarray]
 Callback = Callable[[int, Metrics, "View"], Any]
@@ -30,10 +34,10 @@ Callback = Callable[[int, Metrics, "View"], Any]
 class View:
     """What a callback sees of a run, during its call."""
 
-    def __init__(self, run: Any):
+    def __init__(self, run: "Run"):
         """See a `purerl.run.run.Run`."""
-        self._run: Any = run
-        self._state: Any = None
+        self._run: Run | None = run
+        self._state: Any = None  # a `TrainState`, once it is copied
         self.stopped: str | None = None  # the reason that was given
 
     def __repr__(self) -> str:
@@ -45,19 +49,18 @@ class View:
         return self._open().folder
 
     @property
-    def settings(self) -> Any:
+    def settings(self) -> Settings:
         """The run's `Settings`."""
         return self._open().plan.settings
 
     @property
     def state(self) -> TrainState:
         """A copy of the whole state on the host; leading axis: seeds."""
-        if self._state is not None:
-            return self._state
         run = self._alone("the state")
-        state, members = run.progress.state, run.options.seeds
-        each = jax.tree.map(lambda x: _copied(x)[:members], state._replace(num_updates=()))
-        self._state = each._replace(num_updates=_copied(state.num_updates))
+        if self._state is None:
+            state, members = run.progress.state, run.options.seeds
+            each = jax.tree.map(lambda x: _copied(x)[:members], state._replace(num_updates=()))
+            self._state = each._replace(num_updates=_copied(state.num_updates))
         return self._state
 
     def agent(self, index: int = 0) -> PyTree:
@@ -82,12 +85,12 @@ class View:
         """End the view: what it shows would be of later updates."""
         self._run = None
 
-    def _open(self) -> Any:
+    def _open(self) -> "Run":
         if self._run is None:
             raise InputError("a callback's view is of one row: use it during the call")
         return self._run
 
-    def _alone(self, what: str) -> Any:
+    def _alone(self, what: str) -> "Run":
         if distributed.several():
             raise InputError(f"{what} cannot be asked for in a callback of several processes: each holds a part")
         return self._open()
@@ -126,7 +129,7 @@ def mean(returns: np.ndarray) -> float:
     return float(known.mean(dtype=np.float64)) if known.size else math.nan
 
 
-def film(every: int, env: Any, algorithm: Algorithm, seed: int, before: int) -> Callback:
+def film(every: int, env: Environment, algorithm: Algorithm, seed: int, before: int) -> Callback:
     """Return a callback that records an episode of the first seed that did not fail, into videos/ of the run's folder.
 
     Args:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from purerl.host_environment import HostSource
 from purerl.run import cache
 from purerl.run.callbacks import Callback
 from purerl.run.opening import new_run, old_run
@@ -12,12 +13,13 @@ from purerl.run.run import Run
 from purerl.run.trained_run import TrainedRun, load_run
 from purerl.settings.runs import settings
 from purerl.settings.trust import trusting
+from purerl.types import AlgorithmFactory, Config, Environment
 
 
 def train(
-    algorithm: Any,
-    environment: Any,
-    config: Any = None,
+    algorithm: AlgorithmFactory | str,
+    environment: Environment | HostSource | str,
+    config: Config | None = None,
     *,
     seeds: int = 1,
     total_timesteps: float | None = None,
@@ -64,9 +66,9 @@ def train(
 def resume(
     folder: str | Path,
     *,
-    algorithm: Any = None,
-    environment: Any = None,
-    config: Any = None,
+    algorithm: AlgorithmFactory | str | None = None,
+    environment: Environment | HostSource | str | None = None,
+    config: Config | None = None,
     total_timesteps: float | None = None,
     callbacks: Sequence[Callback] = (),
     display: str = "auto",

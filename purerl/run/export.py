@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from purerl.errors import InputError, install
-from purerl.reporting.files import write_named
+from purerl.reporting.files import check_named, write_named
 from purerl.run import agents
 from purerl.run.trained_run import TrainedRun, check_acts_alone
 from purerl.settings import agent_file
@@ -33,24 +33,15 @@ def check(path: Path) -> None:
     Raises:
       InputError: for another ending, a folder that is not there, or a package that is not installed.
     """
+    check_named(path, "an exported policy", NEEDS)
     suffix = path.suffix.lower()
-    if suffix not in NEEDS:
-        raise InputError(f"{path} ends in '{suffix}'; an exported policy must end in {', '.join(NEEDS)}")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.parent}")
     missing = [package for package in NEEDS[suffix] if importlib.util.find_spec(package) is None]
     if missing:
         raise InputError(f"{suffix} needs {missing[0]}: {install('export')}")
 
 
 def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
-    """Write a run's policy into a file of the kind that its ending says.
-
-    Args:
-      run: trained.
-      path: ending in .stablehlo, .onnx or .safetensors.
-      seed: whose agent; None: the first one that did not fail.
-    """
+    """Write a run's policy into a file of the kind that its ending says."""
     check(path)
     agent, suffix = run.agent_of(seed), path.suffix.lower()
     if suffix == agent_file.SUFFIX:

@@ -76,13 +76,7 @@ def _appear(folder: Path, file: str, text: str) -> None:
 
 
 def check_same(file: Path, text: str, noun: str) -> None:
-    """Check that a folder's file of settings has the expected text, but for devices, version and fresh seeds.
-
-    Args:
-      file: such as sweep.toml.
-      text: the expected one.
-      noun: "sweep" or "evolution".
-    """
+    """Check that a folder's file of settings has the expected text, but for devices, version and fresh seeds."""
     if not file.is_file():
         raise InputError(f"there is no {noun} in {file.parent}: it has no {file.name}")
     texts = (file.read_text(encoding="utf-8"), text)

@@ -27,7 +27,7 @@ from purerl.settings import agent_file, toml
 from purerl.settings.extensions import check_given
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, absent, dump, settings
-from purerl.types import AlgorithmFactory, PyTree
+from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before
 FIXED = ("algorithm", "environment", "seed", "seeds")  # once a run has begun
@@ -38,7 +38,7 @@ class Plan(NamedTuple):
     """All that is known of a run before anything is compiled or written."""
 
     settings: Settings
-    env: Any
+    env: Any  # an `Environment` or a `HostSource`
     extensions: tuple[Extension, ...]  # in use
     setup: Setup
     trainer: Trainer
@@ -49,7 +49,7 @@ class Plan(NamedTuple):
     eval_interval: int  # updates between two evaluations, a multiple of log_interval
 
     @property
-    def stage(self) -> Any:
+    def stage(self) -> Environment:
         """The environment that episodes are drawn in: the trainer's, one of JAX also where the host steps it."""
         env = self.trainer.environment
         return env.stage if isinstance(env, HostSource) else env
@@ -58,7 +58,7 @@ class Plan(NamedTuple):
 class Made(NamedTuple):
     """What a run's trainer is made of."""
 
-    env: Any
+    env: Any  # an `Environment` or a `HostSource`
     extensions: tuple[Extension, ...]  # in use
     make: MakeFromSetup
     setup: Setup
@@ -142,9 +142,9 @@ def _started(run: Settings, factory: AlgorithmFactory) -> AlgorithmFactory:
 class Handed(NamedTuple):
     """What Python hands where a folder's run is opened again: objects that no file can hold. None: as the file says."""
 
-    algorithm: Any = None
-    environment: Any = None
-    config: Any = None
+    algorithm: AlgorithmFactory | str | None = None
+    environment: Environment | HostSource | str | None = None
+    config: Config | None = None
 
     @property
     def parts(self) -> list[str]:
@@ -223,10 +223,6 @@ def saved_run(folder: Path, handed: Handed = Handed(), which: str | int = "lates
 def load_policy(folder: Path, name: str) -> TrainedPolicy:
     """Return the policy that a run trained under a name, or its only one, of the first seed that did not fail.
 
-    Args:
-      folder: the run's.
-      name: of the policy.
-
     Raises:
       InputError: as `saved_run`, if the run has several policies and none of this name, or if it names itself.
     """
@@ -242,14 +238,7 @@ def load_policy(folder: Path, name: str) -> TrainedPolicy:
 
 
 def policy_of(plan: Plan, agent: PyTree, name: str, folder: Path) -> TrainedPolicy:
-    """Return the policy that an agent of a run holds under a name, or its only one.
-
-    Args:
-      plan: of the run.
-      agent: of one seed.
-      name: of the policy.
-      folder: the run's, for messages.
-    """
+    """Return the policy that an agent of a run holds under a name, or its only one."""
     policies = plan.trainer.policies
     if name not in policies and len(policies) > 1:
         raise unknown(f"policy of {folder}", name, policies)

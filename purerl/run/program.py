@@ -46,11 +46,10 @@ class Progress(NamedTuple):
     cause: Array  # i32[], a key of CAUSES
 
 
-_SHARED: Any = None
 _SEED: Any = 0
 SEED_AXES = Progress(
     state=TOGETHER,
-    interval=MetricsSum(updates=_SHARED, statistics=_SEED, algorithm=_SEED),
+    interval=MetricsSum(updates=cast(Any, None), statistics=_SEED, algorithm=_SEED),
     failed_at=_SEED,
     cause=_SEED,
 )
@@ -175,6 +174,8 @@ class CompiledFunctions(NamedTuple):
             return _on_host(played, self.num_seeds)
 
         def init() -> Progress:
+            if "init" not in compiled:
+                raise RuntimeError("this program was compiled without init")
             return compiled["init"](seeds, setup)
 
         return Program(init=init, advance=advance, evaluate=evaluate)
@@ -230,8 +231,7 @@ def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh
         return trainer.evaluate(agent, evaluation_key(seed, update, part), EVALUATION_BATCH)
 
     start = sharded_vmap(init, mesh, in_axes=(0, None), out_axes=SEED_AXES)
-    axes = (SEED_AXES, None, None, None)
-    go_on = sharded_vmap(advance, mesh, in_axes=axes, out_axes=(SEED_AXES, 0), in_place=True)
+    go_on = sharded_vmap(advance, mesh, in_axes=(SEED_AXES, None, None, None), out_axes=(SEED_AXES, 0), in_place=True)
     play = sharded_vmap(evaluate_one, mesh, in_axes=(0, 0, None, None, None))
     shared, member, progress = sharding(mesh), sharding(mesh, "seed"), shardings(mesh)
     return CompiledFunctions(

@@ -9,10 +9,12 @@ import jax
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.host_environment import HostSource
 from purerl.reporting import render, video
 from purerl.reporting.files import write_named
 from purerl.run.plan import Plan
 from purerl.run.trained_run import TrainedRun
+from purerl.types import Environment
 
 
 def film(
@@ -35,7 +37,7 @@ def film(
       seed: draws the starts; None: the run's first.
       best: an agent's index.
     """
-    env: Any = (plan or run.plan).stage
+    env = (plan or run.plan).stage
     count = rows * columns
     known = np.flatnonzero(~run.failed) if not run.failed.all() else np.arange(len(run.failed))
     agents = [best] if count == 1 else [int(known[i % len(known)]) for i in range(count)]
@@ -44,7 +46,7 @@ def film(
     video.save(video.grid(films, rows, columns) if count > 1 else films[0], path)
 
 
-def recorded(run: TrainedRun, env: Any, agents: Sequence[int], seed: int) -> list[render.Episode]:
+def recorded(run: TrainedRun, env: Environment, agents: Sequence[int], seed: int) -> list[render.Episode]:
     """Return an episode for each of the agents of these indices."""
     video.drawable(env, run.settings.environment)
     play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
@@ -52,7 +54,7 @@ def recorded(run: TrainedRun, env: Any, agents: Sequence[int], seed: int) -> lis
     return [play_one(run.agent(index), key) for index, key in zip(agents, keys, strict=True)]
 
 
-def viewable(env: Any, name: str) -> None:
+def viewable(env: Environment | HostSource, name: str) -> None:
     """Raise an `InputError` where an environment has no page of its own."""
     if not hasattr(env, "render_page"):
         raise InputError(f"{name} has no viewer of its own: --html is for brax; --video records a picture")
@@ -60,7 +62,7 @@ def viewable(env: Any, name: str) -> None:
 
 def save_html(run: TrainedRun, path: Path, *, plan: Plan | None = None, seed: int | None = None, best: int = 0) -> None:
     """Save an episode as a page with the viewer of the environment's own suite; arguments as for `film`."""
-    env = (plan or run.plan).env
+    env: Any = (plan or run.plan).env
     viewable(env, run.settings.environment)
     play_one = render.player(env, partial(render.agent_policy, run.trainer.algorithm))
     key = jax.random.key(run.settings.options.seed if seed is None else seed)

@@ -12,9 +12,6 @@ from purerl.xla import backend
 def train(run: Settings) -> None:
     """Train one agent, in one compiled program if the loop is compiled.
 
-    Args:
-      run: the settings.
-
     Raises:
       InputError: if the run is not possible.
       FloatingPointError: if a metric of the algorithm is not finite.

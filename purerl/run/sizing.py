@@ -62,10 +62,6 @@ def largest(run: Settings, tell: Callable[[str], None] = print) -> tuple[Setting
     configured number says what an environment takes at most, the program of the number that this gives whether it fits
     and whether twice as many would, and a first update confirms it. At most, the run is a single update.
 
-    Args:
-      run: the settings.
-      tell: takes lines about what is tried, as it takes a while.
-
     Raises:
       InputError: if not even the configured number fits, or the environments are not JAX's.
     """

@@ -13,6 +13,7 @@ import numpy as np
 from purerl import registry
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
+from purerl.host_environment import HostSource
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.pieces import check_count
 from purerl.loop.train import Trainer, TrainState
@@ -25,7 +26,7 @@ from purerl.settings import agent_file
 from purerl.settings.options import check_seed
 from purerl.settings.runs import Settings, with_environment
 from purerl.settings.trust import trusting
-from purerl.types import PyTree
+from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 
 
 class TrainedRun(NamedTuple):
@@ -84,7 +85,9 @@ class TrainedRun(NamedTuple):
             raise InputError(f"the run has no seed {seed}; its seeds are {first} .. {first + count - 1}")
         return self.agent(index)
 
-    def evaluate(self, episodes: int = 128, env: Any = None, seed: int | None = None, **parameters: Any) -> Evaluation:
+    def evaluate(
+        self, episodes: int = 128, env: Environment | str | None = None, seed: int | None = None, **parameters: Any
+    ) -> Evaluation:
         """Play greedy episodes with every seed's agent, also where it was not trained.
 
         Args:
@@ -154,9 +157,9 @@ def load_run(
     trust: bool = False,
     *,
     checkpoint: str | int = "latest",
-    algorithm: Any = None,
-    environment: Any = None,
-    config: Any = None,
+    algorithm: AlgorithmFactory | str | None = None,
+    environment: Environment | HostSource | str | None = None,
+    config: Config | None = None,
 ) -> TrainedRun:
     """Return the agents of a run, as a checkpoint has them.
 
@@ -190,7 +193,7 @@ def load_run(
 def play(
     run: TrainedRun,
     episodes: int,
-    env: Any = None,
+    env: Environment | str | None = None,
     seed: int | None = None,
     parameters: Mapping[str, Any] = MappingProxyType({}),
 ) -> Evaluation:
@@ -212,7 +215,9 @@ def play(
         program.close()
 
 
-def plan_in(run: TrainedRun, env: Any = None, parameters: Mapping[str, Any] = MappingProxyType({})) -> Plan:
+def plan_in(
+    run: TrainedRun, env: Environment | str | None = None, parameters: Mapping[str, Any] = MappingProxyType({})
+) -> Plan:
     """Return a run's plan in another environment, or with other parameters of its own; its own plan without either.
 
     Raises:
@@ -225,7 +230,7 @@ def plan_in(run: TrainedRun, env: Any = None, parameters: Mapping[str, Any] = Ma
     return plan
 
 
-def _same_spaces(run: TrainedRun, env: Any, name: str) -> None:
+def _same_spaces(run: TrainedRun, env: Environment | HostSource, name: str) -> None:
     spaces = [(of.observation_space.struct, of.action_space.struct) for of in (run.plan.env, env)]
     if spaces[0] != spaces[1]:
         raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")

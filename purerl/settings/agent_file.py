@@ -23,12 +23,7 @@ def find(path: Path) -> Path | None:
 
 
 def pack(arrays: Mapping[str, Any], about: Mapping[str, str]) -> bytes:
-    """Return the bytes of a file, the same ones for the same contents.
-
-    Args:
-      arrays: NumPy arrays by name.
-      about: its metadata; `settings` is the run's config.toml.
-    """
+    """Return the bytes of a file, the same ones for the same contents."""
     import numpy as np  # help pages need neither
     from safetensors.numpy import save
 

@@ -15,10 +15,12 @@ from purerl import registry
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
+from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
 from purerl.settings import extensions, objects, toml, trust
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce
+from purerl.types import AlgorithmFactory, Config, Environment
 
 ABOUT_FILES = ("algorithm", "environment", "env", "format", "version", "from_python", "search", "over")
 RETIRED = {"rebuild_observations": False}  # settings of older files that are gone, and the values they may have
@@ -32,18 +34,18 @@ class Settings:
     algorithm: str
     environment: str
     options: RunOptions
-    config: Any  # the algorithm's config
+    config: Any  # the algorithm's own subclass of `Config`
     parameters: dict[str, Any]  # the environment's parameters that were given
     extensions: tuple[Extension, ...] = ()  # all that there are, the outermost first
     extension_options: dict[str, Any] = dataclasses.field(default_factory=dict)  # by name, of those that were mentioned
     given: tuple[str, ...] = ()  # names of the settings that the user gave
-    factory: Any = None  # the algorithm, (spec, config) -> Algorithm, where it is an object; None: as it is named
-    env: Any = None  # the environment, likewise
+    factory: AlgorithmFactory | None = None  # the algorithm, where it is an object; None: as it is named
+    env: Environment | HostSource | None = None  # the environment, likewise
     from_python: tuple[str, ...] = ()  # what no file can hold, of: algorithm, environment, config
     begun: bool = False  # whether a checkpoint holds its agents, and no run to start from is needed
 
-    def make_algorithm(self) -> Any:
-        """Return the algorithm, (spec, config) -> Algorithm."""
+    def make_algorithm(self) -> AlgorithmFactory:
+        """Return the algorithm."""
         return self.factory or registry.algorithm(self.algorithm)[0]
 
 
@@ -60,12 +62,12 @@ def names() -> list[tuple[str, str]]:
 
 
 def settings(
-    algorithm: Any,
-    environment: Any,
+    algorithm: AlgorithmFactory | str | None,
+    environment: Environment | HostSource | str | None,
     flags: Mapping[str, Any],
     parameters: Mapping[str, Any] | None = None,
     config_file: Path | None = None,
-    config: Any = None,
+    config: Config | None = None,
 ) -> Settings:
     """Put a run together: the algorithm's defaults < configs/ < `config_file` < flags.
 
@@ -171,13 +173,7 @@ def _of_run(
 
 
 def with_environment(run: Settings, environment: Any = None, parameters: Mapping[str, Any] | None = None) -> Settings:
-    """Return a run's settings with another environment, or with other parameters of its own.
-
-    Args:
-      run: the settings.
-      environment: an id, or an environment; None: the run's.
-      parameters: by name.
-    """
+    """Return a run's settings with another environment, or, where it is None, with other parameters of its own."""
     given, parameters = (run.env or run.environment) if environment is None else environment, parameters or {}
     name, env, _ = objects.environment_of(given)
     if env is not None:
@@ -249,13 +245,8 @@ def absent(run: Settings) -> dict[str, Any]:
     return {**RETIRED, "extension": (), **defaults}
 
 
-def dump(run: Settings, env: Any) -> str:
-    """Return a run's complete config.toml.
-
-    Args:
-      run: the settings.
-      env: the environment they make: its parameters are written as they are, defaults included.
-    """
+def dump(run: Settings, env: Environment | HostSource) -> str:
+    """Return a run's complete config.toml; the environment's parameters are written as they are, defaults included."""
     return toml.text("purerl train --config THIS_FILE runs it again", sections(run, env))
 
 
@@ -263,7 +254,7 @@ def _without_tables(options: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if name not in table_fields(type(options))}
 
 
-def sections(run: Settings, env: Any) -> dict[str, Any]:
+def sections(run: Settings, env: Environment | HostSource) -> dict[str, Any]:
     """Return what `toml.text` writes of a run; arguments as for `dump`."""
     native = run.env is not None or environment_class(run.environment) is not None
     parameters = env if native and dataclasses.is_dataclass(env) and toml.entries(env) else run.parameters

@@ -93,13 +93,7 @@ def rungs(points: int, eta: int, count: int) -> list[int]:
 
 
 def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, Any]) -> SweepPlan:
-    """Return the plan of a sweep.
-
-    Args:
-      run: the settings of its runs.
-      options: of the search.
-      over: what it searches: a range or a list by field, see `purerl.settings.ranges`.
-    """
+    """Return the plan of a sweep."""
     checked(options)
     mesh = _mesh(run, options)
     found = made(run)
@@ -210,13 +204,7 @@ def dump_sweep(plan: SweepPlan) -> str:
 
 
 def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: Any) -> SweepPlan:
-    """Return the plan of a sweep's folder.
-
-    Args:
-      folder: of the sweep.
-      fresh_seeds: in place of its own.
-      replaced: fields of `RunOptions` to have other values.
-    """
+    """Return the plan of a sweep's folder."""
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
     with toml.told_of(file):
         over = dict(ranges.parse(f"{name}={wanted}") for name, wanted in toml.table(table, "over", file).items())

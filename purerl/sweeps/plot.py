@@ -1,7 +1,7 @@
 """Pictures of a sweep: curves of the best trials, sensitivity to what was searched, parallel coordinates."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -9,6 +9,10 @@ from purerl.reporting.plot import center_and_interval, label_curves, new_figure,
 from purerl.settings.ranges import Choices, Dimension, Range
 from purerl.settings.values import to_text
 from purerl.sweeps.result import Entrants, SweepResult, mean_known
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BEST = 5  # curves in color
 
@@ -23,7 +27,7 @@ def plot_sweep(result: SweepResult) -> list[Path]:
     return paths
 
 
-def curves(result: SweepResult) -> Any:
+def curves(result: SweepResult) -> "Figure":
     """Return the figure of all trials' curves, the best ones in color with a band over seeds."""
     figure = new_figure(8, 4.8)
     axes = figure.add_subplot()
@@ -52,7 +56,7 @@ def curves(result: SweepResult) -> Any:
     return figure
 
 
-def sensitivity(result: SweepResult) -> Any:
+def sensitivity(result: SweepResult) -> "Figure":
     """Return the figure of final returns against each thing searched, a panel each."""
     entrants = result.entrants()
     stopped = _stopped(entrants)
@@ -82,7 +86,7 @@ def sensitivity(result: SweepResult) -> Any:
     return figure
 
 
-def parallel(result: SweepResult) -> Any:
+def parallel(result: SweepResult) -> "Figure":
     """Return the figure of parallel coordinates: a line per trial through what it was given, colored by its return."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -140,7 +144,7 @@ def _ends(dimension: Dimension) -> list[tuple[float, str]]:
     ]
 
 
-def _ticks(axes: Any, dimension: Dimension) -> None:
+def _ticks(axes: "Axes", dimension: Dimension) -> None:
     from matplotlib.ticker import NullFormatter
 
     if isinstance(dimension, Choices):
@@ -153,7 +157,7 @@ def _ticks(axes: Any, dimension: Dimension) -> None:
     axes.set_xlim(dimension.low, dimension.high)
 
 
-def _trend(axes: Any, dimension: Dimension, places: np.ndarray, scores: np.ndarray) -> None:
+def _trend(axes: "Axes", dimension: Dimension, places: np.ndarray, scores: np.ndarray) -> None:
     """Draw the mean over neighbors along a range, or over each listed value."""
     known = ~np.isnan(scores)
     places, scores = places[known], scores[known]

@@ -22,6 +22,7 @@ from purerl.sweeps.plan import SweepPlan, description, dump_sweep, make_sweep_pl
 from purerl.sweeps.population import Population
 from purerl.sweeps.result import SweepResult
 from purerl.sweeps.search import Search
+from purerl.types import AlgorithmFactory, Config, Environment
 
 __all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
 
@@ -30,9 +31,9 @@ SHOW_SECONDS = 0.2  # between two updates of the display
 
 
 def sweep(
-    algorithm: Any,
-    env: Any,
-    config: Any = None,
+    algorithm: AlgorithmFactory | str,
+    env: Environment | str,
+    config: Config | None = None,
     *,
     over: dict[str, Any],
     num_trials: int = 64,

@@ -55,7 +55,7 @@ class Failing(sinks.Tracker):
 
 def test_what_fails_is_told_once_and_training_goes_on(tmp_path):
     told = []
-    log = Failing(tmp_path, told.append)
+    log = Failing(tmp_path, {}, told.append)
     for step in (16, 24, 32):
         log.write([row | {"env_steps": step} for row in ROWS])
     log.close()
