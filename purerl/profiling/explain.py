@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -79,12 +79,7 @@ class TimedUpdate(NamedTuple):
 
 
 def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> Explanation:
-    """Try a run for a moment.
-
-    Args:
-      run: the settings.
-      tell: takes a line about what takes long.
-    """
+    """Try a run for a moment; `tell` takes a line about what takes long."""
     found = made(run)
     trainer = found.trainer()
     if not isinstance(trainer, CompiledTrainer) or type(trainer).step is not CompiledTrainer.step:
@@ -119,22 +114,16 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     (act, compiling_act), (move, compiling_move) = (
         _compiled(jax.vmap(f), timed.state) for f in (rollout, environment_alone)
     )
-    acting, stepping = _seconds(act, timed.state), _seconds(move, timed.state)
-    act_operations, step_operations = operations(rollout, one), operations(environment_alone, one)
-    all_operations = operations(trainer.step, one)
+    upto = {  # each includes those before it: operations, seconds, seconds of compilation
+        "environment": (operations(environment_alone, one), _seconds(move, timed.state), compiling_move.total),
+        "policy": (operations(rollout, one), _seconds(act, timed.state), compiling_act.total),
+        "learning": (operations(trainer.step, one), timed.seconds, timed.update.total),
+    }
     per_step = config.steps_per_update
-    seconds = (stepping, max(acting - stepping, 0.0), max(timed.seconds - acting, 0.0))
-    counts = (step_operations, act_operations - step_operations, all_operations - act_operations)
-    until = (compiling_move.total, compiling_act.total, timed.update.total)
-    compiled = (until[0], max(until[1] - until[0], 0.0), max(until[2] - until[1], 0.0))
-    named = zip(("environment", "policy", "learning"), counts, seconds, compiled, strict=True)
     return Explanation(
         num_updates=int(config.total_timesteps) // per_step,
         steps_per_update=per_step,
-        parts=tuple(
-            PartCost(name=name, operations=count / per_step, seconds=time / steps, compile_seconds=own)
-            for name, count, time, own in named
-        ),
+        parts=_parts(upto, per_step, steps),
         agent={name: nbytes(part) for name, part in _named(one.agent).items()},
         environments=nbytes(one.vector),
         rollout=nbytes(jax.eval_shape(rollout, one)[1]),
@@ -144,6 +133,16 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
         peak=matmul_peak(),
         options=_options(found.make, setup, run.options.seeds),
     )
+
+
+def _parts(upto: Mapping[str, tuple[float, float, float]], per_step: int, steps: int) -> tuple[PartCost, ...]:
+    """Return the cost of each part alone, per environment step, of what parts cost up to each."""
+    before, parts = (0.0, 0.0, 0.0), []
+    for name, now in upto.items():
+        count, time, compiling = (max(y - x, 0.0) for x, y in zip(before, now, strict=True))
+        parts.append(PartCost(name=name, operations=count / per_step, seconds=time / steps, compile_seconds=compiling))
+        before = now
+    return tuple(parts)
 
 
 def matmul_peak() -> float:
