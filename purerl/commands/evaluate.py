@@ -82,14 +82,7 @@ def command(
     """
     parameters, given = typed(flags)
     rows, columns = _grid(grid)
-    if grid is not None and video is None and gif is None:
-        raise InputError("--grid is of a recording: add --video FILE or --gif FILE")
-    if picture is not None and levels is None:
-        raise InputError("--picture is of levels: add --levels held-out")
-    if levels is not None and (grid, video, gif, html) != (None, None, None, None):
-        raise InputError("--levels goes with --picture; recordings of held-out levels are made without it")
-    if against is not None and (levels, grid, video, gif, html) != (None,) * 5:
-        raise InputError("--against plays games and counts who wins; leave out --levels, --video, --gif and --html")
+    _check_words(grid, levels, against, picture=picture, films=(video, gif), html=html)
     check_file(picture, *PICTURES)
     check_file(gif, ".gif")
     check_file(html, ".html")
@@ -126,6 +119,27 @@ def command(
     if html is not None:
         recording.save_html(run, html, plan=plan, seed=seed, best=best)
         say(html)
+
+
+def _check_words(
+    grid: str | None,
+    levels: str | None,
+    against: str | None,
+    *,
+    picture: Path | None,
+    films: tuple[Path | None, Path | None],
+    html: Path | None,
+) -> None:
+    """Refuse options that do not go together."""
+    if grid is not None and films == (None, None):
+        raise InputError("--grid is of a recording: add --video FILE or --gif FILE")
+    if picture is not None and levels is None:
+        raise InputError("--picture is of levels: add --levels held-out")
+    recorded = (grid, *films, html) != (None, None, None, None)
+    if levels is not None and recorded:
+        raise InputError("--levels goes with --picture; recordings of held-out levels are made without it")
+    if against is not None and (levels is not None or recorded):
+        raise InputError("--against plays games and counts who wins; leave out --levels, --video, --gif and --html")
 
 
 def _evaluate_levels(

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,9 @@ from purerl.commands.algorithm_command import EnvironmentCommand
 from purerl.commands.options import PATH, SIMULATIONS, TRUST, check_file, say, take_modules, typed
 from purerl.errors import InputError
 from purerl.settings import agent_file, toml
+
+if TYPE_CHECKING:
+    from purerl.reporting.render import Episode
 
 
 @click.command(name="play", cls=EnvironmentCommand)
@@ -82,20 +85,10 @@ def command(
     if gif is None and not terminal:
         raise InputError("play needs --gif FILE, --terminal or --against PLAYER")
     check_file(gif, ".gif")
-    named: str | None = environment  # None: what the run was trained on
-    if (Path(environment) / toml.RUN.file).is_file() or agent_file.find(Path(environment)):
-        if policy != "random":
-            what = "a run" if Path(environment).is_dir() else "an agent"
-            raise InputError(f"{environment} is {what}; name its environment to play there with another policy")
-        policy, named = environment, None
-    elif Path(environment).is_dir():
-        raise InputError(f"there is no run in {environment}: it has no {toml.RUN.file}")
-    elif environment.startswith("runs/"):
-        raise InputError(f"there is no run in {environment}: no such folder")
+    named, policy = _player(environment, policy)
     take_modules(trust, named, policy)
     import jax
 
-    from purerl import agent_groups
     from purerl.reporting import render
     from purerl.run import trained_run
     from purerl.run.environments import told_in_a_line
@@ -108,11 +101,34 @@ def command(
     if gif is not None:
         render.save_gif(render.frames(env, episode), gif, fps)
         say(gif)
-    over = "" if episode.done else f"; cut off after {max_steps} steps"
+    say(_outcome(episode, max_steps))
+
+
+def _player(environment: str, policy: str) -> tuple[str | None, str]:
+    """Return (the environment's id, None for the one that a run was trained on, the policy) of a command's words."""
+    folder = Path(environment)
+    if (folder / toml.RUN.file).is_file() or agent_file.find(folder):
+        if policy != "random":
+            what = "a run" if folder.is_dir() else "an agent"
+            raise InputError(f"{environment} is {what}; name its environment to play there with another policy")
+        return None, environment
+    if folder.is_dir():
+        raise InputError(f"there is no run in {environment}: it has no {toml.RUN.file}")
+    if environment.startswith("runs/"):
+        raise InputError(f"there is no run in {environment}: no such folder")
+    return environment, policy
+
+
+def _outcome(episode: "Episode", max_steps: int) -> str:
+    """Return in a line how an episode ended."""
+    from purerl import agent_groups
+    from purerl.reporting import render
+
     total = float(agent_groups.mean_reward(episode.reward).sum())
     parts = {name: float(reward.sum()) for name, reward in agent_groups.group_rewards(episode.reward).items()}
     each = f" ({', '.join(f'{name} {value:.5g}' for name, value in parts.items())}, per agent)" if parts else ""
-    say(f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}")
+    over = "" if episode.done else f"; cut off after {max_steps} steps"
+    return f"return {total:.5g}{each} in {render.length_of(episode)} steps{over}"
 
 
 def _match(
