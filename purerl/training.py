@@ -15,7 +15,7 @@ from purerl.loop.evaluate import MAX_STEPS, Evaluation
 from purerl.loop.extension import Extension
 from purerl.loop.metrics import TrainMetrics
 from purerl.loop.pieces import check_count, check_key, check_pieces
-from purerl.loop.train import Trainer, TrainState
+from purerl.loop.trainer import Trainer, TrainState
 from purerl.settings.extensions import wraps
 from purerl.settings.runs import settings
 from purerl.types import AlgorithmFactory, Config, Environment, Key, PyTree
