@@ -29,9 +29,10 @@ from purerl.functional.action_masks import action_mask
 from purerl.functional.exploration import Exploration, epsilon_greedy, greedy
 from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import at_action, at_best, huber
+from purerl.networks.initializers import INITIALIZERS
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import QNetwork, noisy_apply, num_actions, q_network
-from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
+from purerl.networks.torsos import ACTIVATIONS, TORSOS
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import Schedule, environment_steps, schedule
 from purerl.replay.uniform import Replay, Transitions

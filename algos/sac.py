@@ -30,9 +30,10 @@ from purerl.functional import masked
 from purerl.functional.normalize import normalized
 from purerl.functional.q_targets import squared_errors
 from purerl.networks.critics import Critics, critics
+from purerl.networks.initializers import INITIALIZERS
 from purerl.networks.modules import Module
 from purerl.networks.squashed_policy import SquashedPolicy, squashed_policy
-from purerl.networks.torsos import ACTIVATIONS, INITIALIZERS, TORSOS
+from purerl.networks.torsos import ACTIVATIONS, TORSOS
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import Schedule, schedule
 from purerl.replay.uniform import Replay, Transitions

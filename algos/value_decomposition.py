@@ -21,10 +21,10 @@ from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask
 from purerl.functional.exploration import epsilon_greedy, greedy
+from purerl.networks.initializers import INITIALIZERS
 from purerl.networks.mixer import Mixer, adding, mixing
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import num_actions
-from purerl.networks.torsos import INITIALIZERS
 from purerl.optim.optimizers import Optimizer, adam_by_plan, optimizer_of
 from purerl.optim.schedules import environment_steps
 from purerl.spaces import Dict, Stacked

@@ -13,7 +13,8 @@ from benchmarks.contest import Failed, FrameworkProcess, Problem
 from benchmarks.groups import Request
 from benchmarks.tables import FAILED, Table
 from benchmarks.timing import in_turn, progress, ratios, spread
-from purerl.networks.torsos import CNNS, MLP
+from purerl.networks.cnn import CNNS
+from purerl.networks.torsos import MLP
 from purerl.optim.optimizers import GradientPlan, adam_by_plan, apply_gradients
 from purerl.profiling.explain import matmul_peak
 from purerl.profiling.flops import products

@@ -9,8 +9,10 @@ import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.functional.action_masks import split_mask, without_global_state, without_mask
+from purerl.networks.cnn import CNNS
+from purerl.networks.initializers import INITIALIZERS
 from purerl.networks.modules import Module, own_torso
-from purerl.networks.torsos import ACTIVATIONS, CNNS, INITIALIZERS, RNNS, TORSOS, Torso, apply, init
+from purerl.networks.torsos import ACTIVATIONS, RNNS, TORSOS, Torso, apply, init
 from purerl.spaces import Space
 from purerl.types import Array, Config, Key, PyTree, pytree, static
 
