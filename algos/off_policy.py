@@ -1,4 +1,4 @@
-"""What algorithms with a replay share: settings, the agent's state, and learning from what the replay samples."""
+"""What all algorithms with a replay share; `dqn.py` holds the Q agent and `sac.py` the soft agent that build on it."""
 
 from functools import partial
 from typing import Any, NamedTuple, Protocol

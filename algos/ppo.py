@@ -2,8 +2,8 @@
 
 Collect a rollout, estimate advantages, then take several epochs of minibatch steps on the clipped objective.
 Source: Schulman et al. (2017), arXiv:1707.06347; the details follow Huang et al. (2022), "The 37 implementation details
-of PPO", except that time limits bootstrap from the true successor. To copy and change: `scripts/ppo.py`, which has no
-options.
+of PPO", except that where a time limit cuts an episode off, the return continues with the value of the real next state,
+not of the reset state. If you want a version to copy and edit, start from `scripts/ppo.py`: it leaves out the options.
 """
 
 import importlib
@@ -25,7 +25,7 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree
 
 @pytree
 class PPOConfig(PolicyConfig):
-    """All settings of PPO; those without a text are shared, and described in the shared classes."""
+    """All settings of PPO. Fields without a text are inherited: `PolicyConfig` and its parents describe them."""
 
     num_envs: int = 4
     rollout_length: int = 128
@@ -36,9 +36,13 @@ class PPOConfig(PolicyConfig):
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
     clip_epsilon: float = number(default=0.2, doc="how far the probability ratio may move", above=0)
     clip_epsilon_schedule: Schedule = schedule()
-    value_clip: float | None = number(default=0.2, doc="how far a value may move per update; none: unclipped", above=0)
+    value_clip: float | None = number(
+        default=0.2, doc="clip range around the old value in the value loss; none: unclipped", above=0
+    )
     normalize_advantage: bool = static(default=True, doc="standardize advantages in each minibatch")
-    target_kl: float | None = number(default=None, doc="KL divergence that stops an update's remaining steps", above=0)
+    target_kl: float | None = number(
+        default=None, doc="skip an update's remaining gradient steps once the KL divergence exceeds this", above=0
+    )
     value_coefficient: float = 0.5
     entropy_coefficient: float = 0.01
     entropy_coefficient_schedule: Schedule = "constant"
@@ -71,19 +75,19 @@ class PPOConfig(PolicyConfig):
         return self.steps_per_update // self.num_minibatches
 
     def value_error(self, error: Array) -> Array:
-        """Return what the value loss is half of, f32[N], from values minus targets f32[N]."""
+        """Return the error of each sample, f32[N], from values minus targets f32[N]; half of it is the value loss."""
         return error**2
 
 
 class Batch(NamedTuple):
-    """What the loss needs of each step of a rollout, [T, B, ...], or of a minibatch."""
+    """What the loss needs of each step: [T, B, ...] of a rollout; [N, ...] of a minibatch, [T, n, ...] if recurrent."""
 
     observation: PyTree
     raw_action: PyTree  # the policy's sample, before clipping or squashing
     log_prob: Array  # f32, under the policy that acted
     value: Array  # f32, V(s) before the update
     advantage: Array  # f32
-    target: Array | None  # f32, the return that V(s) should be; None: value + advantage
+    target: Array | None  # f32, what V(s) is regressed on; None: value + advantage
     done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
 
@@ -101,21 +105,22 @@ def ppo(
 
         loss = -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A) + c_v max((V - R)^2, (clip(V) - R)^2) / 2 - c_e H
 
-    with r = pi(a|s) / pi_old(a|s) the ratio, A the advantage, R the target of the value and H the policy's entropy.
-    With `config.rnn` the policy is recurrent: its minibatches are whole sequences, one per environment.
+    with r = pi(a|s) / pi_old(a|s) the ratio, A the advantage, R the target of the value, H the policy's entropy, and
+    clip(V) the value kept within `value_clip` of V_old. With `config.rnn` the policy is recurrent: each minibatch then
+    holds the whole rollouts of some of the environments.
 
     Args:
       spec: the environment's spaces.
       config: the settings.
       objective: the policy loss per sample, in place of the clipped one.
-      loss: the whole loss per sample, in place of the above. Of a large minibatch it is given some samples at a time.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation; Adam if
-        none is given.
-      network: a module (observation [N, ...]) -> features f32[N, n] below the heads, of flax linen, or of NNX; or
-        (observation space, action head, config) -> the policy and the value function.
+      loss: the whole loss per sample, in place of the above. A large minibatch may be passed to it in chunks.
+      optimizer: an optax optimizer such as `optax.lion`, with gradients clipped by their norm first, or a function
+        `GradientPlan` -> optax transformation; Adam by default.
+      network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
+        added, or a function (observation space, action head, config) -> `ActorCritic`.
 
     Raises:
-      InputError: if the settings contradict one another or the action space has no distribution.
+      InputError: if the settings contradict one another, or there is no policy distribution for the action space.
     """
     validate(config, "ppo")
     recurrent = config.rnn != "none"
@@ -128,21 +133,21 @@ def ppo(
         return new_agent(key, net.init(key), optimizer_at, spec, config)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = preprocess(agent, rollout, spec, config)
+        agent, rollout = preprocess(agent, rollout, spec, config)  # normalized as it was acted on
         batch = with_advantages(agent, rollout)
-        agent, learned = agent.with_normalized_targets(batch)
+        agent, samples = agent.with_normalized_targets(batch)  # where the config normalizes values
         params, opt_state, metrics = minibatch_epochs(
             partial(minibatch_loss, scheduled(config, agent.num_updates)),
             optimizer=optimizer_at(agent.num_updates),
             params=agent.params,
             opt_state=agent.opt_state,
-            batch=learned,
+            batch=samples,
             carry=rollout.carry,
             key=key,
             config=config,
-            sequences=recurrent,
-            prepare=with_targets,
-            accept=None if config.target_kl is None else within_target_kl,
+            sequences=recurrent,  # else all samples are shuffled
+            prepare=standardized,  # each minibatch, before its loss
+            accept=None if config.target_kl is None else within_target_kl,  # else the rest of the update is skipped
         )
         metrics["explained_variance"] = masked.explained_variance(
             batch.value, batch.value + batch.advantage, batch.mask
@@ -173,8 +178,8 @@ def ppo(
             mask=rollout.mask,
         )
 
-    def with_targets(batch: Batch) -> tuple[Batch, Array]:
-        """Return (a minibatch with its advantages standardized, the returns that V(s) should be)."""
+    def standardized(batch: Batch) -> tuple[Batch, Array]:
+        """Return a minibatch, its advantages standardized if `normalize_advantage` is set, and its value targets."""
         target = batch.value + batch.advantage if batch.target is None else batch.target
         if config.normalize_advantage:
             mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
@@ -185,7 +190,7 @@ def ppo(
         assert config.target_kl is not None
         return metrics["approx_kl"] <= config.target_kl
 
-    def minibatch_loss(now: PPOConfig, params: PyTree, minibatch: tuple[Batch, Array], carry: PyTree):
+    def minibatch_loss(current: PPOConfig, params: PyTree, minibatch: tuple[Batch, Array], carry: PyTree):
         batch, target = minibatch
         policy, value, _ = net.unroll(params, carry, batch.observation, batch.done)
         log_prob = policy.log_prob(batch.raw_action)
@@ -200,29 +205,31 @@ def ppo(
         )
         samples, mask = jax.tree.map(jnp.ravel, (samples, batch.mask))
         if loss is None:
-            metrics = masked.means(terms(now, samples), mask)
-            value_loss = now.value_coefficient * metrics["value_loss"]
-            total = metrics["policy_loss"] + value_loss - now.entropy_coefficient * metrics["entropy"]
+            metrics = masked.means(terms(current, samples), mask)
+            value_loss = current.value_coefficient * metrics["value_loss"]
+            total = metrics["policy_loss"] + value_loss - current.entropy_coefficient * metrics["entropy"]
         else:
-            total, metrics = objectives.mean_loss(loss, samples, {"config": now}, mask)
+            total, metrics = objectives.mean_loss(loss, samples, {"config": current}, mask)
         ratio = jnp.exp(samples.log_ratio)
-        clipped = jnp.abs(ratio - 1.0) > now.clip_epsilon
+        clipped = jnp.abs(ratio - 1.0) > current.clip_epsilon
         diagnostics = {"approx_kl": ratio - 1.0 - samples.log_ratio, "clip_fraction": clipped.astype(jnp.float32)}
         return total, metrics | masked.means(diagnostics, mask)
 
-    def terms(now: PPOConfig, samples: objectives.Samples) -> dict[str, Array]:
-        """Return the terms of the loss of each sample, f32[N], without their weights."""
+    def terms(current: PPOConfig, samples: objectives.Samples) -> dict[str, Array]:
+        """Return the unweighted terms of the loss, f32[N] each."""
         if objective is None:
             ratio = objectives.ratio_of(samples.log_ratio)
-            clipped = jnp.clip(ratio, 1 - now.clip_epsilon, 1 + now.clip_epsilon)
+            clipped = jnp.clip(ratio, 1 - current.clip_epsilon, 1 + current.clip_epsilon)
             policy_loss = -jnp.minimum(ratio * samples.advantage, clipped * samples.advantage)
         else:
-            context = {"config": now, "samples": samples}
+            context = {"config": current, "samples": samples}
             policy_loss = objectives.per_sample(objective, samples.log_ratio, samples.advantage, context)
-        error = now.value_error(samples.value - samples.target)
-        if now.value_clip is not None:
-            near = samples.old_value + jnp.clip(samples.value - samples.old_value, -now.value_clip, now.value_clip)
-            error = jnp.maximum(error, now.value_error(near - samples.target))
+        error = current.value_error(samples.value - samples.target)
+        if current.value_clip is not None:
+            clipped_value = samples.old_value + jnp.clip(
+                samples.value - samples.old_value, -current.value_clip, current.value_clip
+            )
+            error = jnp.maximum(error, current.value_error(clipped_value - samples.target))
         return {"policy_loss": policy_loss, "value_loss": 0.5 * error, "entropy": samples.entropy}
 
     return Algorithm(
@@ -237,7 +244,7 @@ def ppo(
 def act(
     net: ActorCritic, head: ActionHead, agent: PolicyAgent, carry: PyTree, key: Key, observation: PyTree, explore: bool
 ) -> tuple[PyTree, PyTree, PyTree]:
-    """Sample an action, or take the likeliest: `Algorithm.act` of a policy `net` with an action head."""
+    """Implement `Algorithm.act`: sample from the policy if `explore`, else take the mode of its distribution."""
     policy, carry = net.policy(agent.params, carry, agent.normalize(observation))
     if not explore:
         return head.to_action(policy.mode()), carry, ()
@@ -246,6 +253,6 @@ def act(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "MAPPOConfig":  # its path before it had a file
+    if name == "MAPPOConfig":  # it stood here before mappo.py
         return importlib.import_module("purerl.algos.mappo").MAPPOConfig
     raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -1,4 +1,4 @@
-"""What there is in the catalog, by name, and what is yours; nothing is imported until it is asked for."""
+"""Finds environments, algorithms and objectives by name; `settings.extensions` does for extensions. Imports lazily."""
 
 import dataclasses
 import importlib

@@ -1,4 +1,4 @@
-"""The trainer of host environments: a `Trainer` whose loop runs in Python, in five modes."""
+"""The trainer of host environments. Its loop runs in Python, in one of the modes of `options.MODES`."""
 
 import time
 from collections.abc import Callable, Mapping
