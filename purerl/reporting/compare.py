@@ -18,7 +18,6 @@ from purerl.settings.values import to_text
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ENOUGH = 5  # seeds below which an interval says little
 KEY = 0
 
 
@@ -39,8 +38,8 @@ class ComparedRun(NamedTuple):
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its 95% interval; None for one seed."""
-        if len(self.returns) < 2:
+        """Its 95% interval; None for fewer seeds than an interval needs."""
+        if len(self.returns) < plot.ENOUGH_SEEDS:
             return None
         low, high = stats.bootstrap_interval(jax.random.key(KEY), self.returns)
         return float(low), float(high)
@@ -60,7 +59,7 @@ class Duel(NamedTuple):
     @property
     def certain(self) -> bool:
         """Whether there are enough seeds and the interval of the difference does not hold 0."""
-        few = min(len(self.better.returns), len(self.worse.returns)) < ENOUGH
+        few = min(len(self.better.returns), len(self.worse.returns)) < plot.ENOUGH_SEEDS
         return not few and not self.difference_interval[0] <= 0.0 <= self.difference_interval[1]
 
 
@@ -134,16 +133,17 @@ def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
         one = min(a, b, key=lambda run: len(run.returns))
         return f"{a.name} and {b.name}: {one.name} has one seed, so nothing can be said; train with --seeds 10"
     low, high = found.difference_interval
-    by = f"by {found.difference:.4g} (95% interval {low:.4g} .. {high:.4g})"
-    chance = f"one of its seeds wins with probability {found.probability:.0%}"
     few = min(len(a.returns), len(b.returns))
+    interval = f" (95% interval {low:.4g} .. {high:.4g})" if few >= plot.ENOUGH_SEEDS else ""
+    by = f"by {found.difference:.4g}{interval}"
+    chance = f"one of its seeds wins with probability {found.probability:.0%}"
     if found.certain:
         return f"{found.better.name} beats {found.worse.name} {by}; {chance}"
-    needed = (
-        "" if np.isinf(found.seeds_needed) else f"; about {max(found.seeds_needed, ENOUGH):.0f} seeds each would tell"
-    )
-    if few < ENOUGH:
-        few_seeds = f"too few seeds ({few}; at least {ENOUGH} are needed) to say that"
+    needed = ""
+    if not np.isinf(found.seeds_needed):
+        needed = f"; about {max(found.seeds_needed, plot.ENOUGH_SEEDS):.0f} seeds each would tell"
+    if few < plot.ENOUGH_SEEDS:
+        few_seeds = f"too few seeds ({few}; at least {plot.ENOUGH_SEEDS} are needed) to say that"
         return f"{few_seeds} {found.better.name} beats {found.worse.name} {by}{needed}"
     return f"{found.better.name} and {found.worse.name} cannot be told apart: the first leads {by}{needed}"
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GRID = 200  # points of a curve
+ENOUGH_SEEDS = 5  # of a 95% interval; of fewer seeds all of reporting shows the range
 
 
 def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) -> np.ndarray:
@@ -30,10 +31,10 @@ def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) 
 def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
     """Return (center, low, high, name of the center) over seeds, each f64[points].
 
-    From four seeds on the center is the interquartile mean; below that it is the mean, as nothing would be cut. The
-    band is the 95% bootstrap interval, or the range of two or three seeds.
+    From five seeds on the center is the interquartile mean and the band its 95% bootstrap interval; below that they are
+    the mean and the range.
     """
-    robust = values.shape[0] >= 4
+    robust = values.shape[0] >= ENOUGH_SEEDS
     center, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
     counts = np.sum(~np.isnan(values), axis=0)
     for count in np.unique(counts[counts > 0]):

@@ -14,6 +14,7 @@ import numpy as np
 from purerl import __version__, stats
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
+from purerl.reporting.plot import ENOUGH_SEEDS
 from purerl.settings import toml
 from purerl.settings.runs import Settings
 
@@ -57,7 +58,10 @@ def lowest(columns: dict[str, np.ndarray]) -> float:
 
 
 def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, Any]:
-    """Return per-seed numbers with their mean, interquartile mean and its 95% interval (null below two seeds).
+    """Return per-seed numbers with their mean, interquartile mean, its 95% interval and their range.
+
+    The interval is None below `ENOUGH_SEEDS` seeds, where it would be hardly more than the range, which is None
+    below two.
 
     Args:
       values: of each seed, NaN where it failed.
@@ -66,15 +70,16 @@ def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, Any]:
     failed = [not math.isfinite(value) for value in values]
     counted = np.array([worst if bad else value for value, bad in zip(values, failed, strict=True)])
     known = counted[np.isfinite(counted)] if not all(failed) else counted[:0]
-    ends = stats.bootstrap_interval(jax.random.key(0), known) if len(known) > 1 else ()
-    interval = [round(float(end), 6) for end in ends] or None
+    interval = stats.bootstrap_interval(jax.random.key(0), known) if len(known) >= ENOUGH_SEEDS else None
+    ends = (known.min(), known.max()) if len(known) > 1 else None
     return {
         "per_seed": [None if bad else value for value, bad in zip(values, failed, strict=True)],
         "failed": sum(failed),
         "failed_counted_as": worst if any(failed) and math.isfinite(worst) else None,
         "mean": float(known.mean()) if len(known) else None,
         "iqm": float(stats.iqm(known)) if len(known) else None,
-        "iqm_interval_95": interval,
+        "iqm_interval_95": interval and [round(float(end), 6) for end in interval],
+        "range": ends and [round(float(end), 6) for end in ends],
     }
 
 
@@ -123,10 +128,19 @@ def text(found: dict[str, Any]) -> str:
     final = found["final_return"]
     if final["mean"] is None:
         return "no seed finished"
-    spread = final["iqm_interval_95"]
-    interval = f", IQM {final['iqm']:.5g} (95% interval {spread[0]:.5g} .. {spread[1]:.5g})" if spread else ""
     speed = f"{found['env_steps_per_second']:,.0f} steps/s"
-    return f"final return {final['mean']:.5g}{interval}{failures(final)}, {speed}"
+    return f"final return {center(final)}{failures(final)}, {speed}"
+
+
+def center(result: dict[str, Any]) -> str:
+    """Return the mean of what `over_seeds` returned in words, with its interval, or the range of few seeds."""
+    if result["iqm_interval_95"]:
+        low, high = result["iqm_interval_95"]
+        return f"{result['mean']:.5g}, IQM {result['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
+    if result.get("range"):  # files of earlier versions have none
+        low, high = result["range"]
+        return f"{result['mean']:.5g} (range of {len(result['per_seed'])} seeds {low:.5g} .. {high:.5g})"
+    return f"{result['mean']:.5g}"
 
 
 def failures(result: dict[str, Any]) -> str:

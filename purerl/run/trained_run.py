@@ -277,11 +277,8 @@ def table(run: TrainedRun, played: Evaluation) -> list[str]:
     if len(played.episode_return) > 1:
         means = np.where(run.failed, np.nan, played.episode_return.mean(axis=1))
         over = summary.over_seeds(means.tolist(), float(played.episode_return.min()))
-        low, high = over["iqm_interval_95"] or (float("nan"), float("nan"))
-        numbers = "every seed failed in training"
-        if over["mean"] is not None:
-            numbers = f"mean {over['mean']:.5g}, IQM {over['iqm']:.5g} (95% interval {low:.5g} .. {high:.5g})"
-            numbers += summary.failures(over)
+        failed = over["mean"] is None
+        numbers = "every seed failed in training" if failed else f"mean {summary.center(over)}{summary.failures(over)}"
         lines.append(f"over seeds: {numbers}")
     if not played.finished.all():
         lines.append(f"{(~played.finished).sum()} of {played.finished.size} episodes did not end and were cut off")

@@ -34,17 +34,20 @@ def test_final_and_best_returns_per_seed():
 
 
 def test_over_seeds():
-    many = summary.over_seeds([1.0, 2.0, 3.0, 100.0])
-    assert many["mean"] == 26.5 and many["iqm"] == 2.5, "of four, the two in the middle"
+    many = summary.over_seeds([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert many["mean"] == 22.0 and many["iqm"] == 3.0 and many["range"] == [1.0, 100.0], "of five, the three inside"
     low, high = many["iqm_interval_95"]
-    assert 1.0 <= low <= 2.5 <= high <= 100.0
+    assert 1.0 <= low <= 3.0 <= high <= 100.0
+    assert summary.center(many) == f"22, IQM 3 (95% interval {low:.5g} .. {high:.5g})"
     diverging = summary.over_seeds([500.0, NAN, NAN, NAN], worst=20.0)
     assert (diverging["mean"], diverging["iqm"], diverging["failed"]) == (140.0, 20.0, 3)
     assert diverging["per_seed"] == [500.0, None, None, None]
     assert summary.failures(diverging) == " (3 of 4 seeds failed, counted as 20, the lowest return of the run)"
-    assert summary.over_seeds([7.0])["iqm_interval_95"] is None
+    assert summary.center(summary.over_seeds([7.0])) == "7"
+    few = summary.over_seeds([1.0, 2.0, 6.0, 7.0])
+    assert few["iqm_interval_95"] is None and summary.center(few) == "4 (range of 4 seeds 1 .. 7)"
     none = {"per_seed": [None], "failed": 1, "failed_counted_as": None}
-    assert summary.over_seeds([NAN]) == none | {"mean": None, "iqm": None, "iqm_interval_95": None}
+    assert summary.over_seeds([NAN]) == none | {"mean": None, "iqm": None, "iqm_interval_95": None, "range": None}
 
 
 def test_written_whole_or_not_at_all(tmp_path):
