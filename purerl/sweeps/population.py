@@ -33,6 +33,7 @@ SHARE = 5  # one in so many is replaced
 FACTORS = (0.8, 1.25)
 ANEW = 0.25  # the probability that a number is drawn from its whole range
 _POPULATION = np.uint32(0x70627400)  # sets these keys apart from those of training
+_STRIDE = np.uint32(0x9E3779B1)  # between the seeds of members: odd, so that none meets another
 
 
 def exploit(key: Key, scores: Array) -> Array:
@@ -125,6 +126,15 @@ def program(make: MakeFromSetup, mesh: Mesh, dimensions: Mapping[str, Range], sh
     return generation
 
 
+def member_seeds(rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+    """Return u32[rows]: the seed of each row of `Members`, of its own for every member; member 0 has the population's.
+
+    With one seed for all, members would begin with the same parameters and draw the same numbers, so that a copy whose
+    numbers stay at an end of their range would remain its donor to the bit.
+    """
+    return seeds[rows % len(seeds)] + (rows // len(seeds)).astype(np.uint32) * _STRIDE
+
+
 def _key(seed: Array) -> Key:
     return jax.random.fold_in(jax.random.key(seed), _POPULATION)
 
@@ -199,7 +209,7 @@ class Population(BankSearch):
 
     def _arguments(self) -> tuple[Any, ...]:
         now, last = self.generation, self.plan.num_points - 1
-        seeds = sharding.place(self.plan.seeds[self._rows % self.shape[1]], self.mesh, AXIS)
+        seeds = sharding.place(member_seeds(self._rows, self.plan.seeds), self.mesh, AXIS)
         num = np.int32(self.plan.spans(self.group)[min(now, last)])
         return seeds, num, np.int32(now), np.bool_(now == last), self.group.argument()
 

@@ -6,7 +6,10 @@ import jax
 import numpy as np
 
 from purerl import LogUniform, Uniform
+from purerl.settings.options import RunOptions, SearchOptions
+from purerl.settings.runs import settings
 from purerl.sweeps import population
+from purerl.sweeps.plan import make_sweep_plan
 
 
 def test_exploit_and_explore():
@@ -37,3 +40,21 @@ def test_small_integers_move():
         assert (new == value).mean() < 0.02
     new = np.asarray(population.explore(jax.random.key(0), np.zeros(4000, np.float32), Uniform(0, 1)))
     np.testing.assert_allclose([new.mean(), (new == 0).mean()], [0.5, 0], atol=0.03)
+
+
+def test_each_member_begins_as_an_agent_of_its_own():
+    small = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 16}
+    run = dataclasses.replace(settings("a2c", "CartPole-v1", small), options=RunOptions(seeds=2))
+    search = SearchOptions(method="pbt", trials=5, generations=2)
+    members = population.Population(make_sweep_plan(run, search, {"learning_rate": LogUniform(1e-4, 1e-3)}))
+    members.advance()
+    state = members.bank.state
+    assert len(np.unique(jax.random.key_data(state.key), axis=0)) == 10
+    parameters = np.concatenate([np.asarray(x).reshape(10, -1) for x in jax.tree.leaves(state.agent.params)], axis=1)
+    assert len(np.unique(parameters, axis=0)) == 10, "nobody is replaced before an episode ends"
+
+
+def test_seeds_of_members():
+    seeds = np.arange(3, 10, dtype=np.uint32)
+    drawn = population.member_seeds(np.arange(7 * 1000), seeds)
+    assert len(np.unique(drawn)) == 7000 and (drawn[:7] == seeds).all(), "the first member has the population's seed"
