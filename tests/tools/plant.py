@@ -62,8 +62,8 @@ def all_rows() -> list[Row]:
     ]
 
 
-def notice(copy: Path, tests: tuple[str, ...], half: str) -> bool:
-    """Run tests in a copy of the project; return whether one failed."""
+def outcome_of(copy: Path, tests: tuple[str, ...], half: str) -> str:
+    """Run tests in a copy of the project; return "killed" if one failed, else why not."""
     cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".cache" / "tests"))
     more = {
         "JAX_COMPILATION_CACHE_DIR": cache,
@@ -82,8 +82,10 @@ def notice(copy: Path, tests: tuple[str, ...], half: str) -> bool:
             timeout=LONGEST,
         )
     except subprocess.TimeoutExpired:
-        return True
-    return run.returncode == 1 or (run.returncode == 2 and re.search(r"\berror\b", run.stdout) is not None)
+        return "killed"
+    failed = run.returncode == 1 or (run.returncode == 2 and re.search(r"\berror\b", run.stdout))
+    others = {0: "SURVIVED", 5: "NO TESTS"}
+    return "killed" if failed else others.get(run.returncode, f"pytest exits with {run.returncode}")
 
 
 def plant(row: Row, copies: "queue.Queue[Path]", half: str) -> tuple[str, float]:
@@ -95,7 +97,7 @@ def plant(row: Row, copies: "queue.Queue[Path]", half: str) -> tuple[str, float]
         if row.right != row.wrong and text.count(row.right) != 1:
             return f"stands there {text.count(row.right)} times", 0.0
         file.write_text(text.replace(row.right, row.wrong), encoding="utf-8")
-        return "killed" if notice(copy, row.tests, half) else "SURVIVED", time.monotonic() - began
+        return outcome_of(copy, row.tests, half), time.monotonic() - began
     finally:
         file.write_text(text, encoding="utf-8")
         copies.put(copy)
@@ -121,14 +123,17 @@ def main() -> int:
         waiting = {pool.submit(plant, row, copies, args.half): row for row in rows}
         for number, done in enumerate(as_completed(waiting), 1):
             row, (outcome, seconds) = waiting[done], done.result()
+            if args.nothing:
+                outcome = {"killed": "FAILED", "SURVIVED": "passed"}.get(outcome, outcome)
+                row = row._replace(wrong=" ".join(row.tests))
             print(f"{number:3}/{len(rows)}  {outcome:8}  {seconds:5.1f} s  {row.path}: {row.wrong}", flush=True)
             outcomes[row.room, outcome == "killed"] += 1
             if outcome != "killed":
                 left.append(f"{outcome}: {row.path}: {row.right}  ->  {row.wrong}")
     if args.nothing:
-        failing = sum(count for (_, killed), count in outcomes.items() if killed)
-        print(f"{failing} of {len(rows)} sets of tests fail without a fault")
-        return int(failing > 0)
+        not_passed = sum(not line.startswith("passed") for line in left)
+        print(f"{not_passed} of {len(rows)} sets of tests do not pass without a fault")
+        return int(not_passed > 0)
     print("\n".join(["", *sorted(left), "", f"{'room':24}{'planted':>8}{'killed':>8}"]))
     for room in [*sorted({row.room for row in rows}), ""]:
         killed, survived = (
