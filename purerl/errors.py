@@ -105,6 +105,7 @@ ELSEWHERE = {  # what a setting is called in other frameworks: -> ours
     "epochs": "num_epochs",
     "update_epochs": "num_epochs",
     "minibatches": "num_minibatches",
+    "batch_size": "num_minibatches",  # where there is no batch_size
     "steps": "total_timesteps",
     "timesteps": "total_timesteps",
     "max_steps": "total_timesteps",
@@ -134,11 +135,12 @@ ELSEWHERE = {  # what a setting is called in other frameworks: -> ours
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
     """Return the name that was probably meant, by other frameworks' words or by its letters; None where none is."""
-    known = {_plain(candidate): candidate for candidate in names}
-    meant = ELSEWHERE.get(_plain(name))
-    if meant in known:
-        return known[meant]
-    near = difflib.get_close_matches(_plain(name), known, n=1, cutoff=0.5)
+    own = {_plain(candidate): candidate for candidate in names}
+    elsewhere = {word: own[ours] for word, ours in ELSEWHERE.items() if ours in own}
+    known = elsewhere | own
+    if _plain(name) in elsewhere:
+        return elsewhere[_plain(name)]
+    near = difflib.get_close_matches(_plain(name), known, n=1, cutoff=0.6)
     return known[near[0]] if near else None
 
 

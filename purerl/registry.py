@@ -22,10 +22,15 @@ KNOWN = "purerl.envs.adapters.known"  # has check_name(suite, package, name), an
 def unknown_environment(name: str) -> InputError:
     """Return the error for an environment that does not exist: it says where a familiar name, or a file of it, is."""
     plain = lambda text: re.sub(r"(NoFrameskip)?(-v\d+)?$", "", text).replace("-", "").replace("_", "").casefold()
-    for pattern, known in FAMILIAR.items():
-        meant = next((other for other in known.split() if plain(other) == plain(name)), None)
-        if meant is not None:
-            return InputError(f"unknown environment '{name}': did you mean '{pattern.replace('*', meant)}'?")
+    own = [other for other in ENVIRONMENTS if plain(other.partition("-")[0]) == plain(name)]
+    familiar = [
+        pattern.replace("*", other)
+        for pattern, known in FAMILIAR.items()
+        for other in known.split()
+        if plain(name) in (plain(other), plain(pattern.partition("/")[2].replace("*", other)))
+    ]
+    if meant := own + sorted(familiar, key=lambda other: not installed(other.partition("/")[0])):
+        return InputError(f"unknown environment '{name}': did you mean '{meant[0]}'?")
     module = name.removesuffix(".py").removeprefix("./").replace("/", ".")
     if module and pathlib.Path(f"{module.replace('.', '/')}.py").is_file():
         return InputError(f"unknown environment '{name}': one of your own is module:Class, such as {module}:MyClass")

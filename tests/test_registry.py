@@ -20,6 +20,9 @@ def test_parameters_are_passed_on():
     [
         ("CartPol-v1", {}, "unknown environment 'CartPol-v1': did you mean 'CartPole-v1'"),
         ("CartPole-v1", {"gravit": 1.0}, "unknown parameter of CartPole-v1 'gravit': did you mean 'gravity'"),
+        ("Breakout", {}, "did you mean 'Breakout-MinAtar'"),
+        ("Craftax-Symbolic-v1", {}, "did you mean 'craftax/Craftax-Symbolic-v1'"),
+        ("HalfCheetah-v4", {}, "did you mean 'brax/halfcheetah'"),
         ("nowhere/Thing", {}, "unknown suite 'nowhere'"),
         ("no_such_module:Thing", {}, "no module 'no_such_module'"),
         ("purerl.envs.classic.cartpole:CartPol", {}, "did you mean 'CartPole'"),

@@ -99,7 +99,8 @@ FAMILIAR = {  # environments that people know by name alone, as the suites that 
     "brax/*": "ant fetch grasp halfcheetah hopper humanoid humanoidstandup pusher swimmer ur5e walker2d",
     "gymnasium/*-v3": "BipedalWalker BipedalWalkerHardcore CarRacing LunarLander LunarLanderContinuous Taxi",
     "gymnasium/*-v1": "Blackjack CliffWalking",
-    "gymnasium/*-v5": "InvertedPendulum InvertedDoublePendulum",
+    "gymnasium/*-v5": "Ant HalfCheetah Hopper Humanoid HumanoidStandup InvertedPendulum InvertedDoublePendulum Pusher "
+    "Reacher Swimmer Walker2d",
     "envpool/*-v5": "Alien Amidar Assault Asterix Asteroids Atlantis BankHeist BattleZone BeamRider Berzerk Bowling "
     "Boxing Breakout Centipede ChopperCommand CrazyClimber Defender DemonAttack DoubleDunk Enduro FishingDerby Freeway "
     "Frostbite Gopher Gravitar Hero IceHockey Jamesbond Kangaroo Krull KungFuMaster MontezumaRevenge MsPacman "

@@ -1,6 +1,7 @@
 """The command line: finds the command, runs it and turns errors into one line. Slow imports happen late."""
 
 import contextvars
+import dataclasses
 import importlib
 import io
 import itertools
@@ -18,7 +19,7 @@ from typing import TextIO
 import click
 
 from purerl import __version__
-from purerl.catalog.environments import SUITES
+from purerl.catalog.environments import ENVIRONMENTS, SUITES
 from purerl.devices.process import leave
 from purerl.errors import InputError, nearest, printable, unknown
 
@@ -135,6 +136,9 @@ def _told(error: click.ClickException, words: Sequence[str]) -> str:
             return f"{told} --resume continues with the settings in the folder: give no others beside it"
         if name.startswith("--no-") and f"--{name.removeprefix('--no-')}" in options:
             return f"{told} Write --{name.removeprefix('--no-')} false"
+        field = name.removeprefix("--").replace("-", "_")
+        if any(field in _parameters(word) for word in words):
+            return f"{told} Did you mean '--env.{field}'?"
         near = nearest(name, [option for option in options if option.startswith("--")])
         return f"{told} Did you mean '{near}'?" if near else f"{told} --help lists them"
     if isinstance(error, click.BadOptionUsage) and error.option_name in options:
@@ -145,6 +149,15 @@ def _told(error: click.ClickException, words: Sequence[str]) -> str:
         if extra and word in extra.group(1).split() and getattr(options.get(flag), "is_flag", False):
             return f"{flag} takes no value, and got {word}"
     return message
+
+
+def _parameters(word: str) -> list[str]:
+    """Return the names of the parameters of an environment of ours; [] where the word names none."""
+    if word not in ENVIRONMENTS:
+        return []
+    from purerl import registry
+
+    return [field.name for field in dataclasses.fields(registry.environment_class(word))]
 
 
 def _signal_of(error: BaseException) -> int:

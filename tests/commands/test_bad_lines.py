@@ -87,13 +87,13 @@ ELSEWHERE = {
     "Pong": "envpool/Pong-v5",
     "Pong-v5": "envpool/Pong-v5",
     "PongNoFrameskip-v4": "envpool/Pong-v5",
-    "SpaceInvaders": "envpool/SpaceInvaders-v5",
+    "SpaceInvaders": "SpaceInvaders-MinAtar",
     "Craftax": "craftax/Craftax-Symbolic-v1",
     "chess": "pgx/chess",
     "cartpole": "CartPole-v1",
     "CartPole-v0": "CartPole-v1",
     "Pendulum": "Pendulum-v1",
-    "Breakout": "envpool/Breakout-v5",
+    "Breakout": "Breakout-MinAtar",
     "breakout-minatar": "Breakout-MinAtar",
 }
 

@@ -52,6 +52,8 @@ BAD = [
     (("train", "ppo", "tests.commands.test_cli:WrongReward"), "reward is int32[]; it must be float32[]"),
     (("train", "ppo", "tests.commands.test_cli:Crashes"), "Crashes.step(key, state, action) fails: ZeroDivisionError"),
     ((*CARTPOLE, "--learning-rat", "1"), "No such option '--learning-rat'"),
+    ((*CARTPOLE, "--gravity", "12"), "Did you mean '--env.gravity'?"),
+    ((*CARTPOLE, "--gama", ".9"), "Did you mean '--discount'?"),
     ((*CARTPOLE, "--learning-rate"), "requires an argument"),
     ((*CARTPOLE, "--learning-rate", "fast"), "learning_rate is 'fast'; it must be: number"),
     ((*CARTPOLE, "--learning-rate", "nan"), "learning_rate is nan; it must be above 0"),
