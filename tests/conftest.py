@@ -1,35 +1,44 @@
-"""Every test runs under strict dtype promotion, on two forced CPU devices, compiled in half the time of a user's run.
+"""Every test runs under strict dtype promotion, on two forced CPU devices, with most of XLA's optimizations off.
 
-What one file's tests have compiled, another's, another worker's and the processes that tests start read from a folder
-of this run alone; JAX_COMPILATION_CACHE_DIR names one that stays.
+Programs then compile in 65% of the time, and tests run few steps of each. What one test has compiled, another test,
+another worker, the processes that tests start and the next run read from `.cache/tests` of the checkout;
+JAX_COMPILATION_CACHE_DIR names another folder.
+
+Tests have kinds, which `CONTRIBUTING.md` lists. Without -m, a run of everything takes those that are quick and need
+nothing else installed, and a run of named files or tests takes all but the slow ones.
 """
 
 import gc
 import importlib.metadata
 import os
-import tempfile
+import re
+import shutil
 from pathlib import Path
 
 os.environ["XLA_FLAGS"] = " ".join(
     (
         "--xla_force_host_platform_device_count=2",
         "--xla_cpu_parallel_codegen_split_count=1",  # each worker has a core of its own
-        "--xla_backend_optimization_level=1",  # with 0, a seed's last bits depend on how many seeds are compiled
+        "--xla_backend_optimization_level=1",  # where a test is `optimized`
         # Another generator of CPU code compiles in 60% of the time; XLA had it up to jaxlib 0.10.
         "--xla_cpu_use_fusion_emitters=false" if importlib.metadata.version("jaxlib").startswith("0.10.") else "",
         os.environ.get("XLA_FLAGS", ""),  # what is given wins
     )
 )
-
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = os.environ.get("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers inherit it
-    COMPILED = tempfile.TemporaryDirectory(prefix="purerl-compiled-", ignore_cleanup_errors=True)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = COMPILED.name
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(__file__).parents[1] / ".cache" / "tests")
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 
 import jax
 import pytest
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+OTHER_KINDS = ("long", "suites", "publish", "slow")
+DEFAULT = f"not ({' or '.join(OTHER_KINDS)})"
+COMPILED = Path(__file__).parents[1] / ".cache" / "tests"
+MOST_BYTES = 3_000_000_000  # of compiled programs, in a worker and in that folder
 
 gc.freeze()  # tracing makes many objects and few circles: looking for them less often saves a tenth of the time
 gc.set_threshold(200_000, 50, 1_000)
@@ -55,16 +64,58 @@ def run_folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True, scope="module")
 def free_compiled_programs():
-    """Compiled programs of a whole suite would fill the memory: forget them after each file."""
+    """Forget compiled programs when they fill the memory."""
     yield
+    if resident_bytes() > MOST_BYTES:
+        jax.clear_caches()
+        gc.collect()
+
+
+@pytest.fixture(autouse=True)
+def optimizations(request):
+    """Compile as a user's run does where a test is `optimized`: one that compares bits of different programs."""
+    if request.node.get_closest_marker("optimized") is None:
+        yield
+        return
     jax.clear_caches()
+    jax.config.update("jax_disable_most_optimizations", False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "0")  # for processes that the test starts
+        yield
+    jax.config.update("jax_disable_most_optimizations", True)
+    jax.clear_caches()
+
+
+def resident_bytes():
+    """Return the memory of this process; 0 where the system does not tell."""
+    path = Path("/proc/self/statm")
+    return int(path.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if path.exists() else 0
+
+
+def pytest_configure(config):
+    """Choose the kinds of tests, and keep the folder of compiled programs small."""
+    named = any(not word.startswith("-") and Path(word.split("::")[0]).suffix == ".py" for word in config.args)
+    if not config.option.markexpr:
+        config.option.markexpr = "not slow" if named else DEFAULT
+    if not hasattr(config, "workerinput") and COMPILED.exists():
+        size = sum(path.stat().st_size for path in COMPILED.iterdir() if path.is_file())
+        if size > MOST_BYTES:
+            shutil.rmtree(COMPILED, ignore_errors=True)
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not even import a file whose `pytestmark` is of a kind that the default run leaves out."""
+    if config.option.markexpr != DEFAULT or collection_path.suffix != ".py":
+        return None
+    kind = re.search(r"^pytestmark = pytest\.mark\.(\w+)$", collection_path.read_text(encoding="utf-8"), re.MULTILINE)
+    return True if kind and kind.group(1) in OTHER_KINDS else None
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items):
-    long = set(Path(__file__).with_name("long.txt").read_text(encoding="utf-8").splitlines())
     for item in items:
-        if item.nodeid in long:
+        of_some = item.get_closest_marker("long_for")  # the ids of parameters for which a test is long
+        if of_some is not None and item.callspec.id in of_some.args:
             item.add_marker(pytest.mark.long)
         if item.get_closest_marker("gpu") and jax.default_backend() != "gpu":
             item.add_marker(pytest.mark.skip(reason="no GPU here"))

@@ -36,6 +36,7 @@ def test_rewards_by_hand():
     assert agent_groups.mean_reward(single) is single and agent_groups.group_rewards(single) == {}
 
 
+@pytest.mark.long
 def test_actions_are_drawn_among_the_legal_ones(key):
     flags = Box(low=0, high=1, shape=(4,), dtype=jnp.bool_)
     masked = Dict(spaces={"observation": Box(low=0, high=1, shape=(1,)), "action_mask": flags})
@@ -73,12 +74,14 @@ def test_spaces_that_do_not_fit_together(spec, message):
         agent_groups.check("it", spec)
 
 
+@pytest.mark.long
 def test_spaces_that_fit():
     flags = Dict(spaces={"foxes": Box(low=0, high=1, shape=(2,), dtype=jnp.bool_)})
     agent_groups.check("it", seen(active=flags, global_state=PAIR.space))
     agent_groups.check("CoinGame", CoinGame())
 
 
+@pytest.mark.long
 def test_several_choices_are_drawn_among_the_legal_ones(key):
     legal = jnp.array([False, True, True, False, True])
     space = MultiDiscrete(nvec=(3, 2))

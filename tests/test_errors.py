@@ -22,11 +22,13 @@ def test_long_lists_are_cut():
     assert message.endswith("allowed: name00, name01, ... (30 in all)")
 
 
+@pytest.mark.long_for("\\n")
 @pytest.mark.parametrize("name", ["", "\n"])
 def test_empty_names(name):
     assert "unknown thing" in str(unknown("thing", name, []))
 
 
+@pytest.mark.long
 def test_characters_that_steer_a_terminal_are_written_out():
     assert printable("\x1b]0;title\x07") == r"\x1b]0;title\x07"
     assert printable("a\r\x9bb\u202ec\udcff") == r"a\r\x9bb\u202ec\udcff"

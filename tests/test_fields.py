@@ -117,6 +117,7 @@ class Needs:
     n: int = static(at_least=1)
 
 
+@pytest.mark.long_for("<lambda>-Needs needs n", "<lambda>-unknown field of Settings 'size': did you mean 'sizes'?")
 @pytest.mark.parametrize(
     ("call", "message"),
     [

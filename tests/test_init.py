@@ -29,12 +29,14 @@ print(json.dumps([own, whole, light, names, list(xla_bridge._backends), sorted(s
     return json.loads(result.stdout)
 
 
+@pytest.mark.long
 def test_is_light(fresh):
     own, whole, light, _, _, _ = fresh
     assert own < 0.2 * whole
     assert not {"jax", "flax", "optax", "numpy"} & set(light)
 
 
+@pytest.mark.long
 def test_public_names_start_no_backend_and_load_nothing_heavy(fresh):
     _, _, _, names, backends, loaded = fresh
     assert all(names)
@@ -43,6 +45,7 @@ def test_public_names_start_no_backend_and_load_nothing_heavy(fresh):
     assert not heavy & set(loaded)
 
 
+@pytest.mark.long
 def test_public_names_resolve():
     for name in purerl.__all__:
         assert getattr(purerl, name) is not None

@@ -11,6 +11,8 @@ from nbclient import NotebookClient
 from tests.helpers.marks import rows
 from tests.helpers.processes import own_devices
 
+pytestmark = pytest.mark.publish
+
 NOTEBOOKS = {path.stem: path for path in sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))}
 SMALL = {  # what replaces the first cell of code
     "discover_an_objective": "POPULATION, GENERATIONS, STEPS, SEEDS, MINUTES, HELD_OUT = 4, 2, 1_024, 3, 8.0, []",

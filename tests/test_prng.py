@@ -101,6 +101,7 @@ def test_words_are_equally_frequent_and_independent(words):
         assert stats.chisquare(np.bincount(pair, minlength=4096)).pvalue > LOW, f"pairs at bit {high}"
 
 
+@pytest.mark.long_for("lane by lane")
 def test_classic_batteries(words):
     # Runs (Wald and Wolfowitz): of neighbors on one side of the middle.
     side = words >> np.uint32(31)
@@ -122,6 +123,7 @@ def test_classic_batteries(words):
     assert stats.chisquare(found, np.array([0.1336, 0.5776, 0.2888]) * len(words) / 32).pvalue > LOW, "ranks"
 
 
+@pytest.mark.long
 def test_a_draw_repeats_words_as_often_as_it_should():
     words = np.asarray(jax.random.bits(make(8), (1 << 20,)))
     repeats = len(words) - len(np.unique(words))
@@ -153,6 +155,7 @@ def test_every_bit_of_a_key_and_of_an_index_changes_half_the_output():
         assert np.abs(np.stack([(changed >> np.uint32(b) & 1).mean(0) for b in range(32)]) - 0.5).max() < 0.06, bit
 
 
+@pytest.mark.long
 def test_children_are_distinct_and_depend_on_their_index_alone():
     key = make(9)
     many, few = (np.asarray(jax.random.key_data(jax.random.split(key, n))) for n in (100_000, 5))
@@ -180,6 +183,7 @@ def test_lanes_and_steps_are_uncorrelated():
         assert abs(off.std() * np.sqrt(1024) - 1) < 0.02
 
 
+@pytest.mark.long
 def test_vmapped_keys_differ_and_equal_the_lone_ones():
     keys = jax.random.split(make(10), 64)
     for draw in (
@@ -218,6 +222,7 @@ def test_permutations_are_equally_frequent():
     assert stats.chisquare(counts).pvalue > LOW
 
 
+@pytest.mark.long
 def test_widths_and_seeds():
     for width in (8, 16):
         narrow = jax.random.bits(make(14), (40_000,), f"uint{width}")
@@ -233,6 +238,7 @@ def test_widths_and_seeds():
     assert jax.random.split(make(16), 0).shape == (0,)
 
 
+@pytest.mark.long
 def test_convert():
     for source in (jax.random.key(0), jax.random.key(0, impl="rbg"), make(0)):
         for name, impl in GENERATORS.items():
@@ -246,6 +252,7 @@ def test_convert():
         convert(jax.random.key(0), "treefry")
 
 
+@pytest.mark.long_for("rbg", "threefry")
 @pytest.mark.parametrize("name", list(GENERATORS))
 def test_a_key_of_the_generator_stays_and_others_are_converted(name):
     own, other = convert(jax.random.key(3), name), jax.random.key(3, impl="unsafe_rbg")

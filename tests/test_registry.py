@@ -41,6 +41,7 @@ def test_a_suite_that_is_not_installed_names_its_extra(monkeypatch):
         registry.make("craftax/Craftax-Symbolic-v1")
 
 
+@pytest.mark.long
 def test_names_of_algorithms_and_objectives():
     with pytest.raises(InputError, match="did you mean 'ppo'"):
         registry.algorithm("pppo")
@@ -50,6 +51,7 @@ def test_names_of_algorithms_and_objectives():
     assert registry.is_own("a.b:C") and not registry.is_own("CartPole-v1")
 
 
+@pytest.mark.long
 def test_an_own_algorithm_by_its_path():
     factory, config = registry.algorithm("tests.helpers.reinforce:reinforce")
     assert (factory.__name__, config.__name__) == ("reinforce", "ReinforceConfig")

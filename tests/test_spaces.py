@@ -34,6 +34,7 @@ def test_contains_its_samples(name, key):
     assert space.size == sum(np.size(leaf) for leaf in jax.tree.leaves(zeros))
 
 
+@pytest.mark.long
 def test_discrete_samples_are_uniform(key):
     """Chi-square over 9 degrees of freedom; 27.9 is exceeded once in a thousand."""
     samples = jax.vmap(Discrete(n=10).sample)(jax.random.split(key, 10_000))
@@ -44,6 +45,7 @@ def test_discrete_samples_are_uniform(key):
     assert len(pairs) == 10 and ((pairs - 1000) ** 2 / 1000).sum() < 27.9
 
 
+@pytest.mark.long
 def test_box_samples_reach_both_bounds(key):
     draws = jax.vmap(SPACES["box"].sample)(jax.random.split(key, 2000))
     assert draws.min() >= -2 and draws.max() <= 3
@@ -93,6 +95,7 @@ def test_clip_moves_to_the_nearest_point():
     np.testing.assert_array_equal(space.clip(jnp.array([[2.0, 2.0], [-3.0, 9.0]])), [[1.0, 2.0], [0.0, 5.0]])
 
 
+@pytest.mark.long_for("0-4294967295-uint32", "5-2147483647-int32")
 @pytest.mark.parametrize(
     ("low", "high", "dtype"), [(-(2**31), 2**31 - 1, "int32"), (0, 2**32 - 1, "uint32"), (5, 2**31 - 1, "int32")]
 )

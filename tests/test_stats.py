@@ -57,6 +57,7 @@ def test_area_under_curve():
     assert stats.area_under_curve([2.0, 4.0], [5.0, 5.0]) == 5.0
 
 
+@pytest.mark.long
 def test_plain_interval_is_scipys():
     scores = normal(5, 30)
     ours = stats.bootstrap_interval(KEY, scores, statistic=stats.mean, resamples=20_000, expand=False)
@@ -65,6 +66,7 @@ def test_plain_interval_is_scipys():
     assert ours == stats.bootstrap_interval(KEY, scores, statistic=stats.mean, resamples=20_000, expand=False)
 
 
+@pytest.mark.long
 def test_expanded_interval_is_a_t_interval_for_a_mean():
     """For the mean of a normal sample, Student's interval is exact."""
     scores = normal(6, 12)
@@ -93,6 +95,7 @@ def test_bootstrap_of_two_draws_each_by_itself():
 mean_difference = functools.partial(stats.difference, statistic=stats.mean)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statistic", "seeds", "tasks"),
     [(stats.mean, 10, None), (stats.iqm, 10, None), (stats.iqm, 5, 6)],
@@ -111,6 +114,7 @@ def test_interval_holds_the_truth_as_often_as_it_says(statistic, seeds, tasks):
     assert 0.93 < float(jnp.mean(hits.astype(jnp.float32))) < 0.97
 
 
+@pytest.mark.long_for("0.8", "3.0")
 @pytest.mark.parametrize("gap", [0.8, 1.5, 3.0])
 def test_seeds_needed_reaches_the_power(gap):
     """The power of a t test with that many seeds, by SciPy's noncentral t: enough, and with two fewer not enough."""
@@ -129,6 +133,7 @@ def test_seeds_needed_reaches_the_power(gap):
     assert np.isinf(stats.seeds_needed(a, a))
 
 
+@pytest.mark.long
 def test_seeds_needed_counts_both_spreads():
     """By hand: means 0 and 2, variances 1 and 9; (1.960 + .842)^2 x 10 / 4 + 1.960^2 / 4 = 20.6."""
     a, b = np.array([-1.0, 0.0, 1.0]), np.array([-1.0, 2.0, 5.0])

@@ -19,12 +19,14 @@ from tests.extensions.host.ledger import Ledger
 CONFIG = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=24)
 
 
+@pytest.mark.long
 def test_a_jax_environment_is_compiled():
     assert isinstance(purerl.make_trainer(a2c, Catch(), CONFIG), train.CompiledTrainer)
     _, metrics = jax.jit(purerl.make_train(a2c, Catch(), CONFIG))(jax.random.key(0))
     assert metrics.algorithm["value_loss"].shape == metrics.episodes["episode_return"].shape == (3,)
 
 
+@pytest.mark.long
 def test_a_host_environment_is_looped_over():
     source = Ledger()
     source.action_space = Discrete(n=3)
@@ -40,6 +42,7 @@ def test_a_host_environment_is_looped_over():
         purerl.make_train(a2c, source, CONFIG)
 
 
+@pytest.mark.long
 def test_names_stand_for_the_objects():
     """`make_train("ppo", "Acrobot-v1")` has the settings in configs/; the same program as of the objects."""
     named = purerl.make_train("ppo", "Acrobot-v1", total_timesteps=4096)

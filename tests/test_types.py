@@ -31,6 +31,7 @@ class Lamp(Environment):
     power: float = number(default=2.0)
 
 
+@pytest.mark.long
 def test_what_an_environment_may_leave_out():
     lamp = Lamp()
     state = {"light": np.float32([1.5, 2.0]), "on": np.bool_(True)}
@@ -42,6 +43,7 @@ def test_what_an_environment_may_leave_out():
             call()
 
 
+@pytest.mark.long
 def test_a_time_step_cannot_end_for_both_reasons():
     for terminated in (True, False):
         for time_up in (True, False):

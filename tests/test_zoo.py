@@ -15,6 +15,8 @@ from purerl.extensions.self_play.sides import both_sides
 from purerl.extensions.self_play.tournament import references
 from purerl.settings import agent_file, toml
 
+pytestmark = pytest.mark.publish
+
 BESIDE = {"gymnasium": ("mujoco", "imageio")}  # what a suite's tasks need that comes without the suite
 
 

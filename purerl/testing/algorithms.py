@@ -47,6 +47,7 @@ def check_algorithm(
     actions: Sequence[str] = ("discrete",),
     name: str | None = None,
     contract: bool = True,
+    compiled: bool = True,
     masks: bool = False,
     meetings: bool = False,
     learn: bool = True,
@@ -62,6 +63,7 @@ def check_algorithm(
       actions: the kinds of actions it takes: "discrete", "multi-discrete", "continuous", "dict".
       name: what messages call it; the function's name if none is given.
       contract: hold it to the contract.
+      compiled: compile it for that and take updates; False traces it only, in a second: structures, shapes and dtypes.
       masks: hold it to masks of legal actions, too: it then has to take an observation that is a dict with an
         "action_mask".
       meetings: hold it to what must hold where features meet, too, as `purerl.testing.meetings` says: it then has to
@@ -81,14 +83,16 @@ def check_algorithm(
     wanted = config_class_of(algorithm)
     settled: Any = wanted() if config is None and wanted is not None else config
     check_config(algorithm, settled)
+    env = EXAMPLE.environment(actions[0])
     checks, solo = [], None
     with _telling(name, checks):
         if contract:
-            solo = _check_contract(algorithm, settled, key=key, actions=actions, name=name, checks=checks)
+            checks += _check_traced(algorithm, settled, env, key, name)
+            if compiled:
+                solo = _check_compiled(algorithm, settled, env=env, key=key, name=name, checks=checks)
         if masks and "discrete" in actions:
             checks.append(_check_mask(algorithm, settled, key, name))
         if meetings:
-            env = EXAMPLE.environment(actions[0])
             checks += check_meetings(algorithm, settled, env, _init(algorithm, settled, env, key), name)
         for kind in actions if learn else ():
             of_kind = solo if kind == actions[0] else None
@@ -112,14 +116,17 @@ def _telling(name: str, checks: list[Check]) -> Iterator[None]:
         raise InputError(f"{told}; passed before: {passed or 'nothing'}") from source
 
 
-def _check_contract(
-    algorithm: AlgorithmFactory, config: Config, key: Key, actions: Sequence[str], name: str, checks: list[Check]
+def _check_traced(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str) -> list[Check]:
+    """Hold it to the half of the contract that needs no compilation."""
+    checks = _check_structures(algorithm, config, env, key, name)
+    _check_trace(algorithm, config, env, key, name)
+    return [*checks, Check("traces with the config's and the environment's numbers traced")]
+
+
+def _check_compiled(
+    algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name: str, checks: list[Check]
 ) -> PyTree:
     """Add to the checks that passed; return the agent after three updates as NumPy arrays."""
-    env = EXAMPLE.environment(actions[0])
-    checks += _check_structures(algorithm, config, env, key, name)
-    _check_trace(algorithm, config, env, key, name)
-    checks.append(Check("traces with the config's and the environment's numbers traced"))
     states = _run(algorithm, config, env, key, name)
     checks += [Check("state holds arrays only"), Check("metrics are float32 scalars, parameters stay finite")]
     checks.append(_check_resume(algorithm, config, env=env, key=key, states=states, name=name))

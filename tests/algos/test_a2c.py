@@ -68,6 +68,7 @@ def once():
     return jax.jit(algo.update)(algo.init(jax.random.key(0)), jax.random.key(1), make_rollout())
 
 
+@pytest.mark.long
 def test_terms_of_the_loss(once):
     _, terms = numpy_loss(float64(PARAMS), float64(PARAMS), make_rollout())
     for name, value in terms.items():
@@ -87,6 +88,7 @@ def test_the_step_is_rmsprops_on_the_clipped_gradient(once):
         )
 
 
+@pytest.mark.long
 def test_a_loss_of_ones_own_replaces_the_default():
     algo = a2c(SPEC, CONFIG, network=table, loss=lambda samples, context: (samples.value - 3.0) ** 2)
     update = jax.jit(algo.update)
@@ -104,6 +106,7 @@ def test_a_setting_out_of_range():
         a2c(SPEC, dataclasses.replace(CONFIG, gae_lambda=2.0))
 
 
+@pytest.mark.long
 def test_reinforce_is_a2c_on_whole_returns_by_adam(key):
     given = {"num_envs": B, "rollout_length": T, "learning_rate": 1e-2}
     config = ReinforceConfig(**given)

@@ -117,6 +117,7 @@ def puct(left, simulations, discount, constant):
     return counts[id(root)] / simulations
 
 
+@pytest.mark.long
 def test_trees_equal_a_plain_search():
     settings = config(search="puct", dirichlet_fraction=0.0, puct_constant=1.6, temperature=1.0)
     weights = act(settings, explore=True)[2]["action_weights"]
@@ -125,6 +126,7 @@ def test_trees_equal_a_plain_search():
     assert (np.abs(expected - 0.5) < 0.45).any(), "some trees are no mere line"
 
 
+@pytest.mark.long
 def test_gumbels_policy_by_hand():
     """Two simulations try both moves once: the policy is softmax(logits + 51 x value_scale x Q)."""
     settings = config(num_simulations=2, value_scale=0.05, normalize_search_value=False)
@@ -138,6 +140,7 @@ def test_gumbels_policy_by_hand():
     assert int(action[0]) == 0 and extras["action_weights"][0].tolist() == [1.0, 0.0], "the one legal move"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("search", ["gumbel", "puct"])
 def test_greedy_actions_win_and_depend_on_no_key(search):
     settings = config(search=search, num_simulations=64 if search == "gumbel" else 400)
@@ -147,6 +150,7 @@ def test_greedy_actions_win_and_depend_on_no_key(search):
     assert {left: int(first[left - 1]) for left in best} == best
 
 
+@pytest.mark.long
 def test_depth_bounds_a_tree():
     """One action deep every simulation is of the root's children, whose values are the network's."""
     extras = act(config(max_depth=1, search="puct", dirichlet_fraction=0.0), explore=True)[2]
@@ -184,6 +188,7 @@ def constant(space, head, config):
     )
 
 
+@pytest.mark.long_for("gumbel", "puct")
 @pytest.mark.parametrize("search", ["gumbel", "puct"])
 def test_nothing_follows_an_end_and_a_time_limit_keeps_its_value(search):
     """From state 1: action 0 is worth 1 + .9 x 5, action 1 is worth 1, however often the tree looks beyond them."""
@@ -242,6 +247,7 @@ def softmax(x):
     return np.exp(x - x.max(-1, keepdims=True)) / np.exp(x - x.max(-1, keepdims=True)).sum(-1, keepdims=True)
 
 
+@pytest.mark.long_for("one step", "whole returns")
 @pytest.mark.parametrize(
     ("lambda_", "drawn", "targets"),
     [
@@ -268,6 +274,7 @@ def test_targets_and_loss_by_hand(lambda_, drawn, targets):
     )
 
 
+@pytest.mark.long
 def test_values_on_a_compressed_scale():
     """The network's numbers are h(value): the target of the step that won is h(1)."""
     _, metrics = learned(rollout(), rescale_value=True, td_lambda=1.0)
@@ -276,6 +283,7 @@ def test_values_on_a_compressed_scale():
     np.testing.assert_allclose(metrics["value_loss"], np.mean((VALUES[[4, 3, 2, 7]] - targets) ** 2) / 2, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_a_share_of_the_actions_is_drawn():
     settings = config(epsilon=0.5, num_simulations=64)
     trainer = purerl.make_trainer(lambda *a, **k: alphazero(*a, **k, network=table), Nim(), settings)
@@ -287,6 +295,7 @@ def test_a_share_of_the_actions_is_drawn():
     assert 0.35 < np.asarray(action)[drawn].mean() < 0.65
 
 
+@pytest.mark.long
 def test_without_a_state_the_network_acts_alone():
     game = Situations(Nim())
     algo = alphazero(EnvironmentSpec(game.observation_space, game.action_space), config(), network=table)
@@ -294,6 +303,7 @@ def test_without_a_state_the_network_acts_alone():
     np.testing.assert_array_equal(algo.act(agent, (), jax.random.key(0), seen, False)[0][1:], LOGITS[2:].argmax(-1))
 
 
+@pytest.mark.long
 def test_it_learns_nim():
     """Whoever leaves a multiple of three wins; the network alone knows it in the end, as far as the rules allow."""
     settings = config(num_envs=32, rollout_length=8, num_simulations=12, learning_rate=1e-2, hidden_sizes=(32,))
@@ -359,6 +369,7 @@ def slid(explore, **changes):
     return trainer, agent, do
 
 
+@pytest.mark.long
 def test_sampled_actions_by_hand():
     """Three simulations try each of three draws once: the policy over them is softmax(51 x value_scale x Q)."""
     _, _, do = slid(True)
@@ -374,6 +385,7 @@ def test_sampled_actions_by_hand():
     assert all(action[row, 0] in np.clip(draws[row, :, 0], -1, 1) for row in range(2))
 
 
+@pytest.mark.long
 def test_greedy_sampled_actions_depend_on_no_key_and_know_the_mode():
     _, _, do = slid(False)
     first, second = (do(fast(jax.random.key(key)))[0] for key in (1, 2))
@@ -384,6 +396,7 @@ def test_greedy_sampled_actions_depend_on_no_key_and_know_the_mode():
     np.testing.assert_allclose(x, [0.9, 0.5], atol=0.05, err_msg="x^2 is weighed against 1.8 x; the step is at most 1")
 
 
+@pytest.mark.long
 def test_the_loss_over_sampled_actions_by_hand():
     trainer, agent, do = slid(True, num_envs=2, rollout_length=1, value_coefficient=0.0, max_grad_norm=1e9)
     _, _, extras = do(fast(jax.random.key(0)))
@@ -405,6 +418,7 @@ def test_the_loss_over_sampled_actions_by_hand():
     np.testing.assert_allclose(metrics["policy_loss"], -np.mean((weights * log_pi).sum(axis=1)), rtol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factory", "of"), [(alphazero, AlphaZeroConfig), (muzero, MuZeroConfig)])
 def test_normalized_observations_do_not_depend_on_their_scale(factory, of):
     sizes = {"num_envs": 4, "rollout_length": 4, "num_simulations": 4, "num_minibatches": 2, "hidden_sizes": (8,)}

@@ -38,6 +38,7 @@ def test_weights_by_hand(normalize):
     np.testing.assert_allclose(weights(jnp.asarray(advantage, jnp.float32), counted, config), expected, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_the_loss_by_hand(key):
     action = jnp.arange(16, dtype=jnp.int32) % 3
     batch = replays.batch(key, 16, discount=0.9, action=action)

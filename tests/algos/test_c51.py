@@ -20,6 +20,7 @@ def small(config, **changes):
     return config(**{**settings, "hidden_sizes": (16,), **changes})
 
 
+@pytest.mark.long
 def test_categorical_loss_by_hand():
     """Two atoms, 0 and 1; the target moves all mass to reward + discount z."""
     logits = jnp.array([[[0.0, 0.0], [0.0, 1.0]], [[2.0, 0.0], [0.0, 0.0]]])  # [state, action, atom]

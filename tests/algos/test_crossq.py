@@ -26,6 +26,7 @@ def certain(agent):
     return agent._replace(params=agent.params | {"actor": actor, "log_temperature": jnp.float32(-30.0)})
 
 
+@pytest.mark.long
 def test_the_critics_loss_by_hand(key):
     """One batch of both: 32 rows share their statistics, and the second half makes the targets of the first."""
     config, batch = CrossQConfig(**SIZES), replays.batch(key, 16, discount=0.9)
@@ -48,6 +49,7 @@ def test_the_critics_loss_by_hand(key):
         np.testing.assert_allclose(new, expected, rtol=1e-5, atol=1e-6)  # the running statistics, and no network
 
 
+@pytest.mark.long
 def test_targets_pass_no_gradient(key):
     """With a discount of 1 and the same steps as successors a gradient through the target would vanish."""
     batch = replays.batch(key, 16, discount=1.0)

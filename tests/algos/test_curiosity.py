@@ -38,6 +38,7 @@ def numpy_spread(bonus, mask=None):
     return np.sqrt(np.var(np.array(sums)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CURIOSITIES)
 def test_the_bonus_by_hand(key, kind):
     given = rollout(key)
@@ -54,6 +55,7 @@ def test_the_bonus_by_hand(key, kind):
     np.testing.assert_allclose(after.statistics.mean, mean, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.long
 def test_what_rnd_compares_with_never_learns(key):
     before = new_curiosity(key, SPEC, CONFIG, "rnd", B)
     after, _ = with_bonus(before, rollout(key), SPEC, CONFIG, kind="rnd", **FASTER)
@@ -64,6 +66,7 @@ def test_what_rnd_compares_with_never_learns(key):
     assert all(same("random")) and not all(same("predictor"))
 
 
+@pytest.mark.long_for("icm", "rnd")
 @pytest.mark.parametrize("kind", CURIOSITIES)
 def test_the_bonus_falls_where_steps_are_known_and_not_elsewhere(key, kind):
     curiosity, known = new_curiosity(key, SPEC, CONFIG, kind, B), rollout(key)
@@ -90,6 +93,7 @@ def test_the_bonus_falls_where_steps_are_known_and_not_elsewhere(key, kind):
     assert ours < 0.3 * other
 
 
+@pytest.mark.long
 def test_icm_learns_to_tell_the_action(key):
     curiosity = new_curiosity(key, SPEC, CONFIG, "icm", B)
     learn = jax.jit(
@@ -106,6 +110,7 @@ def test_icm_learns_to_tell_the_action(key):
     assert first > 0.4 and loss(curiosity) < 0.1  # -.8 log(1/2) = .55 at first
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CURIOSITIES)
 def test_steps_that_do_not_count_teach_nothing(key, kind):
     mask = jnp.arange(B) < 2
@@ -119,6 +124,7 @@ def test_steps_that_do_not_count_teach_nothing(key, kind):
         np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", CURIOSITIES)
 @pytest.mark.parametrize(
     ("observation", "action"),
@@ -151,6 +157,7 @@ def test_all_observations_and_actions_will_do(key, kind, observation, action):
     assert float(jnp.std(learned.reward)) > 0
 
 
+@pytest.mark.long
 def test_without_curiosity_an_agent_has_none(key):
     assert ppo(SPEC, PPOConfig()).init(key).curiosity is None
     assert ppo(SPEC, PPOConfig(curiosity="icm")).init(key).curiosity is not None

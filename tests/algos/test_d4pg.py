@@ -33,6 +33,7 @@ def projected(values, probability, atoms):
     return target
 
 
+@pytest.mark.long
 def test_the_critics_loss_by_hand(key):
     """The target network's policy acts at the successors; its zero weights make every distribution uniform there."""
     batch = replays.batch(key, 16, discount=0.9)
@@ -49,6 +50,7 @@ def test_the_critics_loss_by_hand(key):
     assert float(metrics["critic_loss"]) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.long
 def test_the_policy_climbs_the_mean(key):
     batch = replays.batch(key, 16, discount=0.9)
     algorithm = d4pg(SPEC, D4PGConfig(**SIZES), replay=replays.fixed(batch))

@@ -23,6 +23,7 @@ def value_of_loop(truncated, **changes):
     return float(agent.params[0, 0])
 
 
+@pytest.mark.long_for("1", "3")
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_a_time_limit_is_not_an_ending(n_step):
     """Reward 1 for ever is worth 1 / (1 - 0.8) = 5; if every second step ended the task, 1 + 0.8 / 2 on average."""
@@ -51,6 +52,7 @@ def test_loss_by_hand(double, target, weight):
     assert moved.tolist() == [[False, True], [False, False], [False, False], [False, False]]
 
 
+@pytest.mark.long
 def test_illegal_actions_are_neither_taken_nor_bootstrapped(key):
     space = Dict(spaces={"observation": OBSERVATION, "action_mask": Box(low=0, high=1, shape=(2,), dtype=bool)})
     spec = EnvironmentSpec(space, Discrete(n=2))
@@ -72,6 +74,7 @@ def test_illegal_actions_are_neither_taken_nor_bootstrapped(key):
         assert action.tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.long
 def test_vmapped_seeds_equal_solo_runs():
     config = small(rollout_length=2, num_gradient_steps=2, hidden_sizes=(16,), learning_rate=1e-3)
     train = make_train(dqn, make("CartPole-v1"), config, total_timesteps=8 * 12)
@@ -114,6 +117,7 @@ def test_target_moves_by_its_rate_when_due(period, rate, share):
     assert np.allclose(after.target_params, expected, atol=0.01)
 
 
+@pytest.mark.long
 def test_does_nothing_before_learning_starts():
     algorithm = dqn(SPEC, small(), network=TABLE)
     agent = algorithm.init(jax.random.key(0))
@@ -125,6 +129,7 @@ def test_does_nothing_before_learning_starts():
     assert counts == [(1, 0, False), (2, 0, False), (3, 0, False), (4, 20, True), (5, 40, True)]
 
 
+@pytest.mark.long
 def test_mapped_runs_start_learning_each_in_its_own_time():
     """One that has started beside one that has not: as alone, and without computing both sides where none has."""
     algorithm = dqn(SPEC, small(priority_exponent=0.6), network=TABLE)
@@ -142,6 +147,7 @@ def test_mapped_runs_start_learning_each_in_its_own_time():
     assert "cond[" in str(jax.make_jaxpr(mapped)(both, jax.random.key(9), loop(True)))
 
 
+@pytest.mark.long
 def test_one_program_serves_vmapped_settings():
     env = make("CartPole-v1")
 

@@ -65,6 +65,7 @@ def test_terms_of_the_loss():
     assert 0.9 < terms["mean_rho"] < 1.1, "some weights are clipped, and some are not"
 
 
+@pytest.mark.long
 def test_every_minibatch_is_a_whole_sequence_of_one_environment():
     """Two gradient steps of one environment each: their mean loss is near that of both at once, for a small step."""
     _, both = updated()

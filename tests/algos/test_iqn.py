@@ -59,6 +59,7 @@ def trained(discount, **changes):
     return net, agent.params
 
 
+@pytest.mark.long
 def test_the_quantiles_of_a_coin():
     net, params = trained(discount=0.0, kappa=0.1)
     tau = jnp.array([0.1, 0.3, 0.7, 0.9])
@@ -67,6 +68,7 @@ def test_the_quantiles_of_a_coin():
     np.testing.assert_allclose(high, 1.0, atol=0.3)
 
 
+@pytest.mark.long
 def test_the_best_action_is_the_one_with_the_highest_mean():
     """The coin is worth 2 and the other action 1: for ever after, 2 / (1 - 0.5) = 4 and 1 + 0.5 x 4 = 3."""
     net, params = trained(discount=0.5, target_update_interval=20)

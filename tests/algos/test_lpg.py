@@ -28,6 +28,7 @@ ENV = purerl.make("Catch")
 PPO_CONFIG = PPOConfig(num_envs=4, rollout_length=8, num_minibatches=2, num_epochs=2, hidden_sizes=(8,))
 
 
+@pytest.mark.long
 def test_a_rule_decides_what_an_agent_learns():
     """Two rules in one vmap, one of them without any weight: that agent's policy stays as its entropy bonus has it."""
     rule = LPG.create(KEY, M, units=8)
@@ -46,6 +47,7 @@ def test_a_rule_decides_what_an_agent_learns():
         np.testing.assert_array_equal(now[1], then)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", ["optimizer", "loss"])
 def test_ppo_with_other_parts(level):
     """OPEN at its start makes no step; twice the default loss weights is another run; the default loss is the same."""

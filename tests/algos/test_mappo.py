@@ -19,6 +19,7 @@ def test_the_config_is_still_found_where_it_was():
         _ = purerl.algos.ppo.Other
 
 
+@pytest.mark.long_for("9.0-False")
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("variance", [9.0, 1e-4])  # the second is below the least, 0.01
 def test_normalized_values_against_a_loop(masked, variance):
@@ -53,6 +54,7 @@ def test_normalized_values_against_a_loop(masked, variance):
     np.testing.assert_allclose(told["policy_loss"], policy, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_the_values_clip_is_in_the_units_of_the_critic():
     """Values that the critic has not moved are within the clip, however the statistics have changed."""
     config = MAPPOConfig(**{**vars(CONFIG), "normalize_value": True})

@@ -35,6 +35,7 @@ def test_weights_by_hand():
     np.testing.assert_allclose(log_mean, np.log(powers.sum(axis=0)), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_the_losses_of_discrete_actions_by_hand(key):
     """All expectations are exact there, so NumPy on the networks' outputs gives every term."""
     config = MPOConfig(**SIZES, initial_temperature=0.7, discount=0.9, reward_scale=2.0)
@@ -64,6 +65,7 @@ def test_the_losses_of_discrete_actions_by_hand(key):
     assert float(metrics["kl"]) == pytest.approx(np.mean((old * np.log(old / new)).sum(axis=1)), rel=1e-3, abs=1e-6)
 
 
+@pytest.mark.long
 def test_the_first_values_of_a_continuous_policy_are_half_a_half_width_wide(key):
     config = MPOConfig(**{**SIZES, "num_envs": 4096, "replay_capacity": 65_536})
     algorithm = mpo(EnvironmentSpec(OBSERVATION, ACTION), config)
@@ -76,6 +78,7 @@ def test_the_first_values_of_a_continuous_policy_are_half_a_half_width_wide(key)
     np.testing.assert_allclose(greedy, 2.0, atol=1e-3)  # the middle of the box
 
 
+@pytest.mark.long
 def test_a_continuous_policy_moves_to_the_action_of_most_value(key):
     """A bandit whose reward is highest at 4 of a box from -2 to 6; its mean gets there, and the KL stays bounded."""
     config = MPOConfig(**{**SIZES, "num_gradient_steps": 8, "learning_rate": 3e-3, "tau": 0.05})
@@ -97,6 +100,7 @@ def test_a_continuous_policy_moves_to_the_action_of_most_value(key):
     assert float(metrics["kl"]) < 0.1
 
 
+@pytest.mark.long
 def test_a_mean_is_fitted_with_the_old_spread_and_a_spread_with_the_old_mean():
     """The gradient of the likelihood with respect to the mean does not depend on the new spread, nor the reverse."""
     parts = normal_actor_critic(EnvironmentSpec(OBSERVATION, ACTION), MPOConfig(**SIZES), None)

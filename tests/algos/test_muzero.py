@@ -66,6 +66,7 @@ def log_probs(policy, draws):
     return np.sum(-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi), axis=-1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_the_loss_by_hand(kind):
     """Step by step, with the network as a black box."""
@@ -114,6 +115,7 @@ def test_the_loss_by_hand(kind):
         np.testing.assert_allclose(metrics[name], total / T, rtol=2e-4, err_msg=name)
 
 
+@pytest.mark.long
 def test_it_learns_catch():
     """A ball falls for nine steps and only the last one pays: a random player catches a third."""
     settings = MuZeroConfig(

@@ -54,6 +54,7 @@ def run(factory, env, config, updates=8):
     return trainer, state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", rows(sorted(KINDS), {"dqn", "sac"}))
 def test_normalized_observations_do_not_depend_on_their_scale(name):
     """The same actions and, to rounding, the same parameters, whatever unit observations are in."""
@@ -78,6 +79,7 @@ def test_normalized_observations_do_not_depend_on_their_scale(name):
     assert without.agent.observation_statistics is None
 
 
+@pytest.mark.long
 def test_statistics_are_those_of_all_observations():
     factory, config, task = KINDS["sac"]
     config = dataclasses.replace(config, normalize_observation=True)
@@ -90,6 +92,7 @@ def test_statistics_are_those_of_all_observations():
     np.testing.assert_allclose(state.agent.observation_statistics.variance, stored.var(axis=0), rtol=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", rows(["sac", "td3"], {"sac"}))
 def test_what_only_critics_see_moves_no_action(name):
     factory, config, task = KINDS[name]
@@ -111,6 +114,7 @@ def test_what_only_critics_see_moves_no_action(name):
     assert max(different) > 1e-6
 
 
+@pytest.mark.long
 def test_rewards_are_scaled_where_they_are_learned_from():
     """Twice the rewards at scale 1 is scale 2, to the bit."""
     factory, config, task = KINDS["td3"]

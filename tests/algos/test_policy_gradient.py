@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 from purerl.algos.policy_gradient import PolicyConfig, new_agent, preprocess
 from purerl.functional.normalize import normalized
@@ -29,6 +30,7 @@ def make_rollout(key):
     )
 
 
+@pytest.mark.long
 def test_a_rollout_is_normalized_by_old_observations_and_new_rewards(key):
     config = PolicyConfig(num_envs=3, normalize_observation=True, normalize_reward=True)
     rollout, agent = make_rollout(key), new_agent(key, {}, optimizer_of(config, 1, optax.sgd), SPEC, config)

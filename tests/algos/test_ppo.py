@@ -112,6 +112,7 @@ def test_first_step_is_adams_on_the_clipped_gradient(once):
         np.testing.assert_allclose(once[0].params[name], expected, atol=2e-3, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value_clip", [0.05, None])
 def test_second_epoch_clips_values(value_clip):
     """Metrics are means over steps, so the second epoch's are twice the mean less the first's."""
@@ -149,6 +150,7 @@ def test_time_limits_bootstrap_from_the_true_successor(truncated, target):
     np.testing.assert_allclose(updated(rollout=rollout, agent=agent)[1]["value_loss"], 0.5 * target**2, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_kl_stop(once):
     """The rollout's policy is far from the table: above the bound nothing is learned, below it everything."""
     stopped, metrics = updated(target_kl=float(once[1]["approx_kl"]) * 0.9)
@@ -160,6 +162,7 @@ def test_kl_stop(once):
         np.testing.assert_allclose(free.params[name], once[0].params[name], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_learning_rate_falls_to_zero():
     """With a horizon of one update the second update may not change anything."""
     algo = ppo(SPEC, dataclasses.replace(CONFIG, learning_rate_schedule="linear", total_timesteps=T * B), network=table)
@@ -171,6 +174,7 @@ def test_learning_rate_falls_to_zero():
         np.testing.assert_array_equal(first.params[name], second.params[name])
 
 
+@pytest.mark.long
 def test_normalized_rewards_do_not_depend_on_their_unit():
     rollout = make_rollout()
     losses = [
@@ -182,6 +186,7 @@ def test_normalized_rewards_do_not_depend_on_their_unit():
     assert plain > 1000 * losses[0]
 
 
+@pytest.mark.long
 def test_observation_statistics_are_kept_and_used_also_when_greedy():
     spec = EnvironmentSpec(Box(low=-1e6, high=1e6, shape=(1,)), Discrete(n=A))
     config = dataclasses.replace(CONFIG, hidden_sizes=(8,), normalize_observation=True)
@@ -205,6 +210,7 @@ def test_observation_statistics_are_kept_and_used_also_when_greedy():
             np.testing.assert_allclose(ours[2]["log_prob"], theirs[2]["log_prob"], rtol=1e-4)
 
 
+@pytest.mark.long
 def test_legal_actions_stay_legal_when_observations_are_normalized(key):
     mask = jax.random.bernoulli(key, 0.4, (T, B, A)).at[..., 1].set(True)
     flags = Box(low=0, high=1, shape=(A,), dtype=jnp.bool_)
@@ -222,6 +228,7 @@ def test_legal_actions_stay_legal_when_observations_are_normalized(key):
             assert mask[0][jnp.arange(B), action].all()
 
 
+@pytest.mark.long
 def test_actions_of_every_kind(key):
     box = Box(low=np.array([-0.1, 0.0]), high=np.array([0.1, 2.0]), shape=(2,))
     observation = jax.random.normal(key, (64, 1))

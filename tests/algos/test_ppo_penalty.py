@@ -25,6 +25,7 @@ def test_the_weight_stays_inside_its_bounds():
     assert float(adapt(jnp.float32(BOUNDS[0]), jnp.float32(0.0), 0.01)) == BOUNDS[0]
 
 
+@pytest.mark.long
 def test_updates_are_ppos_with_the_penalty_as_its_objective(key):
     """The first update of the whole run, against PPO given that objective by hand: the same bits."""
     config = PPOPenaltyConfig(**SIZES, initial_kl_weight=2.0, kl_target=1e-9)

@@ -71,6 +71,7 @@ def test_targets_do_not_leak_over_a_time_limit():
     assert base[1, 0] == pytest.approx(2.0 + 0.9 * 20.0)
 
 
+@pytest.mark.long
 def test_the_memory_of_a_recurrent_agent_changes_what_it_does(key):
     spec = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=4))
     algorithm = pqn(spec, PQNConfig(rnn="gru", num_envs=32))
@@ -89,6 +90,7 @@ def test_refuses_continuous_actions_and_minibatches_that_do_not_divide():
         pqn(EnvironmentSpec(box, Discrete(n=2)), PQNConfig(num_minibatches=7))
 
 
+@pytest.mark.long
 def test_what_an_episode_showed_is_no_part_of_the_next_ones_targets():
     """The loss of the steps after an ending is the same to the bit whatever was observed before it."""
     config = PQNConfig(num_envs=2, rollout_length=6, num_minibatches=1, num_epochs=1, rnn="gru", rnn_size=5)

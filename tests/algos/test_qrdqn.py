@@ -30,6 +30,7 @@ def small(config, **changes):
     return config(**{**settings, "hidden_sizes": (16,), **changes})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factory", "config", "changes"), FAMILY, ids=["c51", "iqn", "qrdqn", "rainbow"])
 def test_a_time_limit_is_not_an_ending(factory, config, changes):
     """Reward 1 for ever is worth 1 / (1 - 0.8) = 5; were every second step an ending, 1.4 at the most for n = 3."""

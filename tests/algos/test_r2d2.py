@@ -91,6 +91,7 @@ def q_along(params, carry, observations):
     return np.stack(values), carry
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["n-step", "peng", "retrace"])
 @pytest.mark.parametrize(
     ("burned", "trained"),
@@ -136,6 +137,7 @@ def test_loss_and_priority_equal_numpy(burned, trained, kind):
     assert float(stored.replay[0]) == pytest.approx(0.9 * np.abs(error).max() + 0.1 * np.abs(error).mean(), rel=1e-3)
 
 
+@pytest.mark.long
 def test_no_gradient_through_the_burn_in():
     """An ending just before training cuts burn-in off; without one it still only sets the state, for which the
     gradient must be that of training from the burned-in state."""
@@ -196,6 +198,7 @@ def garbled(chunk):
     return jax.jit(jax.vmap(program, in_axes=(None, None, 0, 0)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [1, 2], ids=["terminated", "truncated"])
 @pytest.mark.parametrize(("chunk", "length"), [(8, 3), (8, 5), (8, 20), pytest.param(40, 5, marks=pytest.mark.slow)])
 def test_every_step_of_every_episode_is_learned_from(chunk, length, kind):
@@ -231,6 +234,7 @@ def test_every_step_of_every_episode_is_learned_from(chunk, length, kind):
     assert own.all() if kind == 1 or length > 8 else own.mean() > 0.7
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("length", "n_step"), [(9, 3), (5, 5), (4, 6)])
 def test_first_errors_are_those_whose_outcome_was_recorded(length, n_step):
     rng = np.random.default_rng(length)
@@ -288,6 +292,7 @@ def test_vmapped_seeds_equal_solo_runs():
         assert np.allclose(one, many[1], atol=1e-4)
 
 
+@pytest.mark.long
 def test_explores_at_a_rate_per_environment():
     config = R2D2Config(**{**SMALL, "num_envs": 3}, epsilon_min=0.01, epsilon_max=1.0)
     algorithm = r2d2(SPEC, config)
@@ -321,12 +326,14 @@ def ten_updates():
     return jax.jit(program)
 
 
+@pytest.mark.long
 def test_replay_ratio_holds_from_the_first_gradient_step():
     assert R2D2Config(**SMALL, num_gradient_steps=2).replay_ratio == 2 * 3 * 8 / (2 * 4)
     *_, counts = ten_updates()(2, 80.0)
     assert counts.tolist() == [0] * 7 + [2, 4, 6]
 
 
+@pytest.mark.long
 def test_copies_to_the_target_when_due_and_clips_gradients():
     """Two gradient steps in the eighth update: both numbers are data, so one program serves all three settings."""
 
@@ -347,6 +354,7 @@ def test_copies_to_the_target_when_due_and_clips_gradients():
     assert 0.0 < held < 0.01 * moved
 
 
+@pytest.mark.long
 def test_evaluation_is_greedy():
     """Whatever the key, as in every algorithm of this family: an exported policy has none."""
     algorithm = r2d2(SPEC, R2D2Config(**{**SMALL, "num_envs": 1}))

@@ -20,6 +20,7 @@ SIZES = {"hidden_sizes": (8,), "batch_size": 16, "replay_capacity": 256, "learni
 SIZES |= {"num_envs": 4, "rollout_length": 8, "num_critics": 3, "num_gradient_steps": 1, "policy_period": 1}
 
 
+@pytest.mark.long
 def test_a_subset_is_drawn_anew_and_is_the_same_for_the_batch(key):
     values = jnp.asarray(np.random.default_rng(0).normal(size=(4, 6)), jnp.float32)
     pairs = {(i, j): np.minimum(values[i], values[j]) for i in range(4) for j in range(i + 1, 4)}
@@ -31,6 +32,7 @@ def test_a_subset_is_drawn_anew_and_is_the_same_for_the_batch(key):
     np.testing.assert_array_equal(least_of_some(values, 4, key), jnp.min(values, axis=0))
 
 
+@pytest.mark.long
 def test_the_critics_loss_by_hand(key):
     batch = replays.batch(key, 16, discount=0.0)
     algorithm = redq(SPEC, REDQConfig(**SIZES), replay=replays.fixed(batch))
@@ -41,6 +43,7 @@ def test_the_critics_loss_by_hand(key):
     assert float(metrics["critic_loss"]) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("period", "moves"), [(1, True), (3, True), (4, False)])
 def test_the_policy_learns_every_policy_period_steps(key, period, moves):
     config = REDQConfig(**{**SIZES, "num_gradient_steps": 3, "policy_period": period})
@@ -71,6 +74,7 @@ def ensemble_of_sac(config, replay):
     return ensemble_agent(SPEC, config, squashed_actor_critic(SPEC, config, None), adam_by_plan, replay)
 
 
+@pytest.mark.long
 def test_it_begins_as_sac_does_and_acts_as_it(key):
     ours = ensemble_of_sac(DelayedConfig(**SIZES_OF_SAC), None)
     theirs = sac(SPEC, SACConfig(**SIZES_OF_SAC))
@@ -85,6 +89,7 @@ def test_it_begins_as_sac_does_and_acts_as_it(key):
         np.testing.assert_array_equal(action, expected)
 
 
+@pytest.mark.long
 def test_its_losses_are_sacs_where_the_policy_is_all_but_certain(key):
     """Draws differ by their keys; with a narrow policy and no weight on entropy they do not matter."""
     given = {**SIZES_OF_SAC, "initial_temperature": 1e-9, "policy_period": 1}
@@ -108,6 +113,7 @@ def test_its_losses_are_sacs_where_the_policy_is_all_but_certain(key):
     assert max(jax.tree.leaves(gap)) < 1e-5
 
 
+@pytest.mark.long
 def test_entropies_of_the_steps_in_between_count(key):
     """With a discount of 0 at the end the target is the reward plus temperature times the discounted entropies."""
     plain = replays.batch(key, 16, discount=0.0)

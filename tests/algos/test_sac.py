@@ -25,6 +25,7 @@ def fill(action, truncated=False, terminated=False):
     return Rollout(zeros, action, jnp.ones((length, num_envs)), flags(terminated), flags(truncated), zeros, (), ())
 
 
+@pytest.mark.long
 def test_actions_stay_inside_the_box_and_are_random_at_first(key):
     config = SACConfig(hidden_sizes=(8,), num_envs=512, learning_starts=1000)
     algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), config)
@@ -38,6 +39,7 @@ def test_actions_stay_inside_the_box_and_are_random_at_first(key):
     assert float(jnp.std(greedy)) < 1e-5
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target_entropy", [-50.0, 50.0])
 def test_the_temperature_moves_towards_the_target_entropy(key, target_entropy):
     config = SACConfig(**{**vars(SMALL), "target_entropy": target_entropy, "num_gradient_steps": 8})
@@ -50,6 +52,7 @@ def test_the_temperature_moves_towards_the_target_entropy(key, target_entropy):
     assert all(jnp.isfinite(value) for value in metrics.values())
 
 
+@pytest.mark.long_for("terminated", "truncated")
 @pytest.mark.parametrize("kind", ["terminated", "truncated"])
 def test_values_bootstrap_through_a_time_limit_only(key, kind):
     """Reward 1 at every step of one state: Q is 1 where the task ends and 1 / (1 - .5) = 2 where only time runs out."""
@@ -74,6 +77,7 @@ def test_values_bootstrap_through_a_time_limit_only(key, kind):
     assert value == pytest.approx(1.0 if kind == "terminated" else 2.0, abs=0.15)
 
 
+@pytest.mark.long
 def test_the_entropies_of_the_steps_between_count_as_rewards(key):
     """A batch with two steps between, or one where the episode ended, is worth what these rewards are alone."""
     settings = {**vars(SMALL), "initial_temperature": 0.3, "n_step": 3}
@@ -105,6 +109,7 @@ def test_the_entropies_of_the_steps_between_count_as_rewards(key):
     assert all(jnp.isfinite(value) for value in continuous.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("space", [ACTION, Discrete(n=2)])
 def test_the_policys_loss_falls_with_its_entropy(key, space):
     """-E(Q - temperature log pi): less by temperature x entropy than without a temperature."""
@@ -120,6 +125,7 @@ def test_the_policys_loss_falls_with_its_entropy(key, space):
     assert fell == pytest.approx(0.5 * float(with_it["entropy"]), rel=1e-4)
 
 
+@pytest.mark.long
 def test_n_steps_are_drawn_with_what_lies_between(key):
     algorithm = sac(EnvironmentSpec(OBSERVATION, ACTION), SACConfig(**{**vars(SMALL), "n_step": 3}))
     _, metrics = jax.jit(algorithm.update)(algorithm.init(key), key, fill(jnp.zeros((8, 4, 1))))

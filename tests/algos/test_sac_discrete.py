@@ -21,6 +21,7 @@ def fill(action):
     return Rollout(zeros, action, jnp.ones((8, 4)), never, never, zeros, (), ())
 
 
+@pytest.mark.long
 def test_the_target_entropy_is_of_legal_actions(key):
     """Of nine actions three are legal: a temperature that asks for more than log 3 would grow without end."""
     mask = Box(low=0, high=1, shape=(9,), dtype=jnp.bool_)
@@ -34,6 +35,7 @@ def test_the_target_entropy_is_of_legal_actions(key):
     assert float(agent.params["log_temperature"]) < 0.0, "it falls, as the policy is wide enough"
 
 
+@pytest.mark.long
 def test_rows_without_a_transition_count_for_no_entropy(key):
     """Where rings fill unevenly, a drawn row may hold nothing: no observation, and a mask without a legal action."""
     mask = Box(low=0, high=1, shape=(9,), dtype=jnp.bool_)

@@ -46,6 +46,7 @@ def test_the_story_stands_in_the_file(config):
     assert {"init", "act", "update"} <= names and any(name.endswith("loss") for name in names)
 
 
+@pytest.mark.long
 def test_ppo_without_an_objective_has_the_clipped_one(key):
     """The clip in PPO's file is `Clip`, to the bit."""
     spec, config = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Discrete(n=2)), PPOConfig(num_minibatches=2)

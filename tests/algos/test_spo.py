@@ -84,6 +84,7 @@ def gains(state, depth):
     return {(actions[0], round(float(gain), 4)) for actions, _, gain, _ in paths}
 
 
+@pytest.mark.long_for("1")
 @pytest.mark.parametrize("depth", [1, 3])
 def test_particles_gain_what_a_plain_search_finds(depth):
     """Every gain is one of the ways to act, each way is found, and nothing follows the end."""
@@ -97,6 +98,7 @@ def test_particles_gain_what_a_plain_search_finds(depth):
         assert all(any(a == b and abs(x - y) < 2e-4 for b, y in found) for a, x in expected)
 
 
+@pytest.mark.long
 def test_first_actions_follow_the_policy_and_the_light_die_out():
     """With one period the first actions are the policy's; after a resampling those that gained more are more."""
     once = acted(config(num_particles=4096, depth=1, resampling_period=1))[1]
@@ -116,6 +118,7 @@ def test_first_actions_follow_the_policy_and_the_light_die_out():
     )
 
 
+@pytest.mark.long
 def test_greedy_actions_depend_on_no_key():
     settings = config(num_particles=64, depth=2, resampling_period=1)
     first, extras = acted(settings, key=1, explore=False)
@@ -123,6 +126,7 @@ def test_greedy_actions_depend_on_no_key():
     assert extras == () and first[2] == 1, "going on from state 2 pays 2"
 
 
+@pytest.mark.long
 def test_the_first_gradient_step_by_hand():
     """Of the policy that acted the divergence is 0, so the gradient is that of the weighted likelihood."""
     settings = config(num_envs=1, rollout_length=1, num_particles=3, depth=2, resampling_period=1)

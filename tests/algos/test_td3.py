@@ -41,6 +41,7 @@ def test_smoothing_by_hand(key):
     np.testing.assert_array_equal(smoothed(action, key, 0.0, 0.25), action)
 
 
+@pytest.mark.long
 def test_the_policy_learns_every_second_step_and_the_critics_at_every_one(key):
     algorithm = td3(SPEC, TD3Config(**SIZES))
     update = jax.jit(algorithm.update)
@@ -53,6 +54,7 @@ def test_the_policy_learns_every_second_step_and_the_critics_at_every_one(key):
     assert changed == [(True, False), (True, True), (True, False), (True, True)]
 
 
+@pytest.mark.long
 def test_ddpg_has_one_critic_and_learns_its_policy_at_every_step(key):
     algorithm = ddpg(SPEC, DDPGConfig(**SIZES))
     agent = algorithm.init(key)
@@ -61,6 +63,7 @@ def test_ddpg_has_one_critic_and_learns_its_policy_at_every_step(key):
     assert differ(after.params["actor"], agent.params["actor"])
 
 
+@pytest.mark.long
 def test_exploration_noise_has_the_stated_size_and_greedy_acting_has_none(key):
     config = TD3Config(**{**SIZES, "num_envs": 4096, "replay_capacity": 8192})
     algorithm = td3(SPEC, config)

@@ -24,6 +24,7 @@ def made(**changes):
     return config, team_network(SPEC, config, AGENTS, 4, None, what="vdn")
 
 
+@pytest.mark.long_for("False", "True")
 @pytest.mark.parametrize("double", [False, True])
 def test_what_a_transition_teaches_by_hand(double):
     config, network = made(double=double)
@@ -52,6 +53,7 @@ def test_what_a_transition_teaches_by_hand(double):
     np.testing.assert_allclose(steps.target(jnp.full(6, 2.0)), reward + 2.0 * discount, atol=1e-6)
 
 
+@pytest.mark.long
 def test_each_agent_has_a_memory_of_its_own():
     config, network = made(rnn="gru", rnn_size=6, rollout_length=4)
     one = recurrent_q_network(AGENTS.space, 4, config, rnn="gru", rnn_size=6, dueling=False)

@@ -131,7 +131,7 @@ def test_only_a_time_limit_has_a_successor(name):
             x.opt_state for x in (agent.values() if row.teams else [agent])
         ]  # Adam's means show small gradients, too
 
-    learned = jax.jit(learned, compiler_options={"xla_backend_optimization_level": 0})
+    learned = jax.jit(learned)
 
     def change(terminates):
         """How much the largest of the differences between two final observations is."""
@@ -185,6 +185,7 @@ def value(trainer, config, state, metrics):
     return critic(params.get("network", params), (), jnp.ones(2))  # beside dual variables
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", rows(ALGORITHMS, QUICK))
 def test_a_time_limit_is_not_an_ending(name):
     factory, config = settings(name)

@@ -23,6 +23,7 @@ def test_the_lowest_of_all_critics_are_kept():
     np.testing.assert_array_equal(lowest(jnp.asarray(quantiles), 9), expected)
 
 
+@pytest.mark.long
 def test_the_critics_loss_by_hand(key):
     """Without discount the target is the reward alone, one number, and the loss the quantile Huber loss of it."""
     batch = replays.batch(key, 16, discount=0.0)
@@ -39,6 +40,7 @@ def test_the_critics_loss_by_hand(key):
     assert float(metrics["critic_loss"]) == pytest.approx(total, rel=1e-4)
 
 
+@pytest.mark.long
 def test_the_target_is_the_lowest_quantiles_less_the_log_policy(key):
     """With all quantiles of the targets at 3 each target is r + discount (3 - temperature log pi)."""
     batch = replays.batch(key, 16, discount=0.9)

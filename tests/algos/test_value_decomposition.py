@@ -28,6 +28,7 @@ def run(factory, env, config, updates=3):
     return state, metrics
 
 
+@pytest.mark.long
 def test_a_team_learns_what_is_best_together():
     """VDN on a game that pays both for meeting at 1, and less for meeting at 0."""
     env = MatrixGame(row_payoff=((0.5, 0.0), (0.0, 1.0)), column_payoff=((0.5, 0.0), (0.0, 1.0)))
@@ -96,6 +97,7 @@ def garble(tree, where, by):
     return tree | {"agents": put(tree["agents"])}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factory", "config_class"), [(vdn, VDNConfig), (qmix, QMIXConfig)])
 def test_agents_that_left_count_nowhere(factory, config_class):
     """What they see, do and get changes no bit of what is learned; where all have left, neither does the state."""
@@ -125,6 +127,7 @@ def test_agents_that_left_count_nowhere(factory, config_class):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factory", "config_class"), [(vdn, VDNConfig), (qmix, QMIXConfig)])
 def test_a_teams_loss_by_hand(factory, config_class):
     """One agent has left, one leaves, one stays: every drawn transition is the same one."""
@@ -168,6 +171,7 @@ def test_what_a_team_cannot_have_is_refused():
             settings("vdn", "Spread", {setting: 1})
 
 
+@pytest.mark.long
 def test_a_recurrent_teams_loss_by_hand():
     """A rollout with an ending and a truncation, unrolled step by step for each agent, in one drawn sequence."""
     settings = {"num_envs": 1, "rollout_length": 6, "rnn": "gru", "rnn_size": 5, "discount": 0.9, "batch_size": 1}
@@ -206,6 +210,7 @@ def test_a_recurrent_teams_loss_by_hand():
     assert float(metrics["loss"]) == pytest.approx(0.5 * np.mean((taken - y) ** 2), rel=1e-4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factory", [vdn, qmix])
 def test_a_recurrent_team_trains_in_the_loop(factory):
     sizes = {"rnn": "lstm", "rnn_size": 8, "rollout_length": 5, "burn_in": 5, "sequence_length": 10, "num_envs": 4}

@@ -83,6 +83,7 @@ def test_nothing_that_counts_weighs_nothing():
     assert not np.any(better) and not np.any(weight) and float(log_mean) == 0.0
 
 
+@pytest.mark.long
 def test_the_first_gradient_step_by_hand():
     """Of the policy that acted the divergence is 0, so the gradient is that of the weighted likelihood."""
     settings = config(initial_temperature=2.0)
@@ -108,6 +109,7 @@ def test_the_first_gradient_step_by_hand():
     assert np.sign(fell) == -np.sign(slope)
 
 
+@pytest.mark.long
 def test_a_divergence_beyond_its_bound_is_weighed_more_and_one_below_less():
     def kl_weight(epsilon):
         algorithm = vmpo(SPEC, config(num_epochs=12, kl_epsilon=epsilon, initial_kl_weight=0.1), network=table)

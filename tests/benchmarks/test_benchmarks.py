@@ -20,6 +20,8 @@ from benchmarks.opponents import HOSTS, TRAINERS, Opponent, chosen, command
 from benchmarks.timing import ratios, spread
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.publish
+
 ROOT = Path(__file__).parents[2]
 TINY = {"num_envs": 2, "rollout_length": 8, "num_minibatches": 1, "num_epochs": 1, "hidden_sizes": (4,)}
 TASK = Problem(name="tiny", algorithm="ppo", environment="CartPole-v1", steps=32, settings=TINY)

@@ -13,6 +13,8 @@ from benchmarks.__main__ import command
 from benchmarks.faults import damages, disks, folders, kills, runner, surroundings, tally
 from benchmarks.faults.tally import Case, NotHere, Verdict
 
+pytestmark = pytest.mark.publish
+
 
 @pytest.fixture(scope="module")
 def references(tmp_path_factory):

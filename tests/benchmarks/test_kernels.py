@@ -10,6 +10,8 @@ from benchmarks import kernels
 from benchmarks.kernels import GPUProgram, Loop
 from purerl import registry
 
+pytestmark = pytest.mark.publish
+
 # algorithm, environment, settings: kernels of a step of the rollout, of a minibatch, outside of loops, and launches.
 # Measured with jax 0.10.2; the aim is 12 or 25 for a step, 40 for a minibatch, and 1 launch for an update.
 TABLE = [

@@ -1,9 +1,12 @@
 """NumPy's game of tag, with which the group `multi_agent` compares, plays by the rules."""
 
 import numpy as np
+import pytest
 
 from benchmarks.numpy_tag import NumpyTag
 from purerl.envs.tag.continuous import TagContinuous
+
+pytestmark = pytest.mark.publish
 
 
 def test_the_opponent_plays_the_game():

@@ -1,7 +1,11 @@
 """The group `pool`: rates of host programs that run in turn, without a library that this machine may lack."""
 
+import pytest
+
 from benchmarks import groups, pool
 from benchmarks.host_programs import Stepper, rates
+
+pytestmark = pytest.mark.publish
 
 
 def test_programs_run_in_turn():

@@ -6,6 +6,7 @@ from purerl import registry
 from purerl.catalog.objectives import OBJECTIVES
 
 
+@pytest.mark.long_for("lpg", "ta-lpg")
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_objectives_are_drawn_from_a_key(name, key):
     row = OBJECTIVES[name]

@@ -1,5 +1,6 @@
 """`purerl check`: a report of a sound environment, one line for one that breaks the contract."""
 
+import pytest
 from click.testing import CliRunner
 
 from purerl.commands import check
@@ -33,6 +34,7 @@ def test_fewer_steps_than_can_be_checked_are_refused():
     assert result.exit_code == 2 and "x>=8" in result.output
 
 
+@pytest.mark.long
 def test_an_algorithm_is_checked(capsys):
     code, err = told(capsys, "check", "tests.helpers.reinforce:untold")
     assert code == 2 and "does not say which config it takes" in err and err.count("\n") == 1

@@ -228,6 +228,7 @@ def test_what_fails_only_in_training_is_one_line(capsys, tmp_path, monkeypatch):
     assert re.search(r"fails: KeyError: 'lost' \(test_cli.py:\d+\)", err)
 
 
+@pytest.mark.long
 def test_terminals_without_letters_and_names_that_are_no_text(tmp_path):
     """ASCII output, no home, no name; a folder whose name is bytes."""
     bare = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "ascii"}
@@ -282,6 +283,7 @@ def test_a_current_folder_that_is_gone(tmp_path):
     assert done.returncode == 0 and "Schulman" in done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_a_backend_of_matplotlib_that_has_no_name_ends_nothing(run_folder, tmp_path):
     words = [sys.executable, "-m", "purerl", "plot", str(run_folder), "--out", str(tmp_path / "curve.png")]
     env = os.environ | {"MPLBACKEND": "nonsense"}

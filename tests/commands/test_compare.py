@@ -12,6 +12,7 @@ def runs(tmp_path):
     return write_runs(tmp_path)
 
 
+@pytest.mark.long
 def test_command(runs, tmp_path):
     out = tmp_path / "c.svg"
     names = [str(runs[name]) for name in ("bad", "good", "one")]
@@ -23,6 +24,7 @@ def test_command(runs, tmp_path):
     assert "<!-- good -->" in out.read_text()
 
 
+@pytest.mark.long
 def test_names_from_files_are_no_markup_and_no_escape_sequences(runs, tmp_path):
     task = r"[red]\u001b]0;stolen\u0007 $\\frac"  # as TOML writes it
     for name in ("bad", "good"):

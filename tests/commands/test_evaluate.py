@@ -1,5 +1,6 @@
 """`purerl evaluate`: episodes of a run's agents, told in lines."""
 
+import pytest
 from click.testing import CliRunner
 from PIL import Image
 
@@ -8,6 +9,7 @@ from purerl.run import trained_run
 from tests.helpers.cli import told
 
 
+@pytest.mark.long
 def test_returns_are_those_of_the_run(run_folder, tmp_path):
     words = ["evaluate", str(run_folder), "--episodes", "8", "--no-cache", "--gif", str(tmp_path / "episode.gif")]
     result = CliRunner().invoke(cli, words, catch_exceptions=False)
@@ -24,6 +26,7 @@ def test_returns_are_those_of_the_run(run_folder, tmp_path):
         assert image.n_frames == 5
 
 
+@pytest.mark.long
 def test_where_it_was_not_trained(run_folder, tmp_path, capsys):
     """Other starts, a grid with captions; bad input is one line before an episode is played."""
     path = tmp_path / "grid.gif"

@@ -1,11 +1,13 @@
 """`purerl export`: bad input is one line, before anything is loaded; the file is there."""
 
+import pytest
 from click.testing import CliRunner
 
 from purerl.commands.cli import cli
 from tests.helpers.cli import told
 
 
+@pytest.mark.long
 def test_a_file_is_written(run_folder, tmp_path):
     path = tmp_path / "policy.safetensors"
     words = ["export", str(run_folder), str(path), "--seed", "1"]
@@ -13,6 +15,7 @@ def test_a_file_is_written(run_folder, tmp_path):
     assert path.stat().st_size > 100
 
 
+@pytest.mark.long
 def test_bad_input(run_folder, tmp_path, capsys):
     for words, message in (
         ((str(run_folder), "policy.pt"), "must end in .stablehlo, .onnx, .safetensors"),

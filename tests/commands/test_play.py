@@ -35,6 +35,7 @@ def test_a_long_episode_is_cut_off_and_says_so(capsys):
     assert "cut off after 5 steps" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_run_is_played_with_its_own_parameters(tmp_path, capsys):
     folder = str(tmp_path / "run")
     words = ["--num-envs", "1", "--hidden-sizes", "4", "--total-timesteps", "10", "--env.rows", "5"]
@@ -48,6 +49,7 @@ def test_a_run_is_played_with_its_own_parameters(tmp_path, capsys):
     assert "trained on Catch, whose spaces are others" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_person_plays(capsys, monkeypatch):
     said = iter(["x9", "a1", "b1", "c1", *(f"{column}{row}" for row in (2, 3) for column in "abc")] * 2)
     monkeypatch.setattr("builtins.input", lambda prompt: next(said))
@@ -57,6 +59,7 @@ def test_a_person_plays(capsys, monkeypatch):
     assert out.splitlines()[-1].rpartition(" in ")[0] in ("you win", "you lose", "a draw")
 
 
+@pytest.mark.long
 def test_a_person_leaves(capsys, monkeypatch):
     def gone(prompt):
         raise EOFError

@@ -2,12 +2,14 @@
 
 import shutil
 
+import pytest
 from click.testing import CliRunner
 
 from purerl.commands.cli import cli
 from tests.helpers.cli import told
 
 
+@pytest.mark.long
 def test_one_run_and_several(run_folder, tmp_path):
     one, out = tmp_path / "one", tmp_path / "both.html"
     shutil.copytree(run_folder, one)

@@ -69,6 +69,7 @@ def test_bad_folders(capsys, tmp_path):
     assert "has no tables" in told(capsys, "sweep", "--resume", str(tmp_path))[1] or True
 
 
+@pytest.mark.long
 def test_the_best_of_a_complete_sweep_is_trained_with_other_seeds(tmp_path, capsys):
     small = [*("--trials", "2", "--seeds", "1", "--points", "2", "--total-timesteps", "1024", "--plain")]
     folder = tmp_path / "sweep"

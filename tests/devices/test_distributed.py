@@ -105,6 +105,7 @@ def alone(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_processes_are_one_run(alone, tmp_path, count):
     """The mesh is named: three seeds on four devices would split the environments, and add in another order."""
@@ -119,6 +120,7 @@ def test_processes_are_one_run(alone, tmp_path, count):
     assert checkpoint.steps(folder / "checkpoints")[-1] == 20
 
 
+@pytest.mark.long
 def test_a_callback_is_called_in_the_first_process_and_ends_them_all(tmp_path, monkeypatch):
     shutil.copy(Path(__file__).parent.parent / "helpers" / "watching.py", tmp_path)
     monkeypatch.chdir(tmp_path)  # whose modules a command finds
@@ -155,6 +157,7 @@ def listening(port):
     return [row[1].split(":")[0] for row in rows if row[3] == "0A" and row[1].endswith(f":{port:04X}")]
 
 
+@pytest.mark.long
 def test_a_lost_process_stops_the_others_and_the_run_goes_on(tmp_path):
     """Killed in the middle: JAX ends the other within the time limit; one process alone goes on to the same end."""
     folder = tmp_path / "lost"

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 STUCK = """
 import atexit, contextlib, sys, threading, time
 from purerl.devices.process import leave
@@ -19,6 +21,7 @@ def test_it_ends_beside_a_thread_that_does_not():
     assert (done.returncode, done.stdout, done.stderr) == (7, "said", "")
 
 
+@pytest.mark.long
 def test_it_ends_where_nobody_reads():
     with subprocess.Popen([sys.executable, "-c", STUCK], stdout=subprocess.PIPE) as process:
         process.stdout.close()

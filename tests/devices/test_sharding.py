@@ -48,6 +48,7 @@ def close(a, b):
         np.testing.assert_allclose(x, y, rtol=2e-3, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_seed_has_the_same_bits_however_many_there_are(spread):
     agent, means, _, _ = advance(2, make_mesh(2))
     same(rows(agent, 2), rows(spread[0], 2))
@@ -55,12 +56,14 @@ def test_a_seed_has_the_same_bits_however_many_there_are(spread):
     assert len(spread[1]["value_loss"]) == 3
 
 
+@pytest.mark.long
 def test_one_device_agrees_up_to_rounding(spread):
     agent, means, _, _ = advance(3, make_mesh(1))
     close(rows(agent, 3), rows(spread[0], 3))
     close([means["episode_return"]], [spread[1]["episode_return"]])
 
 
+@pytest.mark.long
 def test_a_saved_run_goes_on_with_other_lanes(spread):
     """What is saved with a member too many is filled up anew where it goes on."""
     _, _, state, (plan, compiled) = spread
@@ -73,6 +76,7 @@ def test_a_saved_run_goes_on_with_other_lanes(spread):
     same(rows(further.state.agent.params, 3), rows(straight.state.agent.params, 3))
 
 
+@pytest.mark.long
 def test_environments_of_one_run_on_two_devices():
     """The same run as on one device; parameters and statistics are the same everywhere."""
     agent, means, state, _ = advance(1, make_mesh(2, {"data": 2}), updates=2)
@@ -88,6 +92,7 @@ def test_environments_of_one_run_on_two_devices():
     assert [shard.data.shape for shard in observation] == [(1, 2, 4)] * 2, "each device has half of the environments"
 
 
+@pytest.mark.long
 def test_seeds_need_no_communication(spread):
     plan, _ = spread[3]
     lowered = plan.parts.advance.lower(plan.shapes, plan.parts.setup, np.int32(0), np.bool_(True))

@@ -51,6 +51,7 @@ def started(given: dict, **variables: str) -> tuple[int, bool]:
     return sum(count for name, count in counts.items() if "XLAEigen" in name), left
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="threads are counted in /proc")
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="of a CPU")
 def test_one_thread_for_small_products():

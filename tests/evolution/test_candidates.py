@@ -47,6 +47,7 @@ def test_a_search_starts_at_what_is_known(name, known):
     np.testing.assert_allclose(found, known(*POINTS, {}), rtol=1e-5, atol=2e-4)
 
 
+@pytest.mark.long
 def test_networks_are_drawn_from_the_key():
     for name in ("valid_network", "lpg", "ta_lpg", "open_optimizer"):
         start = getattr(candidates, name)

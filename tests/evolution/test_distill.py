@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from purerl.evolution.distill import distill
 from purerl.evolution.plot import LOG_RATIO
@@ -9,6 +10,7 @@ from purerl.functional.drifts import DPO, LPO
 from purerl.functional.objectives import Drifting
 
 
+@pytest.mark.long
 def test_distilling_recovers_dpo_from_samples():
     form = distill(Drifting(drift=DPO()))
     assert (form.good_terms, form.bad_terms) == (("tanh u",), ("tanh v",))
@@ -19,6 +21,7 @@ def test_distilling_recovers_dpo_from_samples():
     np.testing.assert_allclose(form(*points, {}), DPO()(*points, {}), atol=1e-4)
 
 
+@pytest.mark.long
 def test_distilling_says_how_wrong_it_is():
     drift = LPO.at_ppo(jax.random.key(0), 8)
     wild = Drifting(drift=jax.tree.map(lambda x: x + 0.5 * jax.random.normal(jax.random.key(1), x.shape), drift))

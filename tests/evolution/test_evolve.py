@@ -55,6 +55,7 @@ def whole(tmp_path_factory):
     return folder, result.output
 
 
+@pytest.mark.long
 def test_a_whole_evolution(whole):
     folder, output = whole
     assert "generation     8" in output and "left" in output and "done: mean auc" in output
@@ -67,6 +68,7 @@ def test_a_whole_evolution(whole):
     assert float(found.first.drift.coefficient) == 1.0 != float(found.candidate.drift.coefficient)
 
 
+@pytest.mark.long
 def test_the_report_shows_what_was_found(whole):
     """What its pictures show is tested in test_report."""
     folder, _ = whole
@@ -95,6 +97,7 @@ def test_killed_and_resumed_gives_the_same_bits(whole, tmp_path):
         np.testing.assert_array_equal(columns[0][name], columns[1][name])
 
 
+@pytest.mark.long
 def test_an_evolution_that_ends_while_it_draws_is_not_complete(whole, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     shutil.copytree(whole[0], folder)
@@ -115,6 +118,7 @@ def test_an_evolution_that_ends_while_it_draws_is_not_complete(whole, tmp_path, 
     assert names(folder) == names(whole[0])
 
 
+@pytest.mark.long
 def test_one_compilation_serves_all_generations(caplog):
     plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4, generations=5, devices=1), SMALL)
     life = EvolutionJob(plan, None, plain=True)
@@ -129,6 +133,7 @@ def test_one_compilation_serves_all_generations(caplog):
     assert len(compiled) < 4, "a few single operations, whatever the number of generations"
 
 
+@pytest.mark.long
 def test_from_python(tmp_path, capsys):
     from purerl.algos.ppo import PPOConfig, ppo
     from purerl.evolution.inner_loop import Plug, Task
@@ -162,6 +167,7 @@ def test_from_python(tmp_path, capsys):
         evolve(start, Plug(ppo, "objective"), tasks, **settings | {"generations": 3, "resume": True})
 
 
+@pytest.mark.long
 def test_minutes_shorter_than_the_compilation_give_one_generation(tmp_path):
     folder = tmp_path / "short"
     flags = [*FLAGS, "--generations", "8", "--minutes", "0.0001", "--out", str(folder)]
@@ -170,6 +176,7 @@ def test_minutes_shorter_than_the_compilation_give_one_generation(tmp_path):
     assert json.loads((folder / "summary.json").read_text())["generations"] == 1
 
 
+@pytest.mark.long
 def test_a_generation_in_which_every_training_failed(whole, tmp_path):
     """The others count; and it tells the trainings that were, where the time was up before the plan's end."""
     folder = tmp_path / "run"
@@ -184,6 +191,7 @@ def test_a_generation_in_which_every_training_failed(whole, tmp_path):
     json.dumps(found, allow_nan=False)
 
 
+@pytest.mark.long
 def test_frames_of_an_evolution_that_got_longer_stay_in_order(whole, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(whole[0], folder)

@@ -40,6 +40,7 @@ def once():
     return generation(seeds=2)
 
 
+@pytest.mark.long
 def test_the_first_generation_tells_its_candidates_apart(once):
     center, fitness = once
     assert fitness.shape == (2, 1, 4) and np.isfinite(fitness).all()
@@ -48,6 +49,7 @@ def test_the_first_generation_tells_its_candidates_apart(once):
     assert np.abs(center - first).max() > 1e-3
 
 
+@pytest.mark.long
 def test_chunks_and_devices_change_nothing(once):
     """One by one, three side by side (and one thrown away), on two devices."""
     for changes in ({"chunk": 3}, {"mesh": make_mesh(2)}):
@@ -88,6 +90,7 @@ def apart(a, b):
     return np.sqrt(np.mean((a - b) ** 2))
 
 
+@pytest.mark.long
 def test_a_mixed_population_trains_in_one_program(alone):
     """PPO, DPO and LPO members in one vmap: each ends where it does alone, up to rounding, and not where others do."""
     together = np.asarray(jax.jit(jax.vmap(trained))(jnp.arange(len(MEMBERS))))
@@ -96,6 +99,7 @@ def test_a_mixed_population_trains_in_one_program(alone):
         assert apart(together[i], alone[i]) < 0.1 * min(others)
 
 
+@pytest.mark.long
 def test_ppo_as_a_drift_trains_as_ppo(alone):
     """A whole short run: to the bit on the machine this was written on, as the gradients are the same sums."""
     assert apart(alone[0], alone[3]) < 0.01 * apart(alone[0], alone[1])

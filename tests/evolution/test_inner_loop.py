@@ -19,6 +19,7 @@ def fitness():
     return jax.jit(lambda candidates, keys: lifetimes(LEARNER, TASK, TREE, candidates, keys, "auc"))
 
 
+@pytest.mark.long
 def test_common_random_numbers(fitness):
     """Candidates that are all the same go the same way with common random numbers, and each its own with fresh ones."""
     same = jnp.broadcast_to(VECTOR, (3, VECTOR.size))
@@ -27,12 +28,14 @@ def test_common_random_numbers(fitness):
     assert np.ptp(fitness(same, jax.random.split(jax.random.key(0), (3, 1)))) > 0.0
 
 
+@pytest.mark.long
 def test_a_diverged_candidate_is_nan(fitness):
     candidates = jnp.broadcast_to(VECTOR, (3, VECTOR.size)).at[1].set(jnp.nan)
     found = fitness(candidates, jax.random.split(jax.random.key(0), (3, 1)))
     np.testing.assert_array_equal(np.isnan(found[:, 0]), [False, True, False])
 
 
+@pytest.mark.long
 def test_in_chunks_is_a_map(key):
     members = jnp.arange(7.0), jax.random.split(key, 7)
     function = lambda x, k: x + jax.random.uniform(k)
@@ -55,6 +58,7 @@ def test_score_by_hand():
     assert np.isnan(score(metrics._replace(episodes={"episode_return": jnp.full(5, nan)}), "auc"))
 
 
+@pytest.mark.long
 def test_environment_fields_are_drawn_for_each_training():
     hard = Task(
         "CartPole-v1", ENV, CONFIG, 256, lambda key, env: dataclasses.replace(env, angle_limit=jnp.float32(1e-4))

@@ -42,6 +42,7 @@ def evolved(argument="objective", candidate=None):
     return Evolved(candidate, candidate, [(0, candidate)], {}, plan, 2)
 
 
+@pytest.mark.long
 def test_improvement_by_hand():
     ours, theirs = np.array([3.0, 1.0, np.nan]), np.array([2.0, 1.0])
     center, (low, high) = improvement([ours], [theirs])
@@ -51,6 +52,7 @@ def test_improvement_by_hand():
     np.testing.assert_allclose(both, (center + 1) / 2, rtol=1e-6)
 
 
+@pytest.mark.long
 def test_rows_and_table():
     scores = {
         "A": {"learned": np.array([2.0, 3.0, 4.0, 5.0]), "PPO": np.array([1.0, 1.5, 1.0, 1.2])},

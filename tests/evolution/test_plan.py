@@ -17,6 +17,7 @@ SMALL = {
 }
 
 
+@pytest.mark.long
 def test_drawn_parameters_are_kept_in_the_folder():
     plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4), SMALL, {"gravity": "5:15", "force": 8.0})
     assert 'gravity = "5.0:15.0"' in plan.text and "force = 8.0" in plan.text

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.evolution.plot import ADVANTAGE, LOG_RATIO, objective_of, surface
 from purerl.functional.drifts import SquaredDrift
@@ -10,6 +11,7 @@ from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting
 from purerl.functional.update_rules import LPG
 
 
+@pytest.mark.long
 def test_surfaces_are_drifts_and_pushes():
     """PPO's drift and its push from the equations; SPO's push is A - |A| (r - 1) / epsilon."""
     r, a = np.exp(LOG_RATIO.astype(np.float64))[None], ADVANTAGE.astype(np.float64)[:, None]
@@ -18,6 +20,7 @@ def test_surfaces_are_drifts_and_pushes():
     np.testing.assert_allclose(surface(Drifting(drift=SquaredDrift())).slope, a - np.abs(a) * (r - 1) / 0.2, atol=1e-4)
 
 
+@pytest.mark.long
 def test_what_has_an_objective():
     assert isinstance(objective_of(ActorCriticLoss()), Clip) and isinstance(objective_of(Clip()), Clip)
     mine = jax.tree_util.Partial(lambda weight, d, a, context: weight * d * a, jnp.float32(1.0))

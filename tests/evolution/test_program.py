@@ -28,6 +28,7 @@ def test_blank_states_have_the_shapes_of_a_checkpoint(plan):
     assert not any(np.any(leaf) for leaf in jax.tree.leaves(start.state) if not is_key(leaf))
 
 
+@pytest.mark.long
 def test_the_first_call_starts_and_the_second_goes_on(plan):
     advance = compile_generation(plan)
     evolution = plan.evolution(1)

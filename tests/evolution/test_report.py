@@ -29,6 +29,7 @@ def plan():
     return make_plan("kl", ["Catch"], EvolveOptions(population=4, generations=20), {"total_timesteps": 1000})
 
 
+@pytest.mark.long
 def test_pictures_and_a_page_that_shows_them(plan, tmp_path):
     frames = [(at, Drifting(drift=KLPenalty(coefficient=np.float32(1 + at)))) for at in (0, 10, 20)]
     page = write_report(plan, COLUMNS, frames, tmp_path / "report").read_text()
@@ -43,6 +44,7 @@ def test_pictures_and_a_page_that_shows_them(plan, tmp_path):
     assert "21 (r - 1 - log r)" in form and html.escape(form.strip()) in page
 
 
+@pytest.mark.long
 def test_what_is_no_objective_has_no_pictures_of_one(plan, key, tmp_path):
     page = write_report(plan, COLUMNS, [(0, LPG.create(key, 3, 4))], tmp_path).read_text()
     assert "fitness.png" in page and "heat_maps" not in page
@@ -55,6 +57,7 @@ def rows_plan():
     return make_plan("kl", ["CartPole-v1", "Catch"], options, {"total_timesteps": 1000})
 
 
+@pytest.mark.long
 def test_a_row_by_hand(rows_plan):
     """A candidate that failed on one task counts in no mean over tasks, but in the other task's own mean."""
     fitness = np.float32([[1, 2, 3, np.nan], [5, 6, 7, 8]])
@@ -66,11 +69,13 @@ def test_a_row_by_hand(rows_plan):
     np.testing.assert_allclose(row["spread"], np.std([3, 4, 5]))
 
 
+@pytest.mark.long
 def test_all_failed(rows_plan):
     row = row_of(rows_plan, Generation(np.full((2, 4), np.inf, np.float32), np.zeros(1), np.float32(0.1)), 1, 1.0)
     assert np.isnan(row["mean"]) and np.isnan(row["best"]) and row["failed"] == 8
 
 
+@pytest.mark.long
 def test_where_it_stands(rows_plan):
     row = row_of(rows_plan, Generation(np.float32([[1, 3], [3, 5]]), np.zeros(1), np.float32(0.5)), 4, 8.0)
     shown = status_of(row, generations=10, seconds=2.0, steps_per_second=1e6)
@@ -88,6 +93,7 @@ def test_where_it_stands(rows_plan):
     assert failed.rows[-1] == ("failed", "2 trainings were not finite")
 
 
+@pytest.mark.long
 def test_names_are_text_and_no_page(plan, tmp_path):
     task = plan.tasks[0]._replace(name="<script>alert(1)</script>")
     named = plan._replace(name="<img src=x>", tasks=(task,))

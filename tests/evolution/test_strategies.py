@@ -28,6 +28,7 @@ def bowl(candidates):
     return -jnp.sum((candidates - TARGET) ** 2, axis=-1)
 
 
+@pytest.mark.long_for("False-adam", "True-adam", "True-sgd")
 @pytest.mark.parametrize("optimizer", [optax.adam, optax.sgd])
 @pytest.mark.parametrize("antithetic", [True, False])
 def test_openes_takes_evosax_steps(optimizer, antithetic):
@@ -82,6 +83,7 @@ def climb(strategy, generations=150, start=1.0):
     return jnp.linalg.norm(strategy.mean(state) - TARGET), strategy.sigma(state)
 
 
+@pytest.mark.long
 def test_strategies_climb():
     cma = evosax.Sep_CMA_ES(population_size=16, solution=jnp.zeros(N))
     for strategy in (
@@ -103,6 +105,7 @@ def test_sigma_and_learning_rate_can_be_vmapped():
     assert far > 1.0 > 0.7 > near
 
 
+@pytest.mark.long
 def test_snes_by_hand(key):
     """One generation in NumPy from the equations."""
     strategy = SNES(population=6, antithetic=False, start_sigma=0.5)
@@ -119,6 +122,7 @@ def test_snes_by_hand(key):
     np.testing.assert_allclose(utilities(jnp.array([1.0, 1.0, 1.0, 1.0])), 0.0, atol=1e-7)  # ties share
 
 
+@pytest.mark.long
 def test_nan_is_worst():
     nan = np.nan
     shaped = np.asarray(nan_is_worst(jnp.array([5.0, nan, 3.0, 4.0, nan])))

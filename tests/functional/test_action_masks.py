@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.functional.action_masks import (
     action_mask,
@@ -14,6 +15,7 @@ from purerl.functional.action_masks import (
 from purerl.spaces import Box, Dict, Discrete
 
 
+@pytest.mark.long
 def test_masks():
     observation = {"observation": jnp.ones(2), "action_mask": jnp.array([True, False])}
     seen, mask = split_mask(observation)
@@ -25,6 +27,7 @@ def test_masks():
     assert action_mask(observation) is mask and action_mask(plain) is None
 
 
+@pytest.mark.long
 def test_spaces_and_observations_without_them():
     box = Box(low=0.0, high=1.0, shape=(2,))
     flags = Box(low=0.0, high=1.0, shape=(3,))

@@ -65,6 +65,7 @@ def test_expectation_is_the_mean():
     assert float(expectation(jnp.log(jnp.array([0.2, 0.3, 0.5])), support)) == pytest.approx(1.6)
 
 
+@pytest.mark.long
 def test_divergence_by_hand():
     logits, target = jnp.log(jnp.array([[0.5, 0.25, 0.25]])), jnp.array([[0.5, 0.5, 0.0]])
     cross_entropy, divergence = categorical_divergence(logits, target)
@@ -72,6 +73,7 @@ def test_divergence_by_hand():
     np.testing.assert_allclose(divergence, 0.5 * np.log(2.0), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_wrong_shapes_are_refused():
     for wrong in (
         lambda: project(jnp.zeros((2, 3)), jnp.zeros((2, 4)), jnp.arange(3.0)),

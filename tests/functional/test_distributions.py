@@ -39,6 +39,7 @@ LOGITS = np.concatenate(
 CHOICES = jnp.array([0, 1, 2, 3, 4, 0, 0, 1], jnp.int32)
 
 
+@pytest.mark.long
 def test_categorical():
     same_values_and_gradients(
         lambda x: Categorical(x).log_prob(CHOICES), lambda x: distrax.Categorical(x).log_prob(CHOICES), LOGITS
@@ -56,6 +57,7 @@ def test_categorical_samples_follow_their_probabilities(key):
     assert frequency[3] == 0
 
 
+@pytest.mark.long
 def test_multi_categorical_is_a_sum_of_parts():
     parts = [jnp.asarray(LOGITS[:, :2]), jnp.asarray(LOGITS[:, 2:])]
     value = jnp.stack([CHOICES % 2, CHOICES % 3], axis=-1)
@@ -76,6 +78,7 @@ LOG_STD = np.array([-3.0, 0.0, 1.0], np.float32)
 VALUE = np.random.default_rng(2).normal(size=(7, 3)).astype(np.float32)
 
 
+@pytest.mark.long
 def test_normal():
     reference = lambda mean, log_std: distrax.MultivariateNormalDiag(
         mean, jnp.broadcast_to(jnp.exp(log_std), mean.shape)
@@ -90,6 +93,7 @@ def test_normal():
     np.testing.assert_allclose([draws.mean(), draws.std()], [2.0, 0.5], atol=0.02)
 
 
+@pytest.mark.long
 def test_squashed_normal_has_the_density_of_the_squashed_value():
     def reference(mean, log_std, value):
         normal = distrax.Normal(mean, jnp.broadcast_to(jnp.exp(log_std), mean.shape))
@@ -121,6 +125,7 @@ def test_squashed_entropy_is_the_integral(std):
         np.testing.assert_allclose(policy.entropy(), expected, atol=0.01)
 
 
+@pytest.mark.long
 def test_squashed_entropy_has_a_maximum():
     """A bonus for entropy must not drive the spread to infinity."""
     entropy = lambda log_std: SquashedNormal(Normal(jnp.zeros(1), log_std[None])).entropy()
@@ -128,6 +133,7 @@ def test_squashed_entropy_has_a_maximum():
     assert (slopes[:2] > 0).all() and (slopes[2:] < 0).all()
 
 
+@pytest.mark.long
 def test_divergences():
     """One of choices, and two of normals: their sum is the whole where only one of mean and spread differs."""
     other = LOGITS[::-1] * 0.5
@@ -163,6 +169,7 @@ def test_divergences():
     np.testing.assert_allclose(kl_parts(*ready_made)[0], parts[0], rtol=1e-5)
 
 
+@pytest.mark.long
 def test_heads(key):
     box = Box(low=np.array([-2.0, 0.0]), high=np.array([2.0, 1.0]), shape=(2,))
     for space, squash, outputs, free in (
@@ -187,6 +194,7 @@ def test_multi_discrete_outputs_are_split_in_order():
     assert action_head(MultiDiscrete(nvec=(2, 3))).distribution(outputs, jnp.zeros(0)).mode().tolist() == [1, 2]
 
 
+@pytest.mark.long
 def test_a_dict_of_actions_is_drawn_part_by_part(key):
     """The joint log-probability and entropy are the sums of the parts'; outputs are shared out by name."""
     box = Box(low=-1.0, high=1.0, shape=(2,))
@@ -220,6 +228,7 @@ def test_spaces_without_a_distribution(space):
         action_head(space)
 
 
+@pytest.mark.long
 def test_a_masked_policy_never_chooses_what_is_illegal(key):
     logits, legal = jnp.zeros((500, 5)), jnp.array([False, True, True, False, True])
     one = masked_policy(Categorical(logits), legal).sample(seed=key)
@@ -229,6 +238,7 @@ def test_a_masked_policy_never_chooses_what_is_illegal(key):
     assert set(np.unique(drawn[:, 0])) == {1, 2} and set(np.unique(drawn[:, 1])) == {1}
 
 
+@pytest.mark.long_for("high1", "inf")
 @pytest.mark.parametrize("high", [np.inf, np.array([1.0, np.inf])])
 def test_squashed_actions_need_bounds(high):
     with pytest.raises(InputError, match="squashed actions need finite bounds"):

@@ -113,6 +113,7 @@ def test_kl_penalty_near_one_has_no_cancellation():
     np.testing.assert_allclose(KLPenalty()(log_ratio, np.ones_like(log_ratio), {}), exact, rtol=1e-4)
 
 
+@pytest.mark.long_for("0.2", "0.5")
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.5])
 def test_the_squared_drift_is_best_at_epsilon_from_one(epsilon):
     ratio, advantage = np.linspace(0.3, 1.9, 1601, dtype=np.float32), np.array([1.5, -0.7])

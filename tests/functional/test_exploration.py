@@ -2,10 +2,12 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.functional.exploration import EpsilonGreedy
 
 
+@pytest.mark.long
 def test_epsilon_falls_and_random_actions_are_uniform_over_the_legal_ones(key):
     explore = EpsilonGreedy(start=1.0, end=0.2, steps=100.0)
     assert [round(float(explore.epsilon(jnp.float32(t))), 3) for t in (0, 50, 100, 10_000)] == [1.0, 0.6, 0.2, 0.2]

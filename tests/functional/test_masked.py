@@ -59,6 +59,7 @@ def rollout_of(algo, agent, contents, mask=MASK):
     return Rollout(observation, action, reward, *flags, successor, extras, carry, jnp.asarray(mask))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_what_does_not_count_changes_nothing(name):
     """Other contents of masked steps give the same parameters, statistics and metrics to the bit."""
@@ -77,6 +78,7 @@ def test_what_does_not_count_changes_nothing(name):
     assert not np.array_equal(jax.tree.leaves(one[0].params)[0], jax.tree.leaves(begin.params)[0])
 
 
+@pytest.mark.long
 def test_a_rollout_without_the_masked_steps_gives_the_same_gradient():
     """A2C on two environments alone, and on four of which two do not count."""
     mask = np.ones((LENGTH, NUM_ENVS), bool)
@@ -104,6 +106,7 @@ def test_mean_and_spread_of_what_counts():
     assert masked.mean(jnp.full_like(x, jnp.nan), nothing) == 0.0 and masked.variance(x, nothing) == 0.0
 
 
+@pytest.mark.long
 def test_normalizers_see_what_counts():
     rng = np.random.default_rng(1)
     x = rng.normal(3.0, 2.0, (LENGTH, NUM_ENVS, 2)).astype(np.float32)
@@ -125,6 +128,7 @@ def test_normalizers_see_what_counts():
     np.testing.assert_allclose(scale.statistics.variance, np.var(found), rtol=1e-4)
 
 
+@pytest.mark.long
 def test_explained_variance_by_hand():
     target = jnp.array([1.0, 2.0, 3.0, 6.0])  # variance 3.5
     assert float(masked.explained_variance(target, target)) == 1.0
@@ -134,6 +138,7 @@ def test_explained_variance_by_hand():
     assert float(masked.explained_variance(-target, target)) < -1.0  # worse than a constant
 
 
+@pytest.mark.long
 def test_explained_variance_of_what_counts(key):
     value, target = jax.random.normal(key, (2, 6, 5))
     mask = jnp.arange(30).reshape(6, 5) % 4 > 0

@@ -81,6 +81,7 @@ def test_rewards_are_divided_by_the_spread_of_returns():
     np.testing.assert_allclose(scale.normalize(jnp.asarray(reward[1])), expected, rtol=1e-3)
 
 
+@pytest.mark.long
 def test_statistics_under_a_mask_are_those_of_what_counts(key):
     """Three batches of which about half counts: mean and variance of those samples in NumPy, and how many they were."""
     statistics = RunningStatistics.create(jax.ShapeDtypeStruct((2,), jnp.float32))
@@ -94,6 +95,7 @@ def test_statistics_under_a_mask_are_those_of_what_counts(key):
     np.testing.assert_allclose(statistics.variance, counted.var(axis=0), rtol=1e-4)
 
 
+@pytest.mark.long_for("16.0-4.0", "1e-06-0.1")
 @pytest.mark.parametrize(("variance", "std"), [(16.0, 4.0), (1e-6, 0.1)])
 def test_values_there_and_back(variance, std):
     statistics = RunningStatistics(samples=jnp.float32(3), mean=jnp.float32(5), variance=jnp.float32(variance))

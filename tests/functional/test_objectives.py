@@ -40,6 +40,7 @@ def test_objectives_stay_finite_for_extreme_ratios(objective):
             assert np.isfinite(values).all()
 
 
+@pytest.mark.long
 def test_a_mixture_under_vmap_is_each_of_its_members():
     members = (Drifting(drift=DRIFTS["dpo"]), Drifting(drift=DRIFTS["learned"]), Clip())
     together = jax.vmap(lambda i: Mixture(members=members, index=i)(*POINTS, {}))(jnp.arange(3))
@@ -75,6 +76,7 @@ def test_the_whole_loss_by_hand(value_clip, delta):
         np.testing.assert_allclose(plain, total, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 def test_wrong_shapes_are_refused():
     column = lambda log_ratio, advantage, context: log_ratio[:, None]
     for call in (  # an objective, one in a drift, a loss, one that is tried
@@ -87,6 +89,7 @@ def test_wrong_shapes_are_refused():
             call()
 
 
+@pytest.mark.long
 def test_what_is_not_finite_is_refused():
     with pytest.raises(InputError, match="objective Clip has a loss of nan at log-ratio"):
         check_objective(Clip(epsilon=float("nan")))

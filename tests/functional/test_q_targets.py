@@ -34,6 +34,7 @@ def test_wrong_shapes_are_refused():
         windows(jnp.zeros((4, 1)), flags, flags, 0.9, 2)
 
 
+@pytest.mark.long
 def test_rescaling_and_its_inverse():
     x = np.concatenate([np.linspace(-5, 5, 101), [-3000.0, 1e-4, 250.0, 1e5]])
     assert np.allclose(rescale(jnp.asarray(x, jnp.float32)), h(x), rtol=1e-5, atol=1e-6)
@@ -41,6 +42,7 @@ def test_rescaling_and_its_inverse():
     assert np.allclose(h_inverse(h(x)), x, rtol=1e-6)
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**31), st.lists(st.sampled_from([0, 0, 0, 1, 2]), min_size=6, max_size=6))
 def test_n_step_targets_equal_a_loop(seed, ends):

@@ -105,6 +105,7 @@ def test_settings_may_be_vmapped(rollout):
     np.testing.assert_allclose(many[1], gae(*rollout, 0.9, 0.5), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long_for("3", "4")
 @pytest.mark.parametrize("index", range(5))
 def test_wrong_shapes_are_refused(rollout, index):
     """A column [T] or [T, 1] beside [T, B] would broadcast."""

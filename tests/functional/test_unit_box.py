@@ -22,6 +22,7 @@ def test_a_box_and_the_unit_box():
     assert traced(jnp.float32(3.0)) == 3.0
 
 
+@pytest.mark.long_for("space1-a Box with one axis", "space2-bounds of the actions must be finite")
 @pytest.mark.parametrize(
     ("space", "message"),
     [

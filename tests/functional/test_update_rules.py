@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.algos.lpg import LPGConfig
 from purerl.evolution.generations import flatten
@@ -31,6 +32,7 @@ def seen(seed=0):
     )
 
 
+@pytest.mark.long
 def test_a_rule_reads_backwards_and_not_over_an_ending():
     rule = LPG.create(KEY, M, units=8)
     before, _ = rule((), seen())
@@ -45,6 +47,7 @@ def test_a_rule_reads_backwards_and_not_over_an_ending():
     assert tree(flatten(rule)[0]).categories == M
 
 
+@pytest.mark.long
 def test_only_the_temporal_rule_sees_the_age():
     older = seen()._replace(progress=jnp.float32(0.9))
     for temporal in (False, True):

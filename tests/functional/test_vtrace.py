@@ -57,6 +57,7 @@ def test_equals_the_sum_by_hand(rollout, lam, rho_clip, c_clip):
     np.testing.assert_allclose(advantage, expected_advantage, atol=1e-5)
 
 
+@pytest.mark.long
 def test_on_policy_targets_are_the_lambda_returns_of_gae(rollout):
     on_policy = rollout | {"log_ratio": np.zeros((T, B), np.float32)}
     target = vtrace(**on_policy, discount=0.9, trace_lambda=0.8).target
@@ -64,6 +65,7 @@ def test_on_policy_targets_are_the_lambda_returns_of_gae(rollout):
     np.testing.assert_allclose(target, gae(**rest, discount=0.9, gae_lambda=0.8) + rest["value"], atol=1e-5)
 
 
+@pytest.mark.long
 def test_wrong_shapes_are_refused():
     arrays = [jnp.zeros((T, B))] * 4 + [jnp.zeros((T, B), bool)] * 2
     for i in range(6):

@@ -79,6 +79,7 @@ def test_every_episode_is_played_to_its_end_and_counted_once(result):
     assert lengths.sum() == 200 and (lengths[1:9] > 8).all() and lengths[0] == 0
 
 
+@pytest.mark.long
 def test_memory_is_carried_from_the_start(result):
     """The reward tells whether memory counted right; begun one too high, every step is wrong."""
     wrong = evaluate(TRAINER, CounterAgent(jnp.int32(1)), jax.random.key(0), num_episodes=10)
@@ -89,6 +90,7 @@ def test_nothing_after_an_end_is_seen(result):
     assert np.isfinite(result.episode_return).all()
 
 
+@pytest.mark.long
 def test_cut_off_by_max_steps():
     cut = evaluate(TRAINER, CounterAgent(jnp.int32(0)), jax.random.key(0), num_episodes=50, max_steps=3)
     assert set(np.asarray(cut.episode_length).tolist()) == {1, 2, 3}
@@ -97,11 +99,13 @@ def test_cut_off_by_max_steps():
     assert (cut.episode_length[~cut.finished] == 3).all()
 
 
+@pytest.mark.long
 def test_explores_only_when_told():
     seen = evaluate(TRAINER, CounterAgent(jnp.int32(0)), jax.random.key(0), num_episodes=10, explore=True)
     assert (seen.episode_return < 0).all()
 
 
+@pytest.mark.long
 def test_seeds_can_be_vmapped():
     keys = jax.random.split(jax.random.key(1), 3)
     agents = CounterAgent(jnp.zeros(3, jnp.int32))

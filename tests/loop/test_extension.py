@@ -55,11 +55,13 @@ def test_the_first_option_turns_an_extension_on():
     assert in_use((BONUS, OTHER), {}, ENV, CONFIG) == (OTHER,), "needed, whatever its options are"
 
 
+@pytest.mark.long
 def test_extensions_that_exclude_each_other():
     with pytest.raises(InputError, match=r"bonus cannot be combined with other: bonus is 1.0, and the env"):
         in_use((BONUS, OTHER), SETUP.options, ENV, CONFIG)
 
 
+@pytest.mark.long
 def test_values_replace_fields_of_the_config_the_environment_and_options():
     config, env, options = with_values(SETUP, {"discount": 0.5, "env.force": 3.0, "bonus": 2.0})
     assert (config.discount, env.force, options["bonus"].bonus) == (0.5, 3.0, 2.0)
@@ -73,6 +75,7 @@ def test_values_replace_fields_of_the_config_the_environment_and_options():
     ]
 
 
+@pytest.mark.long
 def test_an_extension_of_a_user_changes_the_rewards_and_its_numbers_may_be_traced():
     def mean_reward(bonus):
         trainer = purerl.make_trainer(a2c, ENV, CONFIG, {BONUS: BonusOptions(bonus=bonus)})

@@ -86,6 +86,7 @@ def test_means_are_over_episodes_and_over_updates():
     assert (found["episode_length_min"], found["episode_length_max"]) == (1.0, 8.0)
 
 
+@pytest.mark.long
 def test_without_episodes_there_is_no_return():
     statistics, metrics = finished([None], [None]), {"loss": jnp.float32(3.0)}
     none = MetricsSum.zeros(statistics, metrics)
@@ -95,6 +96,7 @@ def test_without_episodes_there_is_no_return():
     assert float(algorithm["loss"]) == 3.0
 
 
+@pytest.mark.long
 def test_an_algorithm_metric_cannot_have_the_name_of_a_statistic():
     with pytest.raises(InputError, match="metric 'episode_length' of the algorithm has the name of an episode stat"):
         EpisodeStatistics.clear(2).metrics({"loss": jnp.float32(0), "episode_length": jnp.float32(1)})

@@ -233,6 +233,7 @@ CALLS = {  # what is called -> the words that its line must hold
 }
 
 
+@pytest.mark.long_for("Uniform nan", "evaluate key", "evaluate seeds", "evaluate text")
 @pytest.mark.parametrize("what", CALLS)
 def test_a_wrong_call_is_told_in_a_line(what):
     call, words = CALLS[what]
@@ -264,6 +265,7 @@ def test_a_name_that_is_elsewhere_says_where(name, words):
         getattr(purerl, name)
 
 
+@pytest.mark.long
 def test_what_is_right_passes():
     assert config_class_of(functools.partial(ppo, loss=None)) is PPOConfig
     assert config_class_of(own) is Own and config_class_of(lambda spec, config: None) is None
@@ -272,6 +274,7 @@ def test_what_is_right_passes():
     jax.eval_shape(jax.vmap(make_train(ppo, ENV, CONFIG)), jax.random.split(KEY, 2))
 
 
+@pytest.mark.long
 def test_numbers_of_64_bits():
     with jax.enable_x64(True), pytest.raises(InputError, match="JAX computes in 64 bits here, and purerl in 32"):
         make_trainer(ppo, CartPole(), PPOConfig())

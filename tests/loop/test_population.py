@@ -4,6 +4,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.devices.sharding import make_mesh
@@ -17,6 +18,7 @@ MAKE, SETUP = maker(a2c), Setup(config=CONFIG, env=CartPole(), options={})
 VALUES = {"learning_rate": np.float32([1e-3, 1e-2]), "env.gravity": np.float32([9.8, 3.0])}
 
 
+@pytest.mark.long
 def test_blank_states_have_the_types_of_states():
     one = {name: column[0] for name, column in VALUES.items()}
     state = population.blank_states(MAKE, 3, one, SETUP, population.TOGETHER)
@@ -28,6 +30,7 @@ def test_blank_states_have_the_types_of_states():
     assert apart.num_updates.shape == (3,)
 
 
+@pytest.mark.long
 def test_a_member_is_the_run_with_its_numbers_alone():
     mesh = make_mesh(1, {population.AXIS: 1})
     one = {name: column[0] for name, column in VALUES.items()}
@@ -48,6 +51,7 @@ def test_a_member_is_the_run_with_its_numbers_alone():
     assert int(again.num_updates) == 5, "it goes on where it does not begin"
 
 
+@pytest.mark.long
 def test_a_loss_that_is_not_finite_is_noted():
     mesh = make_mesh(1, {population.AXIS: 1})
     rates = {"learning_rate": np.float32([1e-3, 1e30])}

@@ -92,6 +92,7 @@ def played():
     }
 
 
+@pytest.mark.long
 def test_prefetched_and_always_give_the_same_run(played):
     for other in ("always", "auto"):
         prefetched, always = played["prefetch"], played[other]
@@ -102,6 +103,7 @@ def test_prefetched_and_always_give_the_same_run(played):
             np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.long
 def test_episode_e_of_environment_i_starts_where_the_key_says(played):
     env, (first, _, (observation, timestep, episode)) = Episodes(), played["prefetch"]
     keys = jax.random.split(jax.random.split(fast(jax.random.key(3)))[0], NUM_ENVS)
@@ -119,12 +121,14 @@ def test_episode_e_of_environment_i_starts_where_the_key_says(played):
     assert len(starts) > 90 and len(set(map(float, starts))) == len(starts), "a start was used twice"
 
 
+@pytest.mark.long
 def test_starts_are_uniform(played):
     _, _, (observation, timestep, _) = played["prefetch"]
     values = observation[..., 0][timestep.terminated | timestep.truncated]
     assert stats.kstest(values, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_pool_draws_from_its_starts_alone(played):
     first, _, (observation, timestep, _) = played["pool"]
     pool = np.asarray(first[0].resets.pool[1])
@@ -138,6 +142,7 @@ def test_pool_draws_from_its_starts_alone(played):
     assert others == [None, None]
 
 
+@pytest.mark.long
 def test_resets_are_computed_once_in_an_episode_length():
     calls = []
 
@@ -166,6 +171,7 @@ def branches(jaxpr):
                     yield from branches(sub)
 
 
+@pytest.mark.long
 def test_vmapped_runs_keep_the_branch_and_the_results(played):
     vector = vectorize(Episodes(), NUM_ENVS, "prefetch")
     keys = jax.random.split(fast(jax.random.key(3)), 3)
@@ -177,6 +183,7 @@ def test_vmapped_runs_keep_the_branch_and_the_results(played):
         np.testing.assert_array_equal(one, two[0, 1])
 
 
+@pytest.mark.long
 def test_redraw_gives_each_episode_its_own_parameters():
     redraw = lambda key, env: dataclasses.replace(env, bonus=jax.random.uniform(key))
     vector = vectorize(Episodes(), NUM_ENVS, "prefetch", redraw=redraw)
@@ -194,6 +201,7 @@ def test_redraw_gives_each_episode_its_own_parameters():
     assert stats.kstest(values, "uniform").pvalue > 1e-4
 
 
+@pytest.mark.long
 def test_redrawn_physics_are_those_of_an_environment_made_so():
     redraw = lambda key, env: dataclasses.replace(env, gravity=jax.random.uniform(key, minval=5.0, maxval=15.0))
     vector = vectorize(CartPole(), 3, redraw=redraw)
@@ -218,6 +226,7 @@ def test_a_run_takes_a_generator(prng):
     assert kinds == [jax.random.key_impl(jax.random.key(0, impl=GENERATORS[prng]))]
 
 
+@pytest.mark.long
 def test_a_run_takes_a_reset_policy():
     sizes = {"num_envs": 2, "rollout_length": 16, "num_epochs": 1, "num_minibatches": 1, "hidden_sizes": (4,)}
     config = PPOConfig(prng="rbg", reset_policy="pool", pool_size=8, **sizes)
@@ -228,6 +237,7 @@ def test_a_run_takes_a_reset_policy():
     assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(state))
 
 
+@pytest.mark.long
 def test_bad_input_is_told():
     with pytest.raises(InputError, match="unknown reset policy 'prefetched': did you mean 'prefetch'"):
         vectorize(CartPole(), 2, "prefetched")

@@ -62,6 +62,7 @@ def run():
     return once, traces
 
 
+@pytest.mark.long
 def test_a_run_is_its_steps(alone):
     state, metrics = alone
     trainer = make_trainer(ppo, CartPole(), CONFIG)
@@ -74,6 +75,7 @@ def test_a_run_is_its_steps(alone):
     same(jax.tree.map(lambda *xs: jnp.stack(xs), *rows), metrics)
 
 
+@pytest.mark.long
 def test_shapes(alone):
     state, metrics = alone
     assert int(state.num_updates) == NUM_UPDATES
@@ -82,6 +84,7 @@ def test_shapes(alone):
     assert "policy_loss" in metrics.algorithm
 
 
+@pytest.mark.long
 def test_one_trace_for_all_numbers(run, alone):
     once, traces = run
     traces.clear()
@@ -101,6 +104,7 @@ def test_one_trace_for_all_numbers(run, alone):
     assert len(traces) == 1
 
 
+@pytest.mark.long
 def test_everything_can_be_vmapped_at_once(run, alone):
     """Seeds, a number of the config, one of the environment and one of the objective: members equal runs made alone."""
     once, _ = run
@@ -127,6 +131,7 @@ def test_less_than_one_rollout():
     assert str(caught.value) == ("total_timesteps 31 is less than one rollout: num_envs x rollout_length = 32")
 
 
+@pytest.mark.long
 def test_curves_without_stacks():
     """Points of a curve against the stacked metrics of every update, reduced by NumPy."""
     config = dataclasses.replace(CONFIG, rollout_length=8, total_timesteps=16 * 7)
@@ -159,6 +164,7 @@ def test_curves_without_stacks():
                 np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
+@pytest.mark.long
 def test_memory_of_a_curve_does_not_grow_with_the_run():
     def outputs(total_timesteps):
         train = make_train(ppo, CartPole(), CONFIG, total_timesteps=total_timesteps, num_points=5)
@@ -189,6 +195,8 @@ def observer(spec, config):
     )
 
 
+@pytest.mark.long
+@pytest.mark.optimized  # else an observation that is computed twice differs in its last bits
 def test_rollouts_hold_what_happened():
     """Observations follow one another but across endings; memory starts anew with each episode."""
     config = dataclasses.replace(CONFIG, rollout_length=40, num_envs=3)
@@ -214,6 +222,7 @@ def test_rollouts_hold_what_happened():
     assert not (first.action == second.action).all() and after.observation.shape == (3, 4)
 
 
+@pytest.mark.long
 def test_a_carry_starts_anew_after_a_time_limit_too():
     config = dataclasses.replace(CONFIG, rollout_length=7, num_envs=2)
     trainer = make_trainer(observer, CartPole(time_limit=3), config)

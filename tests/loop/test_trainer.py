@@ -1,6 +1,7 @@
 """The contract of trainers: a state keeps its structure, and each part of it has the axes that the contract names."""
 
 import jax
+import pytest
 
 from purerl import make_trainer
 from purerl.algos.ppo import PPOConfig, ppo
@@ -10,6 +11,7 @@ from purerl.loop.trainer import PER_ENVIRONMENT
 CONFIG = PPOConfig(num_envs=3, rollout_length=16, num_minibatches=1, hidden_sizes=(8,), total_timesteps=96)
 
 
+@pytest.mark.long
 def test_a_step_gives_what_it_takes():
     """Weak types included: else a jitted step would be traced and compiled a second time for its own result."""
     trainer = make_trainer(ppo, CartPole(), CONFIG)

@@ -68,6 +68,7 @@ def played():
     return jax.tree.map(np.asarray, run(jax.random.key(3)))
 
 
+@pytest.mark.long
 def test_every_episode_by_hand(played):
     """Follow each environment in plain Python, from the observations it was shown at its starts."""
     state, first, shown, timestep, actions = played
@@ -97,6 +98,7 @@ def test_every_episode_by_hand(played):
     np.testing.assert_allclose(summary["info/doubled"], doubled.mean(), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_starts_differ_in_time_and_between_environments(played):
     _, first, shown, timestep, _ = played
     done = timestep.terminated | timestep.truncated
@@ -129,6 +131,7 @@ def test_where_chooses_per_environment():
     assert chosen["x"].tolist() == [[1, 1, 1], [0, 0, 0]] and chosen["y"].tolist() == [1, 0]
 
 
+@pytest.mark.long_for("fast-PRNGKey", "fast-key", "threefry-key")
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
 @pytest.mark.parametrize("prng", ["fast", "threefry"])
 def test_environments_draw_from_the_generator_asked_for_whatever_key_is_given(make, prng):

@@ -17,6 +17,7 @@ SPACE, HEAD = Box(low=-1.0, high=1.0, shape=(3,)), action_head(Discrete(n=4))
 OBSERVATION = jnp.asarray(np.random.default_rng(0).normal(size=(5, 2, 3)), jnp.float32)
 
 
+@pytest.mark.long_for("False", "True")
 @pytest.mark.parametrize("share_body", [False, True])
 def test_a_rollout_is_its_steps(share_body):
     net = actor_critic(SPACE, HEAD, ActorCriticConfig(hidden_sizes=(8,), share_body=share_body))
@@ -29,6 +30,7 @@ def test_a_rollout_is_its_steps(share_body):
         assert np.allclose(net.value(params, (), OBSERVATION[t]), values[t], atol=1e-6)
 
 
+@pytest.mark.long_for("False", "True")
 @pytest.mark.parametrize("share_body", [False, True])
 def test_what_the_value_teaches_the_policy(share_body):
     """The value's gradient reaches what the policy sees by exactly where they share it."""
@@ -66,6 +68,7 @@ def test_a_critic_that_sees_more_has_a_body_of_its_own():
         actor_critic(space, HEAD, ActorCriticConfig(share_body=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rnn", RNNS)
 def test_a_recurrent_critic_remembers_the_global_state(rnn):
     """A rollout is its steps for actor and critic, and the value at a successor is that of one step more."""

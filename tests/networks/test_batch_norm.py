@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.networks.batch_norm import EPSILON, LARGEST_RATIO, LARGEST_SHIFT, WARMUP, BatchRenorm, normed_critics
 from purerl.networks.encoder import NetworkConfig
@@ -50,6 +51,7 @@ def test_later_the_output_is_that_of_the_running_statistics_within_bounds():
     np.testing.assert_allclose(y, affine(standard * LARGEST_RATIO + LARGEST_SHIFT), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.long
 def test_critics_have_parameters_and_statistics_of_their_own(key):
     space = Box(low=-1.0, high=1.0, shape=(3,))
     critics = normed_critics(space, 2, NetworkConfig(activation="relu"), hidden_sizes=(8, 8), num=2)
@@ -64,6 +66,7 @@ def test_critics_have_parameters_and_statistics_of_their_own(key):
     np.testing.assert_allclose(alone[:, 0], calm[:, 0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_gradients_flow_through_the_batchs_statistics(key):
     """A shift of the whole batch changes nothing, so the gradient along it is 0."""
     total = lambda shift: jnp.sum(

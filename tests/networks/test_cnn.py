@@ -10,6 +10,7 @@ from purerl.networks.torsos import apply, init
 from purerl.xla import switches
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "size"), [("mnih2013", 42), ("nature", 45), ("minatar", 10)])
 def test_convolutions_see_the_whole_image(key, name, size):
     """Also where a stride does not divide what is left: the score of the last row and column is not zero."""
@@ -22,6 +23,7 @@ def test_convolutions_see_the_whole_image(key, name, size):
     assert np.all(np.abs(slope[-1]).sum(-1) > 0) and np.all(np.abs(slope[:, -1]).sum(-1) > 0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CNNS)
 def test_images_in_parts_as_at_once(key, name, monkeypatch):
     """70 images: three parts of 24, the last of which lacks two; for two seeds side by side."""

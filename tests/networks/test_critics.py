@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from purerl.algos.sac import SACConfig
 from purerl.networks.critics import critics
@@ -11,6 +12,7 @@ CONFIG = SACConfig(hidden_sizes=(8,))
 OBSERVATION = Box(low=-1.0, high=1.0, shape=(3,))
 
 
+@pytest.mark.long
 def test_each_critic_has_parameters_of_its_own(key):
     pair = critics(OBSERVATION, 2, CONFIG, num=2)
     params = pair.init(key)

@@ -38,6 +38,7 @@ def batch(space, key, shape):
     return jax.vmap(jax.vmap(space.sample))(keys)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "core"), [*((name, "none") for name in SPACES), ("dict", "gru"), ("vector", "lstm")])
 def test_every_observation_and_core(name, core, key):
     space = SPACES[name]
@@ -56,6 +57,7 @@ def test_every_observation_and_core(name, core, key):
         carry = jax.tree.map(clear, initial_carry, carry)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("core", RNNS)
 def test_memory_does_not_leak_over_an_ending(core, key):
     space = SPACES["vector"]
@@ -72,6 +74,7 @@ def test_memory_does_not_leak_over_an_ending(core, key):
     assert jnp.any(jax.grad(later)(observation, done)[:3] != 0.0)
 
 
+@pytest.mark.long_for("auto-space3", "impala-space1", "mlp-space2", "nature-space0")
 @pytest.mark.parametrize(("kind", "space"), [("nature", IMAGE), ("impala", IMAGE), ("mlp", GRID), ("auto", IMAGE)])
 def test_image_torsos(kind, space, key):
     base = encoder(space, NetworkConfig(network=kind, hidden_sizes=(16,)))
@@ -90,6 +93,7 @@ def test_bytes_are_scaled_and_integers_are_one_hot(key):
     np.testing.assert_allclose(bright, plain.step(params, (), jnp.array([1.0, 0.0, 0.2]))[0], rtol=1e-6)
 
 
+@pytest.mark.long
 def test_bfloat16_computes_near_float32_and_returns_float32(key):
     space = SPACES["vector"]
     full, half = (encoder(space, NetworkConfig(precision=precision)) for precision in ("float32", "bfloat16"))
@@ -100,6 +104,7 @@ def test_bfloat16_computes_near_float32_and_returns_float32(key):
     assert jnp.any(x != y)
 
 
+@pytest.mark.long
 def test_the_mask_of_legal_actions_is_not_looked_at(key):
     space = SPACES["masked"]
     base = encoder(space, SMALL)
@@ -109,6 +114,7 @@ def test_the_mask_of_legal_actions_is_not_looked_at(key):
     np.testing.assert_array_equal(base.step(params, (), observation)[0], base.step(params, (), other)[0])
 
 
+@pytest.mark.long
 def test_the_global_state_is_for_critics_alone(key):
     space = Dict(spaces={"global_state": Box(low=-1.0, high=1.0, shape=(5,)), "seen": SPACES["vector"]})
     for core in ("none", "gru"):

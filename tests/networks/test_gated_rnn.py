@@ -36,6 +36,7 @@ def at_once(cell, params, carry, x, done):
     return cell.apply(params, carry, x, done, method=cell.unroll)
 
 
+@pytest.mark.long_for("GRU", "LSTM")
 def test_parameters_are_flaxs(layer, key):
     ours, theirs, _, x, _ = layer
     carry = theirs.initialize_carry(key, (B, M))
@@ -45,6 +46,7 @@ def test_parameters_are_flaxs(layer, key):
         np.testing.assert_array_equal(leaf, other)
 
 
+@pytest.mark.long_for("GRU-at_once", "GRU-by_steps", "LSTM-at_once", "LSTM-by_steps")
 @pytest.mark.parametrize("way", [by_steps, at_once])
 def test_values_and_gradients_are_flaxs(layer, way):
     ours, theirs, params, x, done = layer
@@ -63,6 +65,7 @@ def test_values_and_gradients_are_flaxs(layer, way):
         np.testing.assert_allclose(leaf, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long_for("GRU")
 def test_nothing_is_seen_across_an_ending(layer):
     ours, theirs, params, x, _ = layer
     done = jnp.zeros((T, B), bool).at[4].set(True)

@@ -34,6 +34,7 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
+@pytest.mark.long
 def test_steps_by_hand(cell):
     """All steps of a sequence from its inputs, without a state: attention over what came before."""
     layer, params, x = cell
@@ -77,6 +78,7 @@ def test_steps_by_hand(cell):
     np.testing.assert_allclose(unroll(layer, params, x)[0], xs, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.long
 def test_a_layer_looks_back_so_many_steps_and_no_further(cell, monkeypatch):
     monkeypatch.setattr(gated_transformer, "STEPS", 2)
     layer, _, x = GatedTransformer(N), *cell[1:]
@@ -95,6 +97,7 @@ def unroll_sum(layer, params, x):
     return jnp.sum(output**2)
 
 
+@pytest.mark.long
 def test_the_state_is_all_that_is_known(cell):
     layer, params, x = cell
     whole, _ = unroll(layer, params, x)
@@ -106,6 +109,7 @@ def test_the_state_is_all_that_is_known(cell):
     assert carry.shape == (B, STEPS * (LAYERS * N + 1)) and carry.dtype == jnp.float32
 
 
+@pytest.mark.long
 def test_at_first_a_layer_passes_on_its_input(key):
     layer = GatedTransformer(N)
     carry = layer.initialize_carry(key, (B, 5))

@@ -37,6 +37,7 @@ def test_normal_weights_have_the_variance_of_their_inputs(key, shape):
     assert (np.abs(weights) > 2.5 * weights.std()).any()  # not truncated
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("initializer", INITIALIZERS)
 @pytest.mark.parametrize(("algorithm", "config"), [(dqn, DQNConfig), (ppo, PPOConfig), (sac, SACConfig)])
 def test_the_setting_reaches_every_kernel(key, algorithm, config, initializer):
@@ -52,6 +53,7 @@ def test_the_setting_reaches_every_kernel(key, algorithm, config, initializer):
         assert orthonormal == (initializer == "orthogonal" or len(gram) == 1)
 
 
+@pytest.mark.long
 def test_many_seeds_initialize_in_time():
     """A batched QR hangs jaxlib on two cores; what takes its place must not. In a process that can be ended."""
     code = """

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.algos.muzero import MuZeroConfig
 from purerl.networks.latent_model import latent_model, unit
@@ -16,6 +17,7 @@ SPACE = Dict(
 )
 
 
+@pytest.mark.long
 def test_latents_rewards_and_predictions():
     net = latent_model(SPACE, Discrete(n=4), MuZeroConfig(hidden_sizes=(16, 8)))
     params = net.init(jax.random.key(0))
@@ -33,6 +35,7 @@ def test_latents_rewards_and_predictions():
     np.testing.assert_array_equal(latent, other)
 
 
+@pytest.mark.long
 def test_actions_of_any_space_are_seen():
     space = Dict(spaces={"move": Box(low=-1.0, high=1.0, shape=(2,)), "kind": Discrete(n=3)})
     net = latent_model(SPACE, space, MuZeroConfig(hidden_sizes=(8,)))

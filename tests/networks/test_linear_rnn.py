@@ -19,6 +19,7 @@ def layer(request, key):
     return cell, params, x, jax.random.uniform(jax.random.key(1), (T, B)) < 0.3
 
 
+@pytest.mark.long
 def test_unrolled_as_step_by_step(layer):
     cell, params, x, done = layer
     first = jax.random.normal(jax.random.key(2), cell.initialize_carry(jax.random.key(0), (B, 5)).shape)
@@ -32,6 +33,7 @@ def test_unrolled_as_step_by_step(layer):
     assert outputs.shape == (T, B, N) and outputs.dtype == after.dtype == jnp.float32
 
 
+@pytest.mark.long_for("lru", "mingru")
 def test_nothing_is_seen_across_an_ending(layer):
     """What happened before an ending changes neither outputs nor gradients after it."""
     cell, params, x, _ = layer
@@ -42,6 +44,7 @@ def test_nothing_is_seen_across_an_ending(layer):
     assert not np.any(slope[:5]) and np.all(np.any(np.asarray(slope[5:]) != 0, axis=(1, 2)))
 
 
+@pytest.mark.long
 def test_gradients_of_long_sequences_are_finite(layer):
     cell, params, _, _ = layer
     x, done = jnp.ones((500, 1, 5)), jnp.zeros((500, 1), bool)
@@ -73,6 +76,7 @@ def compare(cell, params, x, carry, expected):
     np.testing.assert_allclose(found[1], expected[1], rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.long
 def test_mingru_by_hand(key):
     cell, x, carry = MinGRU(N), np.linspace(-1, 1, 5), np.linspace(0, 1, N)
     params = cell.init(key, jnp.zeros(N), jnp.zeros(5))["params"]
@@ -84,6 +88,7 @@ def test_mingru_by_hand(key):
     compare(cell, params, x, carry, block(params, gates, x, carry, np.multiply))
 
 
+@pytest.mark.long
 def test_lru_by_hand(key):
     cell, x, carry = LRU(N), np.linspace(-1, 1, 5), np.linspace(-1, 1, 2 * N)
     params = cell.init(key, jnp.zeros(2 * N), jnp.zeros(5))["params"]

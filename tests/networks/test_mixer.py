@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 from purerl.networks.mixer import adding, mixing
 from purerl.spaces import Box
@@ -9,6 +10,7 @@ from purerl.spaces import Box
 STATE = Box(low=-1, high=1, shape=(4,))
 
 
+@pytest.mark.long
 def test_a_mixed_value_never_falls_in_an_agents():
     mixer = mixing(STATE, 3, 32)
     params, rng = mixer.init(jax.random.key(0)), np.random.default_rng(0)
@@ -17,6 +19,7 @@ def test_a_mixed_value_never_falls_in_an_agents():
     assert slope.shape == (64, 3) and (slope >= 0).all() and (slope > 0).mean() > 0.9
 
 
+@pytest.mark.long
 def test_agents_of_low_value_learn():
     mixer = mixing(Box(low=-1, high=1, shape=(54,)), 3, 32, "normal")
     params, rng = mixer.init(jax.random.key(0)), np.random.default_rng(0)
@@ -26,6 +29,7 @@ def test_agents_of_low_value_learn():
     assert low > 0.2 * high
 
 
+@pytest.mark.long
 def test_a_mixed_value_equals_numpy():
     mixer = mixing(STATE, 3, 8)
     params, rng = mixer.init(jax.random.key(0)), np.random.default_rng(0)

@@ -71,6 +71,7 @@ def traced(algorithm, config, env):
     return state.agent
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted({**ALGORITHMS, **FOLLOWERS}))
 def test_every_algorithm_takes_a_module_and_an_optimizer_of_optax(name):
     factory, config_class = registry.algorithm(name)
@@ -86,6 +87,7 @@ def test_every_algorithm_takes_a_module_and_an_optimizer_of_optax(name):
     assert not any(re.search(r"\.nu\b", path) for path in names), "Lion has one moment, Adam two"
 
 
+@pytest.mark.long
 def test_the_features_are_the_modules():
     """By hand: one layer and its tanh, for any leading axes."""
     space = Box(low=-1.0, high=1.0, shape=(3,))
@@ -117,6 +119,7 @@ def test_parts_of_a_dict_come_by_name_without_the_mask():
     assert {tuple(sorted(one)) for one in seen} == {("board",)} and seen[-1]["board"] == (4, 2, 2)
 
 
+@pytest.mark.long
 def test_nnx_is_drawn_for_each_agent_or_begins_as_given():
     algo = dqn(*_cartpole(), network=lambda rngs: Modern(4, 6, rngs))
     agents = jax.vmap(algo.init)(jax.random.split(jax.random.key(0), 2))
@@ -129,6 +132,7 @@ def test_nnx_is_drawn_for_each_agent_or_begins_as_given():
     np.testing.assert_array_equal(found, given.layers[0].kernel[...])
 
 
+@pytest.mark.long
 def test_nnx_learns():
     config = PPOConfig(**SMALL, num_minibatches=2, learning_rate=0.01)
     from purerl.training import make_trainer

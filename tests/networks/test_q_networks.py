@@ -20,6 +20,7 @@ def small(**changes):
     )
 
 
+@pytest.mark.long_for("False", "True")
 @pytest.mark.parametrize("dueling", [False, True])
 def test_networks_have_the_stated_shapes(key, dueling):
     network = q_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), dueling=dueling)
@@ -32,6 +33,7 @@ def test_networks_have_the_stated_shapes(key, dueling):
     assert sizes == (plain + (8 * 6 + 6) + (6 + 1) if dueling else plain)
 
 
+@pytest.mark.long_for("False", "True")
 @pytest.mark.parametrize("dueling", [False, True])
 def test_quantiles_of_a_level_do_not_depend_on_the_others(key, dueling):
     network = quantile_network(OBSERVATION, 3, small(hidden_sizes=(8, 6)), embedding_size=4, dueling=dueling)
@@ -43,6 +45,7 @@ def test_quantiles_of_a_level_do_not_depend_on_the_others(key, dueling):
     np.testing.assert_allclose(network.at(params, seen[0], tau[0]), together[0], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 def test_the_embedding_of_a_level_by_hand(key):
     network = quantile_network(OBSERVATION, 2, small(hidden_sizes=(3,), activation="relu"), embedding_size=4)
     params, seen, tau = network.init(key), np.array([0.5, -0.2]), 0.3
@@ -55,6 +58,7 @@ def test_the_embedding_of_a_level_by_hand(key):
     np.testing.assert_allclose(found[:, 0], expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.long
 def test_noisy_layer_is_its_mean_without_noise_and_has_the_stated_spread(key):
     layer = NoisyDense(3)
     x = jnp.ones((2, 16))
@@ -71,6 +75,7 @@ def test_noisy_layer_is_its_mean_without_noise_and_has_the_stated_spread(key):
     assert np.allclose(draws.std(0), 0.5 / 4 * np.sqrt(mean_f_in * m + m), rtol=0.03)
 
 
+@pytest.mark.long
 def test_environments_explore_by_their_own_noise():
     """512 environments in one state choose several actions, distributed as by as many draws for one."""
     spec = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=4))
@@ -84,6 +89,7 @@ def test_environments_explore_by_their_own_noise():
     np.testing.assert_allclose(side_by_side, np.bincount(one, minlength=4) / 2048, atol=0.08)
 
 
+@pytest.mark.long
 def test_a_dueling_heads_advantages_have_no_mean(key):
     """Q of the first stream's outputs a and the second's v is v + a - mean a, computed from the parameters by hand."""
     head, x = QHead(num_actions=3, hidden_size=4, dueling=True), jax.random.normal(key, (5, 6))

@@ -17,6 +17,7 @@ SPACE = Dict(
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dueling", [False, True])
 def test_unrolled_it_is_what_its_steps_are(key, dueling):
     """Over five steps of two environments, of which one ends an episode; illegal actions are worth the least."""

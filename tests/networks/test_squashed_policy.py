@@ -14,6 +14,7 @@ from purerl.types import EnvironmentSpec
 SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(2,)), Box(low=-2.0, high=6.0, shape=(1,)))
 
 
+@pytest.mark.long
 def test_log_probability_of_a_squashed_normal_by_numerical_integration():
     """The density of tanh(u) must integrate to one and equal a change of variables in float64."""
     pi = SquashedNormal(Normal(jnp.array([0.3]), jnp.array([-0.5])))
@@ -28,6 +29,7 @@ def test_log_probability_of_a_squashed_normal_by_numerical_integration():
     assert jnp.isfinite(pi.log_prob(jnp.array([40.0])))
 
 
+@pytest.mark.long
 def test_actions_are_inside_the_box_and_the_mode_is_that_of_the_normal(key):
     policy = squashed_policy(SPEC, NetworkConfig(hidden_sizes=(4,)), None, "test")
     params = policy.init(*jax.random.split(key))

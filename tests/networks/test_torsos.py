@@ -3,11 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.networks.torsos import ResidualMLP, Torso, apply, init
 from purerl.spaces import Box
 
 
+@pytest.mark.long
 def test_residual_blocks_by_hand(key):
     """Two blocks of one width, then one of another, in NumPy."""
     module = ResidualMLP(hidden_sizes=(4, 4, 6), activation="relu")
@@ -32,6 +34,7 @@ def test_residual_blocks_by_hand(key):
     np.testing.assert_allclose(apply(module, params, jnp.asarray(x)), norm(3, y), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.long
 def test_a_count_goes_in_by_its_logarithm(key):
     """What a network makes of one number that counts is what it makes of the logarithm; arrays stay as they are."""
     count, number = (Torso(space=Box(low=-9999, high=9999, dtype=dtype)) for dtype in (jnp.int32, jnp.float32))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.evolution.generations import flatten
 from purerl.optim.learned_optimizer import OPEN
@@ -11,6 +12,7 @@ from purerl.optim.optimizers import GradientPlan
 KEY = jax.random.key(0)
 
 
+@pytest.mark.long
 def test_open_has_the_published_size_and_starts_still():
     optimizer = OPEN.create(KEY)
     assert sum(leaf.size for leaf in jax.tree.leaves(optimizer)) == 1211

@@ -10,6 +10,7 @@ from purerl.errors import InputError
 from purerl.optim.minibatch import check_minibatches, rollout_minibatches, shuffled_minibatches
 
 
+@pytest.mark.long
 def test_every_sample_once_per_epoch(key):
     batch = {"index": jnp.arange(24), "square": jnp.arange(24) ** 2}
 
@@ -31,6 +32,7 @@ def test_every_sample_once_per_epoch(key):
     assert metrics["fits"] == 1.0 and metrics["count"] == 5.5  # means over the steps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("sequences", [False, True])
 def test_a_rollout_is_cut_into_samples_or_whole_sequences(key, sequences):
     """4 steps of 6 environments in two minibatches: step and environment of what each saw."""
@@ -58,6 +60,7 @@ def test_a_rollout_is_cut_into_samples_or_whole_sequences(key, sequences):
     assert (np.asarray(seen) == np.asarray(seen)[0]).all() == sequences
 
 
+@pytest.mark.long
 def test_minibatches_that_do_not_divide_are_refused():
     config = PQNConfig(num_envs=6, rollout_length=4, num_minibatches=8)
     check_minibatches(config, False, "pqn")

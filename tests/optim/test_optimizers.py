@@ -110,6 +110,7 @@ def test_what_is_no_optimizer_is_refused_in_a_line(wrong, words):
         optimizer_of(CONFIG, 1, wrong)(np.int32(0))
 
 
+@pytest.mark.long
 def test_of_many_members_a_loop_steps_array_by_array():
     """The same parameters and the same state as on one vector, in whose form it is given back."""
     optimizer = adam_by_plan(PLAN)

@@ -48,6 +48,7 @@ def test_updates_of_steps_are_rounded_up(starts, updates):
     assert updates_of(DQNConfig(num_envs=5, rollout_length=4), starts) == updates
 
 
+@pytest.mark.long
 def test_annealing_counts_updates_that_target_kl_stopped():
     """A bound that stops every update after its first step: the rate in the last update is that of the last update."""
     env = make("CartPole-v1")
@@ -102,6 +103,7 @@ def test_a_function_is_a_schedule_too_and_every_number_follows_its_own():
         validate(PPOConfig(learning_rate_schedule="lineal"), "ppo")
 
 
+@pytest.mark.long
 def test_ppo_clips_and_rewards_entropy_by_the_schedules():
     """With both schedules at 0 the update is that of a config whose numbers are (nearly) 0 from the start."""
     env, zero = make("CartPole-v1"), lambda share: share * 0.0 + 1e-6

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.functional.distributions import Categorical, Joint, Normal
 from purerl.planning.candidates import candidate_actions, log_probs, take_actions
@@ -19,6 +20,7 @@ def test_every_action_of_a_categorical_policy_is_a_candidate():
     np.testing.assert_allclose(log_probs(Categorical(logits), ()), jax.nn.log_softmax(logits), rtol=1e-6)
 
 
+@pytest.mark.long
 def test_candidates_of_other_policies_are_samples():
     mean, log_std = jnp.array([[1.0, -2.0], [0.0, 4.0]]), jnp.array([0.5, -1.0])
     policy = Joint({"move": Normal(mean, log_std), "kind": Categorical(jnp.array([[0.0, 1.0], [3.0, 0.0]]))})

@@ -4,6 +4,7 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from purerl.networks.actor_critic import actor_critic
 from purerl.planning.config import SearchConfig
@@ -14,6 +15,7 @@ from purerl.types import EnvironmentSpec
 MASK = jnp.array([True, False, True])
 
 
+@pytest.mark.long
 def test_the_policy_gives_illegal_actions_no_probability():
     space = Dict(
         spaces={

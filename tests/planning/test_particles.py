@@ -3,10 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.planning import particles as file
 
 
+@pytest.mark.long
 def test_systematic_resampling_keeps_the_share_of_each():
     weight = np.array([[0.5, 0.3, 0.2, 0.0], [0.25, 0.25, 0.25, 0.25]])
     counts = np.zeros((2, 4))

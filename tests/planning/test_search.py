@@ -18,6 +18,7 @@ def recurrent_fn(params, key, action, embedding):
     return search.recurrent_output(reward, zeros, jnp.zeros((2, 3)), zeros), embedding + 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
 @pytest.mark.parametrize("run", [search.search, search.greedy_search])
 def test_a_bandit(run, kind):

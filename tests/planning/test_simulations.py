@@ -58,6 +58,7 @@ def grown(monkeypatch, own, config, params, node, legal):
         return jax.jit(run)(jax.random.key(7), params, node)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("peak", [0.3, 8.0])  # broad trees, and ones that go deep
 @pytest.mark.parametrize("max_depth", [None, 2])
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])

@@ -80,6 +80,7 @@ def checked(oracles, sent, result):
     return info["env_id"].tolist()
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_random_sends_lose_and_double_nothing(ledgers, data):
@@ -108,6 +109,7 @@ def test_random_sends_lose_and_double_nothing(ledgers, data):
     assert set(sent) == set(order) and len(order) == len(set(order))
 
 
+@pytest.mark.long
 def test_bad_input(ledgers):
     env, partial = ledgers[0], ledgers[2]
     env.reset(seed=0)
@@ -146,6 +148,7 @@ def cartpole():
     return pool.make("CartPole-v1", num_envs=4, seed=7, output="jax")
 
 
+@pytest.mark.long
 def test_handle_scans_like_steps(cartpole):
     cartpole.reset(seed=7)
     handle, _, _, step = cartpole.xla()
@@ -160,6 +163,7 @@ def test_handle_scans_like_steps(cartpole):
     np.testing.assert_array_equal(np.from_dlpack(one[0]), one[0])
 
 
+@pytest.mark.long
 def test_handle_can_be_vmapped_and_sharded(cartpole):
     cartpole.reset(seed=7)
     handle, _, _, step = cartpole.xla()
@@ -177,6 +181,7 @@ def test_handle_can_be_vmapped_and_sharded(cartpole):
     np.testing.assert_allclose(sharded[0], expected[0], rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.long
 def test_handle_with_partial_batches():
     env = pool.make(f"{__name__}:Ledger", num_envs=4, batch_size=2)
     env.async_reset()
@@ -192,6 +197,7 @@ def test_handle_with_partial_batches():
     assert result[4]["env_id"].tolist() == [1, 2] and result[1].tolist() == [7.0, 8.0]
 
 
+@pytest.mark.long_for("False", "True")
 @pytest.mark.parametrize("inside_jit", [False, True])
 def test_a_handle_is_the_pool_as_it_is_at_its_first_use(inside_jit):
     """Made before the reset, as EnvPool's scripts do; what it gives is what the pool itself gives."""
@@ -211,6 +217,7 @@ def test_a_handle_is_the_pool_as_it_is_at_its_first_use(inside_jit):
     assert found[4]["elapsed_step"].tolist() == expected[4]["elapsed_step"].tolist() == [1, 1, 1]
 
 
+@pytest.mark.long
 def test_a_step_after_a_synchronous_reset_is_a_step():
     env = pool.make("CartPole-v1", num_envs=2, seed=5)
     handle, _, _, step = env.xla()

@@ -53,6 +53,7 @@ def test_limits():
         make_environment(CartPole(), {"gravity": 3.0}, None)
 
 
+@pytest.mark.long
 def test_a_pool_of_an_environment_in_wrappers():
     doubled = RewardScale(CartPole(time_limit=9), scale=2.0)
     made = pool.make(doubled, num_envs=3, seed=1)

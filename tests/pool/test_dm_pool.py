@@ -28,6 +28,7 @@ def test_a_time_limit_is_not_an_ending_unless_envpool_is_followed(strict, at_the
     assert seen[0].observation.obs.shape == (2, 4) and seen[0].observation.env_id.tolist() == [0, 1]
 
 
+@pytest.mark.long
 def test_some_environments_alone():
     env, _ = steps()
     step = env.reset(np.array([1]))

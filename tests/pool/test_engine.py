@@ -3,10 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.pool import engine
 
 
+@pytest.mark.long
 def test_numbers_of_any_dtype_come_back_from_packing():
     values = {
         "bool": np.array([True, False, True]),

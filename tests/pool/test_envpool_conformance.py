@@ -7,6 +7,8 @@ import pytest
 
 from purerl import pool
 
+pytestmark = pytest.mark.suites
+
 TASKS = ("CartPole-v1", "Pendulum-v1", "MountainCar-v0", "Acrobot-v1")
 
 

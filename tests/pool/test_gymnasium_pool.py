@@ -66,6 +66,7 @@ def test_it_is_an_environment_of_gymnasium_as_well_as_a_vector_of_them():
     assert wrapped.get_wrapper_attr("note") == 7
 
 
+@pytest.mark.long_for("dm")
 @pytest.mark.parametrize("env_type", pool.ENV_TYPES)
 def test_it_prints_what_it_is(env_type):
     env = pool.make("CartPole-v1", env_type=env_type, num_envs=2)

@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 
 import purerl
 from purerl import pool
@@ -12,6 +13,7 @@ def angles(observation):
     return np.arctan2(observation[:, [1, 3]], observation[:, [0, 2]])
 
 
+@pytest.mark.long
 def test_acrobots_angles_are_told_at_the_first_observation_and_at_every_other():
     env = pool.make("Acrobot-v1", num_envs=3, max_episode_steps=2)
     observation, info = env.reset()
@@ -22,6 +24,7 @@ def test_acrobots_angles_are_told_at_the_first_observation_and_at_every_other():
         np.testing.assert_allclose(info["state"], angles(observation), atol=1e-6)
 
 
+@pytest.mark.long
 def test_structs_are_what_a_step_adds():
     assert infos.structs(purerl.make("CartPole-v1")) == {}
     assert infos.structs(purerl.make("Acrobot-v1")) == {"state": jax.ShapeDtypeStruct((2,), np.float32)}

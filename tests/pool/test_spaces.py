@@ -53,6 +53,7 @@ def test_named_tuples_of_dicts():
     assert type(found) is type(spaces.to_namedtuple("State", {"obs": 3, "players": {"env_id": 4}}))
 
 
+@pytest.mark.long
 def test_a_space_of_ones_own_has_no_counterpart():
     class Circle(Space):
         pass

@@ -12,6 +12,7 @@ from purerl.settings import runs
 SMALL = {"hidden_sizes": (8,), "num_envs": 2, "total_timesteps": 10_000}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [("ppo", {"rollout_length": 16, "num_minibatches": 1}), ("dqn", {"replay_capacity": 256, "batch_size": 8})],
@@ -38,6 +39,7 @@ def test_a_run_explained(algorithm, more, monkeypatch):
     assert "nan" not in text
 
 
+@pytest.mark.long
 def test_what_no_memory_holds_is_told_in_a_line(monkeypatch):
     def fail(*_):
         raise jax.errors.JaxRuntimeError("INTERNAL: Out of memory allocating 200000000000000 bytes.\nmore")

@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from purerl.devices.memory import nbytes
 from purerl.profiling.flops import operations, products
@@ -54,6 +55,7 @@ def test_a_gradient_of_a_product_costs_two_more():
     assert forward < operations(jax.grad(loss, (0, 1)), shape(16, 4), shape(8, 16)) <= 3 * forward + 64
 
 
+@pytest.mark.long
 def test_bytes():
     tree = {"a": shape(3, 4), "b": (shape(2, dtype=jnp.uint8), shape())}
     assert nbytes(tree) == 48 + 2 + 4

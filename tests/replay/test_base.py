@@ -21,6 +21,7 @@ REPLAYS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", REPLAYS)
 def test_states_keep_their_shapes_and_batches_have_weights(kind):
     replay = REPLAYS[kind]()

@@ -87,6 +87,7 @@ def found(state, deduplicated, n_step):
     return rows
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from([0, 0, 0, 0, 1, 2, 3]), min_size=6, max_size=6), min_size=1, max_size=12),
@@ -116,6 +117,7 @@ def test_memory_is_that_of_the_frames():
     assert abs(sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(state)) - held) < 100
 
 
+@pytest.mark.long
 def test_prioritized_draws_find_whole_stacks_only():
     memory = prioritized.prioritized(SPEC, 40, NUM_ENVS, 40)
     player, rng = Player(), np.random.default_rng(0)
@@ -133,6 +135,7 @@ def test_prioritized_draws_find_whole_stacks_only():
         assert seen == expected[0] and (discount == 0 or after == expected[-1])
 
 
+@pytest.mark.long
 def test_drawn_sequences_show_the_stacks_that_were_seen():
     """Frames kept once against stacks kept whole, at every step that counts; chunks begin in the midst of episodes."""
     sizes, memory = SequenceSizes(capacity=24, num_envs=NUM_ENVS, chunk=LENGTH, burn_in=3, train=3), jnp.zeros((2, 1))
@@ -168,6 +171,7 @@ def test_a_frame_stack_says_so_and_an_action_repeat_around_it_does_not():
     assert frames.deepest(frames.depths(ActionRepeat(env, num_repeats=2).observation_space)) == 1
 
 
+@pytest.mark.long
 def test_learning_is_the_same_to_the_bit():
     """DQN on stacked CartPole: drawn stacks equal those kept whole, so every parameter does."""
     config = DQNConfig(num_envs=4, replay_capacity=400, batch_size=16, learning_starts=32, hidden_sizes=(8,))
@@ -186,6 +190,7 @@ def test_learning_is_the_same_to_the_bit():
     assert jax.tree.all(same)
 
 
+@pytest.mark.long_for("5")
 @pytest.mark.parametrize("running", [0, 5])
 def test_ages_by_hand(running):
     done = jnp.array([[0, 1, 0, 0, 1, 1]], bool).T

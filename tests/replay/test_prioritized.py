@@ -31,6 +31,7 @@ def rollout(length, num_envs, truncated=False, start=0):
     )
 
 
+@pytest.mark.long
 def test_weights_by_hand_and_priorities_of_new_steps():
     memory = prioritized(SPEC, 512, 2, 512, exponent=0.5, correction=0.4, correction_steps=16, floor=0.0)
     state = memory.add(memory.init(), rollout(4, 2))
@@ -47,6 +48,7 @@ def test_weights_by_hand_and_priorities_of_new_steps():
     assert np.allclose(state.tree.at(jnp.arange(8, 10)), 8.0)
 
 
+@pytest.mark.long
 def test_final_observations_and_unfinished_steps_do_not_count():
     memory = prioritized(SPEC, 256, 2, 256, n_step=3, exponent=1.0)
     state = memory.add(memory.init(), rollout(4, 2, truncated=True))
@@ -62,6 +64,7 @@ def test_final_observations_and_unfinished_steps_do_not_count():
     assert np.allclose(state.tree.at(jnp.array([20, 21, 22, 23])), 1.0), "kept until they are finished"
 
 
+@pytest.mark.long
 def test_overwritten_steps_lose_their_priority():
     """Once the ring is full, the priorities left are those of rows where a transition starts."""
     memory = prioritized(SPEC, 20, 2, 16, exponent=1.0)
@@ -74,6 +77,7 @@ def test_overwritten_steps_lose_their_priority():
         assert np.array_equal(np.asarray(state.tree.levels[-1])[: starts.size] > 0, starts)
 
 
+@pytest.mark.long
 def test_memory_is_stated_and_held_to():
     memory = prioritized(SPEC, 10_000, 10, 16)
     held = sum(leaf.nbytes for leaf in jax.tree.leaves(memory.init()))

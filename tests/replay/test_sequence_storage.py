@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.replay.sequence_storage import SequenceSizes, create, first_steps, nbytes
 from tests.helpers.numbered import SPEC
@@ -22,6 +23,7 @@ def test_its_size_in_bytes():
     assert state.reward.shape == (5, 2, 4) and state.carry[0].shape == (5, 2, 6)
 
 
+@pytest.mark.long
 def test_the_first_steps_at_which_something_is_true():
     here = jnp.array([[0, 1, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 0, 0, 1]], bool).T
     np.testing.assert_array_equal(first_steps(here, 2), [[1, 5, 4], [3, 5, 5]])

@@ -13,6 +13,7 @@ from purerl.types import EnvironmentSpec
 from tests.helpers.numbered import SPEC, rollout
 
 
+@pytest.mark.long
 def test_sequences_are_what_was_added():
     """Chunks of one environment stay in order over the ring's end, with the memory that the first began with."""
     sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=4, train=8)
@@ -49,6 +50,7 @@ def test_sequences_are_what_was_added():
                     assert float(batch.successor[k, n, 0]) == expected[4 + step] + 0.5
 
 
+@pytest.mark.long_for("0.5", "1.0")
 @pytest.mark.parametrize("exponent", [1.0, 0.5])
 def test_priorities_of_sequences_by_hand(exponent):
     """First from the recorded errors of the trained chunks, then as updated."""
@@ -70,6 +72,7 @@ def test_priorities_of_sequences_by_hand(exponent):
     assert np.allclose(np.asarray(state.tree.levels[-1])[np.unique(batch.start)], 7.0**exponent)
 
 
+@pytest.mark.long
 def test_a_sequence_of_which_nothing_is_known_gets_the_largest_priority():
     """1 at first, then the largest of the recorded and the updated ones; a part that is known counts alone."""
     sizes = SequenceSizes(capacity=40, num_envs=1, chunk=2, burn_in=0, train=4)
@@ -86,6 +89,7 @@ def test_a_sequence_of_which_nothing_is_known_gets_the_largest_priority():
     assert np.allclose(held.add(state, added).tree.levels[-1][4], 70)
 
 
+@pytest.mark.long
 def test_stacked_frames_of_successors():
     """What follows a truncated step shows the frames before it, the first one of the episode in place of earlier."""
     space = Box(low=0, high=255, shape=(1, 3), dtype=jnp.uint8, stack=3)
@@ -116,6 +120,7 @@ def test_stacked_frames_of_successors():
     np.testing.assert_array_equal(late.successor[0, 0], [[1, 2, 103]])
 
 
+@pytest.mark.long
 def test_an_episode_that_was_given_up_ends_before_the_next_rollout():
     """As after a resume: the environments of a host that cannot be saved begin anew."""
     sizes = SequenceSizes(capacity=40, num_envs=2, chunk=4, burn_in=0, train=8)
@@ -136,6 +141,7 @@ def test_an_episode_that_was_given_up_ends_before_the_next_rollout():
             assert float(batch.successor[k, n, 0]) == 7.5, "the true successor of the last step before"
 
 
+@pytest.mark.long
 def test_true_successors_stand_where_they_follow():
     along = jnp.arange(8.0).reshape(4, 2)
     successor = jnp.array([[10.0, 11.0], [20.0, 21.0]])

@@ -39,6 +39,7 @@ def test_what_a_run_holds_is_told_in_one_line():
         sizes.line(many, config, 10**7)
 
 
+@pytest.mark.long
 def test_a_run_is_held_to_the_free_memory(monkeypatch):
     config = DQNConfig(replay_capacity=10_000)
     env = make("CartPole-v1")

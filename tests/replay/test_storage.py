@@ -15,6 +15,7 @@ from tests.helpers.steps import LENGTH, NUM_ENVS, SPEC, make_rollout
 add = jax.jit(storage.add, donate_argnums=0)
 
 
+@pytest.mark.long
 def test_a_cut_is_no_ending():
     """Steps in rollouts that are cut before they are full are held as if in one rollout, stacks of frames, too."""
     space = Box(low=0, high=9, shape=(1, 2), dtype=jnp.uint8, stack=2)
@@ -60,6 +61,7 @@ def test_keeps_dtypes_and_stores_each_observation_once():
     assert storage.nbytes(SPEC, 1000, 10) == each + 4 * 10 + 4 == sum(leaf.nbytes for leaf in jax.tree.leaves(state))
 
 
+@pytest.mark.long
 def test_is_changed_in_place():
     """A donated storage keeps its memory, and a scan over additions needs no second one."""
     capacity = 100_000
@@ -75,6 +77,7 @@ def test_is_changed_in_place():
     assert needed.temp_size_in_bytes < storage.nbytes(SPEC, capacity, NUM_ENVS) / 10
 
 
+@pytest.mark.long
 def test_refuses_rollouts_that_do_not_fit():
     with pytest.raises(InputError, match="must hold at least"):
         add(storage.create(SPEC, 8, NUM_ENVS), make_rollout(np.zeros((LENGTH, NUM_ENVS), int), 0))

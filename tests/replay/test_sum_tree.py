@@ -43,6 +43,7 @@ def test_one_index_given_twice_leaves_the_sums_right():
     assert float(tree.total()) == float(tree.at(jnp.array([7]))[0]) + 0.5
 
 
+@pytest.mark.long
 def test_draws_follow_the_priorities():
     """Chi-square over leaves that span four orders of magnitude, many of them zero."""
     rng = np.random.default_rng(1)
@@ -57,6 +58,7 @@ def test_draws_follow_the_priorities():
     assert chisquare(observed, np.append(expected[often], expected[~often].sum())).pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_draws_of_a_million_equal_leaves_are_uniform():
     """One float32 for all levels would leave only a few distinct draws per leaf."""
     size = 1_000_000
@@ -69,6 +71,7 @@ def test_draws_of_a_million_equal_leaves_are_uniform():
         assert chisquare(np.bincount(low, minlength=32)).pvalue > 1e-3
 
 
+@pytest.mark.long
 def test_vmapped_trees_equal_single_ones():
     value = jnp.asarray(np.random.default_rng(0).random((3, SIZE)), jnp.float32)
     trees = jax.vmap(lambda v: SumTree.create(SIZE).set(jnp.arange(SIZE), v))(value)

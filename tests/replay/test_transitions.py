@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,6 +40,7 @@ def everything(state, n_step):
 AWAY = 3  # a step that does not count, if it follows an ending or another such step
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from([0, 0, 0, 1, 2, AWAY]), min_size=6, max_size=6), min_size=1, max_size=12),
@@ -59,6 +61,7 @@ def test_holds_what_a_list_of_transitions_holds(rollouts, n_step):
     assert everything(state, n_step) == slow.transitions(n_step)
 
 
+@pytest.mark.long
 def test_observations_keep_the_axes_of_their_indices():
     state = add(storage.create(SPEC, CAPACITY, NUM_ENVS), make_rollout(np.zeros((LENGTH, NUM_ENVS), int), 0))
     index = jnp.array([[0, 1, 2], [3, 4, 5]])

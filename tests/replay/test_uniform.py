@@ -82,6 +82,7 @@ def test_refuses_sizes_that_cannot_be(sizes, message):
         uniform.uniform(SPEC, **sizes)
 
 
+@pytest.mark.long
 def test_earlier_names():
     """What the module held before it became several is still found in it."""
     assert uniform.Between is transitions.Between and uniform.Transitions is transitions.Transitions

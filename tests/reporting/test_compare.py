@@ -13,6 +13,7 @@ def runs(tmp_path):
     return write_runs(tmp_path)
 
 
+@pytest.mark.long
 def test_the_better_one_wins_with_certainty(runs):
     good, bad = compare.load(runs["good"]), compare.load(runs["bad"])
     found = compare.duel(bad, good)
@@ -24,6 +25,7 @@ def test_the_better_one_wins_with_certainty(runs):
     assert compare.verdict(found, bad, good).startswith("good beats bad by 10 (95% interval ")
 
 
+@pytest.mark.long
 def test_equal_ones_cannot_be_told_apart(runs):
     good, same = compare.load(runs["good"]), compare.load(runs["same"])
     found = compare.duel(good, same)
@@ -33,6 +35,7 @@ def test_equal_ones_cannot_be_told_apart(runs):
     assert 200 < found.seeds_needed < 800
 
 
+@pytest.mark.long
 def test_too_few_seeds_are_told(runs):
     good, few, one = (compare.load(runs[name]) for name in ("good", "few", "one"))
     assert compare.verdict(compare.duel(good, few), good, few).startswith("too few seeds (4; at least 5 are needed)")
@@ -62,6 +65,7 @@ def test_what_cannot_be_compared(runs, tmp_path):
         compare.load(write_run(tmp_path / "none", [None, None]))
 
 
+@pytest.mark.long
 def test_other_parameters_of_the_environment_are_told(runs):
     good, bad = runs["good"], runs["bad"]
     assert compare.other_tasks(compare.rank([good, bad])) == ""

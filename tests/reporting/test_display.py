@@ -90,6 +90,7 @@ def test_escape_sequences_and_markup_are_shown_and_not_obeyed(kind, capsys):
     assert r"\x1b]0;stolen\x07 [red]x[/red] :smile:" in out and r"raised: \x1b[2J\x9b31m [bold]y[/bold]" in out
 
 
+@pytest.mark.long
 def test_a_notebook_shows_the_panel(monkeypatch, capsys):
     """In IPython's kernel the panel is one cell's output, redrawn."""
     IPython = pytest.importorskip("IPython.display") and sys.modules["IPython"]

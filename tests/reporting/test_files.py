@@ -90,6 +90,7 @@ def test_a_table():
     assert csv_text([], "trial") == "trial\n"
 
 
+@pytest.mark.long
 def test_folders_of_one_name_go_by_their_paths():
     assert short_names([Path("a/run"), Path("b/other")]) == ["run", "other"]
     assert short_names([Path("a/run"), Path("b/run"), Path("c")]) == ["a/run", "b/run", "c"]

@@ -150,6 +150,7 @@ def test_reading_a_damaged_file_is_refused(damage, told, written):
     assert str(written) in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_last_line_that_is_being_written_is_left_out(written):
     written.write_bytes(written.read_bytes() + b"0,7,70")
     assert metrics_csv.read(written)["update"].max() == 6

@@ -37,6 +37,7 @@ class Axes:
         self.bands.append((np.asarray(x), np.asarray(low), np.asarray(high)))
 
 
+@pytest.mark.long
 def test_a_curve_is_the_iqm_with_its_interval(tmp_path):
     columns = metrics_csv.read(write_run(tmp_path / "run", seeds=8) / "metrics.csv")
     axes = Axes()
@@ -152,6 +153,7 @@ def test_seeds_have_lines_of_their_own_where_runs_are_few(tmp_path, runs, thin):
     assert sum(line.get_linewidth() == 0.5 for line in axes.get_lines()) == runs * thin
 
 
+@pytest.mark.long_for("20-log")
 @pytest.mark.parametrize(("times", "scale"), [(2, "linear"), (20, "log")])
 def test_runs_of_very_different_lengths_share_a_logarithmic_axis(tmp_path, times, scale):
     columns = metrics_csv.read(write_run(tmp_path / "run", seeds=1) / "metrics.csv")

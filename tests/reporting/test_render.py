@@ -19,11 +19,10 @@ from purerl.types import Environment, EnvironmentSpec
 from purerl.wrappers import ActionMask, FrameStack, TimeLimit
 from tests.helpers.marks import rows
 
-LONG = {"Asterix-MinAtar", "Freeway-MinAtar", "Seaquest-MinAtar", "SpaceInvaders-MinAtar"}  # compile for seconds
 STATIC = {"MatrixGame", "SimpleBandit"}  # show their payoffs and arms, which never change
 
 
-@pytest.mark.parametrize("env_id", rows(ENVIRONMENTS, {*ENVIRONMENTS} - LONG))
+@pytest.mark.parametrize("env_id", rows(ENVIRONMENTS, {"CartPole-v1", "Catch"}, pytest.mark.long))
 def test_every_environment_has_a_picture_and_a_text(env_id):
     env = make(env_id)
     episode = play(env, random_policy(env), jax.random.key(0), max_steps=12)
@@ -66,6 +65,7 @@ def test_hues_are_distinct():
     assert len({drawing.hue(i) for i in range(36)}) == 36
 
 
+@pytest.mark.long
 def test_parameters_are_drawn():
     env = GridWorld.from_text("S.G\n.#H")
     state, _ = env.reset(jax.random.key(0))
@@ -90,6 +90,7 @@ def test_environments_without_a_picture_say_so(key):
     assert Environment().render_text(CartPoleState(0.0, 1.5, 0.0, 0.0, 7)).split()[3] == "1.5"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("core", ["none", "gru"])
 def test_an_agent_can_be_watched(core, key):
     env = CartPole(force=0.0)  # the pole falls whatever is done
@@ -141,6 +142,7 @@ def test_gifs_that_cannot_be_saved(tmp_path):
             save_gif(images, tmp_path / path, fps)
 
 
+@pytest.mark.long
 def test_masked_actions_are_not_taken(key):
     env = ActionMask(CartPole(), legal=lambda state: jnp.array([False, True]))
     episode = play(env, random_policy(env), key, max_steps=50)

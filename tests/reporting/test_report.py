@@ -26,6 +26,7 @@ class Tags(HTMLParser):
         self.words.append(data)
 
 
+@pytest.mark.long
 def test_a_run_has_a_page_that_needs_no_other_file(run_folder):
     page = Tags((run_folder / "report.html").read_text())
     assert page.tags.count("img") == 2 and all(link.startswith("data:image/png;base64,") for link in page.links)
@@ -34,6 +35,7 @@ def test_a_run_has_a_page_that_needs_no_other_file(run_folder):
         assert expected in words, expected
 
 
+@pytest.mark.long
 def test_what_files_hold_is_text(run_folder, tmp_path):
     folder = tmp_path / "<b>run"
     shutil.copytree(run_folder, folder)
@@ -50,6 +52,7 @@ def test_what_files_hold_is_text(run_folder, tmp_path):
     assert "\x1b" not in text and "script-src" not in text and "default-src 'none'" in text
 
 
+@pytest.mark.long
 def test_several_runs_are_compared_by_task(run_folder, tmp_path):
     other, elsewhere = tmp_path / "other", tmp_path / "elsewhere"
     for folder, old, new in (
@@ -68,12 +71,14 @@ def test_several_runs_are_compared_by_task(run_folder, tmp_path):
     assert "Acrobot-v1" in words and "discount" in words and "it has not ended" in words
 
 
+@pytest.mark.long
 def test_without_a_run_there_is_no_page(tmp_path):
     for folder, words in ((tmp_path / "no", "no such folder"), (tmp_path, "cannot read")):
         with pytest.raises(InputError, match=words):
             report.write_report(folder)
 
 
+@pytest.mark.long
 def test_the_last_video_of_a_training_is_shown(run_folder, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run_folder, folder)

@@ -144,6 +144,7 @@ def test_a_disk_that_takes_no_more_ends_the_log_alone(tmp_path, monkeypatch):
     assert told == ["TensorBoard takes no more rows: [Errno 28] No space left on device; metrics.csv goes on"]
 
 
+@pytest.mark.long
 def test_a_missing_package_is_told_at_once(tmp_path, monkeypatch, capsys):
     found = importlib.util.find_spec
     monkeypatch.setattr(

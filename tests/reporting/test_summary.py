@@ -74,6 +74,7 @@ def test_versions_name_what_numbers_depend_on():
     assert {"purerl", "python", "jax", "jaxlib", "flax", "optax", "numpy", "click"} == set(found)
 
 
+@pytest.mark.long_for("\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00")
 @pytest.mark.parametrize("text", ["[]", "{}", '{"final_return": 1}', '{"final_return": {"mean": "x"}}', "{", "\0" * 9])
 def test_a_damaged_summary_is_told_in_a_line(text, tmp_path):
     (tmp_path / "summary.json").write_text(text)

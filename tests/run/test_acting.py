@@ -38,6 +38,7 @@ def by_hand(algorithm, agent, seen):
     return np.stack(actions)
 
 
+@pytest.mark.long
 def test_what_it_remembers_stays_inside(recurrent):
     algorithm, agent = recurrent
     seen = observations(12, 3)
@@ -54,6 +55,7 @@ def test_what_it_remembers_stays_inside(recurrent):
     assert alone[0].shape == wanted[0, 1].shape
 
 
+@pytest.mark.long
 def test_members_of_a_batch_begin_again(recurrent):
     algorithm, agent = recurrent
     seen = observations(8, 2)
@@ -66,6 +68,7 @@ def test_members_of_a_batch_begin_again(recurrent):
     np.testing.assert_array_equal(last[:, 1], by_hand(algorithm, agent, seen[4:])[:, 1])
 
 
+@pytest.mark.long_for("given0", "given1")
 @pytest.mark.parametrize("given", [np.zeros((2, 2, 2)), np.zeros(99), {"a": np.zeros(1)}])
 def test_what_is_no_observation(recurrent, given):
     with pytest.raises(InputError, match=r"the observation .*; it must be \w+\[\d*\]") as caught:
@@ -79,6 +82,7 @@ def test_it_explores_on_request(recurrent):
     assert len(set(actions)) > 1
 
 
+@pytest.mark.long
 def test_what_it_explores_differs_from_episode_to_episode(recurrent):
     policy = ActingPolicy(recurrent[0], jax.tree.map(jnp.zeros_like, recurrent[1]), ENV, explore=True, seed=2)
     episodes = []

@@ -9,6 +9,8 @@ from purerl.errors import InputError
 from purerl.run import agents, export
 from purerl.settings import agent_file
 
+pytestmark = pytest.mark.long
+
 SMALL = {"num_envs": 2, "hidden_sizes": (4,), "eval_episodes": 6, "evaluations": 1, "seeds": 2}
 KINDS = {
     "ppo": ("ppo", "Catch", {"rollout_length": 8, "num_minibatches": 1}),

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import jax
+import pytest
 
 from purerl.run import cache
 
@@ -38,6 +39,7 @@ def test_a_folder_that_cannot_be_made_is_no_error(monkeypatch, tmp_path):
     assert jax.config.jax_compilation_cache_dir == before
 
 
+@pytest.mark.long
 def test_no_home_and_no_name_is_no_error(monkeypatch):
     def fail():
         raise RuntimeError("Could not determine home directory.")

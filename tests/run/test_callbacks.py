@@ -34,11 +34,13 @@ def watched(tmp_path_factory):
     return train(folder, callbacks=[watch], keep_best=True), folder, seen
 
 
+@pytest.mark.long
 def test_the_bits_are_those_without(watched, run_folder):
     _, folder, _ = watched
     assert_same_run(run_folder, folder)
 
 
+@pytest.mark.long
 def test_it_sees_the_rows_and_the_agents(watched):
     run, folder, seen = watched
     table = rows(folder)
@@ -55,6 +57,7 @@ def test_it_sees_the_rows_and_the_agents(watched):
         seen[0][3].agent(0)
 
 
+@pytest.mark.long
 def test_the_best_checkpoint_is_that_of_the_highest_mean(watched):
     _, folder, seen = watched
     means = {update: mean(metrics["evaluation_return"]) for update, metrics, _, _ in seen}
@@ -70,11 +73,13 @@ def test_the_best_checkpoint_is_that_of_the_highest_mean(watched):
         purerl.load_run(folder, checkpoint=7)
 
 
+@pytest.mark.long
 def test_there_is_no_best_where_it_was_not_kept(run_folder, capsys):
     code, err = told(capsys, "evaluate", str(run_folder), "--checkpoint", "best", "--no-cache")
     assert code == 2 and "--keep-best keeps it" in err and err.count("\n") == 1
 
 
+@pytest.mark.long
 def test_a_run_that_a_callback_ends(tmp_path, run_folder, capsys):
     def end(update, metrics, view):
         if update == 4:
@@ -99,6 +104,7 @@ def test_a_run_that_a_callback_ends(tmp_path, run_folder, capsys):
     assert "is complete (enough): 4 updates" in capsys.readouterr().out and int(again.state.num_updates) == 4
 
 
+@pytest.mark.long
 def test_a_run_that_ends_at_a_return_and_goes_on(tmp_path, run_folder, capsys):
     """The command's flag; without the level it goes on to what it would have been."""
     folder = tmp_path / "run"
@@ -116,6 +122,7 @@ def test_a_run_that_ends_at_a_return_and_goes_on(tmp_path, run_folder, capsys):
     assert untimed(folder)["final_return"] == untimed(run_folder)["final_return"]
 
 
+@pytest.mark.long
 def test_the_command_takes_callbacks_by_name(tmp_path, capsys):
     folder, here = tmp_path / "run", "tests.helpers.watching"
     words = "train a2c Catch --num-envs 2 --rollout-length 4 --hidden-sizes 4 --total-timesteps 120 --eval-episodes 8"
@@ -136,6 +143,7 @@ def test_the_command_takes_callbacks_by_name(tmp_path, capsys):
     assert code == 2 and "did you mean 'enough'" in err.lower() and not (tmp_path / "third").exists()
 
 
+@pytest.mark.long
 def test_longer_than_it_was_to_be(tmp_path, capsys):
     """Without schedules, a run that goes on longer is the run that was as long from the beginning, to the bit."""
     flat = {"learning_rate_schedule": "constant"}
@@ -160,6 +168,7 @@ def test_what_is_no_callback(given, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.long
 def test_a_level_counts_the_seeds_that_are_known():
     class View:
         stopped = None
@@ -175,6 +184,7 @@ def test_a_level_counts_the_seeds_that_are_known():
     assert view.stopped == "the mean evaluation return is 2, at least 2"
 
 
+@pytest.mark.long
 def test_a_checkpoint_that_a_callback_asks_for_is_of_the_whole_row(tmp_path, run_folder, monkeypatch):
     """The run is killed by what comes after the row, and resumed from that checkpoint alone."""
 
@@ -193,6 +203,7 @@ def test_a_checkpoint_that_a_callback_asks_for_is_of_the_whole_row(tmp_path, run
     assert_same_run(run_folder, folder)
 
 
+@pytest.mark.long
 def test_an_early_end_is_known_to_the_run_that_is_resumed(tmp_path, monkeypatch):
     """It was stopped after its last checkpoint, before its summary was written."""
 
@@ -215,6 +226,7 @@ def test_an_early_end_is_known_to_the_run_that_is_resumed(tmp_path, monkeypatch)
     assert found["ended_early"] == "enough" and np.isfinite(found["final_return"]["per_seed"]).all()
 
 
+@pytest.mark.long
 def test_what_a_callback_ends_at_once_on_the_host(tmp_path):
     """The first update compiles: no time of training is known."""
     folder = tmp_path / "run"

@@ -46,6 +46,7 @@ def saved(tmp_path):
     return folder
 
 
+@pytest.mark.long
 def test_round_trip_to_the_bit(saved):
     template = jax.eval_shape(tree)
     found, notes = checkpoint.load(saved, 10, template)
@@ -77,6 +78,7 @@ def test_what_is_written_is_kept_whatever_its_step(tmp_path):
     assert checkpoint.steps(tmp_path) == [10, 20, 30, 40]
 
 
+@pytest.mark.long
 def test_a_cut_or_changed_file_is_told(saved):
     template = jax.eval_shape(tree)
     told = 0
@@ -243,6 +245,7 @@ def test_an_interrupt_while_it_is_read_is_no_damage(tmp_path, interruptible):
     assert came == 20
 
 
+@pytest.mark.long
 def test_another_process_lost_in_a_save_is_no_fault_of_the_disk(tmp_path, monkeypatch):
     """Its words are those of the operating system too."""
     from orbax.checkpoint import v1 as ocp

@@ -2,10 +2,12 @@
 
 import jax
 import numpy as np
+import pytest
 
 from purerl.run import checksums
 
 
+@pytest.mark.long
 def test_parts_of_several_processes_cover_an_array(rng=np.random.default_rng(0)):
     """Checksums of the parts that devices hold are those of the whole array's parts, and must cover it."""
     from jax.sharding import Mesh, NamedSharding, PartitionSpec

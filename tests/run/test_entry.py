@@ -27,6 +27,7 @@ def flags(values):
     return [word for name, value in values.items() for word in (f"--{name.replace('_', '-')}", str(value))]
 
 
+@pytest.mark.long
 def test_the_doors_lead_to_the_same_run(run_folder, tmp_path, capsys):
     """Names and objects in Python, and the settings of a run by `start`: the same rows, agents and files."""
     by_name = purerl.train("a2c", "Catch", out=tmp_path / "names", env={"rows": 5}, display="none", **A2C)
@@ -42,6 +43,7 @@ def test_the_doors_lead_to_the_same_run(run_folder, tmp_path, capsys):
     assert jax.tree.all(jax.tree.map(np.array_equal, by_name.agent(1), saved.agent(1)))
 
 
+@pytest.mark.long
 def test_an_own_algorithm_has_a_folder_and_its_metrics(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run = purerl.train(reinforce.reinforce, "CartPole-v1", step_size=0.02, **SMALL)
@@ -71,6 +73,7 @@ def interrupted(monkeypatch, at):
     monkeypatch.setattr(life.Run, "advance", step)
 
 
+@pytest.mark.long
 def test_what_came_from_objects_is_resumed_from_python(tmp_path, capsys, monkeypatch):
     whole = purerl.train(reinforce.flat, Walk(length=2.0), out=tmp_path / "whole", display="none", **SMALL)
     assert whole.settings.from_python == ("algorithm",)
@@ -99,6 +102,7 @@ def test_what_came_from_objects_is_resumed_from_python(tmp_path, capsys, monkeyp
         purerl.load_run(tmp_path / "cut", trust=True, algorithm=a2c)
 
 
+@pytest.mark.long
 def test_where_a_name_suffices_the_command_resumes(tmp_path, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         interrupted(patch, 4)
@@ -115,6 +119,7 @@ def test_where_a_name_suffices_the_command_resumes(tmp_path, monkeypatch, capsys
     assert rows(tmp_path / "cut") == rows(tmp_path / "whole")
 
 
+@pytest.mark.long_for("algorithm4-CartPole-v1-values4-did you mean 'gravity'")
 @pytest.mark.parametrize(
     ("algorithm", "environment", "values", "message"),
     [
@@ -132,6 +137,7 @@ def test_wrong_calls_write_nothing(tmp_path, algorithm, environment, values, mes
     assert "\n" not in str(caught.value) and not (tmp_path / "runs").exists()
 
 
+@pytest.mark.long
 def test_a_failed_run_raises(tmp_path):
     with pytest.raises(RuntimeError, match="did not come to a good end"):
         purerl.train("ppo", "tests.run.test_run:Leaky", out=tmp_path / "run", env={"chance": 1.0}, display="none",

@@ -17,6 +17,7 @@ def test_what_a_users_part_raises_is_told_in_a_line():
         raise InputError("known")
 
 
+@pytest.mark.long
 def test_an_algorithm_of_other_actions_is_refused():
     run = settings("sac", "CartPole-v1", {})
     env = environment_of(run)

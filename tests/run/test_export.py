@@ -13,6 +13,8 @@ import purerl
 from purerl.errors import InputError
 from purerl.run import export
 
+pytestmark = pytest.mark.long
+
 SCRIPT = Path(__file__).parent.parent.parent / "scripts" / "use_policy.py"
 SMALL = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (8,), "total_timesteps": 40, "eval_episodes": 4}
 KINDS = {

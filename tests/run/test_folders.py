@@ -81,6 +81,7 @@ def test_a_folder_is_entered_anew_or_again(tmp_path):
         folders.enter_folder(SWEEP, out, (), "a = 1\n")
 
 
+@pytest.mark.long
 def test_a_setting_that_one_text_leaves_out_has_its_default(tmp_path):
     """As in a folder of an earlier version, whose files name all options of extensions."""
     file, absent = tmp_path / "config.toml", {"sampler": "auto", "extension": ()}

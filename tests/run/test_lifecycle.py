@@ -199,6 +199,7 @@ def test_a_computation_that_fails_is_told_in_a_line(said, told, tmp_path, capsys
     assert f"\nthe computation failed: {told}\nthe last checkpoint is kept" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_results_that_cannot_be_written_are_told(tmp_path, capsys, monkeypatch):
     def fail(self):
         raise OSError(30, "Read-only file system", "summary.json")
@@ -211,6 +212,7 @@ def test_results_that_cannot_be_written_are_told(tmp_path, capsys, monkeypatch):
 SMALL = ("--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2", "--hidden-sizes", "64,64")
 
 
+@pytest.mark.long
 def test_a_limit_on_the_size_of_files_in_a_real_process(tmp_path):
     """What the operating system refuses reaches the user as lines, through Orbax and TensorStore as well."""
     folder, ended = tmp_path / "run", []

@@ -9,6 +9,7 @@ from purerl.run import opening, trained_run
 from tests.helpers.runs import assert_same_run, edited
 
 
+@pytest.mark.long
 def test_resume_without_a_checkpoint_begins_again(run_folder, tmp_path):
     folder = tmp_path / "a"
     folder.mkdir()
@@ -18,6 +19,7 @@ def test_resume_without_a_checkpoint_begins_again(run_folder, tmp_path):
     assert_same_run(run_folder, folder)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -38,6 +40,7 @@ def test_seeds_and_shapes_stay_those_of_the_checkpoint(run_folder, tmp_path, old
         assert str(folder / "config.toml") in str(caught.value) and "\n" not in str(caught.value)
 
 
+@pytest.mark.long
 def test_a_file_of_settings_that_is_cut_off(run_folder, tmp_path):
     shutil.copytree(run_folder, tmp_path / "a")
     file = tmp_path / "a" / "config.toml"

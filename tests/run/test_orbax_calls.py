@@ -21,6 +21,7 @@ def test_what_orbax_leaves_unrun_after_a_failure_is_silent(file, shown, monkeypa
     assert len(told) == shown
 
 
+@pytest.mark.long
 def test_the_reason_is_what_the_system_said():
     inner = OSError(28, "No space left on device")
     outer = ValueError("a long text\nof a library")

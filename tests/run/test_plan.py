@@ -13,6 +13,7 @@ def planned(**flags):
     return plan.make_plan(settings("a2c", "CartPole-v1", SMALL | flags))
 
 
+@pytest.mark.long
 def test_intervals():
     """About 150 rows; evaluations fall on rows, and at most every row has one."""
     made = planned(total_timesteps=32 * 1500 + 31, evaluations=10)
@@ -44,6 +45,7 @@ def test_what_cannot_be(flags, message):
         planned(**flags)
 
 
+@pytest.mark.long
 def test_a_runs_folder_gives_its_settings(run_folder):
     found = plan.saved_settings(run_folder)
     assert (found.algorithm, found.environment, found.options.seeds) == ("a2c", "Catch", 2)

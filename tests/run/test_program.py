@@ -25,11 +25,13 @@ def begun(plan):
     return jax.device_get(plan.parts.init(plan.parts.seeds, plan.parts.setup))
 
 
+@pytest.mark.long
 def test_shapes_are_known_before_anything_runs(plan, begun):
     kind = lambda x: (x.shape, x.dtype)
     assert jax.tree.map(kind, begun) == jax.tree.map(kind, plan.shapes)
 
 
+@pytest.mark.long
 def test_lanes_are_cut_and_the_last_is_repeated(begun):
     def of_each(progress):
         return np.asarray(jax.tree.leaves(progress.state.agent.params)[1])
@@ -49,6 +51,7 @@ def alone(begun):
     return program.Progress(state=state, interval=interval, failed_at=one(begun.failed_at), cause=one(begun.cause))
 
 
+@pytest.mark.long_for("loss", "observation", "reward")
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
@@ -77,12 +80,14 @@ def test_keys_of_evaluations_differ_from_one_another_and_from_training():
     assert len({tuple(jax.random.key_data(key).tolist()) for key in keys}) == 30
 
 
+@pytest.mark.long
 def test_numbers_too_large_for_int32_are_floats():
     assert program.as_leaf(2**31) == np.float32(2**31) and isinstance(program.as_leaf(2**31), np.float32)
     assert program.as_leaf(2**31 - 1) == 2**31 - 1 and isinstance(program.as_leaf(7), int)
     assert program.as_leaf(True) is True
 
 
+@pytest.mark.long
 def test_a_program_without_a_start(plan):
     compiled = plan.parts.compile(plan.shapes, program.Wanted(training=False))
     with pytest.raises(RuntimeError, match="compiled without init"):
@@ -91,6 +96,7 @@ def test_a_program_without_a_start(plan):
         plan.parts.compile(plan.shapes, program.Wanted(interrupted=lambda: True))
 
 
+@pytest.mark.long
 def test_an_environment_is_traced_once_for_each_program_that_steps_it(monkeypatch):
     """The start is traced for the shapes and never again; the metrics' shapes, training and evaluation need a step."""
     traced = {"reset": 0, "step": 0}

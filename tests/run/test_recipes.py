@@ -135,6 +135,7 @@ def test_slurm_with_real_processes(cluster, tmp_path):
     assert done.returncode == 0 and "done: final return" in done.stdout, done
 
 
+@pytest.mark.long
 def test_kubernetes(tmp_path):
     service, job = yaml.safe_load_all(KUBERNETES)
     pods = job["spec"]["template"]["spec"]

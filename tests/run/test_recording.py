@@ -17,6 +17,7 @@ def stepped_on_the_host(tmp_path_factory):
     return train("a2c", "CartPole-v1", out=folder, sampler="serial", display="none", **few)
 
 
+@pytest.mark.long
 def test_what_the_host_steps_is_drawn_in_jax(stepped_on_the_host, tmp_path):
     recording.film(stepped_on_the_host, tmp_path / "a.gif")
     with Image.open(tmp_path / "a.gif") as film:
@@ -25,6 +26,7 @@ def test_what_the_host_steps_is_drawn_in_jax(stepped_on_the_host, tmp_path):
     assert len(render.play(env, policy, jax.random.key(0), 5).reward) == 5
 
 
+@pytest.mark.long
 def test_a_grid_holds_an_episode_in_each_place(run_folder, tmp_path):
     run = load_run(run_folder)
     recording.film(run, tmp_path / "one.gif")
@@ -33,6 +35,7 @@ def test_a_grid_holds_an_episode_in_each_place(run_folder, tmp_path):
         assert grid.width >= 3 * one.width and grid.height >= 2 * one.height
 
 
+@pytest.mark.long
 def test_a_suite_without_a_viewer_has_no_page(run_folder, tmp_path):
     with pytest.raises(InputError, match="Catch has no viewer of its own"):
         recording.save_html(load_run(run_folder), tmp_path / "a.html")

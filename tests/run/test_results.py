@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
 from purerl.reporting.display import CURVE
 from purerl.run import results
@@ -32,6 +33,7 @@ def test_the_status_of_a_run():
     assert ("speed", "4,800 steps/s, 3:07 so far") in shown.rows
 
 
+@pytest.mark.long
 def test_the_status_of_a_run_of_which_nothing_is_known():
     shown = results.status(run([np.nan]), {}, 1.0)
     assert np.isnan(shown.height) and "return -  evaluation 1" not in shown.line and "return -" in shown.line

@@ -56,6 +56,7 @@ def finished(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_folder_is_complete(finished):
     names = {path.name for path in finished.iterdir()}
     assert names == {"config.toml", "metrics.csv", "summary.json", "curve.png", "report.html", "checkpoints"}
@@ -63,6 +64,7 @@ def test_folder_is_complete(finished):
     assert (finished / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_rows_are_those_of_the_updates(finished):
     """The rows against the same updates, taken one by one and reduced by NumPy."""
     plan = make_plan(settings("ppo", "CartPole-v1", FLAGS, {}))
@@ -93,6 +95,7 @@ def test_rows_are_those_of_the_updates(finished):
             returns, lengths, counts, losses = [], [], [], []
 
 
+@pytest.mark.long
 def test_no_episode_no_return(tmp_path, capsys):
     endless = {"angle_limit": 1e9, "position_limit": 1e9}  # until the time limit, which is further away than the end
     assert start(tmp_path / "a", parameters=endless) == 0
@@ -103,6 +106,7 @@ def test_no_episode_no_return(tmp_path, capsys):
     assert (tmp_path / "a" / "curve.png").exists()
 
 
+@pytest.mark.long
 def test_episodes_of_evaluations_that_never_end_are_told(tmp_path, capsys, monkeypatch):
     short = lambda *args, **more: play_episodes(*args, **(more | {"max_steps": 20}))
     monkeypatch.setattr("purerl.loop.train.play_episodes", short)
@@ -122,6 +126,7 @@ def counting(spec, config: A2CConfig):
     return algo._replace(update=update)
 
 
+@pytest.mark.long
 def test_a_metric_of_ones_own_reaches_the_rows_and_the_page(tmp_path, monkeypatch):
     entry = ALGORITHMS["a2c"]._replace(factory=f"{__name__}:counting")
     monkeypatch.setitem(ALGORITHMS, "counting", entry)
@@ -133,6 +138,7 @@ def test_a_metric_of_ones_own_reaches_the_rows_and_the_page(tmp_path, monkeypatc
     assert pictures == 2, "the curve, and the metrics"
 
 
+@pytest.mark.long
 def test_evaluations_are_reproducible(finished):
     table = rows(finished)
     evaluated = [row for row in table if row["evaluation_return"] != "nan"]
@@ -149,6 +155,7 @@ def test_evaluations_are_reproducible(finished):
     assert alone.episode_return.shape == (EVALUATION_BATCH,)
 
 
+@pytest.mark.long
 def test_the_same_bits_whatever_the_chunks(finished, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "CHUNK_SECONDS", 0.0)
     assert start(tmp_path / "small", checkpoint_interval=0.0, keep_checkpoints=2) == 0
@@ -156,6 +163,7 @@ def test_the_same_bits_whatever_the_chunks(finished, tmp_path, monkeypatch):
     assert checkpoint.steps(tmp_path / "small" / "checkpoints") == [UPDATES - 1, UPDATES]
 
 
+@pytest.mark.long_for("15")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_and_resumed(finished, tmp_path, monkeypatch, capsys, number):
     strike(monkeypatch, 10, number)
@@ -171,6 +179,7 @@ def test_interrupted_and_resumed(finished, tmp_path, monkeypatch, capsys, number
     assert "is complete" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_failed_seed_stops_and_the_others_finish(tmp_path, capsys):
     flags = {"seeds": 8, "checkpoint_interval": 0.0}
     leaky = {"chance": 8e-4}
@@ -199,6 +208,7 @@ def test_a_failed_seed_stops_and_the_others_finish(tmp_path, capsys):
     assert all(row["value_loss"] != "nan" for row in table)
 
 
+@pytest.mark.long
 def test_every_seed_failed(tmp_path, capsys):
     assert start(tmp_path / "a", learning_rate=1e30, max_grad_norm=1e30) == 1
     out = capsys.readouterr().out
@@ -206,6 +216,7 @@ def test_every_seed_failed(tmp_path, capsys):
     assert "every seed failed; no checkpoint had been saved yet" in out
 
 
+@pytest.mark.long
 def test_changed_numbers_are_told_and_taken(finished, tmp_path, capsys):
     changes = {"\ntotal_timesteps = 800\n": "\ntotal_timesteps = 864\n", "gravity = 9.8": "gravity = 12.0"}
     folder = edited(finished, tmp_path / "a", changes)
@@ -217,6 +228,7 @@ def test_changed_numbers_are_told_and_taken(finished, tmp_path, capsys):
     assert "changed in" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_members_that_fill_the_mesh_go_on_as_well(tmp_path, monkeypatch):
     """Three seeds on two devices: the fourth member of a checkpoint is the same after a resume."""
     flags = {"seeds": 3, "total_timesteps": 32 * 4, "evaluations": 0, "eval_episodes": 4, "devices": 2}
@@ -233,6 +245,7 @@ def test_members_that_fill_the_mesh_go_on_as_well(tmp_path, monkeypatch):
         assert raw(a).tobytes() == raw(b).tobytes()
 
 
+@pytest.mark.long
 def test_damaged_results_are_told_and_written_again(finished, tmp_path, capsys):
     folder = tmp_path / "a"
     shutil.copytree(finished, folder)
@@ -247,6 +260,7 @@ def test_damaged_results_are_told_and_written_again(finished, tmp_path, capsys):
     assert "is complete" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_run_that_ends_while_it_draws_is_not_complete(finished, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "a"
     shutil.copytree(finished, folder)
@@ -263,6 +277,7 @@ def test_a_run_that_ends_while_it_draws_is_not_complete(finished, tmp_path, monk
     assert (folder / "curve.png").exists() and "is complete" not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_results_are_not_written_through_links(finished, tmp_path):
     folder, other = tmp_path / "a", tmp_path / "other"
     shutil.copytree(finished, folder)

@@ -14,6 +14,7 @@ SMALL = {"num_envs": 2, "rollout_length": 8, "num_minibatches": 1, "num_epochs":
 SMALL |= {"total_timesteps": 64}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["Catch", "CoinGame", "gymnasium/CartPole-v1"])
 def test_it_trains_and_writes_nothing(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -21,6 +22,7 @@ def test_it_trains_and_writes_nothing(name, tmp_path, monkeypatch):
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.long
 def test_what_is_not_finite_is_told():
     class Broken(gymnasium.Env):
         observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,)), gymnasium.spaces.Discrete(2)
@@ -37,6 +39,7 @@ def test_what_is_not_finite_is_told():
         short_training.train(settings("ppo", name, SMALL))
 
 
+@pytest.mark.long
 def test_a_run_that_is_not_possible():
     with pytest.raises(InputError, match="td3 needs continuous"):
         short_training.train(settings("td3", "Catch", {}))

@@ -15,6 +15,7 @@ SMALL = {"hidden_sizes": 8, "rollout_length": 8, "total_timesteps": 8 * 70, "dev
 RUN = settings("a2c", "CartPole-v1", {**SMALL, "num_envs": 4})
 
 
+@pytest.mark.long
 def test_the_largest_number_that_fits_is_found(monkeypatch):
     """The memory there is, is a little more than 16 environments take; the update that is tried with them runs."""
     enough = sizing._need(RUN, 16)
@@ -25,6 +26,7 @@ def test_the_largest_number_that_fits_is_found(monkeypatch):
     assert line.endswith("twice as many would not fit; the run is 4 updates")
 
 
+@pytest.mark.long
 def test_the_search_goes_down_again_and_stops_at_one_update(monkeypatch):
     """Programs of 1000 bytes and 10 per environment, but one of 32 turns out to take more."""
     monkeypatch.setattr(sizing, "_need", lambda run, num: 1000 + 10 * num + 9000 * (num == 32))
@@ -39,6 +41,7 @@ def test_the_search_goes_down_again_and_stops_at_one_update(monkeypatch):
         sizing.largest(RUN)
 
 
+@pytest.mark.long
 def test_agents_beyond_the_memory_are_refused(monkeypatch):
     """The parameters and both moments of Adam, 4 bytes each, and as much again in an update."""
     planned = make_plan(settings("dqn", "Catch", {"hidden_sizes": (8,), "num_envs": 2, "total_timesteps": 100}))
@@ -54,6 +57,7 @@ def test_agents_beyond_the_memory_are_refused(monkeypatch):
         sizing.check_agents(planned)
 
 
+@pytest.mark.long
 def test_observations_beyond_the_memory_are_refused_with_what_avoids_it(monkeypatch):
     """Two agents that see one another, f32[8] each, and who is active: 66 bytes, twice, for 4 x 8 steps."""
     parameters = {"num_taggers": 1, "num_runners": 1, "full_observation": True}

@@ -13,6 +13,7 @@ FLAGS = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timest
 FLAGS |= {"evaluations": 1, "eval_episodes": 4, "devices": 1}
 
 
+@pytest.mark.long
 def test_a_run_on_the_host_is_the_compiled_run(tmp_path):
     """The same rows and parameters; the host's loop also measures itself, and evaluates from starts of its own."""
     for sampler in ("auto", "serial"):
@@ -31,6 +32,7 @@ def test_a_run_on_the_host_is_the_compiled_run(tmp_path):
         np.testing.assert_allclose(np.frombuffer(one, np.float32), np.frombuffer(other, np.float32), rtol=1e-4)
 
 
+@pytest.mark.long
 def test_several_seeds_need_the_compiled_loop():
     with pytest.raises(InputError, match="CartPole-v1 runs on the host and cannot be vmapped over 2 seeds"):
         make_plan(settings("a2c", "CartPole-v1", FLAGS | {"sampler": "serial", "seeds": 2}))

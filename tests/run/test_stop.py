@@ -30,6 +30,7 @@ def test_the_first_is_noted_and_the_second_ends(number):
     assert signal.getsignal(number) is before, "the handlers are those of before"
 
 
+@pytest.mark.long
 def test_in_another_thread_nothing_is_changed():
     """Python allows handlers in the main thread alone."""
     before, seen = signal.getsignal(signal.SIGINT), []
@@ -44,6 +45,7 @@ def test_in_another_thread_nothing_is_changed():
     assert seen == [before]
 
 
+@pytest.mark.long
 def test_a_signal_where_python_cannot_raise_is_remembered_in_silence(capsys, monkeypatch):
     """In a callback of the garbage collector, for one: Python would print a traceback, and go on."""
 

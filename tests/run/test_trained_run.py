@@ -23,12 +23,14 @@ def loaded(run_folder):
     return load_run(run_folder)
 
 
+@pytest.mark.long
 def test_what_a_run_holds(loaded):
     assert int(loaded.state.num_updates) == 10 and loaded.failed.tolist() == [False, False]
     weights = [jax.tree.leaves(loaded.agent(i).params)[1] for i in (0, 1)]
     assert weights[0].shape == weights[1].shape and (weights[0] != weights[1]).any()
 
 
+@pytest.mark.long
 def test_episodes_are_those_of_the_final_evaluation(loaded, run_folder):
     played = trained_run.play(loaded, 8)
     assert played.episode_return.shape == (2, 8) and played.finished.all()
@@ -41,6 +43,7 @@ def test_episodes_are_those_of_the_final_evaluation(loaded, run_folder):
             loaded.evaluate(wrong)
 
 
+@pytest.mark.long
 def test_policies_by_name(run_folder, key):
     env, policy = trained_run.find_policy(str(run_folder), "Catch")
     assert env.rows == 5, "the run's own parameters"
@@ -80,6 +83,7 @@ def test_a_run_is_a_thing(loaded, run_folder, tmp_path):
         loaded.policy(7)
 
 
+@pytest.mark.long
 def test_episodes_where_it_was_not_trained(tmp_path):
     """Another gravity by name and as an object: episodes as `purerl.evaluate` plays them there from the same key."""
     flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 80, "eval_episodes": 4}
@@ -101,6 +105,7 @@ def test_episodes_where_it_was_not_trained(tmp_path):
             call()
 
 
+@pytest.mark.long
 def test_an_agent_starts_from_a_trained_one(tmp_path, run_folder):
     """Parameters as they were, the settings of that run, an optimizer that begins anew."""
     source = tmp_path / "source"
@@ -123,6 +128,7 @@ def test_an_agent_starts_from_a_trained_one(tmp_path, run_folder):
         settings("a2c", "Catch", {"start": str(tmp_path / "nowhere")})
 
 
+@pytest.mark.long
 def test_environments_on_the_host_are_closed_after_an_evaluation(tmp_path):
     few = {"num_envs": 2, "rollout_length": 4, "total_timesteps": 32, "evaluations": 0, "eval_episodes": 4}
     run = train("a2c", "CartPole-v1", out=tmp_path / "run", sampler="serial", display="none", **few)
@@ -132,12 +138,14 @@ def test_environments_on_the_host_are_closed_after_an_evaluation(tmp_path):
     assert threading.active_count() == before
 
 
+@pytest.mark.long
 def test_the_first_seed_that_did_not_fail(loaded):
     one = loaded._replace(failed=np.array([True, False]))
     jax.tree.map(np.testing.assert_array_equal, one.agent_of(), loaded.agent(1))
     assert (one.first_seed, loaded.first_seed) == (1, 0)
 
 
+@pytest.mark.long
 def test_what_learned_by_self_play_acts_on_both_sides(tmp_path):
     """Its earlier selves are opponents of training alone."""
     flags = {"num_envs": 8, "rollout_length": 4, "hidden_sizes": 8, "total_timesteps": 64, "self_play": 2}

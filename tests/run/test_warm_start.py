@@ -32,6 +32,7 @@ def moved(before, after):
     return max(np.abs(x - y).max(initial=0.0) for x, y in pairs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
 def test_a_policy_that_starts_from_a_trained_one_learns_on(algorithm):
     """Its schedules, its optimizer and its replay begin anew: both players move, and explore as at first."""
@@ -60,6 +61,7 @@ def test_a_policy_that_starts_from_a_trained_one_learns_on(algorithm):
     assert min(far.values()) > 0.3 * max(far.values()), far
 
 
+@pytest.mark.long
 def test_a_frozen_policy_acts_as_it_did():
     """To the bit, also where it explores: by its own horizon, not by that of the run that it plays in."""
     shared = {"num_envs": 4, "rollout_length": 8, "learning_starts": 64, "batch_size": 16, "replay_capacity": 512}
@@ -84,12 +86,14 @@ def test_a_frozen_policy_acts_as_it_did():
     assert 0 < np.mean(np.asarray(did) != np.asarray(greedy)[None]) < 0.1  # epsilon is .05 at the end of its run
 
 
+@pytest.mark.long
 def test_a_given_agent_without_parameters_is_refused():
     policy = Policy(algorithm=ppo, config=SMALL, groups=("red",), agent={"weights": jnp.zeros(3)})
     with pytest.raises(InputError, match="policy 'red' cannot begin with the given agent: it has no field params"):
         make_trainer(multi_agent, CoinGame(), policies_for(CoinGame(), ppo, SMALL, red=policy)).init(jax.random.key(0))
 
 
+@pytest.mark.long
 def test_a_policy_that_would_lose_its_statistics_is_refused():
     """It acts on standardized observations; without their statistics it would act on others."""
     shared = {"num_envs": 4, "rollout_length": 8, "learning_starts": 64, "batch_size": 16, "replay_capacity": 512}

@@ -1,5 +1,9 @@
 """The script that brings a network of its own."""
 
+import pytest
+
+pytestmark = pytest.mark.publish
+
 
 def test_both_algorithms_learn_with_it(script):
     returns = script.main(["--steps", "20000"])

@@ -1,5 +1,9 @@
 """The script that plugs in pieces of one's own runs, and every variant learns."""
 
+import pytest
+
+pytestmark = pytest.mark.publish
+
 
 def test_every_variant_learns(script):
     returns = script.main(30_000)

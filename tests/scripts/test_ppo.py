@@ -9,6 +9,8 @@ import pytest
 import purerl
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.publish
+
 
 def test_it_learns_and_is_short(script):
     with jax.numpy_dtype_promotion("standard"):  # as users have it: optax.adam mixes dtypes

@@ -1,5 +1,9 @@
 """The script that sweeps."""
 
+import pytest
+
+pytestmark = pytest.mark.publish
+
 
 def test_it_sweeps_and_goes_on(script, tmp_path, capsys):
     words = ["--trials", "4", "--seeds", "2", "--steps", "4096", "--out", str(tmp_path / "sweep")]

@@ -7,6 +7,8 @@ import pytest
 
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.publish
+
 
 class StandIn:
     """Keeps what is logged."""

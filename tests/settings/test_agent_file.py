@@ -114,6 +114,7 @@ def test_names(tmp_path, monkeypatch):
         agent_file.find(of("zoo/ppo-CartPol"))
 
 
+@pytest.mark.long
 def test_the_same_contents_are_the_same_bytes():
     about = {f"text {i}": str(i) for i in range(20)}
     content = agent_file.pack(ARRAYS, about)

@@ -42,6 +42,7 @@ def test_options_are_read_and_written(tmp_path):
     assert again.extension_options["novelty"].novelty_bits == 4 and again.extension_options["novelty"].novelty == 0.5
 
 
+@pytest.mark.long
 def test_an_extension_of_a_user_trains_resumes_to_the_same_bits_and_is_swept(tmp_path):
     flags = SMALL | {"novelty": 0.5}
     whole = purerl.train("a2c", "CartPole-v1", out=tmp_path / "whole", display="none", **flags)
@@ -75,6 +76,7 @@ def test_names_of_options_are_their_own():
         rows(twice)
 
 
+@pytest.mark.long
 def test_wraps_are_those_in_use():
     from purerl.algos.a2c import A2CConfig
 

@@ -79,6 +79,7 @@ def test_objects_and_names_give_the_same_file():
     assert dump(handed, env) == dump(named, env)
 
 
+@pytest.mark.long
 def test_what_no_file_can_hold_is_said_there():
     env = CartPole(gravity=np.full(2, 3.0))
     run = settings(partial(ppo, loss=print), env, {}, {"force": 3})

@@ -30,6 +30,7 @@ def test_bad_values(cls, values, message):
         make_options(cls, values, "f.toml")
 
 
+@pytest.mark.long
 def test_every_option_has_help_and_a_default_that_passes():
     classes = [cls for name, cls in vars(options).items() if name.endswith("Options")]
     assert len(classes) == 6

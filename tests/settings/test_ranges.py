@@ -40,6 +40,7 @@ def test_bad_values_from_python(over):
         purerl.sweep("ppo", "CartPole-v1", over=over)
 
 
+@pytest.mark.long
 def test_ranges_are_typed_by_their_fields():
     bound = bind({"env.time_limit": Uniform(100, 500), "value_clip": Uniform(0.1, 1)}, SETUP)
     assert bound == {"env.time_limit": Range(100, 500, whole=True), "value_clip": Uniform(0.1, 1)}

@@ -48,6 +48,7 @@ def test_a_suites_environment_has_a_file_name():
     assert defaults_path("ppo", "CartPole-v1").parent.name == "ppo"
 
 
+@pytest.mark.long_for("checkpoint_interval = nan-checkpoint_interval is nan")
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -49,6 +49,7 @@ def test_no_folder(tmp_path):
         toml.read_folder(tmp_path / "x", toml.EVOLUTION)
 
 
+@pytest.mark.long
 def test_a_file_is_named_once_in_what_is_wrong_with_it(tmp_path):
     file = tmp_path / "evolve.toml"
     for message in ("population is -4; it must be at least 2", f"unknown setting in {file} 'x'"):

@@ -181,6 +181,7 @@ def test_an_evolution_folder(values, told, mark, capsys):
     refused(capsys, mark, ("meta-evaluate", folder), told)
 
 
+@pytest.mark.long
 def test_commands_that_read_only_numbers_import_nothing(run_of, mark, capsys):
     run_of("crafted:Env"), run_of("crafted:Env", "other")
     for words in (("plot", "run"), ("plot", "run", "other"), ("compare", "run", "other")):
@@ -188,6 +189,7 @@ def test_commands_that_read_only_numbers_import_nothing(run_of, mark, capsys):
         assert not mark.exists()
 
 
+@pytest.mark.long
 def test_a_module_that_the_command_names_is_imported(run_of, mark, capsys):
     """The control: the crafted module can be found, and what it holds is an environment."""
     code, err = cli.told(capsys, "check", "crafted:Env", "--steps", "8")
@@ -207,6 +209,7 @@ def test_what_one_command_may_import_the_next_may_not(run_of, mark, capsys):
     refused(capsys, mark, ("evaluate", "run"), "--trust crafted")
 
 
+@pytest.mark.long
 def test_a_process_in_a_crafted_folder(run_of, mark):
     """Files beside a run stand for no module, not even for JAX's plugins, which it looks for on the whole path."""
     folder = run_of("Catch")
@@ -247,6 +250,7 @@ def test_an_agent_in_a_file(run_of, mark, tmp_path, capsys):
         refused(capsys, mark, words, "--trust crafted")
 
 
+@pytest.mark.long
 def test_words():
     assert trust.flags("Catch", "a.b:C", "gymnasium/a.b:C", "d:E") == " --trust a.b --trust d"
     assert trust.checked("ale/Pong-v5", "f") == "ale/Pong-v5"

@@ -88,5 +88,6 @@ def test_a_function_stays_one_where_a_field_takes_functions():
         coerce(abs, str, "x")
 
 
+@pytest.mark.long
 def test_none_is_the_text_where_a_field_is_one():
     assert coerce(None, str, "rnn") == "none"

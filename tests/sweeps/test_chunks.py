@@ -23,6 +23,7 @@ def chunks_of(trials, seeds=2, devices=1, **more):
     return Chunks(make_sweep_plan(run, SearchOptions(method="random", trials=trials, points=2, **more), over))
 
 
+@pytest.mark.long_for("4-2-0-4")
 @pytest.mark.parametrize(
     ("trials", "seeds", "chunk", "size"),
     [(100, 1, 0, 50), (100, 2, 0, 25), (65, 1, 0, 33), (10, 2, 3, 3), (4, 2, 0, 4)],
@@ -32,6 +33,7 @@ def test_chunks_are_about_equal_and_as_large_as_serves_a_cpu(trials, seeds, chun
     assert chunks._first_size(chunks.plan.groups[0]) == size and size * seeds <= MEMBERS
 
 
+@pytest.mark.long
 def test_points_complete_chunks():
     """Five trials, two at a time, two points each: six steps, and each second one completes a chunk."""
     chunks = chunks_of(5, chunk=2)
@@ -43,6 +45,7 @@ def test_points_complete_chunks():
     assert np.isfinite(chunks.curves.final_return()).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_chunk_goes_on_where_it_was(steps, devices, tmp_path):
@@ -66,6 +69,7 @@ def test_a_chunk_goes_on_where_it_was(steps, devices, tmp_path):
     assert not (tmp_path / "checkpoints").exists(), "nothing is left to go on with"
 
 
+@pytest.mark.long
 def test_a_chunk_without_its_checkpoint_begins_again(tmp_path):
     chunks = chunks_of(5, chunk=2)
     for _ in range(3):
@@ -77,6 +81,7 @@ def test_a_chunk_without_its_checkpoint_begins_again(tmp_path):
     assert again.share() == 0.4 and again.sizes.tolist() == [2]
 
 
+@pytest.mark.long
 def test_less_memory_than_a_trial_needs(monkeypatch):
     monkeypatch.setattr(memory, "free", lambda arguments: 1000)
     with pytest.raises(InputError, match="one trial x 2 seeds need"):

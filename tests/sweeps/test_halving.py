@@ -8,6 +8,7 @@ from purerl.sweeps import halving
 from purerl.sweeps import plan as sweep_plan
 
 
+@pytest.mark.long
 def test_promotions():
     """The rule on a table of scores, by hand."""
     none = np.full((6, 2), np.nan)

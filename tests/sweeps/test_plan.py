@@ -68,6 +68,7 @@ def test_its_file_gives_the_same_plan(tmp_path):
     assert dump_sweep(saved_plan(tmp_path)) == dump_sweep(plan)
 
 
+@pytest.mark.long_for("change4-generations is 81; it must be at most the 80 updates")
 @pytest.mark.parametrize(
     ("change", "message"),
     [

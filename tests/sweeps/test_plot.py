@@ -34,6 +34,7 @@ def result_of(method, folder):
     return SweepResult(plan, curves, [[values] * 2 for values in plan.trials], folder)
 
 
+@pytest.mark.long
 def test_three_pictures(result):
     paths = plot.plot_sweep(result)
     assert [path.name for path in paths] == ["curves.png", "sensitivity.png", "parallel.png"]
@@ -78,6 +79,7 @@ def test_each_agent_of_a_population_has_its_own_curve(tmp_path):
     )
 
 
+@pytest.mark.long
 def test_a_trial_that_was_stopped_is_grey_and_never_the_best(result):
     result.curves.trained[8:] = 2
     axes = plot.sensitivity(result).axes[0]

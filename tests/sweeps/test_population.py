@@ -4,6 +4,7 @@ import dataclasses
 
 import jax
 import numpy as np
+import pytest
 
 from purerl import LogUniform, Uniform
 from purerl.settings.options import RunOptions, SearchOptions
@@ -12,6 +13,7 @@ from purerl.sweeps import population
 from purerl.sweeps.plan import make_sweep_plan
 
 
+@pytest.mark.long
 def test_exploit_and_explore():
     scores = np.float32([3, -np.inf, 9, 1, 5, 8, 2, 7, 6, 4])
     drawn = np.array([population.exploit(jax.random.key(i), jax.numpy.asarray(scores)) for i in range(20)])
@@ -30,6 +32,7 @@ def test_exploit_and_explore():
     assert edge.min() >= 8 and edge.max() == 12
 
 
+@pytest.mark.long
 def test_small_integers_move():
     """Three of four are moved by a factor, at least by one; the others are drawn anew."""
     dimension = dataclasses.replace(Uniform(0, 40), whole=True)
@@ -42,6 +45,7 @@ def test_small_integers_move():
     np.testing.assert_allclose([new.mean(), (new == 0).mean()], [0.5, 0], atol=0.03)
 
 
+@pytest.mark.long
 def test_each_member_begins_as_an_agent_of_its_own():
     small = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 16}
     run = dataclasses.replace(settings("a2c", "CartPole-v1", small), options=RunOptions(seeds=2))
@@ -54,6 +58,7 @@ def test_each_member_begins_as_an_agent_of_its_own():
     assert len(np.unique(parameters, axis=0)) == 10, "nobody is replaced before an episode ends"
 
 
+@pytest.mark.long
 def test_seeds_of_members():
     seeds = np.arange(3, 10, dtype=np.uint32)
     drawn = population.member_seeds(np.arange(7 * 1000), seeds)

@@ -45,6 +45,7 @@ def test_where_the_longest_failed_the_next_count(result):
     assert np.isnan(result.scores()[:2]).all()
 
 
+@pytest.mark.long
 def test_where_all_failed_there_is_no_best(result):
     result.curves.failed[:] = True
     assert result.best == {} and np.isnan(result.best_return)

@@ -10,6 +10,7 @@ from purerl.sweeps.plan import SearchOptions, make_sweep_plan
 from purerl.sweeps.sweep import make_search
 
 
+@pytest.mark.long_for("pbt")
 @pytest.mark.parametrize("method", ["random", "halving", "pbt"])
 def test_a_search_at_its_beginning(method):
     config = A2CConfig(num_envs=2, rollout_length=4, hidden_sizes=(4,), total_timesteps=8 * 20)

@@ -91,6 +91,7 @@ def test_a_signal_while_a_sweep_compiles_ends_it_at_once(method, module, setting
     assert time.monotonic() - began < 30 and "interrupted; the last checkpoint is kept" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_two_compilations_for_two_shapes(swept):
     result, compiled = swept
     assert len(result.plan.trials) == 64
@@ -100,6 +101,7 @@ def test_two_compilations_for_two_shapes(swept):
     assert len(others) < 8, "a few single operations, whatever the number of trials"
 
 
+@pytest.mark.long
 def test_rows_are_trials_and_seeds_in_order(swept):
     result, _ = swept
     rows = result.rows()
@@ -115,6 +117,7 @@ def test_rows_are_trials_and_seeds_in_order(swept):
     assert frame.groupby("trial").final_return.mean().idxmax() == rows[0]["trial"] + np.nanargmax(result.scores())
 
 
+@pytest.mark.long
 def test_curves_are_those_of_single_runs(swept):
     """A trial against `make_train` with the same numbers, alone."""
     result, _ = swept
@@ -128,6 +131,7 @@ def test_curves_are_those_of_single_runs(swept):
     assert result.curves.env_steps[trial].tolist() == [128, 256, 384, 512]
 
 
+@pytest.mark.long
 def test_the_best_is_a_config_that_train_takes(swept):
     result, _ = swept
     run = runs.settings(None, None, {}, {}, result.folder / "best.toml")
@@ -140,6 +144,7 @@ def test_the_best_is_a_config_that_train_takes(swept):
     assert (run.options.seeds, int(run.config.total_timesteps)) == (2, STEPS)
 
 
+@pytest.mark.long
 def test_the_best_is_trained_with_other_seeds(tmp_path):
     """Seeds 2, 3 and 4, as a sweep of that one trial with these seeds gives them."""
     numbers = {"learning_rate": LogUniform(1e-4, 1e-1)}
@@ -152,6 +157,7 @@ def test_the_best_is_trained_with_other_seeds(tmp_path):
     assert "a maximum over trials" in alone.fresh_text() and alone.fresh is None
 
 
+@pytest.mark.long
 def test_the_folder_is_complete(swept):
     folder = swept[0].folder
     pictures = {"curves.png", "sensitivity.png", "parallel.png"}
@@ -181,6 +187,7 @@ def test_another_sweep_in_the_folder(swept):
         sweep(over=NUMBERS, out=swept[0].folder, resume=True)
 
 
+@pytest.mark.long
 def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
     """An algorithm with an argument is no file's: a command refuses it, the same call with `resume` continues."""
     clipped = partial(ppo, objective=Clip(epsilon=0.3))
@@ -193,6 +200,7 @@ def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
     assert again.best == result.best
 
 
+@pytest.mark.long
 def test_a_command_resumes_registered_objects(tmp_path):
     """The environment's numbers are in the file."""
     settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "num_trials": 2, "num_seeds": 1, "plain": True}
@@ -212,6 +220,12 @@ def small(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long_for(
+    '"0.0001:0.01:log"-"0.001:0.01:log"-over.learning_rate is 0.001:0.01:log, and the checkpoint',
+    "discount = 0.99-discount = 0.9-discount is 0.9, and the checkpoint was made with 0.99",
+    "seed = 3-seed = 4-seed is 4, and the checkpoint was made with 3",
+    "trials = 2-trials = 3-curves.npz is of another sweep: 'env_steps' is int64",
+)
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
@@ -291,6 +305,7 @@ def test_the_same_bits_however_it_is_cut(monkeypatch):
     assert len(sizes) == 2 and sizes[1] < sizes[0]
 
 
+@pytest.mark.long
 def test_failed_seeds_are_told_and_never_the_best():
     result = sweep({"learning_rate": [1e-3, 1e30], "max_grad_norm": [1e30]}, 2, method="grid", chunk=6)
     assert [row["failed"] for row in result.rows()] == [False, False, True, True]
@@ -349,6 +364,7 @@ def finish(method):
     return method
 
 
+@pytest.mark.long_for("halving")
 @pytest.mark.parametrize(
     ("kind", "options"),
     [
@@ -415,6 +431,7 @@ def check_lineage(populations):
     assert all(row["parent"] == row["member"] for row in rows.values() if row["generation"] == 5)
 
 
+@pytest.mark.long
 def test_an_own_algorithm_is_swept_from_either_door(tmp_path, capsys):
     """By name and as an object: the same file, and the same returns as the same settings alone."""
     flags = {"num_envs": 2, "rollout_length": 4, "total_timesteps": 80}
@@ -431,6 +448,7 @@ def test_an_own_algorithm_is_swept_from_either_door(tmp_path, capsys):
     assert "--trust tests.helpers.reinforce" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_a_failure_is_no_interruption(tmp_path, monkeypatch, capsys):
     """Whoever catches exceptions gets one."""
 

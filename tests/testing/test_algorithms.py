@@ -86,6 +86,7 @@ CONTRACT = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", CONTRACT)
 def test_breaches_of_the_contract_are_named(fault):
     algorithm, message = CONTRACT[fault]
@@ -95,6 +96,7 @@ def test_breaches_of_the_contract_are_named(fault):
     assert str(caught.value).startswith("faulty")
 
 
+@pytest.mark.long
 def test_a_number_that_decides_the_program_is_named():
     """The number is hidden in a static field, so every value is another program."""
 
@@ -107,6 +109,7 @@ def test_a_number_that_decides_the_program_is_named():
         check_algorithm(linear_q, config, learn=False)
 
 
+@pytest.mark.long
 def test_a_sound_algorithm_keeps_the_contract():
     report = check_algorithm(linear_q, CONFIG, masks=True, learn=False)
     names = [check.name for check in report.checks]

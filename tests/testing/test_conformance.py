@@ -2,15 +2,17 @@
 
 import dataclasses
 
+import jax
 import pytest
 
 from purerl import registry
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.testing import check_algorithm, check_environment
+from purerl.testing.environments import check_contract
 from tests.helpers import team
 from tests.helpers.marks import rows
-from tests.helpers.small import small
+from tests.helpers.small import small, tiny
 
 # Of these .ci/run tests the contract and the worth of a time limit; that they learn the probes is slow.
 LONG = {
@@ -29,7 +31,9 @@ LONG = {
     "sac",
     "tqc",
 }
-WHOLE = {"ppo"}  # contract and learning together, by default
+QUICK = {"CartPole-v1", "Catch", "Pendulum-v1", "GridWorld", "CoinGame"}  # of these the default run takes steps
+WHOLE = {"ppo"}  # contract and learning together
+HEADS = ("ppo", "dqn", "sac", "alphazero", "vdn")  # of families: of these the default run also compiles the contract
 
 
 def made(name):
@@ -39,16 +43,37 @@ def made(name):
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_traced_environment(name):
+    check_contract(registry.make(name), name, jax.random.key(0))
+
+
+@pytest.mark.parametrize("name", rows(ENVIRONMENTS, QUICK, pytest.mark.long))
 def test_environment(name):
     check_environment(registry.make(name), name=name)
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_traced_contract(name):
+    """Structures, shapes and dtypes, and that every number may be traced: nothing is compiled."""
+    factory, config, actions = made(name)
+    check_algorithm(factory, config, name=name, actions=actions[:1], compiled=False, learn=False)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_compiled_contract(name):
+    (factory, config), row = tiny(name), ALGORITHMS[name]
+    factory = team.of_one(factory) if row.teams else factory
+    check_algorithm(factory, config, name=name, actions=row.actions[:1], masks=True, learn=False)
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in WHOLE])
 def test_contract(name):
     factory, config, actions = made(name)
     check_algorithm(factory, config, name=name, actions=actions[:1], masks=True, learn=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", rows([name for name, row in ALGORITHMS.items() if not row.teams], WHOLE))
 def test_algorithm(name):
     """Contract and learning, and that a run vmapped over the probes is the run alone."""
@@ -56,6 +81,7 @@ def test_algorithm(name):
     check_algorithm(factory, config, name=name, actions=actions[:1], masks=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", rows([name for name in ALGORITHMS if name not in WHOLE], {*ALGORITHMS} - LONG))
 def test_learning(name):
     factory, config, actions = made(name)
@@ -65,6 +91,7 @@ def test_learning(name):
 SINGLE = [name for name in ALGORITHMS if name not in ("vdn", "qmix")]  # those have one agent per environment
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", rows(SINGLE, {"dqn"}))
 def test_meetings(name):
     factory, config = small(name)
@@ -75,6 +102,7 @@ def test_meetings(name):
 OTHER_ACTIONS = [f"{name} {kind}" for name, row in ALGORITHMS.items() if not row.teams for kind in row.actions[1:]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name_and_kind", rows(OTHER_ACTIONS, {"ppo continuous", "ppo multi-discrete"}))
 def test_other_actions(name_and_kind):
     name, kind = name_and_kind.split()
@@ -82,6 +110,7 @@ def test_other_actions(name_and_kind):
     check_algorithm(factory, config, actions=(kind,), contract=False)
 
 
+@pytest.mark.long
 def test_memory():
     """One kind of memory is enough, as all policies share it."""
     factory, config, _ = made("ppo")

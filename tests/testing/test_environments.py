@@ -110,6 +110,7 @@ def broken(name, members) -> Any:
     return pytree(type(name, (Walk,), {"__annotations__": {}, **members}))()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_are_named(fault):
     members, message = FAULTS[fault]
@@ -127,6 +128,7 @@ def test_a_sound_environment_passes():
     assert report.figures["bytes per observation"] == "8"
 
 
+@pytest.mark.long
 def test_a_class_that_is_no_pytree():
     class Plain(Walk.__base__):
         reset, step = Walk.reset, Walk.step
@@ -136,11 +138,13 @@ def test_a_class_that_is_no_pytree():
         check_environment(Plain())
 
 
+@pytest.mark.long
 def test_a_field_that_is_no_number():
     with pytest.raises(InputError, match=r"Walk\.length is a str; what is no number is declared by static"):
         check_environment(Walk(length="long"))  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_starts_may_be_equal_where_reset_draws_nothing_or_it_is_declared():
     still = broken("Still", {"reset": lambda self, key: Walk.reset(self, jax.random.key(3))})
     assert "as declared" in str(check_environment(still, num_steps=8, same_start=True, eager=False))
@@ -153,6 +157,7 @@ def test_starts_may_be_equal_where_reset_draws_nothing_or_it_is_declared():
     assert "reset draws nothing" in str(check_environment(broken("Plain", {"reset": reset}), num_steps=8, eager=False))
 
 
+@pytest.mark.long
 def test_masks_are_respected_and_held_to():
     """Action 1 is never legal; taking it would put NaN into the state."""
 

@@ -55,6 +55,7 @@ def faulty_q(spec, config):
 FAULTY = FaultyConfig(num_envs=8, rollout_length=8, total_timesteps=25_600, discount=0.9, reset_policy="always")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faults_fail_their_probe(fault):
     config = dataclasses.replace(FAULTY, fault=list(FAULTS).index(fault))
@@ -62,6 +63,7 @@ def test_faults_fail_their_probe(fault):
         check_algorithm(faulty_q, config, contract=False)
 
 
+@pytest.mark.long
 def test_without_a_fault_all_probes_are_learned():
     report = check_algorithm(faulty_q, FAULTY, contract=False)
     names = [check.name for check in report.checks]
@@ -69,6 +71,7 @@ def test_without_a_fault_all_probes_are_learned():
     assert {check.detail for check in report.checks} == {"3 of 3 seeds"}
 
 
+@pytest.mark.long
 def test_forgetting_fails_the_memory_probe():
     """An algorithm that carries a memory but never looks at it."""
     forgetful = broken(lambda a, s, c: a._replace(initial_carry=lambda num_envs: jnp.zeros((num_envs, 1))))

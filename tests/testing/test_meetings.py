@@ -43,6 +43,7 @@ def forgetful(update, agent, key, rollout):
     return update(agent, key, rollout._replace(mask=mask.at[-1].set(False), reward=rollout.reward.at[-1].set(0.0)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -56,6 +57,7 @@ def test_a_fault_is_found(change, message):
         check_algorithm(faulty(change), CONFIG, name="faulty", contract=False, meetings=True, learn=False)
 
 
+@pytest.mark.long
 def test_a_step_that_is_not_learned_from_is_found():
     env = EXAMPLE.environment("discrete")
     state = jax.jit(make_trainer(a2c, env, CONFIG).init)(jax.random.key(0))

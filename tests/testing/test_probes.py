@@ -1,10 +1,12 @@
 """The probes' best choices by hand."""
 
 import numpy as np
+import pytest
 
 from purerl.testing.probes import LADDER
 
 
+@pytest.mark.long
 def test_best_choices_of_the_probes_by_hand():
     expected = {  # state -> (the better choice, by how much)
         "action": {0: (1, 1.0)},

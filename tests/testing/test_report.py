@@ -1,8 +1,11 @@
 """A report as text."""
 
+import pytest
+
 from purerl.testing.report import Check, Report
 
 
+@pytest.mark.long
 def test_a_report_is_a_line_per_check_and_figure():
     checks = (Check("shapes hold"), Check("jit = eager", "20 steps"))
     report = Report("Walk", checks, {"bytes": "8", "mean length": 1234.5678})

@@ -61,6 +61,7 @@ def test_keys_go_to_the_host_and_back():
     np.testing.assert_array_equal(jax.random.bits(back["key"]), jax.random.bits(tree["key"]))
 
 
+@pytest.mark.long_for("<lambda>-it fails: KeyError: 'y' \\\\(test_trees\\\\.py:\\\\d+\\\\)")
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -74,5 +75,6 @@ def test_why_something_cannot_be_traced_is_said_with_its_line(function, message)
         trees.traced("it", function, jnp.float32(1))
 
 
+@pytest.mark.long
 def test_what_can_be_traced_gives_its_shapes():
     assert trees.traced("it", lambda x: x[None], jnp.zeros(2)).shape == (1, 2)

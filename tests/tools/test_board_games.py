@@ -8,6 +8,8 @@ from purerl.errors import InputError
 from purerl.extensions.self_play import match
 from purerl.run.trained_run import load_run
 
+pytestmark = pytest.mark.publish
+
 pytest.importorskip("pgx", reason="pgx is not installed: pip install 'purerl[pgx]'")
 SMALL = {"num_envs": 16, "rollout_length": 8, "hidden_sizes": (8,), "num_minibatches": 1, "total_timesteps": 256}
 

@@ -7,6 +7,8 @@ from click.testing import CliRunner
 
 from purerl import InputError, registry
 
+pytestmark = pytest.mark.publish
+
 DONE = {"failed": "", "done": ["made"], "compile_seconds": 1.5, "peak_mb": 7, "seconds": 2.0}
 
 

@@ -3,9 +3,12 @@
 import re
 
 import jax.numpy as jnp
+import pytest
 
 from purerl.catalog.environments import ENVIRONMENTS, SUITES
 from purerl.spaces import Box, Dict, Discrete
+
+pytestmark = pytest.mark.publish
 
 
 def test_the_page_is_in_line_with_the_registry(script):

@@ -4,6 +4,8 @@ import pytest
 
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.publish
+
 
 def raising(error):
     def main():

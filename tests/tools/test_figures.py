@@ -4,6 +4,8 @@ import pytest
 
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.publish
+
 
 def test_figures_are_named_once_and_have_settings(script):
     names = [(figure.task, figure.label) for figure in script.FIGURES]

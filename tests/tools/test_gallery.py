@@ -1,6 +1,9 @@
 """The script that draws the gallery."""
 
+import pytest
 from PIL import Image
+
+pytestmark = pytest.mark.publish
 
 
 def test_a_picture_is_small_and_moves(script, tmp_path):

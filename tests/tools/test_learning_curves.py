@@ -11,6 +11,8 @@ from purerl import registry
 from purerl.errors import InputError
 from purerl.settings import runs
 
+pytestmark = pytest.mark.publish
+
 
 @pytest.fixture(scope="module")
 def figures(script):

@@ -5,10 +5,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from purerl.run import opening
 from purerl.settings.runs import settings
+
+pytestmark = pytest.mark.publish
 
 SMALL = {
     "num_envs": 4,

@@ -7,6 +7,8 @@ import pytest
 
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.publish
+
 SMALL = {"num_envs": 8, "rollout_length": 4, "num_minibatches": 2, "hidden_sizes": [8], "total_timesteps": 320}
 
 

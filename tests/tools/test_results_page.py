@@ -8,6 +8,8 @@ import pytest
 from purerl import registry
 from purerl.settings import runs
 
+pytestmark = pytest.mark.publish
+
 RETURNS = {0: (20.0, 100.0), 1: (20.0, 60.0)}  # of two seeds, at the start and at the end
 
 

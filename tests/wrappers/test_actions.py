@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.wrappers import (
     ActionRepeat,
@@ -12,6 +13,7 @@ from purerl.wrappers import (
 from tests.wrappers.counter import ACTIONS, Counter, play
 
 
+@pytest.mark.long
 def test_sticky_actions_repeat_as_often_as_they_should():
     actions = jnp.tile(ACTIONS, 500)
     _, _, timestep = play(StickyActions(Counter(), probability=0.25), actions)
@@ -26,6 +28,7 @@ def test_sticky_actions_repeat_as_often_as_they_should():
     assert (always.observation[:, 1] == 0).all()
 
 
+@pytest.mark.long
 def test_action_repeat_adds_rewards_up_to_the_end():
     _, _, timestep = play(ActionRepeat(Counter(end=7), num_repeats=3), ACTIONS[:3])
     np.testing.assert_array_equal(timestep.reward, [1 + 2 + 3, 4 + 5 + 6, 7])
@@ -33,6 +36,7 @@ def test_action_repeat_adds_rewards_up_to_the_end():
     np.testing.assert_array_equal(timestep.terminated, [False, False, True])
 
 
+@pytest.mark.long
 def test_rewards_are_scaled_and_clipped():
     _, _, timestep = play(RewardScale(Counter(), scale=0.5, shift=-2.0), ACTIONS)
     np.testing.assert_allclose(timestep.reward, (np.arange(1, 9) - 2) * 0.5)

@@ -74,6 +74,7 @@ def two_steps(name=None):
     return first, jax.device_get(alone), told, state
 
 
+@pytest.mark.long
 def test_every_agent_is_shown_its_number():
     env = AgentIds(TAG)
     state, first = env.reset(jax.random.key(0))
@@ -89,15 +90,18 @@ def test_every_agent_is_shown_its_number():
     jax.tree.map(np.testing.assert_array_equal, rest, plain.observation)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mask", "repeat", "ids", "cast", "flatten", "stack", "previous", "record"])
 def test_the_contract_holds(name):
     check_environment(WRAPPERS[name](GRID))
 
 
+@pytest.mark.long
 def test_the_contract_holds_where_agents_leave():
     check_environment(AgentIds(TAG))
 
 
+@pytest.mark.long
 def test_what_each_agent_is_shown():
     plain_first, actions, plain, _ = two_steps()
     for group, n in GROUPS.items():
@@ -117,6 +121,7 @@ def test_what_each_agent_is_shown():
         np.testing.assert_array_equal(seen("mask")["action_mask"], some_legal(None)[group])
 
 
+@pytest.mark.long
 def test_rewards_of_groups():
     _, _, plain, _ = two_steps()
     for group in GROUPS:
@@ -139,6 +144,7 @@ def test_rewards_of_groups():
     jax.tree.map(lambda found, sum_: np.testing.assert_allclose(found, sum_, rtol=1e-6), both.reward, total)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("algorithm", "config"), [(ppo, PPOConfig(num_minibatches=1)), (dqn, DQNConfig(batch_size=4))])
 def test_agents_of_wrapped_groups_learn(algorithm, config):
     small = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 64}
@@ -156,6 +162,7 @@ def test_agents_of_wrapped_groups_learn(algorithm, config):
     assert any(changed) and all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(after))
 
 
+@pytest.mark.long
 def test_the_policy_sees_the_number_and_so_does_a_centralized_critic():
     env = AgentIds(Spread())
     config = MAPPOConfig(num_envs=2, rollout_length=4, num_minibatches=1, num_epochs=1, hidden_sizes=(4,))
@@ -166,6 +173,7 @@ def test_the_policy_sees_the_number_and_so_does_a_centralized_critic():
     assert sizes == {"body": 14 + 3, "critic_body": 14 + 3 + 42}
 
 
+@pytest.mark.long
 def test_a_single_agent_has_no_number():
     with pytest.raises(InputError, match="AgentIds takes groups of agents; CartPole is of a single agent"):
         AgentIds(CartPole()).reset(jax.random.key(0))

@@ -54,6 +54,7 @@ WRAPPED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["flatten", "sticky actions", "action mask", "record", "redraw"])
 def test_a_wrapped_environment_keeps_the_contract(name):
     check_environment(WRAPPED[name])
@@ -92,6 +93,7 @@ def test_numbers_may_be_vmapped():
     np.testing.assert_array_equal(reward, [3.0, 4.0])
 
 
+@pytest.mark.long_for("limit-stack", "limit-sticky")
 @pytest.mark.parametrize(
     "one, two",
     [
@@ -119,6 +121,7 @@ def test_wrappers_that_draw_nothing_leave_the_environment_its_numbers():
     np.testing.assert_array_equal(play(bare, actions, key)[2].observation, play(wrapped, actions, key)[2].observation)
 
 
+@pytest.mark.long
 def test_what_cannot_be_wrapped_is_told():
     with pytest.raises(InputError, match=r"FrameStack takes an environment, not the text 'Catch': purerl.make"):
         FrameStack("Catch")
@@ -132,6 +135,7 @@ class Source(HostSource):
     id = "gymnasium/Catch"
 
 
+@pytest.mark.long
 def test_an_action_has_the_name_that_the_wrapped_environment_gives():
     inside = purerl.make("pgx/tic_tac_toe")
     assert TimeLimit(inside, time_limit=20).action_text(4) == inside.action_text(4)

@@ -165,6 +165,7 @@ class Nested(WithGlobalState):
         return Dict(spaces={"observation": inner, "action_mask": Box(low=0, high=1, shape=(2,), dtype=jnp.bool_)})
 
 
+@pytest.mark.long_for("Cast", "FrameStack")
 @pytest.mark.parametrize("wrap", [Flatten, PreviousActionReward, FrameStack, Cast])
 def test_spaces_of_nested_observations(wrap, key):
     env = wrap(Nested())

@@ -25,6 +25,7 @@ def situation(left, second):
     return GAME._situation(state, Nim().observe(state))
 
 
+@pytest.mark.long
 def test_one_agent_makes_the_moves_of_both_sides():
     state, first = GAME.reset(jax.random.key(0))
     assert GAME.action_space.n == 2 and set(GAME.observation_space.spaces) == {"observation", "action_mask"}
@@ -56,6 +57,7 @@ def test_an_environment_of_one_agent_stays_as_it_is():
     assert shown.render_text(after) == plain.render_text(after.state)
 
 
+@pytest.mark.long_for("only one")
 @pytest.mark.parametrize(
     ("left", "choices"),
     [(1, {0}), (2, {1}), (3, {0, 1}), (4, {0}), (5, {0, 1}), (7, {0, 1})],
@@ -126,6 +128,7 @@ class KeptKey(Environment):
         return state, TimeStep.transition(state.sum, thrown.astype(jnp.float32))
 
 
+@pytest.mark.long
 def test_a_model_does_not_know_what_is_to_be_drawn():
     env = Situations(KeptKey())
     state, _ = env.reset(jax.random.key(0))
@@ -146,6 +149,7 @@ def test_keys_are_renewed_and_nothing_else():
     assert int(other.sum) == int(state.sum)
 
 
+@pytest.mark.long_for("CoinGame-the agents of CoinGame act at the same time", "TagGridWorld-act at the same time")
 @pytest.mark.parametrize(
     ("name", "words"),
     [("CoinGame", "the agents of CoinGame act at the same time"), ("TagGridWorld", "act at the same time")],

@@ -24,6 +24,7 @@ def rollout(algo, agent, key, mask):
     return Rollout(seen[:-1], action, reward, done, nothing, seen[1:], extras, algo.initial_carry(B), mask)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("core", ["none", "gru"])
 def test_in_parts_as_in_one(key, monkeypatch, core):
     """Parts with unlike numbers of samples that count, one of them with none."""
@@ -54,6 +55,7 @@ def test_parts_are_alike_and_not_tiny():
         assert count(60) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("masked", [False, True])
 def test_minibatches_in_parts_as_in_one(key, monkeypatch, masked):
     """PPO on a rollout in one minibatch of 48 samples, whole and in parts of 16."""
@@ -74,6 +76,7 @@ def test_minibatches_in_parts_as_in_one(key, monkeypatch, masked):
     assert any(jax.tree.leaves(moved))
 
 
+@pytest.mark.long_for("shape3-1")
 @pytest.mark.parametrize(("shape", "parts"), [((84, 84, 4), 8), ((10, 10, 4), 1), ((8192,), 1), ((4, 5, 416), 1)])
 def test_parts_of_large_images_are_small(monkeypatch, shape, parts):
     """256 stacks of frames are cut into 32 each; vectors and small maps of as many numbers stay whole."""
@@ -84,6 +87,7 @@ def test_parts_of_large_images_are_small(monkeypatch, shape, parts):
     assert found == [parts] * (parts > 1)
 
 
+@pytest.mark.long
 def test_weights_of_a_minibatchs_parts_by_hand(monkeypatch):
     """d/dw of mean (w x) is the mean of the x that count, however they fall into parts."""
     monkeypatch.setattr(accumulation, "SAMPLES", 2)

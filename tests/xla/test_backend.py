@@ -87,6 +87,7 @@ def test_a_device_that_is_not_here_is_told_in_a_line(monkeypatch):
         backend.name()
 
 
+@pytest.mark.long
 def test_the_platform_is_asked_for_in_one_package():
     """Other packages ask `shares_host` and the like. To print a device's platform is not to choose by it."""
     root = Path(purerl.__file__).parent
@@ -107,11 +108,13 @@ def asks(code):
     return False
 
 
+@pytest.mark.long
 def test_the_rule_sees_what_it_forbids():
     assert asks("jax.default_backend()") and asks("x = backend.name()") and asks("mesh.devices[0].platform == 'cpu'")
     assert not asks("print(device.platform)") and not asks("sys.platform == 'darwin'") and not asks("backend.jit(f)")
 
 
+@pytest.mark.long
 def test_what_devices_are_good_at():
     here = jax.devices()[0]
     for kind, on_host in (("cpu", True), ("gpu", False), ("tpu", False)):

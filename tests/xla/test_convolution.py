@@ -19,6 +19,7 @@ CASES = {  # image, kernel, stride, padding
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num", [2, 35])  # in one part, and in parts of which the last is smaller
 @pytest.mark.parametrize("case", CASES)
 def test_value_and_gradient(case, num):
@@ -40,6 +41,7 @@ def test_value_and_gradient(case, num):
     np.testing.assert_allclose(alone, of(ours)(*arguments)[1][1], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", ["nature 2", "minatar"])
 def test_forward_mode_and_kernels_side_by_side(case):
     shape, size, stride, padding = CASES[case]
@@ -55,6 +57,7 @@ def test_forward_mode_and_kernels_side_by_side(case):
     np.testing.assert_allclose(second, jax.grad(weight)(kernels[1]), rtol=1e-3, atol=1e-2)  # it is quadratic
 
 
+@pytest.mark.long
 def test_the_gradient_of_a_bias_is_no_sum():
     """As a sum it is fused with all before it, and a network of images trains at two thirds of the speed."""
     x, kernel = jnp.ones((8, 20, 20, 4)), jnp.ones((4, 4, 4, 8))
@@ -63,6 +66,7 @@ def test_the_gradient_of_a_bias_is_no_sum():
     assert " dot(" in program and "f32[8]{0} reduce(" not in program
 
 
+@pytest.mark.long
 def test_a_gradient_in_a_loop_is_not_much_slower_than_outside():
     """XLA's own is about fifty times slower there; the bound leaves room for a busy machine."""
     x, kernel = jnp.ones((32, 40, 40, 4)), jnp.ones((8, 8, 4, 32))

@@ -29,6 +29,7 @@ def complex_by_numpy(a, b):
     return np.concatenate([whole.real, whole.imag], axis=-1)
 
 
+@pytest.mark.long_for("complex-False", "complex-True")
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.parametrize(
     ("product", "numpys"), [(jnp.multiply, np.multiply), (complex_product, complex_by_numpy)], ids=["real", "complex"]

@@ -37,6 +37,7 @@ def places():
     return np.stack([anywhere, grid, heap, line, heaps], axis=1)
 
 
+@pytest.mark.long_for("by_keys-6-1", "by_minima-50-1")
 @pytest.mark.parametrize(
     ("search", "k", "chunk"),
     [(by_keys, 6, 1), (by_top_k, 6, 64), (by_top_k, 50, 16), (by_minima, 6, 1), (by_minima, 50, 1)],
@@ -81,6 +82,7 @@ def near_ties(n, seed):
     return x, y, active
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [12, 40, 140, 300])
 def test_keys_that_collide_are_settled_by_distance(n):
     k = 6
@@ -102,6 +104,7 @@ def test_keys_that_collide_are_settled_by_distance(n):
     np.testing.assert_array_equal(twice[1].reshape(found.shape), found)
 
 
+@pytest.mark.long_for("1", "2500", "65536")
 @pytest.mark.parametrize("pairs", [1, 2500, 1 << 16])
 def test_parts_of_any_size_find_the_same(pairs, monkeypatch):
     monkeypatch.setattr(neighbors, "PAIRS", pairs)
@@ -115,6 +118,7 @@ def test_parts_of_any_size_find_the_same(pairs, monkeypatch):
     assert not found[:, :, 20:].any()
 
 
+@pytest.mark.long
 def test_too_many_agents_for_keys_are_compared_by_distance(monkeypatch):
     monkeypatch.setattr(neighbors, "MOST", 8)
     monkeypatch.setattr(neighbors, "_in_parts", None)
@@ -123,6 +127,7 @@ def test_too_many_agents_for_keys_are_compared_by_distance(monkeypatch):
     np.testing.assert_array_equal(index[5], [4, 6, 3])
 
 
+@pytest.mark.long
 def test_its_switch_searches_by_top_k(monkeypatch):
     x, y, active = jnp.arange(6.0) ** 2, jnp.zeros(6), jnp.ones(6, jnp.bool_)
     found = neighbors.nearest(x, y, active, rows=None, k=2, chunk=2)

@@ -10,6 +10,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.xla import backend, packing, switches
 
 
+@pytest.mark.long
 def test_all_types_come_back():
     tree = {
         "flag": jnp.array([True, False, True]),
@@ -38,6 +39,7 @@ def test_on_a_cpu_nothing_changes():
     assert record is tree and unpack(record) is tree
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("members", [1, 1 << 20])
 def test_training_as_on_a_gpu_is_the_same(key, members):
     """Also with so many members that a loop carries parameters and moments array by array."""
@@ -73,6 +75,7 @@ def test_what_a_loop_carries_comes_back():
         assert packing.pack(tree, leading=0)[0] is tree
 
 
+@pytest.mark.long
 def test_random_keys_stay_apart(key):
     tree = {"key": key, "w": jnp.ones(3)}
     with backend.traced_for("gpu"):
@@ -83,6 +86,7 @@ def test_random_keys_stay_apart(key):
             assert packing.pack(tree, leading=0)[0] is tree
 
 
+@pytest.mark.long
 def test_parameters_of_many_members_stay_apart():
     tree = {"w": jnp.zeros((64, 64)), "b": jnp.zeros(64)}
     with backend.traced_for("gpu"):

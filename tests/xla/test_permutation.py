@@ -25,6 +25,7 @@ def test_all_orders_of_four_are_equally_frequent(key):
     assert ((np.array(counts) - 1000) ** 2 / 1000).sum() < 49.7
 
 
+@pytest.mark.long
 def test_each_place_is_uniform(key):
     """Where item 0 and item 99 of 100 go: chi-square over 99 degrees of freedom, 149 at one in a thousand."""
     orders = np.asarray(jax.vmap(lambda k: permutation(k, 100))(jax.random.split(key, 10_000)))
@@ -33,6 +34,7 @@ def test_each_place_is_uniform(key):
         assert ((counts - 100) ** 2 / 100).sum() < 149
 
 
+@pytest.mark.long
 def test_switched_off_it_is_jaxs(key):
     with switches.off("permutation"):
         np.testing.assert_array_equal(permutation(key, 10), jax.random.permutation(key, 10))

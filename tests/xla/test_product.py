@@ -37,6 +37,7 @@ def test_layers_of_few_outputs_use_it_on_a_cpu_alone():
     assert products(3, "cpu") >= 1 + 3
 
 
+@pytest.mark.long
 def test_under_vmap_and_twice(key):
     """Seeds side by side, and the gradient of a gradient."""
     x, w = jax.random.normal(key, (4, 6, 5)), jax.random.normal(key, (4, 5, 2))

@@ -45,6 +45,7 @@ def test_values_by_hand(given):
         h = np.where(np.asarray(done[t])[:, None], 0.0, h)
 
 
+@pytest.mark.long_for("0", "2")
 @pytest.mark.parametrize("seeds", [0, 2])
 def test_gradients(given, seeds):
     arrays, done = given
@@ -71,6 +72,7 @@ def dots_inside_loops(jaxpr, inside=False):
     return count
 
 
+@pytest.mark.long
 def test_a_step_has_one_product_each_way(given):
     """The gradient of the kernel is no part of the loop."""
     arrays, done = given

@@ -2,11 +2,13 @@
 
 import jax
 import numpy as np
+import pytest
 
 from purerl.functional import masked
 from purerl.xla import backend, switches
 
 
+@pytest.mark.long
 def test_columns_together_as_one_by_one(key):
     columns = {"a": jax.random.normal(key, (6,)), "b": jax.random.uniform(key, (6,))}
     mask = jax.random.bernoulli(key, 0.5, (6,))

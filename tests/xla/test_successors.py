@@ -32,6 +32,7 @@ def rollout_of(rnn, time_limit, key):
     return value_of, values, carry, rollout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rnn", ["none", "gru"])
 @pytest.mark.parametrize(("time_limit", "cut"), [(500, "none"), (20, "few"), (4, "many")])
 def test_values_are_those_of_true_successors(key, monkeypatch, rnn, time_limit, cut):
@@ -51,6 +52,7 @@ def test_values_are_those_of_true_successors(key, monkeypatch, rnn, time_limit, 
         np.testing.assert_array_equal(successor_values(value_of, values, carry, rollout), expected)
 
 
+@pytest.mark.long
 def test_seeds_side_by_side(key):
     """One seed with many cuts, one with none."""
     found = [rollout_of("none", limit, key) for limit in (4, 500)]
@@ -62,6 +64,7 @@ def test_seeds_side_by_side(key):
         np.testing.assert_allclose(values[alive], value_of((), rollout.next_observation)[alive], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.long
 def test_no_gradient_flows(key):
     value_of, _, carry, rollout = rollout_of("none", 20, key)
 
@@ -72,6 +75,7 @@ def test_no_gradient_flows(key):
     assert jax.grad(total)(2.0) == 0.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [("CartPole-v1", {"time_limit": 9}), ("Breakout-MinAtar", {}), ("Maze", {}), ("Pendulum-v1", {"time_limit": 5})],

@@ -17,6 +17,7 @@ def trained():
     return jax.jit(lambda key: trainer.step(trainer.init(key)))(jax.random.key(0))[0].agent.params
 
 
+@pytest.mark.long
 def test_training_without_them_is_the_same_to_rounding():
     params, plain = trained(), [name for name in switches.WORKAROUNDS if name != "permutation"]  # other orders
     with switches.off(*plain):
@@ -27,6 +28,7 @@ def test_training_without_them_is_the_same_to_rounding():
     assert all(map(switches.is_on, switches.WORKAROUNDS))
 
 
+@pytest.mark.long
 def test_an_unknown_one_is_refused():
     with pytest.raises(InputError, match="compiler workaround"), switches.off("prodct"):
         pass

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.prng import GENERATORS, is_key
 from purerl.xla.trees import strong, where, zeros
@@ -25,6 +26,7 @@ def test_where_chooses_along_another_axis():
     np.testing.assert_array_equal(where(condition, jnp.ones((1, 3)), jnp.zeros((2, 3))), [[1] * 3, [0] * 3])
 
 
+@pytest.mark.long
 def test_zeros_keep_kinds_of_keys():
     assert zeros(jax.ShapeDtypeStruct((2, 3), jnp.int32)).tolist() == [[0] * 3] * 2
     for kind in GENERATORS.values():
@@ -34,6 +36,7 @@ def test_zeros_keep_kinds_of_keys():
         assert not np.any(jax.random.key_data(blank))
 
 
+@pytest.mark.long
 def test_strong_types():
     tree = {"weak": jnp.asarray(1.0), "key": jax.random.key(0), "sum": 1 + jnp.asarray(2)}
     assert any(x.weak_type for x in jax.tree.leaves(tree) if not is_key(x))

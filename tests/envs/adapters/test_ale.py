@@ -9,6 +9,8 @@ import pytest
 import purerl
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.suites
+
 ATARI = [
     pytest.param(name, marks=pytest.mark.skipif(not importlib.util.find_spec(package), reason=f"{package} missing"))
     for name, package in (("envpool/Breakout-v5", "envpool"), ("ale/Breakout-v5", "ale_py"))

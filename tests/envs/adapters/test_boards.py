@@ -7,6 +7,8 @@ import pytest
 import purerl
 from purerl.envs.adapters import boards
 
+pytestmark = pytest.mark.suites
+
 
 @pytest.mark.parametrize(
     ("name", "board", "lines"),

@@ -9,6 +9,8 @@ import purerl
 from purerl.prng import fast
 from tests.helpers import suites
 
+pytestmark = pytest.mark.suites
+
 
 def compare(side_by_side, name, steps, limit, num_envs=4, **options):
     env = purerl.make(f"brax/{name}", time_limit=limit, **options)

@@ -2,9 +2,12 @@
 
 import jax
 import jax.numpy as jnp
+import pytest
 from jax.sharding import Mesh, PartitionSpec
 
 from purerl.envs.adapters import common
+
+pytestmark = pytest.mark.suites
 
 
 def test_what_a_program_builds_serves_another():

@@ -12,6 +12,8 @@ import purerl
 from benchmarks.adapters import TASKS, bare_of
 from purerl import registry
 
+pytestmark = pytest.mark.suites
+
 NUM_ENVS = 4
 IDS = [task for task in TASKS if task[0] != "craftax/Craftax-Symbolic-v1"]
 SLOW = {"brax/humanoid", "craftax/Craftax-Classic-Symbolic-v1"}  # tracing takes many seconds

@@ -10,6 +10,8 @@ import pytest
 import purerl
 from purerl.prng import fast
 
+pytestmark = pytest.mark.suites
+
 LONG = 400
 
 

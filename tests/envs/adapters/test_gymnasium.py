@@ -15,6 +15,8 @@ from purerl.extensions.host import HostSettings, make_host_trainer
 from purerl.extensions.host.replay_failure import play_again
 from purerl.host_environment import EnvironmentFailure
 
+pytestmark = pytest.mark.suites
+
 
 @pytest.mark.parametrize(("num_envs", "processes"), [(2, 1), (6, 3), (3, 3)])
 def test_gymnasium_steps_are_gymnasiums(num_envs, processes, monkeypatch):

@@ -11,6 +11,8 @@ from purerl.prng import fast
 from purerl.spaces import Box, Discrete
 from tests.helpers import suites
 
+pytestmark = pytest.mark.suites
+
 TASKS = {  # name: steps, enough to end by themselves or by a time limit of 30
     "CartPole-v1": 40,
     "Pendulum-v1": 40,

@@ -14,6 +14,8 @@ from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.loop.train import make_trainer
 from purerl.testing import check_environment
 
+pytestmark = pytest.mark.suites
+
 jaxmarl = pytest.importorskip("jaxmarl", reason="it is not installed: pip install 'purerl[jaxmarl]'")
 
 

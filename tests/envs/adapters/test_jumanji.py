@@ -12,6 +12,8 @@ from purerl import agent_groups
 from purerl.spaces import Box, Discrete, MultiDiscrete
 from tests.helpers import suites
 
+pytestmark = pytest.mark.suites
+
 jumanji = pytest.importorskip("jumanji", reason="jumanji is not installed: pip install 'purerl[jumanji]'")
 
 

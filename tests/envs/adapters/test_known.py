@@ -13,6 +13,8 @@ from purerl.envs.adapters import known
 from purerl.envs.adapters.known import LEFT_OUT, NAMES, Names, check_name
 from purerl.errors import InputError
 
+pytestmark = pytest.mark.suites
+
 SAYS = """
 import resource, sys
 from purerl import registry

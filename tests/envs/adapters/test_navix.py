@@ -8,6 +8,8 @@ import purerl
 from purerl.spaces import Discrete
 from tests.helpers import suites
 
+pytestmark = pytest.mark.suites
+
 navix = pytest.importorskip("navix", reason="it is not installed: pip install 'purerl[navix]'")
 
 

@@ -9,6 +9,8 @@ import purerl
 from purerl.prng import fast
 from tests.helpers import suites
 
+pytestmark = pytest.mark.suites
+
 pgx = pytest.importorskip("pgx", reason="pgx is not installed: pip install 'purerl[pgx]'")
 
 

@@ -11,6 +11,8 @@ import purerl
 from purerl.spaces import Box
 from tests.helpers import suites
 
+pytestmark = pytest.mark.suites
+
 pytest.importorskip("mujoco_playground", reason="it is not installed: pip install 'purerl[playground]'")
 
 

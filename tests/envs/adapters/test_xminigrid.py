@@ -11,6 +11,8 @@ import purerl
 from purerl.spaces import Discrete
 from tests.helpers import suites
 
+pytestmark = pytest.mark.suites
+
 xminigrid = pytest.importorskip("xminigrid", reason="it is not installed: pip install 'purerl[xminigrid]'")
 
 WORLD = "xminigrid/XLand-MiniGrid-R1-9x9"

@@ -23,6 +23,7 @@ def coordinates(state):
     return np.array(state[:-1], np.float64)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("env_id", TASKS)
 def test_equals_gymnasium_step_for_step(env_id):
     scale, expected_endings = TASKS[env_id]
@@ -77,6 +78,7 @@ def test_spaces_are_gymnasiums(env_id):
         np.testing.assert_allclose(env.observation_space.high, oracle.observation_space.high)
 
 
+@pytest.mark.long_for("Acrobot-v1-mass_2-values1", "CartPole-v1-gravity-values0", "MountainCar-v0-force-values2")
 @pytest.mark.parametrize(
     ("env_id", "name", "values"),
     [

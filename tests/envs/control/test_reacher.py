@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.envs.control.reacher import Reacher, ReacherState
 
@@ -31,6 +32,7 @@ def accelerations(q, dq, action, h=1e-4):
     return np.linalg.solve(inertia_matrix(q), TORQUE * action - DAMPING * dq - coriolis)
 
 
+@pytest.mark.long
 def test_equals_lagranges_equations(key):
     env = Reacher(length_1=LENGTH[0], length_2=LENGTH[1], mass_1=MASS[0], mass_2=MASS[1])
     step, rng = jax.jit(env.step), np.random.default_rng(0)
@@ -48,6 +50,7 @@ def test_equals_lagranges_equations(key):
         np.testing.assert_allclose(result.reward, -np.hypot(*off) - 0.05 * (clipped**2).sum(), atol=1e-4)
 
 
+@pytest.mark.long
 def test_stays_bounded_and_is_cut_off(key):
     env = Reacher()
 

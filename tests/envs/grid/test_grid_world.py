@@ -12,6 +12,7 @@ from purerl.errors import InputError
 MOVES = [(-1, 0), (0, 1), (1, 0), (0, -1)]
 
 
+@pytest.mark.long
 def test_random_maps_in_one_program(key):
     rng, num, length = np.random.default_rng(0), 40, 60
     walls = rng.random((num, 5, 6)) < 0.2
@@ -74,6 +75,7 @@ def test_default_map_has_the_length_of_the_docstring(key):
     assert env.rewards[goals].item() == 1
 
 
+@pytest.mark.long
 def test_four_rooms_is_gymnaxs_map_and_slips_as_it_does(key):
     from gymnax.environments.misc.rooms import four_rooms_map
 

@@ -51,6 +51,7 @@ def distance(level):
     return None
 
 
+@pytest.mark.long
 def test_walks_on_many_levels_in_one_program(key):
     length, limit = 80, 70
     levels, actions = drawn(key), np.random.default_rng(0).choice(3, (LEVELS, length), p=(0.2, 0.2, 0.6))
@@ -110,6 +111,7 @@ def test_drawn_levels(key):
     assert np.bincount(levels["direction"]).min() > 400
 
 
+@pytest.mark.long
 def test_a_mutation_is_one_small_change(key):
     levels = drawn(key, 2000)
     mutate = jax.jit(jax.vmap(Maze().mutate_level))

@@ -36,6 +36,7 @@ def uniform(num_actions):
     return lambda key, state, observation: jax.random.randint(key, (), 0, num_actions, jnp.int32)
 
 
+@pytest.mark.long
 def test_repeat_previous(key):
     env = RepeatPrevious(num_symbols=3, lag=2, length=12)
     seen, action, step = episodes(env, 12, uniform(3), key)
@@ -53,6 +54,7 @@ def test_repeat_previous(key):
     np.testing.assert_allclose(remembered.reward.sum(1), 1, atol=1e-5)
 
 
+@pytest.mark.long
 def test_autoencode(key):
     env = Autoencode(num_symbols=4, length=5)
     seen, action, step = episodes(env, 10, uniform(4), key)

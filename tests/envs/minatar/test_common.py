@@ -25,6 +25,7 @@ def test_is_registered_with_both_action_sets(game):
     assert purerl.make(f"{game.__name__}-MinAtar", action_set="minimal").action_space.n == len(game.minimal_actions)
 
 
+@pytest.mark.long
 def test_packing_sets_the_cells_of_the_boards():
     for num_channels in (1, 4, 6, 7, 10):
         cells = np.random.RandomState(num_channels).rand(10, 10, num_channels) < 0.3
@@ -34,6 +35,7 @@ def test_packing_sets_the_cells_of_the_boards():
         np.testing.assert_array_equal(shown, cells)
 
 
+@pytest.mark.long
 def test_minimal_actions_are_those_of_the_full_set(key):
     minimal, full = Breakout(action_set="minimal"), Breakout()
     state, _ = full.reset(key)
@@ -43,6 +45,7 @@ def test_minimal_actions_are_those_of_the_full_set(key):
         jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
+@pytest.mark.long
 def test_time_limit_truncates_and_an_ending_at_the_limit_is_no_truncation(key):
     def last(env, length):
         state, _ = env.reset(key)
@@ -63,6 +66,7 @@ def test_time_limit_truncates_and_an_ending_at_the_limit_is_no_truncation(key):
     assert not truncated.any()
 
 
+@pytest.mark.long
 def test_sticky_actions_repeat_as_often_as_asked():
     def repeats(probability, key):
         env = SpaceInvaders(sticky_action_probability=probability)

@@ -45,12 +45,14 @@ GAME = oracle.Game(name="freeway", cls=Freeway, queue=queue, read=read, scripted
 POLICIES = pytest.mark.parametrize("policy", ["random", "scripted"])
 
 
+@pytest.mark.long
 @POLICIES
 def test_equals_the_package(policy):
     counts = oracle.check(GAME, policy, episodes=oracle.LANES // 4, max_steps=2501)
     assert counts["steps"] == 2501 * counts["endings"]
 
 
+@pytest.mark.long
 def test_equals_the_package_from_late_starts():
     counts = oracle.check(GAME, "scripted", late=True)
     assert counts["reward"] > 50

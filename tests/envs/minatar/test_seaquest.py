@@ -108,6 +108,7 @@ def disturb(rng, game):
 GAME = oracle.Game(name="seaquest", cls=Seaquest, queue=queue, read=read, scripted=scripted, disturb=disturb)
 
 
+@pytest.mark.long
 @oracle.POLICIES
 def test_equals_the_package(policy, late):
     counts = oracle.check(GAME, policy, late=late, episodes=400 if late else 200)

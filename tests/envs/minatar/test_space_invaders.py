@@ -80,6 +80,7 @@ GAME = oracle.Game(
 )
 
 
+@pytest.mark.long
 @oracle.POLICIES
 def test_equals_the_package(policy, late):
     counts = oracle.check(GAME, policy, late=late)

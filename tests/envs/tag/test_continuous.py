@@ -61,6 +61,7 @@ def record(env, num_steps):
     return jax.tree.map(np.asarray, jax.jit(lambda: jax.lax.scan(step, env.reset(keys[0]), keys[1:])[1])())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_thousand_steps_equal_the_slow_game(name):
     env = CASES[name]
@@ -96,6 +97,7 @@ def test_a_thousand_steps_equal_the_slow_game(name):
     assert unsure_of < 0.3 * STEPS * slow.n, "too much is left to rounding for the comparison to mean much"
 
 
+@pytest.mark.long
 def test_other_order_of_agents_same_game():
     env = TagContinuous(num_taggers=3, num_runners=5, side=3.0, tagging_distance=0.1, num_neighbors=3)
     taggers, runners = np.array([2, 0, 1]), np.array([4, 2, 0, 1, 3])
@@ -118,6 +120,7 @@ def test_other_order_of_agents_same_game():
     assert tags > 0
 
 
+@pytest.mark.long
 def test_what_agents_see_of_themselves():
     """Asked for, it comes after everything else; who has left sees zeros there too."""
     plain, more = (TagContinuous(num_taggers=2, num_runners=3, observe_own=own) for own in (False, True))
@@ -132,6 +135,7 @@ def test_what_agents_see_of_themselves():
             np.testing.assert_allclose(row[-5:], own if i != 3 else np.zeros(5), atol=1e-5)
 
 
+@pytest.mark.long
 def test_chunks_change_nothing():
     small = TagContinuous(num_taggers=4, num_runners=15, num_neighbors=6, chunk=7)
     state, observation = small.reset(jax.random.key(0))
@@ -139,6 +143,7 @@ def test_chunks_change_nothing():
     jax.tree.map(np.testing.assert_array_equal, observation, whole)
 
 
+@pytest.mark.long
 def test_pictures_show_trails_and_tags():
     env = TagContinuous(num_taggers=2, num_runners=3, side=2.0, tagging_distance=0.12)
     _, _, _, after, _ = record(env, 40)

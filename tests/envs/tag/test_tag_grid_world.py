@@ -24,6 +24,7 @@ def drawn(env, rng):
     return {"taggers": jnp.asarray(action[:-1]), "runners": jnp.asarray(action[-1:])}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_a_thousand_steps_equal_the_slow_game(name):
     env, rng = CASES[name], np.random.default_rng(0)
@@ -50,6 +51,7 @@ def test_a_thousand_steps_equal_the_slow_game(name):
     assert endings["terminated"] > 3 and (endings["truncated"] > 0 or env.size == 2)
 
 
+@pytest.mark.long
 def test_starts():
     fixed, _ = TagGridWorld().reset(jax.random.key(3))
     assert set(np.asarray(fixed.x)[:-1]) == {5} and (fixed.x[-1], fixed.y[-1]) == (0, 0)
@@ -57,6 +59,7 @@ def test_starts():
     assert set(np.asarray(starts.x)[:, :-1].ravel()) == {1, 2, 3} and not np.asarray(starts.y)[:, -1].any()
 
 
+@pytest.mark.long
 def test_those_who_swap_cells_do_not_touch():
     env = TagGridWorld(num_taggers=1)
     state = TagGridState(x=jnp.array([3, 4]), y=jnp.array([5, 5]), time=jnp.int32(0))
@@ -64,6 +67,7 @@ def test_those_who_swap_cells_do_not_touch():
     assert not timestep.terminated and np.array_equal(state.x, [4, 3])
 
 
+@pytest.mark.long
 def test_other_order_of_taggers_same_game():
     env, rng, key = TagGridWorld(num_taggers=4, size=6, start="drawn"), np.random.default_rng(1), jax.random.key(1)
     order = np.array([2, 0, 3, 1])

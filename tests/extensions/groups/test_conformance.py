@@ -16,6 +16,7 @@ def unmasked(spec, config: A2CConfig):
     return plain._replace(update=lambda agent, key, rollout: plain.update(agent, key, rollout._replace(mask=None)))
 
 
+@pytest.mark.long
 def test_ours_pass_and_one_that_learns_from_agents_that_left_does_not():
     env = EXAMPLE.environment("discrete")
     names = [check.name for check in checks(a2c, CONFIG, env, "a2c")]

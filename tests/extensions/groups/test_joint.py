@@ -50,6 +50,7 @@ class Alone(Environment):
     action_space = property(lambda self: Dict(spaces={"agents": Stacked(space=self.env.action_space, n=1)}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("core", rows(["none", "gru"], {"gru"}))
 def test_one_agent_alone_is_the_single_agent_algorithm_to_the_bit(core):
     """MAPPO on one agent, whose environment offers no global state, is PPO."""
@@ -67,6 +68,7 @@ def test_pieces_have_a_policy_per_group_where_there_are_groups():
     assert purerl.make_trainer(ppo, CoinGame(), SMALL).config == policies_for(CoinGame(), ppo, SMALL)
 
 
+@pytest.mark.long
 def test_agents_that_left_contribute_nothing():
     """What they see, do and get after they left changes no bit of what their policy learns."""
     env = Leaving(num_taggers=3, num_runners=6)
@@ -93,6 +95,7 @@ def test_agents_that_left_contribute_nothing():
     assert left.any(), "an agent left within the rollout"
 
 
+@pytest.mark.long
 def test_prisoners_defect():
     """The only equilibrium of the dilemma, found by two independent learners."""
     env = MatrixGame()
@@ -103,6 +106,7 @@ def test_prisoners_defect():
     assert metrics.episodes["info/return_row"][-1] < 1.6 and metrics.episodes["info/row_last"][0] < 0.8
 
 
+@pytest.mark.long
 def test_a_shared_policy_and_one_of_its_own():
     env = CoinGame()
     shared = Policy(algorithm=ppo, config=SMALL, groups=("blue", "red"))
@@ -116,6 +120,7 @@ def test_a_shared_policy_and_one_of_its_own():
     ) == 2
 
 
+@pytest.mark.long
 def test_learning_rates_of_a_group_may_be_mapped():
     env = CoinGame()
     config = policies_for(env, ppo, SMALL, red=Policy(algorithm=ppo, config=SMALL, groups=("red",)))
@@ -131,6 +136,7 @@ def test_learning_rates_of_a_group_may_be_mapped():
     assert moved("red") > 1e-4 and moved("blue") < 1e-5
 
 
+@pytest.mark.long
 def test_a_centralized_critic_sees_the_global_state_and_the_policy_does_not():
     env = Spread()
     config = policies_for(env, ppo, MAPPOConfig(**vars(SMALL)))

@@ -51,6 +51,7 @@ def alone(request):
     return request.param, plan, step, halfway, jax.device_get(progress), jax.device_get(means)
 
 
+@pytest.mark.long_for("turns")
 def test_a_saved_run_of_several_groups_goes_on_to_the_same_bits(alone, tmp_path):
     kind, plan, step, halfway, straight, means = alone
     if kind == "leaving":
@@ -67,6 +68,7 @@ def test_a_saved_run_of_several_groups_goes_on_to_the_same_bits(alone, tmp_path)
     jax.tree.map(np.testing.assert_array_equal, others, means)
 
 
+@pytest.mark.long
 def test_groups_on_two_devices(alone):
     """Half of the environments on each, the same run up to rounding."""
     kind, _, _, _, straight, means = alone
@@ -84,6 +86,7 @@ def _bits(x):
     return jax.random.key_data(x) if jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key) else x
 
 
+@pytest.mark.long
 def test_settings_of_groups_become_policies():
     config = assembled(CoinGame(), red={"learning_rate": 1e-3, "hidden_sizes": 16}).config
     assert config.policies["red"].config.learning_rate == 1e-3
@@ -114,6 +117,7 @@ def test_settings_that_cannot_be(groups, message):
         assembled(CoinGame(), **groups)
 
 
+@pytest.mark.long
 def test_groups_that_start_from_a_run_have_its_settings_unless_others_are_given(tmp_path):
     """Of the run, and of its groups; once it has begun, the run that it started from is not needed."""
     flags = FLAGS | {"total_timesteps": 32, "learning_rate": 0.5}

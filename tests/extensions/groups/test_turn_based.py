@@ -95,6 +95,7 @@ def test_every_turn_is_in_one_rollout(length):
     assert sum(map(len, expected)) + np.asarray(opened.exists).sum() == (turn & rollout.mask).sum()
 
 
+@pytest.mark.long
 def test_an_open_turn_of_an_episode_that_was_cut_off_is_given_up():
     """The first step restarts the second environment; the turn that was open there is in no transition."""
     rollout, *_ = played()
@@ -112,6 +113,7 @@ def test_an_open_turn_of_an_episode_that_was_cut_off_is_given_up():
     assert own.observation["step"][1:, 1].tolist() == [1, 2]
 
 
+@pytest.mark.long
 def test_always_ones_turn_changes_nothing():
     rollout, _, _ = played()
     always = jnp.ones((T, B), jnp.bool_)
@@ -161,6 +163,7 @@ def moves(whole, player, env):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [1, 2, 4, 16])
 def test_a_replay_holds_every_move_once(length):
     """Of both players, whatever the length of a rollout, and windows of three moves run on over rollouts."""
@@ -189,6 +192,7 @@ def test_a_replay_holds_every_move_once(length):
                     assert float(several.discount[k]) == (0.0 if expected[last][4] else 0.5 ** len(rewards))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [1, 2, 16])
 def test_a_recurrent_policy_learns_every_move_once_with_the_memory_it_had(length):
     """The log-probability of an unchanged policy is that of acting."""
@@ -225,6 +229,7 @@ def test_a_recurrent_policy_learns_every_move_once_with_the_memory_it_had(length
             assert part.tolist() == [(t + (not whole.terminated[t, env])) // length for t, *_ in expected]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [1, 4])
 def test_the_scale_of_rewards_is_that_of_one_long_rollout(length):
     scales = {}
@@ -247,6 +252,7 @@ def test_what_cannot_take_turns():
         make_trainer(multi_agent, Nim(), policies_for(Nim(), r2d2, sequences))
 
 
+@pytest.mark.long
 def test_open_turns_are_of_the_policies_that_learn():
     """A frozen policy has none, and the trainer's evaluation takes the policies alone."""
     config = DQNConfig(num_envs=6, learning_starts=16, batch_size=8, replay_capacity=600, hidden_sizes=(4,))

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.extensions.host.acting import make_acting
@@ -36,6 +37,7 @@ def test_only_what_acting_looks_at_is_passed_on():
     assert copied[0] is not part[0] and float(copied[0]) == 10.0
 
 
+@pytest.mark.long
 def test_a_replay_is_not_passed_on():
     spec = EnvironmentSpec(Ledger.observation_space, Ledger.action_space)
     config = DQNConfig(num_envs=2, hidden_sizes=(4,), replay_capacity=5000)

@@ -13,6 +13,7 @@ from tests.extensions.host.counting import DQN, PPO, assert_same_bits, dressed, 
 from tests.extensions.host.ledger import Ledger
 
 
+@pytest.mark.long
 def test_deterministic_async_is_exactly_one_version_behind():
     trainer = dressed(ppo, PPO, mode="async", num_actors=2, deterministic=True)
     one, metrics = run(trainer, 6)
@@ -21,6 +22,7 @@ def test_deterministic_async_is_exactly_one_version_behind():
     assert [float(m.algorithm["policy_lag"]) for m in metrics] == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
 
 
+@pytest.mark.long
 def test_async_holds_the_replay_ratio():
     config, source = dataclasses.replace(DQN, num_envs=6), Ledger()
     source.action_space = Discrete(n=3)
@@ -38,6 +40,7 @@ def test_async_holds_the_replay_ratio():
         assert int(state.agent.num_updates) == updates
 
 
+@pytest.mark.long
 def test_async_learns_on_the_statistics_that_were_acted_on():
     """With a learning rate of almost 0 the policy that learns is the one that acted: no ratio may leave 1."""
     config = dataclasses.replace(

@@ -69,6 +69,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 def test_a_process_that_was_stopped_for_a_while_goes_on():
     done = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=False)
@@ -84,6 +85,7 @@ os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.long
 def test_an_environment_that_ends_the_process_is_told_and_elsewhere_nothing_changes():
     worker = Worker(HostEnvironment(), {"environment": "test", "seed": 0}, 30.0, None, Busy())
     with pytest.raises(EnvironmentFailure, match=r"ended in a step: it called os\._exit, its exit code 9$"):

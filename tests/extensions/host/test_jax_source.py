@@ -53,6 +53,7 @@ def keeping_rewards(spec, config):
     )
 
 
+@pytest.mark.long_for("alternating", "async")
 @pytest.mark.parametrize("mode", ["alternating", "async"])
 def test_groups_draw_different_numbers(mode):
     config = Config(num_envs=4, rollout_length=4)
@@ -69,6 +70,7 @@ def test_groups_draw_different_numbers(mode):
     assert np.unique(drawn).size == drawn.size, "no two environments and no two steps draw the same"
 
 
+@pytest.mark.long
 def test_a_long_evaluation_draws_new_numbers_throughout():
     config = Config(num_envs=2, rollout_length=4)
 

@@ -33,6 +33,7 @@ def gathered(num_groups, size, length, rollouts, algo=None):
     return found
 
 
+@pytest.mark.long_for("2")
 @pytest.mark.parametrize("num_groups", [1, 2])
 def test_transitions_masks_and_memory(num_groups):
     """By hand: environment i acts 1, 2, .., i + 2, then a masked step, then again; memory begins anew each time."""

@@ -47,10 +47,12 @@ def assert_same_runs(compiled, host):
             np.testing.assert_array_equal(value, host[1][-1].flat()[name], err_msg=name)
 
 
+@pytest.mark.long
 def test_serial_is_the_compiled_loop_to_the_bit(serial):
     assert_same_runs(compiled(ppo, PPO, 4), serial[1:])
 
 
+@pytest.mark.long
 def test_serial_replays_as_the_compiled_loop_does():
     assert_same_runs(compiled(dqn, DQN, 20), run(dressed(dqn, DQN, mode="serial"), 20))
 
@@ -63,6 +65,7 @@ def test_a_saved_state_goes_on_to_the_same_bits(serial):
     assert_same_bits(whole.agent, expected.agent)
 
 
+@pytest.mark.long
 def test_alternating_is_reproducible_and_learns_from_both_halves():
     trainer = dressed(ppo, dataclasses.replace(PPO, rnn="none"), mode="alternating")
     one, found = run(trainer, 4)
@@ -97,6 +100,7 @@ def test_an_environment_that_raises(mode, tmp_path):
     assert step.observation[0, 1] == 1 and step.mask[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("mode", "num_envs", "told"),
     [
@@ -159,6 +163,7 @@ def test_bad_input():
         jax.jit(purerl.make_train(lambda spec, config: counting(), source, PPO, 1000))(jax.random.key(0))
 
 
+@pytest.mark.long
 def test_going_on_does_not_join_two_episodes():
     """Environments that cannot be saved start anew: what was stored ends there, and so does what is counted."""
     source = Ledger()
@@ -178,6 +183,7 @@ def test_going_on_does_not_join_two_episodes():
     np.testing.assert_array_equal(after, seen + np.stack([0 * action, 0 * action + 1, action], axis=1))
 
 
+@pytest.mark.long
 def test_an_update_that_only_closes_episodes_is_measured():
     """It is the first one of a run that goes on, where a rollout is one step: no environment has moved by then."""
     source = Ledger()

@@ -69,6 +69,7 @@ def assert_same_transitions(source, config, updates):
     return inside
 
 
+@pytest.mark.long
 def test_transitions_are_those_of_a_loop_of_python():
     found = assert_same_transitions(Ledger(), CONFIG, 4)
     terminated = np.concatenate([agent[1] for agent, *_ in found])
@@ -89,6 +90,7 @@ def test_transitions_of_libraries(name, options):
     assert callback or any(agent[1].any() for agent, *_ in found)
 
 
+@pytest.mark.long
 def test_a_state_goes_on_in_new_environments():
     source, config, told = Ledger(), DQNConfig(num_envs=3, rollout_length=8), []
     settings = HostSettings(mode="inside", say=told.append)
@@ -104,6 +106,7 @@ def test_a_state_goes_on_in_new_environments():
     trainer.close()
 
 
+@pytest.mark.long
 def test_an_environment_that_raises(tmp_path):
     def trouble():
         raise ValueError("the bridge is out")

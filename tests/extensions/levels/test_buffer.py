@@ -37,11 +37,13 @@ def test_staleness_and_places_that_are_empty():
     np.testing.assert_allclose(buffers.probabilities(buffer, jnp.int32(10), 1.0, 0.3), mixed, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_levels_that_were_all_played_now_are_as_stale():
     buffer = of([5.0, 6.0, 7.0], played=[4, 4, 9], filled=2)
     np.testing.assert_allclose(buffers.probabilities(buffer, jnp.int32(4), 1.0, 1.0), [0.5, 0.5, 0])
 
 
+@pytest.mark.long
 def test_draws_follow_the_probabilities_without_repeating(key):
     buffer = of([5.0, -1.0, 7.0, 2.0, 9.0], filled=4)
     chances = np.asarray(buffers.probabilities(buffer, jnp.int32(1), 0.7, 0.2))
@@ -53,6 +55,7 @@ def test_draws_follow_the_probabilities_without_repeating(key):
     np.testing.assert_allclose(np.bincount(places[:, 1]) / 20_000, second, atol=0.015)
 
 
+@pytest.mark.long
 def test_a_level_without_a_chance_still_comes_before_empty_places(key):
     buffer = of([5.0, 6.0, 7.0, 0.0], played=[0, 3, 3, 0], filled=3)
     draw = jax.vmap(lambda k: buffers.draw(k, buffer, 3, jnp.int32(3), 1.0, 1.0))
@@ -100,6 +103,7 @@ def test_insertion(seed):
     assert filled == 7
 
 
+@pytest.mark.long
 def test_scored_anew():
     buffer = buffers.rescore(
         of([1.0, 2.0, 3.0], best=[5, 5, 5]),

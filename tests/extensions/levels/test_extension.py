@@ -30,6 +30,7 @@ def test_what_excludes_levels(env, config, message):
         wraps(env, config, PLR)
 
 
+@pytest.mark.long
 def test_without_levels_the_trainer_is_that_of_the_loop():
     made = []
     make = EXTENSION.wrap(lambda *pieces: made.append(pieces) or "trainer", LevelOptions())

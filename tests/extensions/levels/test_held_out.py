@@ -39,6 +39,7 @@ def maze_run(tmp_path_factory):
     return folder
 
 
+@pytest.mark.long
 def test_each_level_is_played_by_each_seed(maze_run):
     trained = load_run(maze_run)
     levels = held_out.chosen_levels(trained.plan.env, "empty,spiral", "Maze")
@@ -51,6 +52,7 @@ def test_each_level_is_played_by_each_seed(maze_run):
     np.testing.assert_allclose(results.episode_return[1, 1], alone.episode_return, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_the_table(maze_run):
     trained = load_run(maze_run)
     returns = np.array([[[0, 1], [0, 0]], [[1, 0.5], [0, 0]]], np.float32)
@@ -63,6 +65,7 @@ def test_the_table(maze_run):
     assert lines[4].split()[:2] == ["all", "37.5%"] and "solved 25.0%, 50.0%; standard error 12.5%" in lines[5]
 
 
+@pytest.mark.long
 def test_command_and_picture(maze_run, tmp_path, capsys):
     path = tmp_path / "levels.png"
     words = ("evaluate", str(maze_run), "--no-cache", "--levels", "empty,four rooms,rings", "--episodes", "3")
@@ -83,6 +86,7 @@ def test_command_and_picture(maze_run, tmp_path, capsys):
         held_out.chosen_levels(CartPole(), "held-out", "CartPole-v1")
 
 
+@pytest.mark.long
 def test_a_run_that_is_stopped_goes_on_to_the_bit(maze_run, tmp_path, monkeypatch):
     """Its buffer, the levels it plays and what comes next are in the checkpoint."""
     folder = tmp_path / "stopped"
@@ -106,6 +110,7 @@ def test_a_run_that_is_stopped_goes_on_to_the_bit(maze_run, tmp_path, monkeypatc
         np.testing.assert_array_equal(words(one), words(other))
 
 
+@pytest.mark.long
 def test_an_agent_starts_a_run_without_levels(maze_run, tmp_path):
     """The settings of the run that it starts from hold levels; none says that they do not count."""
     flags = {**FLAGS, "levels": "none", "start": str(maze_run), "total_timesteps": 64}

@@ -8,6 +8,7 @@ from purerl.errors import InputError
 from purerl.extensions.levels.level_picture import Panel, save, trail
 
 
+@pytest.mark.long
 def test_a_trail_is_what_changed_half_as_strong():
     frames = np.zeros((3, 1, 4, 3), np.uint8)
     frames[1, 0, 1] = 100
@@ -15,6 +16,7 @@ def test_a_trail_is_what_changed_half_as_strong():
     np.testing.assert_array_equal(trail(list(frames))[0, :, 0], [0, 75, 30, 0])
 
 
+@pytest.mark.long
 def test_a_file(tmp_path):
     panels = [Panel(picture=np.full((20, 20, 3), 50 * i, np.uint8), title=f"level {i}", share=i / 5) for i in range(5)]
     save(panels, tmp_path / "levels.png")

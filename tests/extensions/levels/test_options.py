@@ -48,6 +48,7 @@ def test_without_levels():
             made(settings("ppo", name, flags | {"levels_staleness": 0.5}))
 
 
+@pytest.mark.long
 def test_check():
     check(LevelOptions(), 4)
     check(LevelOptions(levels="dr", levels_capacity=1), 4)

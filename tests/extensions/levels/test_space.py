@@ -24,6 +24,7 @@ def test_ranges_are_drawn_evenly(key):
     assert stats.chisquare(np.bincount(levels["time_limit"])[3:]).pvalue > 0.001 and levels["time_limit"].max() == 6
 
 
+@pytest.mark.long
 def test_a_mutation_moves_one_number_within_its_range(key):
     space = level_space(CartPole(), OVER, PPOConfig())
     levels = jax.vmap(space.draw)(jax.random.split(key, 3000))
@@ -45,6 +46,7 @@ def test_an_environment_on_a_level(key):
     assert set(held_out(Maze())) == set(Maze().held_out_levels()) and held_out(CartPole()) == {}
 
 
+@pytest.mark.long_for("env7-over7-unknown number of Catch 'rows'")
 @pytest.mark.parametrize(
     ("env", "over", "message"),
     [

@@ -69,6 +69,7 @@ def accel():
     return trainer, *run_of(trainer, jax.random.key(3))
 
 
+@pytest.mark.long
 def test_levels_are_new_until_enough_are_kept_then_replayed_and_changed(accel):
     """The order of ACCEL: after each replay come changed copies of what was replayed."""
     trainer, states, _ = accel
@@ -93,6 +94,7 @@ def _each(levels):
     return [jax.tree.map(lambda x, i=i: x[i], levels) for i in range(len(jax.tree.leaves(levels)[0]))]
 
 
+@pytest.mark.long
 def test_only_replays_are_learned_from(accel):
     _, states, metrics = accel
     for old, new, update in zip(states, states[1:], metrics, strict=False):
@@ -102,6 +104,7 @@ def test_only_replays_are_learned_from(accel):
         assert float(update["learning"]) == float(update["levels/replayed"]) == replayed
 
 
+@pytest.mark.long
 def test_plr_learns_from_everything(key):
     states, metrics = run_of(trainer_of("plr"), key, 6)
     for old, new in itertools.pairwise(states):
@@ -110,11 +113,13 @@ def test_plr_learns_from_everything(key):
     assert "learning" not in metrics[0]
 
 
+@pytest.mark.long
 def test_robust_plr_changes_no_level(key):
     kinds = [int(state.agent.kind) for state in run_of(trainer_of("robust-plr"), key)[0]]
     assert set(kinds) == {NEW, REPLAYED}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rnn", ["none", "gru"])
 @pytest.mark.parametrize("score", ["max_monte_carlo", "positive_value_loss"])
 def test_scores_by_hand(rnn, score, key):
@@ -164,6 +169,7 @@ def _recorded(seen, update):
     return recording
 
 
+@pytest.mark.long
 def test_values_are_the_critics(key):
     """Of a feedforward network, V(s) of each observation; of the true successor where an episode ended."""
     trainer = trainer_of("plr")
@@ -178,6 +184,7 @@ def test_values_are_the_critics(key):
     assert not np.allclose(values.next_value[:-1][~same], values.value[1:][~same])
 
 
+@pytest.mark.long
 def test_each_environment_plays_its_own_level_from_its_start(key):
     trainer = trainer_of("plr")
     state = jax.jit(trainer.init)(key)
@@ -190,6 +197,7 @@ def test_each_environment_plays_its_own_level_from_its_start(key):
         np.testing.assert_array_equal(state.observation["view"][b], first)
 
 
+@pytest.mark.long
 def test_seeds_side_by_side_are_the_seeds_alone():
     options = {"levels": LevelOptions(levels="accel", **FEW)}
     train = purerl.make_train(ppo, Maze(time_limit=10), PPOConfig(**SMALL), extensions=options)
@@ -205,6 +213,7 @@ def test_seeds_side_by_side_are_the_seeds_alone():
     assert equal(states, together(keys)[0]), "the same keys give the same bits"
 
 
+@pytest.mark.long
 def test_numbers_are_data(key):
     """One program for many temperatures and replay probabilities."""
 
@@ -218,6 +227,7 @@ def test_numbers_are_data(key):
     assert found[0] == 0 and 0.2 < found[1] < 0.8 and found[2] > 0.85
 
 
+@pytest.mark.long
 def test_domain_randomization_is_the_wrapper(key):
     """A new level in each episode, and the loop's own trainer."""
     trainer = make(ppo, Maze(time_limit=3), PPOConfig(**SMALL), levels="dr")
@@ -227,6 +237,7 @@ def test_domain_randomization_is_the_wrapper(key):
     assert np.any(np.asarray(first) != np.asarray(last), axis=(1, 2)).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("levels", ["dr", "accel"])
 def test_levels_of_number_fields(levels, key):
     """CartPole's gravity and pole: every level is within the ranges."""
@@ -239,6 +250,7 @@ def test_levels_of_number_fields(levels, key):
     assert np.isfinite([float(m["loss"]) for m in metrics if "loss" in m]).all()
 
 
+@pytest.mark.long
 def test_evaluation_is_on_held_out_levels(key):
     trainer = trainer_of("accel")
     states = jax.vmap(trainer.environment.reset)(jax.random.split(key, 300))[0]
@@ -248,6 +260,7 @@ def test_evaluation_is_on_held_out_levels(key):
     assert played.episode_length.max() <= 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["a2c", "impala", "ppo", "ppo-penalty", "reinforce", "vmpo", "mappo"])
 @pytest.mark.parametrize("score", ["max_monte_carlo", "positive_value_loss"])
 def test_every_actor_critic_is_scored(name, score, key):
@@ -261,6 +274,7 @@ def test_every_actor_critic_is_scored(name, score, key):
     assert {"levels/score", "levels/filled", "levels/replayed", "learning"} <= set(metrics.algorithm)
 
 
+@pytest.mark.long
 def test_bad_combinations(key):
     for call, message in (
         (lambda: _make(dqn, DQNConfig, "plr"), "needs the values of an actor-critic, which dqn has not"),
@@ -292,6 +306,7 @@ class Costly(Maze):
         return state, taken._replace(reward=taken.reward - 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("normalize_reward", [False, True])
 def test_an_episode_that_is_cut_off_is_no_best_one(normalize_reward, key):
     """Nor is a return clipped as a single reward is."""

@@ -39,6 +39,7 @@ def planning(spec, config: PlanningConfig, *, model=None):
     return Algorithm(init=lambda key: jnp.int32(0), initial_carry=lambda num_envs: (), act=act, update=update)
 
 
+@pytest.mark.long
 def test_what_is_imagined_comes_true_and_states_are_not_learned_from():
     config = PlanningConfig(num_envs=4, rollout_length=6)
     trainer = purerl.make_trainer(planning, purerl.make("Catch"), config)
@@ -49,6 +50,7 @@ def test_what_is_imagined_comes_true_and_states_are_not_learned_from():
     assert isinstance(state.observation, Situation) and len(jax.tree.leaves(state.observation.state)) > 0
 
 
+@pytest.mark.long
 def test_a_game_in_turns_is_evaluated_against_a_look_ahead():
     trainer = purerl.make_trainer(planning, Nim(), PlanningConfig(num_envs=4, rollout_length=8))
     assert isinstance(trainer.environment, Situations) and isinstance(trainer.evaluation, Against)
@@ -59,11 +61,13 @@ def test_a_game_in_turns_is_evaluated_against_a_look_ahead():
     assert float(played.episode_return.mean()) < 0.2, "it looks ahead as far, but at no reply"
 
 
+@pytest.mark.long
 def test_other_environments_are_evaluated_as_they_are():
     trainer = purerl.make_trainer(planning, purerl.make("Catch"), PlanningConfig())
     assert trainer.evaluation is trainer.environment
 
 
+@pytest.mark.long
 def test_what_cannot_be_planned_in_is_told_in_a_line():
     with pytest.raises(InputError, match=r"a search plays for one agent.*CoinGame act at the same time"):
         purerl.make_trainer(planning, purerl.make("CoinGame"), PlanningConfig())

@@ -13,6 +13,7 @@ def test_off_it_leaves_the_trainer_as_it_is():
     assert make("algorithm", "env", "config") == ("algorithm", "env", "config")
 
 
+@pytest.mark.long_for("0-names0", "2-names1")
 @pytest.mark.parametrize(("selves", "names"), [(0, ["groups"]), (2, ["self_play", "groups"])])
 def test_which_extensions_a_run_uses(selves, names):
     run = settings("ppo", CoinGame(), {"self_play": selves, "num_envs": 8})

@@ -54,6 +54,7 @@ def has_line(board, mark):
     return any(set(line) == {mark} for line in lines)
 
 
+@pytest.mark.long_for("0", "1")
 @pytest.mark.parametrize("key", range(6))
 def test_who_wins_is_seen_on_the_board(key):
     seat = match.SEATS[key % 3]
@@ -67,6 +68,7 @@ def test_who_wins_is_seen_on_the_board(key):
         assert told[1].startswith("random plays") == (seat == "second")
 
 
+@pytest.mark.long
 def test_lookahead_does_not_miss_a_line():
     """The last legal cells from the bottom right make a line in three moves, unless someone looks ahead."""
     for key in range(4):
@@ -84,6 +86,7 @@ def scripted(choose, carry=()):
     return match.Contender(name="script", agent=(), carry=carry, move=move)
 
 
+@pytest.mark.long
 def test_games_of_scripts_end_as_by_hand():
     """0 1 2 3 4 5 6 is a line of the first mover; so is 0, 4, 8 by a count of its own moves, against 1, 2."""
     game = match.game_of("pgx/tic_tac_toe")
@@ -98,6 +101,7 @@ def test_games_of_scripts_end_as_by_hand():
     assert match.play_games(game, corner, middle, jax.random.key(1), 2).tolist() == [-1, -1]
 
 
+@pytest.mark.long
 def test_random_games_end_as_they_are_known_to():
     """Of all games of tic-tac-toe between random players the first mover wins 58.5% and draws 12.7%."""
     game, count = match.game_of("pgx/tic_tac_toe"), 8192
@@ -106,11 +110,13 @@ def test_random_games_end_as_they_are_known_to():
     assert abs(np.mean(won > 0) - 0.585) < 0.02 and abs(np.mean(won == 0) - 0.127) < 0.015
 
 
+@pytest.mark.long
 def test_only_games_in_turns_are_compared():
     with pytest.raises(InputError, match="for games of two in turns, and CartPole-v1 is none: it has one agent"):
         match.compare(load_run("zoo/ppo-CartPole-v1"), load_run("zoo/ppo-CartPole-v1").plan, "random", 4)
 
 
+@pytest.mark.long
 def test_only_agents_that_search_take_simulations():
     game = match.game_of("pgx/tic_tac_toe")
     with pytest.raises(InputError, match="agents that search; lookahead is none"):
@@ -155,12 +161,14 @@ def test_a_run_plays(kind, tmp_path):
         match.contender_of(str(folder), match.game_of("pgx/connect_four"))
 
 
+@pytest.mark.long_for("pgx/2048")
 @pytest.mark.parametrize("environment", ["CartPole-v1", "MatrixGame", "pgx/kuhn_poker", "pgx/2048"])
 def test_what_is_no_board_game_of_two(environment):
     with pytest.raises(InputError, match=f"board games of two in turns, and {environment} is none"):
         match.game_of(environment)
 
 
+@pytest.mark.long
 def test_a_game_of_too_many_moves_is_not_looked_ahead_in(monkeypatch):
     game = match.game_of("tests.helpers.nim:Nim", board=False)
     assert match.contender_of("lookahead", game).name == "lookahead"

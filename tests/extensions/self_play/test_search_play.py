@@ -23,6 +23,7 @@ def params(agent):
     return np.concatenate([np.ravel(x) for x in jax.tree.leaves(agent.params)])
 
 
+@pytest.mark.long
 def test_selves_are_kept_and_rated():
     trainer = make_trainer(search_play, Nim(), PLAY)
     step = jax.jit(trainer.step)
@@ -43,12 +44,14 @@ def test_selves_are_kept_and_rated():
     np.testing.assert_allclose(sum(row["score"] for row in rows), 2.5, atol=1e-3)
 
 
+@pytest.mark.long
 def test_who_looks_ahead_plays_small_games_only(monkeypatch):
     assert tournament.references(Nim()) == ("lookahead", "random")
     monkeypatch.setattr(tournament, "MOST_ACTIONS", 1)
     assert tournament.references(Nim()) == ("random",)
 
 
+@pytest.mark.long
 def test_what_cannot_be_played_is_told():
     with pytest.raises(InputError, match="self-play needs a game of two groups of agents; CartPole-v1 has 0"):
         check_game({}, "CartPole-v1")

@@ -55,6 +55,7 @@ def trained():
     return config, trainer, [*states, state], metrics
 
 
+@pytest.mark.long
 def test_the_pool_holds_the_whole_run(trained):
     """Place s is the self of update 6 s; until then it is the newest of those before."""
     _, _, states, metrics = trained
@@ -67,6 +68,7 @@ def test_the_pool_holds_the_whole_run(trained):
     assert float(metrics.algorithm["reward_of_learner"]) > 0.5, "both defect at last: 1 each"
 
 
+@pytest.mark.long
 def test_later_selves_beat_earlier_ones(trained):
     """Who defects more gets more out of the dilemma; against itself a self has won half of its games."""
     config, _, states, _ = trained
@@ -77,6 +79,7 @@ def test_later_selves_beat_earlier_ones(trained):
     assert sum(row["score"] for row in rows) == pytest.approx(5 / 2), "what one wins, another loses"
 
 
+@pytest.mark.long
 def test_the_learner_learns_from_its_own_side_only(trained):
     """What the other side saw, did and got changes no bit of what is learned."""
     _, trainer, states, _ = trained
@@ -94,6 +97,7 @@ def test_the_learner_learns_from_its_own_side_only(trained):
     jax.tree.map(np.testing.assert_array_equal, one, two)
 
 
+@pytest.mark.long
 def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, capsys, monkeypatch):
     flags = {"num_envs": 8, "rollout_length": 4, "hidden_sizes": 8, "num_minibatches": 1, "num_epochs": 1}
     flags |= {"total_timesteps": 32 * 8, "self_play": 2, "eval_episodes": 4, "evaluations": 0, "log_interval": 2}
@@ -118,6 +122,7 @@ def test_a_run_of_it_writes_its_table_and_goes_on_to_the_same_bits(tmp_path, cap
     assert (folder / "elo.csv").read_text() == table
 
 
+@pytest.mark.long
 def test_a_game_in_turns_is_learned_to_its_theory():
     """In every pile that can be won, self-play leaves a multiple of 3."""
     config = PPOConfig(num_envs=32, rollout_length=16, hidden_sizes=(32,), learning_rate=1e-2, discount=1.0)
@@ -151,6 +156,9 @@ def test_tic_tac_toe_beats_random_play():
         assert (won > 0).mean() > 0.8 and (won < 0).mean() < 0.15
 
 
+@pytest.mark.long_for(
+    "env3-dqn-config3-needs a policy-gradient algorithm", "env4-a2c-config4-'column' and 'row' do not see and do alike"
+)
 @pytest.mark.parametrize(
     ("env", "algorithm", "config", "message"),
     [

@@ -17,6 +17,7 @@ KEY = jax.random.key(0)
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 
+@pytest.mark.long
 def test_nim_is_won_unless_a_multiple_of_three_is_left():
     game = Situations(Nim())
     found = solve(game, KEY)
@@ -42,6 +43,7 @@ def by_hand(mine, theirs):
     return max((-by_hand(theirs, mine | {cell}) for cell in free), default=0)
 
 
+@pytest.mark.long
 def test_tic_tac_toe_is_as_by_hand():
     pytest.importorskip("pgx", reason="pgx is not installed: pip install 'purerl[pgx]'")
     game = match.game_of("pgx/tic_tac_toe")
@@ -77,12 +79,14 @@ class Slippery(Nim):
         return super().step(key, state._replace(left=state.left - slip), action)
 
 
+@pytest.mark.long_for("move", "start")
 @pytest.mark.parametrize("env", [Drawn(), Slippery()], ids=["start", "move"])
 def test_chance_is_an_error(env):
     with pytest.raises(InputError, match="games with one start, without chance"):
         solve(Situations(env), KEY)
 
 
+@pytest.mark.long
 def test_large_games_are_errors():
     with pytest.raises(InputError, match="games with at most 5 positions; this one has more"):
         solve(Situations(Nim()), KEY, most=5)

@@ -35,6 +35,7 @@ def agent():
     )
 
 
+@pytest.mark.long
 def test_points_by_hand(agent):
     """Who defects against one who cooperates wins every game; equals draw them all."""
     config = self_play_config(a2c, CONFIG, 2)
@@ -43,6 +44,7 @@ def test_points_by_hand(agent):
     np.testing.assert_array_equal(won, [[games, games, 0], [games, games, 0], [2 * games, 2 * games, games]])
 
 
+@pytest.mark.long
 def test_rows_and_their_file(agent, tmp_path):
     rows = tournament.table(MatrixGame(), self_play_config(a2c, CONFIG, 2), agent, seed=7)
     assert [row["update"] for row in rows] == [0, 4, 6] and {row["seed"] for row in rows} == {7}
