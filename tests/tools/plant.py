@@ -109,9 +109,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="copies of the project in which tests run side by side")
     parser.add_argument("--half", choices=tuple(MARKS), default="default", help="which tests must notice")
     parser.add_argument("--only", nargs="+", default=[""], metavar="WORD", help="faults whose path holds a word")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="one in N of them")
     parser.add_argument("--nothing", action="store_true", help="plant nothing: no test may fail")
     args = parser.parse_args()
-    rows = [row for row in all_rows() if any(word in row.path for word in args.only)]
+    rows = [row for row in all_rows() if any(word in row.path for word in args.only)][:: args.every]
     if args.nothing:
         rows = list({row.tests: row._replace(right="", wrong="") for row in rows}.values())
     outcomes, left = Counter(), []
