@@ -44,6 +44,7 @@ def test_no_test_file_is_of_a_module_that_is_gone():
 WHOLE = {  # tests of several modules together
     "algos/test_showpieces.py",  # PPO, DQN, SAC, and the configs of all
     "algos/test_time_limits.py",  # every algorithm
+    "algos/test_updates.py",  # every algorithm
     "commands/test_bad_lines.py",  # all commands
     "pool/test_clients.py",  # other libraries that learn through the pool
     "pool/test_envpool_conformance.py",  # the whole pool beside EnvPool

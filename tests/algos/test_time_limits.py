@@ -1,7 +1,6 @@
-"""A time limit is not a termination, in every algorithm.
+"""What a time limit is worth, in every algorithm: taking it for a termination gives a value that is wrong by 1.
 
-After a termination nothing follows, so what an agent learns must not depend on the final observation; after a time
-limit it must. The longer test measures values: taking one for the other gives a value that is wrong by 1.
+`test_updates.py` holds the same for one update, by what it depends on.
 """
 
 import dataclasses
@@ -20,7 +19,7 @@ from purerl.networks.q_networks import q_network
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Environment, TimeStep, number, pytree, static
 from tests.helpers.marks import rows
-from tests.helpers.small import small, tiny
+from tests.helpers.small import small
 
 QUICK = {"a2c", "dqn", "impala", "pqn", "ppo", "r2d2", "sac", "td3", "vdn"}  # the others share their code
 DISCOUNT = 0.5  # reward 1 for ever is worth 1 / (1 - 0.5) = 2; where the task ends after each step, 1
@@ -74,73 +73,6 @@ class OneStateOfTwo(Environment):
     @property
     def action_space(self):
         return Dict(spaces={"team": Stacked(space=Discrete(n=2), n=2)})
-
-
-@pytree
-class FinalObservation(Environment):
-    """Episodes of two steps: the final observation is a parameter, and so is whether it follows a termination."""
-
-    terminates: bool = number()
-    final: float = number()
-    continuous: bool = static(default=False)
-    team: bool = static(default=False)
-
-    def reset(self, key):
-        return jnp.int32(0), self._seen(0.0)
-
-    def step(self, key, state, action):
-        over = state == 1
-        observation = self._seen(jnp.where(over, self.final, 0.5))
-        reward = {"team": jnp.ones(2)} if self.team else jnp.float32(1)
-        return state + 1, TimeStep.transition(observation, reward, terminated=over & self.terminates, time_up=over)
-
-    def _seen(self, x):
-        one = jnp.stack([jnp.asarray(x, jnp.float32), jnp.float32(1)])
-        return {"team": jnp.stack([one, one]), "global_state": one} if self.team else one
-
-    @property
-    def observation_space(self):
-        box = Box(low=-9.0, high=9.0, shape=(2,))
-        return Dict(spaces={"team": Stacked(space=box, n=2), "global_state": box}) if self.team else box
-
-    @property
-    def action_space(self):
-        one = Box(low=-1.0, high=1.0, shape=(1,)) if self.continuous else Discrete(n=2)
-        return Dict(spaces={"team": Stacked(space=one, n=2)}) if self.team else one
-
-
-# CrossQ normalizes successors and observations as one batch, so its statistics see what follows a termination, too.
-SEES_TERMINAL = {"crossq"}
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_only_a_time_limit_has_a_successor(name):
-    (factory, config), row = tiny(name), ALGORITHMS[name]
-
-    def learned(terminates, final):
-        env = FinalObservation(
-            terminates=terminates, final=final, continuous="discrete" not in row.actions, team=row.teams
-        )
-        if row.teams:
-            trainer = make_trainer(multi_agent, env, policies_for(env, factory, config))
-        else:
-            trainer = make_trainer(factory, env, config)
-        state = trainer.init(jax.random.key(0))
-        agent = trainer.step(state)[0].agent
-        return [
-            x.opt_state for x in (agent.values() if row.teams else [agent])
-        ]  # Adam's means show small gradients, too
-
-    learned = jax.jit(learned)
-
-    def change(terminates):
-        """How much the largest of the differences between two final observations is."""
-        pairs = zip(*(jax.tree.leaves(learned(terminates, final)) for final in (1.0, 2.0)), strict=True)
-        return max(float(jnp.abs(a - b).max()) for a, b in pairs if a.size)
-
-    assert change(False) > 1e-5, "what follows a time limit is not learned from"
-    if name not in SEES_TERMINAL:
-        assert change(True) < 1e-7, "what follows a termination is learned from"
 
 
 def settings(name):

@@ -1,0 +1,44 @@
+"""A few hundred random steps of every environment are what they were.
+
+The numbers in tests/golden/steps.json are those of code that passed all longer tests, those against the environments'
+own packages and slow references among them: a change of the dynamics changes them. After a change that is meant to,
+
+    PURERL_WRITE_GOLDEN=1 uv run pytest -n 0 tests/envs/test_steps.py
+"""
+
+import jax
+import numpy as np
+import pytest
+
+from purerl import make, vectorize
+from purerl.catalog.environments import ENVIRONMENTS
+from tests.helpers import golden
+
+NUM_STEPS, NUM_EXACT = 300, 25  # numbers that are not whole may drift apart on another machine after some steps
+
+
+@pytest.fixture(scope="module")
+def known():
+    yield from golden.file("steps.json")
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_steps(name, known):
+    env = make(name)
+    vector = vectorize(env, 4, "always")
+
+    @jax.jit
+    def play(key):
+        def step(state, key):
+            actions = jax.vmap(env.action_space.sample)(jax.random.split(key, 4))
+            state, _, timestep = vector.step(key, state, actions)
+            return state, timestep._replace(info={})
+
+        state, first = vector.reset(key)
+        return first, jax.lax.scan(step, state, jax.random.split(key, NUM_STEPS))[1]
+
+    first, steps = play(jax.random.key(0))
+    leaves = jax.tree.leaves_with_path({"first": first, **steps._asdict()})
+    arrays = {jax.tree_util.keystr(path): np.asarray(x) for path, x in leaves if x.size}
+    whole = all((x == np.round(x)).all() for x in arrays.values())
+    golden.check(known, name, {at: x if whole or "first" in at else x[:NUM_EXACT] for at, x in arrays.items()})

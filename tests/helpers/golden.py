@@ -1,0 +1,42 @@
+"""Numbers of arrays in a file, to compare with; PURERL_WRITE_GOLDEN=1 writes it anew."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).parents[1] / "golden"
+WRITE = "PURERL_WRITE_GOLDEN" in os.environ
+
+
+def file(name):
+    """Yield the numbers of a file, for a fixture; or an empty dict, which is then written."""
+    path = FOLDER / name
+    known = {} if WRITE else json.loads(path.read_text(encoding="utf-8"))
+    yield known
+    if WRITE:
+        lines = [f"{json.dumps(case)}: {json.dumps(numbers)}" for case, numbers in known.items()]
+        path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def check(known, case, arrays):
+    """Compare arrays by name with what is known of a case."""
+    found = digest(arrays)
+    if WRITE:
+        known[case] = found
+    assert found.keys() == known[case].keys(), case
+    for name, numbers in known[case].items():
+        size = max(map(abs, numbers))
+        np.testing.assert_allclose(found[name], numbers, rtol=2e-3, atol=2e-3 * size + 1e-7, err_msg=f"{case}: {name}")
+
+
+def digest(arrays):
+    """Return {name: [mean, a weighted mean, largest]} of arrays."""
+    numbers = {}
+    for name, x in arrays.items():
+        x = np.asarray(x, np.float64).ravel()
+        if x.size:
+            weights = np.cos(np.arange(x.size) + 1.0)
+            numbers[name] = [float(f"{value:.6g}") for value in (x.mean(), (weights * x).mean(), np.abs(x).max())]
+    return numbers
