@@ -18,7 +18,7 @@ CASES = {  # name -> (algorithm, changes of its tiny settings, kind of actions o
     "ppo continuous": ("ppo", {"normalize_observation": True, "normalize_reward": True}, "continuous"),
     "ppo rnd": ("ppo", {"curiosity": "rnd"}, None),
     "ppo icm": ("ppo", {"curiosity": "icm", "target_kl": 0.01}, None),
-    "ppo gru": ("ppo", {"rnn": "gru", "num_epochs": 2}, None),
+    "ppo gru": ("ppo", {"rnn": "gru", "num_epochs": 3, "learning_rate": 0.05, "clip_epsilon": 0.05}, None),
     "dqn of three steps": ("dqn", {"n_step": 3, "normalize_observation": True}, None),
     "sac discrete": ("sac", {}, "discrete"),
     "td3 late": ("td3", {"policy_period": 2, "num_gradient_steps": 2}, None),
