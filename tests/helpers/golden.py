@@ -25,6 +25,7 @@ def check(known, case, arrays):
     found = digest(arrays)
     if WRITE:
         known[case] = found
+    assert case in known, f"{case} is not in the file: write it with PURERL_WRITE_GOLDEN=1"
     assert found.keys() == known[case].keys(), case
     for name, numbers in known[case].items():
         size = max(map(abs, numbers))
