@@ -59,18 +59,11 @@ def test_traced_contract(name):
     check_algorithm(factory, config, name=name, actions=actions[:1], compiled=False, learn=False)
 
 
-@pytest.mark.parametrize("name", HEADS)
+@pytest.mark.parametrize("name", rows(ALGORITHMS, HEADS, pytest.mark.long))
 def test_compiled_contract(name):
     (factory, config), row = tiny(name), ALGORITHMS[name]
     factory = team.of_one(factory) if row.teams else factory
     check_algorithm(factory, config, name=name, actions=row.actions[:1], masks=True, learn=False)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in WHOLE])
-def test_contract(name):
-    factory, config, actions = made(name)
-    check_algorithm(factory, config, name=name, actions=actions[:1], masks=True, learn=False)
 
 
 @pytest.mark.long

@@ -30,8 +30,8 @@ def checks(algorithm: AlgorithmFactory, config: Config, probe: Probe, name: str)
     Raises:
       InputError: for the first thing that is wrong.
     """
-    turns = [_check_turns(algorithm, config, probe, length, name) for length in (1, 3)]
-    return [*_check_groups(algorithm, config, Duo(probe=probe), name), *turns]
+    groups = _check_groups(algorithm, config, Duo(probe=probe), name)
+    return [*groups, *(_check_turns(algorithm, config, probe, length, name) for length in (1, 3))]
 
 
 @pytree

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 
+import purerl
 from purerl import InputError
 from purerl.algos.alphazero import AlphaZeroConfig, alphazero
 from purerl.extensions.groups.joint import multi_agent, policies_for
@@ -25,7 +26,7 @@ def params(agent):
 
 @pytest.mark.long
 def test_selves_are_kept_and_rated():
-    trainer = make_trainer(search_play, Nim(), PLAY)
+    trainer = purerl.make_trainer(search_play, Nim(), PLAY)
     step = jax.jit(trainer.step)
     states = [jax.jit(trainer.init)(jax.random.key(0))]
     for _ in range(4):
