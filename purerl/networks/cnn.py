@@ -40,8 +40,8 @@ class Conv(nn.Module):
 class CNN(nn.Module):
     """Convolutions with ReLU, flattened: images [..., height, width, channels] of numbers or bytes -> f32[..., n].
 
-    `layers` holds (features, kernel, stride) of each. There is no padding but what lets the last stride reach the edge:
-    without it an image of 42 pixels would lose 6 of them on the way through two layers, Pong its paddle among them.
+    `layers` holds (features, kernel, stride) of each. Padding is only what lets the last stride reach the edge: without
+    it an image of 42 pixels would lose 6 of them on the way through two layers, Pong its paddle among them.
     """
 
     layers: tuple[tuple[int, int, int], ...]
@@ -56,16 +56,10 @@ class CNN(nn.Module):
 
     def layers_of(self, x: Array) -> Array:
         """Apply the convolutions to images f32[N, height, width, channels] -> [N, n]."""
+        conv = partial(Conv, kernel_init=INITIALIZERS[self.initializer](2**0.5), dtype=self.dtype)
         for features, kernel, stride in self.layers:
             padding = tuple((0, (kernel - size) % stride) for size in x.shape[-3:-1])
-            x = Conv(
-                features=features,
-                size=kernel,
-                stride=stride,
-                padding=padding,
-                kernel_init=INITIALIZERS[self.initializer](2**0.5),
-                dtype=self.dtype,
-            )(x)
+            x = conv(features=features, size=kernel, stride=stride, padding=padding)(x)
             if self.layer_norm:
                 x = nn.LayerNorm(dtype=self.dtype)(x)
             x = jax.nn.relu(x)
@@ -89,21 +83,12 @@ class ResidualCNN(nn.Module):
 
     def layers_of(self, x: Array) -> Array:
         """Map images f32[N, height, width, channels] -> [N, n]."""
-
-        def conv(features: int) -> Conv:
-            return Conv(
-                features=features,
-                size=3,
-                stride=1,
-                padding="SAME",
-                kernel_init=INITIALIZERS[self.initializer](2**0.5),
-                dtype=self.dtype,
-            )
-
+        kernel_init = INITIALIZERS[self.initializer](2**0.5)
+        conv = partial(Conv, size=3, stride=1, padding="SAME", kernel_init=kernel_init, dtype=self.dtype)
         for features in self.channels:
-            x = nn.max_pool(conv(features)(x), (3, 3), (2, 2), padding="SAME")
+            x = nn.max_pool(conv(features=features)(x), (3, 3), (2, 2), padding="SAME")
             for _ in range(2):
-                x = x + conv(features)(jax.nn.relu(conv(features)(jax.nn.relu(x))))
+                x = x + conv(features=features)(jax.nn.relu(conv(features=features)(jax.nn.relu(x))))
         return jax.nn.relu(x).reshape(x.shape[0], -1)
 
 
