@@ -96,7 +96,9 @@ def check_runs(folders: Iterable[Path]) -> None:
     """Raise an `InputError` where one of the folders of runs is not there."""
     for folder in folders:
         if not folder.is_dir():
-            raise InputError(f"there is no run in {folder}: no such folder")
+            from purerl.settings import toml
+
+            raise toml.no_job(toml.RUN, folder)
 
 
 def check_file(path: Path | None, *endings: str) -> None:

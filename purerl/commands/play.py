@@ -112,10 +112,8 @@ def _player(environment: str, policy: str) -> tuple[str | None, str]:
             what = "a run" if folder.is_dir() else "an agent"
             raise InputError(f"{environment} is {what}; name its environment to play there with another policy")
         return None, environment
-    if folder.is_dir():
-        raise InputError(f"there is no run in {environment}: it has no {toml.RUN.file}")
-    if environment.startswith("runs/"):
-        raise InputError(f"there is no run in {environment}: no such folder")
+    if folder.is_dir() or environment.startswith("runs/"):
+        raise toml.no_job(toml.RUN, environment)
     return environment, policy
 
 

@@ -38,6 +38,12 @@ SWEEP = JobKind(noun="sweep", command="sweep", file="sweep.toml")
 EVOLUTION = JobKind(noun="evolution", command="evolve", file="evolve.toml")
 
 
+def no_job(kind: JobKind, folder: Path | str) -> InputError:
+    """Return the error for a folder that holds no job of this kind, or is not there."""
+    why = f"it has no {kind.file}" if Path(folder).is_dir() else "no such folder"
+    return InputError(f"there is no {kind.noun} in {folder}: {why}")
+
+
 def taken(folder: Path) -> InputError:
     """Return the error for a folder to make that is there already."""
     if not folder.is_dir():
@@ -91,10 +97,8 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     file = folder / kind.file
     if kind is RUN and agent_file.find(folder):
         file = file_of(folder)
-    elif not folder.is_dir():
-        raise InputError(f"there is no {kind.noun} in {folder}: no such folder")
     elif not file.is_file():
-        raise InputError(f"there is no {kind.noun} in {folder}: it has no {kind.file}")
+        raise no_job(kind, folder)
     table = read(file)
     from_python = table.get("from_python", [])
     lacking = [part for part in from_python if part not in handed] if isinstance(from_python, list) else ["objects"]
