@@ -113,14 +113,14 @@ def ppo(
       spec: the environment's spaces.
       config: the settings.
       objective: the policy loss per sample, in place of the clipped one.
-      loss: the whole loss per sample, in place of the above. A large minibatch may be passed to it in chunks.
+      loss: the whole loss per sample, instead of the one above. It may get a large minibatch in chunks.
       optimizer: an optax optimizer such as `optax.lion`, with gradients clipped by their norm first, or a function
         `GradientPlan` -> optax transformation; Adam by default.
       network: a Flax module (Linen or NNX) that maps observations [N, ...] to features f32[N, n], to which heads are
         added, or a function (observation space, action head, config) -> `ActorCritic`.
 
     Raises:
-      InputError: if the settings contradict one another, or there is no policy distribution for the action space.
+      InputError: if the settings contradict one another, or the action space has no policy distribution.
     """
     validate(config, "ppo")
     recurrent = config.rnn != "none"

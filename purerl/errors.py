@@ -105,7 +105,7 @@ ELSEWHERE = {  # what a setting is called in other frameworks: -> ours
     "epochs": "num_epochs",
     "update_epochs": "num_epochs",
     "minibatches": "num_minibatches",
-    "batch_size": "num_minibatches",  # where there is no batch_size
+    "batch_size": "num_minibatches",  # of algorithms without a batch_size
     "steps": "total_timesteps",
     "timesteps": "total_timesteps",
     "max_steps": "total_timesteps",

@@ -99,7 +99,7 @@ def _values(args: list[str], flag: str) -> list[str]:
 
 
 def _unknown_algorithm(name: str, other: str = "") -> InputError:
-    """Return the error for a first argument that is no algorithm; the second may be the one that is meant."""
+    """Return the error for a first argument that is not an algorithm; the second may be meant as one."""
     if other in ALGORITHMS:
         return InputError(f"unknown algorithm '{name}': the algorithm comes first: {other} {name}")
     return unknown("algorithm", name, ALGORITHMS)

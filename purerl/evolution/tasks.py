@@ -1,4 +1,4 @@
-"""The tasks of an evolution by name: an environment, a config, and what is drawn anew for each training."""
+"""The tasks of an evolution by name: an environment, a config, and what is sampled again for each training."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from purerl.types import Key
 
 
 class RedrawFields(NamedTuple):
-    """Environment fields drawn anew for each lifetime: (key, env) -> env."""
+    """Environment fields sampled again for each lifetime: (key, env) -> env."""
 
     ranges: dict[str, Range]
 
