@@ -27,6 +27,10 @@ from planted_faults import FAULTS
 ROOT = Path(__file__).resolve().parents[2]
 MARKS = {"default": "not (long or suites or publish or slow)", "both": "not slow"}
 LEFT_OUT = (".git", ".venv", ".cache", "__pycache__", "build", "dist", "results", "runs")
+PINNED = {  # the tests of pinned numbers, which what lies in these folders reaches
+    "tests/algos/test_updates.py": ("algos", "functional", "loop", "networks", "optim", "planning", "replay"),
+    "tests/envs/test_steps.py": ("envs",),
+}
 LONGEST = 1200  # seconds of a run of tests; a fault that makes a loop endless is noticed, too
 
 
@@ -53,10 +57,15 @@ def mirrored(path: str) -> list[str]:
     return [str(file.relative_to(ROOT)) for file in found]
 
 
+def pinned(path: str) -> list[str]:
+    """Return the tests of pinned numbers that run a file."""
+    return [file for file, folders in PINNED.items() if path.removeprefix("purerl/").split("/")[0] in folders]
+
+
 def all_rows() -> list[Row]:
-    """Return the faults with their test files."""
+    """Return the faults with their test files, those of pinned numbers last: they take longest."""
     return [
-        Row(path=path, right=right, wrong=wrong, tests=tuple(dict.fromkeys([*mirrored(path), *more])))
+        Row(path=path, right=right, wrong=wrong, tests=tuple(dict.fromkeys([*mirrored(path), *more, *pinned(path)])))
         for path, faults in FAULTS.items()
         for right, wrong, *more in faults
     ]
