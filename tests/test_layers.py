@@ -91,7 +91,7 @@ ROOMS = {
         "types",
         "xla",
     },
-    "profiling": {"devices", "errors", "loop", "prng", "run", "settings", "xla"},
+    "profiling": {"devices", "errors", "loop", "prng", "run", "settings", "types", "xla"},
     "sweeps": {"devices", "errors", "host_environment", "loop", "prng", "reporting", "run", "settings", "types", "xla"},
     "evolution": {
         "catalog",

@@ -3,7 +3,7 @@
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar, TypeVarTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,9 @@ from jax.experimental.xla_metadata import set_xla_metadata
 from purerl.envs.drawing import LETTERS, SILVER, tiles
 from purerl.spaces import Box, Discrete
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 SIZE = 10  # cells along a side
 FULL_ROW = np.uint32(2**SIZE - 1)
@@ -170,7 +173,7 @@ def unpack(num_channels: int, words: Array) -> Array:
     return jnp.concatenate(halves).reshape(SIZE, SIZE, num_channels)
 
 
-def alone(function: Callable[..., Any], *arguments: Any) -> Any:
+def alone(function: Callable[[*Ts], R], *arguments: *Ts) -> R:
     """Return `function(*arguments)`, which the CPU's compiler does not fuse with what is around it.
 
     Fused, it would compute the arguments anew for each of the many values that depend on them.

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
@@ -13,6 +13,8 @@ from purerl.registry import module_of
 from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text
+
+P = ParamSpec("P")
 
 T = TypeVar("T")
 
@@ -54,7 +56,7 @@ SIMULATIONS = click.option(
 RUN_DIRS = click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
 
 
-def job_options(noun: str, folder: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+def job_options(noun: str, folder: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
     """Return a decorator with the options of all commands that start or resume a long job."""
     options = (
         click.option("--out", type=PATH, metavar="DIR", help=f"The folder; default runs/{folder}-N."),
@@ -63,7 +65,7 @@ def job_options(noun: str, folder: str) -> Callable[[Callable[..., int]], Callab
         click.option("--plain", is_flag=True, help="Print lines of text instead of the live display."),
     )
 
-    def add(function: Callable[..., int]) -> Callable[..., int]:
+    def add(function: Callable[P, int]) -> Callable[P, int]:
         for option in reversed(options):
             function = option(function)
         return function

@@ -8,7 +8,7 @@ over all environments, statistics are shared and parameters are the same everywh
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,10 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from purerl.errors import InputError, unknown
 from purerl.types import Array, PyTree
 from purerl.xla import backend
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 AXES = ("trial", "seed", "data")
 
@@ -125,7 +129,7 @@ def _constrain(leaf: Array, spec: PartitionSpec) -> Array:
 
 
 def sharded_vmap(
-    function: Callable[..., Any],
+    function: Callable[P, R],
     mesh: Mesh,
     axis: str = "seed",
     in_axes: PyTree = 0,
@@ -133,7 +137,7 @@ def sharded_vmap(
     *,
     in_place: bool = False,
     in_turn: bool | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Return `jax.vmap(function, in_axes, out_axes)` with its members spread over a mesh axis, without communication.
 
     On a CPU a device runs its members in turn: that is as fast as side by side, keeps one member's numbers in the
@@ -156,7 +160,7 @@ def sharded_vmap(
         split = lambda axis_index: PartitionSpec() if axis_index is None else PartitionSpec(axis)
         return jax.tree.map(split, axes, is_leaf=_is_none)
 
-    def mapped(*args: PyTree) -> PyTree:
+    def mapped(*args: P.args, **none: P.kwargs) -> R:
         axes = in_axes if isinstance(in_axes, tuple) else (in_axes,) * len(args)
         run = (_in_turn_in_place if in_place else _in_turn) if in_turn else _side_by_side
         local = partial(run, function, axes, out_axes)
@@ -188,17 +192,17 @@ def _count(per_member: PyTree, args: PyTree) -> int:
     return next(leaf.shape[0] for split, leaf in pairs if split)
 
 
-def _member(per_member: PyTree, tree: PyTree, i: Array) -> PyTree:
+def _member(per_member: PyTree, tree: R, i: Array) -> R:
     pick = lambda split, x: jax.lax.dynamic_index_in_dim(x, i, 0, False) if split else x
     return jax.tree.map(pick, per_member, tree)
 
 
-def _side_by_side(function: Callable[..., Any], in_axes: tuple, out_axes: PyTree, *args: PyTree) -> PyTree:
+def _side_by_side(function: Callable[[*Ts], PyTree], in_axes: tuple, out_axes: PyTree, *args: *Ts) -> PyTree:
     with backend.side_by_side(_count(_per_member(in_axes, args), args)):
         return jax.vmap(function, in_axes, out_axes)(*args)
 
 
-def _in_turn(function: Callable[..., Any], in_axes: tuple, out_axes: PyTree, *args: PyTree) -> PyTree:
+def _in_turn(function: Callable[[*Ts], PyTree], in_axes: tuple, out_axes: PyTree, *args: *Ts) -> PyTree:
     """Return `jax.vmap(function, in_axes, out_axes)(*args)`, by a loop over the members."""
     split = _per_member(in_axes, args)
     results = jax.lax.map(lambda i: function(*_member(split, args, i)), jnp.arange(_count(split, args)))
@@ -206,8 +210,8 @@ def _in_turn(function: Callable[..., Any], in_axes: tuple, out_axes: PyTree, *ar
 
 
 def _in_turn_in_place(
-    function: Callable[..., Any], in_axes: tuple, out_axes: tuple, *args: PyTree
-) -> tuple[PyTree, PyTree]:
+    function: Callable[..., tuple[PyTree, PyTree]], in_axes: tuple, out_axes: tuple, *args: PyTree
+) -> PyTree:
     """As `_in_turn`; each member of the first result overwrites that of the first argument."""
     split = _per_member(in_axes, args)
 

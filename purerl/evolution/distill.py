@@ -11,6 +11,8 @@ import numpy as np
 from purerl.functional.objectives import Objective, ratio_of
 from purerl.types import Array, number, pytree, static
 
+TermFunction = Callable[[Array, Array, Array, Any], Array]
+
 TERMS = 2  # at most, for each sign of the advantage
 WORTH = 0.5  # a further term must bring the error below this share of what it was
 SCALES = np.geomspace(0.02, 20.0, 61)  # where the search for a term's parameter begins
@@ -19,7 +21,7 @@ SCALES = np.geomspace(0.02, 20.0, 61)  # where the search for a term's parameter
 class Term(NamedTuple):
     """A non-negative function of (log-ratio d, ratio r, advantage A, parameter p)."""
 
-    function: Callable[[Array, Array, Array, Any], Array]
+    function: TermFunction
     text: str  # with {p} where it has a parameter
 
 
@@ -165,11 +167,12 @@ def _values(term: Term, points: list[np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
 
 def _value(term: Term, points: list[np.ndarray], scale: float) -> np.ndarray:
-    return np.asarray(_jitted(term.function)(*points, np.float32(scale)), np.float64)
+    log_ratio, ratio, advantage = map(jnp.asarray, points)
+    return np.asarray(_jitted(term.function)(log_ratio, ratio, advantage, np.float32(scale)), np.float64)
 
 
 @functools.cache
-def _jitted(function: Callable[..., Array]) -> Callable[..., Array]:
+def _jitted(function: TermFunction) -> TermFunction:
     return jax.jit(function)
 
 

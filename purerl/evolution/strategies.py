@@ -65,7 +65,9 @@ class OpenES:
 
     population: int = static(default=64, doc="candidates per generation", at_least=2)
     antithetic: bool = static(default=True, doc="draw candidates in pairs, mean + e and mean - e")
-    optimizer: Callable[..., optax.GradientTransformation] = static(default=optax.adam, doc="learning rate -> optax")
+    optimizer: Callable[[optax.Schedule], optax.GradientTransformation] = static(
+        default=optax.adam, doc="learning rate -> optax"
+    )
     start_sigma: Any = number(default=0.04, doc="standard deviation of the candidates", above=0)
     sigma_decay: Any = number(default=0.999, doc="its factor per generation", above=0)
     least_sigma: Any = number(default=0.01, doc="where its decay ends", at_least=0)

@@ -1,12 +1,13 @@
 """Populations: many agents in one compiled program, each member with its seed and its values of some numbers."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
+from jax.typing import ArrayLike
 
 from purerl.devices import sharding
 from purerl.devices.background import in_background
@@ -17,6 +18,9 @@ from purerl.loop.trainer import Trainer, TrainState
 from purerl.types import Array, PyTree
 from purerl.xla import backend
 from purerl.xla.trees import strong, zeros
+
+Ts = TypeVarTuple("Ts")
+State = TypeVar("State")
 
 Values = Mapping[str, Any]  # fields by name; `env.NAME` is the environment's
 AXIS = "trial"  # of the mesh
@@ -36,9 +40,17 @@ class Point(NamedTuple):
     finite: Array  # bool[], whether all of the algorithm's metrics were
 
 
-def train_members(
-    make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER
-) -> Callable[..., tuple[TrainState, Point]]:
+class TrainMembers(Protocol):
+    """Trains members for some updates: states, seeds and values have a leading axis of members."""
+
+    def __call__(
+        self, state: TrainState, seed: Array, values: Values, num: ArrayLike, begin: ArrayLike, setup: Setup, /
+    ) -> tuple[TrainState, Point]:
+        """Return (state, Point); `num` i32 updates and `begin` bool (starts again) are shared, or of each member."""
+        ...
+
+
+def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER) -> TrainMembers:
     """Return the function that trains members, spread over a mesh's axis `AXIS`.
 
     Args:
@@ -96,7 +108,7 @@ def place(state: TrainState, mesh: Mesh) -> TrainState:
     return sharding.place(state._replace(num_updates=()), mesh, AXIS)._replace(num_updates=counted)
 
 
-def compile_in_place(function: Callable[..., Any], state: PyTree, *arguments: Any) -> Any:
+def compile_in_place(function: Callable[[State, *Ts], PyTree], state: State, *arguments: *Ts) -> Any:
     """Compile a function of (state, ...) that returns (the next state, more), which takes the place of the old one."""
     where = jax.tree.map(lambda x: x.sharding, state)
     everywhere = sharding.sharding(jax.tree.leaves(where)[0].mesh)  # so that every process can read it

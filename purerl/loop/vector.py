@@ -1,7 +1,8 @@
 """Many instances of one environment, stepped together, each starting anew when its episode ends."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +19,9 @@ from purerl.prng import GENERATORS, as_generator
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 from purerl.wrappers import DomainRandomization
 from purerl.xla.trees import where
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 
 class VectorState(NamedTuple):
@@ -114,9 +118,9 @@ class VectorEnvironment:
         keys = jax.random.split(as_generator(key, self.prng), self.num_envs)
         return jax.vmap(self.env.action_space.sample)(keys)
 
-    def each(self, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+    def each(self, function: Callable[[Environment, *Ts], R], *arguments: *Ts) -> R:
         """Return the results [B, ...] of a function (env, *arguments) on every environment; arguments [B, ...]."""
-        return jax.vmap(lambda *x: function(self.env, *x))(*arguments)
+        return jax.vmap(partial(function, self.env))(*arguments)
 
     def _reset_all(self, keys: Key) -> tuple[PyTree, ...]:
         """Return (state, observation)[B] of resets, or (state,) where states are observed."""

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVarTuple
 
 import jax
 
@@ -19,7 +19,10 @@ from purerl.run.lifecycle import cause_of
 from purerl.run.plan import made
 from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import Settings
+from purerl.types import PyTree
 from purerl.xla import backend
+
+Ts = TypeVarTuple("Ts")
 
 PEAK_SIZE = 2048  # of the matrices whose product is the machine's peak
 
@@ -179,7 +182,7 @@ def _timed_update(make: MakeFromSetup, setup: Setup, seeds: int) -> TimedUpdate:
     return TimedUpdate(compiled=compiled, state=state, start=start, update=update, seconds=best)
 
 
-def _compiled(function: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any, Compilation]:
+def _compiled(function: Callable[[*Ts], PyTree], *args: *Ts, **options: Any) -> tuple[Any, Compilation]:
     began = time.perf_counter()
     lowered = jax.jit(function, **options).lower(*args)
     traced = time.perf_counter()
@@ -187,7 +190,7 @@ def _compiled(function: Callable[..., Any], *args: Any, **options: Any) -> tuple
     return compiled, Compilation(tracing=traced - began, compiling=time.perf_counter() - traced)
 
 
-def _seconds(function: Callable[..., Any], *args: Any, least: float = 1.0) -> float:
+def _seconds(function: Callable[[*Ts], PyTree], *args: *Ts, least: float = 1.0) -> float:
     """Return the seconds of a call after the first, the best of as many as fit into `least` seconds."""
     jax.block_until_ready(function(*args))
     total, best = 0.0, math.inf

@@ -2,10 +2,14 @@
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVarTuple
 
 import jax
 from jax.interpreters import partial_eval
+
+from purerl.types import PyTree
+
+Ts = TypeVarTuple("Ts")
 
 MOVES = frozenset(
     {  # these move or rename numbers and compute none
@@ -38,7 +42,7 @@ MOVES = frozenset(
 )
 
 
-def operations(function: Callable[..., Any], *args: Any) -> float:
+def operations(function: Callable[[*Ts], PyTree], *args: *Ts) -> float:
     """Return the number of arithmetic operations of a call; a multiplication and an addition count as two.
 
     Products and convolutions are counted exactly, other arithmetic once per number of its result, or of its argument in
@@ -47,12 +51,12 @@ def operations(function: Callable[..., Any], *args: Any) -> float:
     return _count(_trace(function, args), 1.0)
 
 
-def products(function: Callable[..., Any], *args: Any) -> float:
+def products(function: Callable[[*Ts], PyTree], *args: *Ts) -> float:
     """Return as `operations`, but of products and convolutions alone."""
     return _count(_trace(function, args), 0.0)
 
 
-def _trace(function: Callable[..., Any], args: tuple) -> Any:
+def _trace(function: Callable[[*Ts], PyTree], args: tuple[*Ts]) -> Any:
     """Return the program of a call without dead code, which a compiler removes."""
     jaxpr = jax.make_jaxpr(function)(*args).jaxpr
     return partial_eval.dce_jaxpr(jaxpr, [True] * len(jaxpr.outvars))[0]

@@ -8,9 +8,8 @@ argument for each, in the order of their names.
 import importlib
 import importlib.util
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import jax
 import numpy as np
@@ -20,11 +19,19 @@ from purerl.reporting.files import check_named, write_named
 from purerl.run import agents
 from purerl.run.trained_run import TrainedRun, check_acts_alone
 from purerl.settings import agent_file
-from purerl.types import PyTree
+from purerl.types import Array, PyTree
 from purerl.xla import switches
 
 NEEDS = {".stablehlo": ("flatbuffers",), ".onnx": ("jax2onnx", "onnx"), agent_file.SUFFIX: ()}
 PLATFORMS = ("cpu", "cuda", "tpu")  # where a StableHLO file runs
+
+
+class BatchedAct(Protocol):
+    """The greedy policy as a function of arrays alone."""
+
+    def __call__(self, *arrays: Array) -> PyTree:
+        """Return the actions of a batch, and what the agent remembers; from observations [B, ...] and that before."""
+        ...
 
 
 def check(path: Path) -> None:
@@ -53,7 +60,7 @@ def save(run: TrainedRun, path: Path, seed: int | None = None) -> None:
     write_named(path, lambda file: file.write(content))
 
 
-def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax.ShapeDtypeStruct]]:
+def acting(run: TrainedRun, agent: PyTree) -> tuple[BatchedAct, list[jax.ShapeDtypeStruct]]:
     """Return (a function of a batch's arrays, those of one observation and of its carry)."""
     (algorithm, agent), seen = run.trainer.player(agent), run.plan.stage.observation_space.struct
     carry = jax.device_get(algorithm.initial_carry(1))
@@ -62,7 +69,7 @@ def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax
     parts, structure = jax.tree.flatten(seen)
     carries, carry_structure = jax.tree.flatten(carry)
 
-    def function(*arrays: Any) -> Any:
+    def function(*arrays: Array) -> PyTree:
         observation = structure.unflatten(arrays[: len(parts)])
         memory = carry_structure.unflatten(arrays[len(parts) :])
         with switches.off("convolution"):  # for any number of images, on any device
@@ -73,14 +80,14 @@ def acting(run: TrainedRun, agent: PyTree) -> tuple[Callable[..., Any], list[jax
     return function, one + [jax.ShapeDtypeStruct(x.shape[1:], x.dtype) for x in carries]
 
 
-def stablehlo(function: Callable[..., Any], one: list[jax.ShapeDtypeStruct]) -> bytes:
+def stablehlo(function: BatchedAct, one: list[jax.ShapeDtypeStruct]) -> bytes:
     """Return the bytes of `jax.export`, which `jax.export.deserialize` reads, for any number of observations."""
     (batch,) = jax.export.symbolic_shape("batch")
     arguments = [jax.ShapeDtypeStruct((batch, *x.shape), x.dtype) for x in one]
     return bytes(jax.export.export(jax.jit(function), platforms=PLATFORMS)(*arguments).serialize())
 
 
-def onnx(function: Callable[..., Any], one: list[jax.ShapeDtypeStruct]) -> bytes:
+def onnx(function: BatchedAct, one: list[jax.ShapeDtypeStruct]) -> bytes:
     """Return a model of ONNX; `batch` is the name of its first axis."""
     for name in ("jax2onnx", "onnx_ir"):  # they warn of parts for other libraries, with tracebacks
         logging.getLogger(name).setLevel(logging.ERROR)

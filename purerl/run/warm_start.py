@@ -2,13 +2,15 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec
 
 import jax
 import jax.numpy as jnp
 
 from purerl.errors import InputError
-from purerl.types import Algorithm, AlgorithmFactory, Array, EnvironmentSpec, PyTree
+from purerl.types import Algorithm, AlgorithmFactory, Array, PyTree
+
+P = ParamSpec("P")
 
 
 class TrainedPolicy(NamedTuple):
@@ -67,7 +69,7 @@ def field_of(path: str) -> str:
     return "." + path[2:].replace("']", "", 1) if path.startswith("['") else path
 
 
-def started(algorithm: Callable[..., Algorithm], agent: PyTree, name: str) -> Callable[..., Algorithm]:
+def started(algorithm: Callable[P, Algorithm], agent: PyTree, name: str) -> Callable[P, Algorithm]:
     """Return an algorithm whose agents begin with the parameters and statistics of a trained one.
 
     Args:
@@ -77,8 +79,8 @@ def started(algorithm: Callable[..., Algorithm], agent: PyTree, name: str) -> Ca
     """
 
     @functools.wraps(algorithm)
-    def begin(spec: EnvironmentSpec, config: Any, **more: Any) -> Algorithm:
-        bound = algorithm(spec, config, **more)
+    def begin(*args: P.args, **more: P.kwargs) -> Algorithm:
+        bound = algorithm(*args, **more)
         return bound._replace(init=lambda key: begin_with(bound.init(key), agent, name))
 
     return begin

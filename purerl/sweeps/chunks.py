@@ -14,11 +14,13 @@ import numpy as np
 
 from purerl.devices import distributed, memory, sharding
 from purerl.errors import InputError
-from purerl.loop.population import AXIS, TOGETHER, compile_in_place, place, train_members
+from purerl.loop.population import AXIS, TOGETHER, Values, compile_in_place, place, train_members
+from purerl.loop.trainer import TrainState
 from purerl.run import checkpoint
 from purerl.sweeps.plan import ShapeGroup, SweepPlan, dump_sweep
 from purerl.sweeps.result import check_settings, drop_latest, load_curves, load_latest, save_latest
 from purerl.sweeps.search import Search
+from purerl.types import Array
 from purerl.xla import backend
 
 MEMBERS = 64  # agents at once on a CPU, which gains nothing from more
@@ -103,7 +105,7 @@ class Chunks(Search):
         self._begun = None
         self.curves.forget(np.flatnonzero(self.curves.trained < self.plan.num_points))
 
-    def _arguments(self, group: ShapeGroup, chunk: np.ndarray, size: int) -> tuple[Any, ...]:
+    def _arguments(self, group: ShapeGroup, chunk: np.ndarray, size: int) -> tuple[TrainState, Array, Values]:
         """Return (blank states, seeds, values) of the members of a chunk, on their devices."""
         num_members = self._num_members(size)
         member = np.minimum(np.arange(num_members), len(chunk) * self.num_seeds - 1)
@@ -118,10 +120,10 @@ class Chunks(Search):
         size = int(self.sizes[number]) or self._first_size(group)
         while True:
             arguments = self._arguments(group, np.arange(1), size)
-            arguments += (np.int32(0), np.bool_(True), group.argument())
-            compiled = compile_in_place(train_members(self.plan.make, self.mesh), *arguments)
-            needed, free = memory.needed(compiled), memory.free(arguments)
-            del arguments
+            more = (np.int32(0), np.bool_(True), group.argument())
+            compiled = compile_in_place(train_members(self.plan.make, self.mesh), *arguments, *more)
+            needed, free = memory.needed(compiled), memory.free((arguments, more))
+            del arguments, more
             fits = size if needed <= free else min(size - 1, int(size * free / needed))
             fits = int(distributed.agree(fits).min())
             if fits == size:

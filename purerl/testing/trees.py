@@ -1,7 +1,7 @@
 """Comparing pytrees by the names of their parts."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVarTuple
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +10,8 @@ import numpy as np
 from purerl.errors import InputError, line_of
 from purerl.prng import is_key
 from purerl.types import PyTree
+
+Ts = TypeVarTuple("Ts")
 
 
 def paths(tree: PyTree) -> dict[str, Any]:
@@ -93,7 +95,7 @@ def difference(a: PyTree, b: PyTree, tolerance: float = 0.0) -> str | None:
     return None
 
 
-def traced(what: str, function: Callable[..., Any], *args: Any) -> Any:
+def traced(what: str, function: Callable[[*Ts], PyTree], *args: *Ts) -> PyTree:
     """Return the shapes and dtypes that `function` would return.
 
     Raises:

@@ -6,13 +6,15 @@ Other packages ask the named functions here, never the platform.
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ParamSpec
 
 import jax
 
 from purerl.errors import InputError
 from purerl.types import PyTree
 from purerl.xla import switches
+
+P = ParamSpec("P")
 
 # Loops become CUDA graphs, and kernels write what a step stacks: XLA's copy, whose place depends on the turn, cannot be
 # part of a graph. An update of PPO is then one launch.
@@ -118,7 +120,7 @@ def start_options(state: PyTree) -> dict[str, Any] | None:
     return quick | (compiler_options(graphs=False) or {}) or None
 
 
-def jit(function: Callable[..., Any], *, graphs: bool = False, **options: Any) -> Any:
+def jit(function: Callable[P, PyTree], *, graphs: bool = False, **options: Any) -> Any:
     """Return `jax.jit` of a function, with our `compiler_options`; other options as `jax.jit`'s."""
     return jax.jit(function, compiler_options=compiler_options(graphs=graphs), **options)
 

@@ -9,7 +9,7 @@ sample, whose observation is {"agents": [B, n, ...]}, with "active" and "global_
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -23,6 +23,7 @@ from purerl.run.warm_start import begin_with
 from purerl.spaces import Box, Dict, Space, Stacked, unstacked
 from purerl.types import (
     Algorithm,
+    AlgorithmFactory,
     Config,
     EnvironmentSpec,
     Key,
@@ -130,7 +131,7 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
     return Algorithm(init=init, initial_carry=initial_carry, act=act, update=update)
 
 
-def policies_for(env: Any, algorithm: Callable[..., Algorithm], config: Config, **by_group: Policy) -> MultiAgentConfig:
+def policies_for(env: Any, algorithm: AlgorithmFactory, config: Config, **by_group: Policy) -> MultiAgentConfig:
     """Return the config for `multi_agent` with a policy per group of an environment.
 
     Args:

@@ -10,12 +10,15 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeVar, TypeVarTuple
 
 import jax
 import numpy as np
 
 from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostStep
+
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 
 HISTORY = 100_000  # steps whose actions are recorded, at most
 HISTORY_BYTES = 64 * 2**20  # likewise
@@ -206,7 +209,7 @@ def _new(path: Path) -> IO[bytes]:
     return path.open("xb")
 
 
-def _call(function: Callable[..., Any], args: tuple) -> Any:
+def _call(function: Callable[[*Ts], R], args: tuple[*Ts]) -> R | BaseException:
     try:
         return function(*args)
     except BaseException as error:  # what an environment raises, sys.exit too, `_wait` raises in the main thread

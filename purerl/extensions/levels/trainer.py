@@ -6,7 +6,7 @@ levels that were just replayed. What is kept of the levels is part of the agent,
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,9 @@ from purerl.types import (
 )
 from purerl.wrappers import DomainRandomization
 
+R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
+
 NEW, REPLAYED, MUTATED = 0, 1, 2  # levels of an update
 
 
@@ -64,9 +67,13 @@ class LevelVector(VectorEnvironment):
 
     level: Any = number(doc="[B, ...], fields of the environment by name")
 
-    def each(self, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
+    def each(self, function: Callable[[Environment, *Ts], R], *arguments: *Ts) -> R:
         """Return the results [B, ...] of a function (env, *arguments) on each level; arguments [B, ...]."""
-        return jax.vmap(lambda level, *x: function(on_level(self.env, level), *x))(self.level, *arguments)
+
+        def one(level: PyTree, *arguments: *Ts) -> R:
+            return function(on_level(self.env, level), *arguments)
+
+        return jax.vmap(one)(self.level, *arguments)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
