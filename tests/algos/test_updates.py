@@ -15,6 +15,7 @@ from tests.helpers.updates import CASES, updates
 
 # CrossQ normalizes successors and observations as one batch; curiosity gives a bonus for the final observation itself.
 SEES_TERMINAL = {"crossq", "ppo rnd", "ppo icm"}
+TOLD_OF_ENDS = {"lpg"}  # its rule is told that an episode ended, not why, as in the paper
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def test_updates(case, known):
     terminated, limited, other = learn(True, 1.0), learn(False, 1.0), learn(False, 2.0)
     of_optimizer = [name for name in limited if "opt_state" in name and limited[name].size]
     change = lambda a, b: max(float(jnp.abs(a[name] - b[name]).max()) for name in of_optimizer)
-    assert change(limited, other) > 1e-6, "what follows a time limit is not learned from"
+    assert case in TOLD_OF_ENDS or change(limited, other) > 1e-6, "what follows a time limit is not learned from"
     if case not in SEES_TERMINAL:
         assert change(terminated, learn(True, 2.0)) < 1e-7, "what follows a termination is learned from"
     golden.check(known, f"{case}, terminated", terminated)

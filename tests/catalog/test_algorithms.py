@@ -1,4 +1,9 @@
-"""Algorithms: every row leads to one whose settings are documented."""
+"""Algorithms: every row leads to one whose settings are documented, and whose defaults are promises.
+
+Curves are published with the defaults in tests/golden/defaults.json. After a change that is meant to,
+
+    PURERL_WRITE_GOLDEN=1 uv run pytest -n 0 tests/catalog/test_algorithms.py
+"""
 
 import dataclasses
 
@@ -7,6 +12,7 @@ import pytest
 from purerl import registry
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.types import Config
+from tests.helpers import golden
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -17,3 +23,17 @@ def test_algorithms_have_documented_configs(name):
     undocumented = [field.name for field in dataclasses.fields(config) if not field.metadata.get("doc")]
     assert not undocumented
     assert config() == config(), "every field has a default"
+
+
+@pytest.fixture(scope="module")
+def known():
+    yield from golden.file("defaults.json")
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_defaults_are_what_curves_were_published_with(name, known):
+    _, config = registry.algorithm(name)
+    defaults = {field.name: repr(getattr(config(), field.name)) for field in dataclasses.fields(config)}
+    if golden.WRITE:
+        known[name] = defaults
+    assert defaults == known[name]

@@ -87,6 +87,7 @@ TINY = {
     "unroll_steps": 1,
     "num_particles": 2,
     "depth": 2,
+    "resampling_period": 1,
     "reset_policy": "always",
 }
 TINY_SETTINGS = {"r2d2": {"batch_size": 2, "burn_in": 0, "sequence_length": 4}}
@@ -95,9 +96,14 @@ TINY_SETTINGS = {"r2d2": {"batch_size": 2, "burn_in": 0, "sequence_length": 4}}
 def tiny(name):
     """Return (factory, config) of an algorithm with settings that compile in a second."""
     factory, config_class = registry.algorithm(name)
+    return factory, set_tiny(name, config_class)
+
+
+def set_tiny(name, config_class):
+    """Return the config of `tiny`."""
     fields = {field.name for field in dataclasses.fields(config_class)}
     wanted = TINY | TINY_SETTINGS.get(name, {})
-    return factory, config_class(**{field: value for field, value in wanted.items() if field in fields})
+    return config_class(**{field: value for field, value in wanted.items() if field in fields})
 
 
 def small(name):

@@ -1,16 +1,19 @@
 """A few updates of every algorithm on a tiny task, as one program of two numbers."""
 
 import dataclasses
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 
 from purerl import make_trainer
+from purerl.algos.lpg import LPGConfig, lpg
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.extensions.groups.joint import multi_agent, policies_for
+from purerl.functional.update_rules import LPG
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Environment, TimeStep, number, pytree, static
-from tests.helpers.small import tiny
+from tests.helpers.small import set_tiny, tiny
 
 NUM_UPDATES = 3
 CASES = {  # name -> (algorithm, changes of its tiny settings, kind of actions or None for its first)
@@ -19,12 +22,14 @@ CASES = {  # name -> (algorithm, changes of its tiny settings, kind of actions o
     "ppo rnd": ("ppo", {"curiosity": "rnd"}, None),
     "ppo icm": ("ppo", {"curiosity": "icm", "target_kl": 0.01}, None),
     "ppo gru": ("ppo", {"rnn": "gru", "num_epochs": 3, "learning_rate": 0.05, "clip_epsilon": 0.05}, None),
+    "dqn masked": ("dqn", {}, "masked"),
     "dqn of three steps": ("dqn", {"n_step": 3, "normalize_observation": True}, None),
     "sac discrete": ("sac", {}, "discrete"),
     "td3 late": ("td3", {"policy_period": 2, "num_gradient_steps": 2}, None),
     "redq late": ("redq", {"policy_period": 2, "num_gradient_steps": 2}, None),
     "mpo continuous": ("mpo", {}, "continuous"),
     "vmpo continuous": ("vmpo", {}, "continuous"),
+    "lpg": ("lpg", {}, "discrete"),
     "alphazero continuous": ("alphazero", {}, "continuous"),
 }
 
@@ -36,6 +41,7 @@ class Walk(Environment):
     terminates: bool = number()
     final: float = number()
     continuous: bool = static(default=False)
+    masked: bool = static(default=False)
     team: bool = static(default=False)
 
     def reset(self, key):
@@ -59,11 +65,15 @@ class Walk(Environment):
         return (time + 1, place), step
 
     def _seen(self, place):
+        if self.masked:
+            return {"place": place, "action_mask": jnp.stack([place[0] > 0.0, jnp.bool_(True)])}
         return {"team": jnp.stack([place, 0.5 * place]), "global_state": place} if self.team else place
 
     @property
     def observation_space(self):
         box = Box(low=-9.0, high=9.0, shape=(2,))
+        if self.masked:
+            return Dict(spaces={"place": box, "action_mask": Box(low=0, high=1, shape=(2,), dtype=jnp.bool_)})
         return Dict(spaces={"team": Stacked(space=box, n=2), "global_state": box}) if self.team else box
 
     @property
@@ -78,23 +88,30 @@ def updates(case):
     Its parameters are left out: Adam makes steps of one size of gradients that only rounding made.
     """
     name, changes, kind = CASES[case]
-    (factory, config), row = tiny(name), ALGORITHMS[name]
+    if name == "lpg":  # its rule is an argument
+        factory, config = partial(lpg, rule=LPG.create(jax.random.key(1), 5, units=8)), set_tiny(name, LPGConfig)
+    else:
+        factory, config = tiny(name)
     config = dataclasses.replace(config, **changes)
-    continuous = (row.actions[0] if kind is None else kind) == "continuous"
+    teams = name in ALGORITHMS and ALGORITHMS[name].teams
+    continuous = (ALGORITHMS[name].actions[0] if kind is None else kind) == "continuous"
 
     def run(terminates, final):
-        env = Walk(terminates=terminates, final=final, continuous=continuous, team=row.teams)
-        if row.teams:
+        env = Walk(terminates=terminates, final=final, continuous=continuous, masked=kind == "masked", team=teams)
+        if teams:
             trainer = make_trainer(multi_agent, env, policies_for(env, factory, config))
         else:
             trainer = make_trainer(factory, env, config)
         state = trainer.init(jax.random.key(0))
         none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(trainer.step, state)[1])
         state, metrics = jax.lax.fori_loop(0, NUM_UPDATES, lambda _, now: trainer.step(now[0]), (state, none))
-        agents = state.agent.values() if row.teams else [state.agent]
-        without = {"params": (), "target_params": (), "replay": ()}
+        agents = state.agent.values() if teams else [state.agent]
+        without = {"params": (), "target_params": ()}
         left = [agent._replace(**{name: x for name, x in without.items() if hasattr(agent, name)}) for agent in agents]
-        leaves = jax.tree.leaves_with_path((left, metrics.algorithm))
+        player, agent = trainer.player(state.agent)
+        play = lambda seed: player.act(agent, state.carry, jax.random.key(seed), state.observation, False)[0]
+        greedy = jax.tree.map(lambda *actions: jnp.stack(actions).astype(jnp.float32), *map(play, range(8)))
+        leaves = jax.tree.leaves_with_path((left, metrics.algorithm, {"greedy": greedy}))
         return {jax.tree_util.keystr(path): x for path, x in leaves if jnp.issubdtype(x.dtype, jnp.floating)}
 
     return jax.jit(run)

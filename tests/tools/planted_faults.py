@@ -182,8 +182,12 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
     ],
     "algos/rainbow.py": [
-        ("double: bool = static(default=True", "double: bool = static(default=False"),
-        ("n_step: int = static(default=3", "n_step: int = static(default=1"),
+        (
+            "double: bool = static(default=True",
+            "double: bool = static(default=False",
+            "tests/catalog/test_algorithms.py",
+        ),
+        ("n_step: int = static(default=3", "n_step: int = static(default=1", "tests/catalog/test_algorithms.py"),
     ],
     "algos/redq.py": [
         ("values[order[:number]]", "values[:number]"),
