@@ -32,6 +32,7 @@ PINNED = {  # the tests of pinned numbers, which what lies in these folders reac
     "tests/algos/test_updates.py": ("algos", "functional", "loop", "networks", "optim", "planning", "replay"),
     "tests/envs/test_steps.py": ("envs",),
 }
+CALLED = {"curiosity": "rnd or icm", "policy_gradient": "reinforce", "value_decomposition": "vdn or qmix"}
 LONGEST = 1200  # seconds of a run of tests; a fault that makes a loop endless is noticed, too
 
 
@@ -77,7 +78,8 @@ def outcome_of(copy: Path, row: Row, half: str) -> str:
     outcome = run(copy, row.tests, half)
     if outcome == "killed" or not (last := pinned(row.path)):
         return outcome
-    name = " and ".join(Path(row.path).stem.split("_"))
+    stem = Path(row.path).stem
+    name = CALLED.get(stem, " and ".join(stem.split("_")))
     pinned_outcome = run(copy, last, half, "-k", name) if row.path.startswith(("algos/", "envs/")) else "NO TESTS"
     pinned_outcome = run(copy, last, half) if pinned_outcome == "NO TESTS" else pinned_outcome
     return pinned_outcome if outcome in ("NO TESTS", "SURVIVED") else outcome
