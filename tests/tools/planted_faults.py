@@ -420,6 +420,8 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "purerl/extensions/self_play/tournament.py": [
         ("return won + (EPISODES - won.T)", "return won + won.T"),
+        ("batch_of(situation), False)[0][0]", "batch_of(situation), True)[0][0]"),
+        ("Opening(env) if players == (SELVES, SELVES) else Situations(env)", "Situations(env)"),
     ],
     "purerl/functional/action_masks.py": [
         ("jnp.where(mask, scores, -1e9)", "jnp.where(mask, -1e9, scores)"),

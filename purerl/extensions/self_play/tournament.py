@@ -21,11 +21,13 @@ from purerl.loop.evaluate import MAX_STEPS, play_episodes
 from purerl.loop.train import make_trainer
 from purerl.reporting.files import csv_text, write_whole
 from purerl.run.program import as_leaf
-from purerl.types import Algorithm, Array, Config, Environment, EnvironmentSpec, Key, PyTree
+from purerl.types import Algorithm, Array, Config, Environment, EnvironmentSpec, Key, PyTree, pytree
 from purerl.wrappers import Against, Player, Situations, at_random, lookahead
 from purerl.wrappers.situations import Model, Situation
+from purerl.xla.trees import where
 
 EPISODES = 32  # of every two players with either on either side
+OPENING_MOVES = 2  # random moves before each game of two selves that plan: otherwise all their games are the same
 MOST_ACTIONS = 100  # of a game that is played against one who looks ahead
 COLUMNS: tuple[str, ...] = ("seed", "player", "update", "elo", "score")
 SELVES = "self"  # the name of all players but those of `REFERENCES`
@@ -60,9 +62,9 @@ def _row(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Ke
 
 
 def search_points(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, key: Key) -> np.ndarray:
-    """Return f64[n, n] likewise of selves that search: n = P + 1, and after them the players of `references`.
+    """Return f64[n, n] likewise of selves that plan: n = P + 1, and after them the players of `references`.
 
-    Sides are drawn for each game.
+    Selves act as in evaluation. Games between two of them start with random moves. Sides are drawn for each game.
     """
     names = (SELVES,) * (config.num_selves + 1) + references(env)
     won = np.zeros((len(names),) * 2)
@@ -81,7 +83,7 @@ def _games(
 ) -> Array:
     """Return what the first of two players won, f32[]; a player is a self, of the number in `pair`, or a reference."""
     planner_of: Any = partial(_planner, config)
-    game = Situations(env)
+    game = Opening(env) if players == (SELVES, SELVES) else Situations(env)
     searcher = planner(planner_of, game)(EnvironmentSpec(game.observation_space, game.action_space), config.policy)
     selves = jax.tree.map(
         lambda kept, x: jnp.concatenate([kept, x[None]]), agent.pool, search_play.acting(agent.learner)
@@ -92,7 +94,7 @@ def _games(
             return REFERENCES[name]
         one = jax.tree.map(lambda x: x[index], selves)
         batch_of = lambda situation: jax.tree.map(lambda x: x[None], situation)
-        return lambda _, key, situation: searcher.act(one, (), key, batch_of(situation), True)[0][0]
+        return lambda _, key, situation: searcher.act(one, (), key, batch_of(situation), False)[0][0]
 
     first, second = (player(name, index) for name, index in zip(players, pair, strict=True))
 
@@ -101,8 +103,23 @@ def _games(
         return jax.vmap(lambda key, one: first(game, key, one))(keys, situation), carry, ()
 
     plays = Algorithm(init=lambda key: (), initial_carry=lambda num: (), act=act, update=lambda *agent: agent[:2])
-    total = play_episodes(plays, Against(game, opponent=second), (), key, 2 * EPISODES, MAX_STEPS, True).episode_return
+    total = play_episodes(plays, Against(game, opponent=second), (), key, 2 * EPISODES, MAX_STEPS, False).episode_return
     return jnp.sum(jnp.where(total > 0, 1.0, jnp.where(total == 0, 0.5, 0.0)))
+
+
+@pytree
+class Opening(Situations):
+    """A turn-based game that starts after `OPENING_MOVES` random moves; a move that would end it is not made."""
+
+    def reset(self, key: Key) -> tuple[Situation, Situation]:
+        """Start an episode and make the moves."""
+        key_start, *keys = jax.random.split(key, 1 + OPENING_MOVES)
+        situation, _ = Situations.reset(self, key_start)
+        for key_move in keys:
+            key_act, key_step = jax.random.split(key_move)
+            after, timestep = self.advance(key_step, situation, at_random(self, key_act, situation))
+            situation = where(timestep.done, situation, after)
+        return situation, situation
 
 
 def references(env: Environment) -> tuple[str, ...]:

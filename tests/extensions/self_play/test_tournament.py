@@ -1,6 +1,8 @@
 """A tournament whose winners are known: selves that always defect against selves that never do."""
 
 import csv
+from functools import partial
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +10,15 @@ import numpy as np
 import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.alphazero import AlphaZeroConfig, alphazero
 from purerl.envs.games.matrix_game import MatrixGame
 from purerl.extensions.self_play import tournament
-from purerl.extensions.self_play.self_play import SELF, self_play, self_play_config
+from purerl.extensions.self_play.search_play import SearchPlayConfig
+from purerl.extensions.self_play.self_play import SELF, alone, self_play, self_play_config
 from purerl.loop.train import make_trainer
+from purerl.networks.actor_critic import PolicyAgent
+from purerl.types import Algorithm
+from tests.helpers.nim import Nim
 
 CONFIG = A2CConfig(num_envs=8, rollout_length=4, hidden_sizes=(4,), total_timesteps=32 * 8)
 
@@ -54,3 +61,38 @@ def test_rows_and_their_file(agent, tmp_path):
     assert lines[0].split() == list(tournament.COLUMNS) and len(lines) == 4
     with (tmp_path / "elo.csv").open() as file:
         assert [float(row["elo"]) for row in csv.DictReader(file)] == [row["elo"] for row in rows]
+
+
+@pytest.fixture
+def games_of(monkeypatch):
+    """Play the games between two players, of which a self is perfect at Nim in evaluation and takes one in training."""
+
+    def act(agent, carry, key, situation, explore):
+        left = jnp.argmax(situation.observation["observation"], axis=-1)
+        return jnp.where(left % 3 == 2, 1 - explore, 0), carry, ()
+
+    player = Algorithm(init=lambda key: (), initial_carry=lambda num: (), act=act, update=lambda *agent: agent[:2])
+    monkeypatch.setattr(tournament.search_play, "planner", lambda *_: player)
+    learner = PolicyAgent(*[()] * len(PolicyAgent._fields))._replace(params=jnp.zeros(1))
+    config = self_play_config(alphazero, AlphaZeroConfig(), 1, SearchPlayConfig)
+    agent = alone(learner, learner, config)
+    games = partial(tournament._games.__wrapped__, Nim(), config, agent, jax.random.key(1), jnp.array([0, 1]))
+    return lambda *names: float(jax.jit(lambda: games(names))())
+
+
+def test_selves_that_plan_are_rated_as_they_are_evaluated(games_of):
+    assert games_of("self", "random") > 0.8 * 2 * tournament.EPISODES
+
+
+def test_games_between_selves_that_plan_differ(games_of, monkeypatch):
+    """Two random moves take two to four of seven; whoever plays by chance needs none."""
+    played = []
+
+    def look(plays, env, *_):
+        played.append(env.env)
+        return SimpleNamespace(episode_return=jnp.ones(1))
+
+    monkeypatch.setattr(tournament, "play_episodes", look)
+    assert games_of("self", "self") == games_of("self", "random") == 1
+    left = [jax.vmap(game.reset)(jax.random.split(jax.random.key(0), 64))[0].state.left for game in played]
+    assert [set(each.tolist()) for each in left] == [{3, 4, 5}, {7}]
