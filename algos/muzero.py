@@ -77,9 +77,9 @@ def muzero(
 
     over k = 0 .. K steps of the model from a step of the rollout, with a the candidate actions at the root (all of a
     discrete space, or samples of the policy), w the policies of the MCTS, G the lambda returns over its root values, R
-    the rewards on the way to k, c_0 = 1 and c_k = 1 / K. The gradient of each step of the model is halved. Only at the
-    root are the legal actions known. After a termination the return and the reward are 0. After a truncation, or at the
-    end of the rollout, the last target is the value of the final or next observation.
+    the rewards on the way to k, c_0 = 1 and c_k = 1 / K. What a step of the model receives of the gradients of later
+    steps is halved. Only at the root are the legal actions known. After a termination the return and the reward are 0.
+    After a truncation, or at the end of the rollout, the last target is the value of the final or next observation.
 
     Args:
       spec: the environment's spaces.
@@ -163,9 +163,10 @@ def muzero(
             reward_error = jnp.zeros_like(batch.value_target[..., 0])
             if k > 0:
                 latent, reward = net.advance(params, latent, jax.tree.map(lambda x, k=k: x[:, k - 1], batch.action))
-                latent = 0.5 * latent + 0.5 * jax.lax.stop_gradient(latent)
                 reward_error = 0.5 * (reward - batch.reward[..., k - 1]) ** 2
             policy, value = net.predict(params, latent)
+            if k > 0:
+                latent = 0.5 * latent + 0.5 * jax.lax.stop_gradient(latent)
             candidates = jax.tree.map(lambda x, k=k: x[:, k], batch.candidates)
             cross_entropy = -jnp.sum(batch.action_weights[:, k] * log_probs(policy, candidates), axis=-1)
             value_error = 0.5 * (value - batch.value_target[..., k]) ** 2

@@ -3,11 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import purerl
 from purerl.algos.muzero import MuZeroConfig, ahead, futures, muzero
-from purerl.networks.latent_model import latent_model
+from purerl.functional.distributions import Categorical
+from purerl.networks.latent_model import LatentModel, latent_model
 from purerl.settings import runs
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
@@ -113,6 +115,30 @@ def test_the_loss_by_hand(kind):
                 sums["policy_loss"] -= weight * flat.extras["action_weights"][t + k] @ log_probs(policy, draws)
     for name, total in sums.items():
         np.testing.assert_allclose(metrics[name], total / T, rtol=2e-4, err_msg=name)
+
+
+def test_a_step_of_the_model_gets_half_of_the_gradient_of_later_steps(monkeypatch):
+    """The latent is a sum of steps and the value itself: one step moves it by 1, two steps by 1 + 1/2."""
+    model = LatentModel(
+        init=lambda key: jnp.zeros(()),
+        represent=lambda step, observation: observation[..., 0],
+        advance=lambda step, latent, action: (latent + step, jnp.zeros_like(latent)),
+        predict=lambda step, latent: (Categorical(jnp.zeros((*latent.shape, 3))), latent),
+    )
+    monkeypatch.setattr("purerl.algos.muzero.latent_model", lambda *_: model)
+    settings = MuZeroConfig(
+        num_envs=1, rollout_length=3, num_epochs=1, num_minibatches=1, unroll_steps=2, td_lambda=0.0, discount=1.0,
+        max_grad_norm=1e9, rescale_value=False,
+    )  # fmt: skip
+    algo = muzero(EnvironmentSpec(SEEN, ACTIONS["discrete"]), settings, optimizer=lambda plan: optax.sgd(1.0))
+    given = jax.tree.map(lambda x: x[:3], rollout())  # with all targets 1 and all predictions 0
+    given = given._replace(
+        observation=jnp.zeros((3, 1, 2)), next_observation=jnp.ones((3, 1, 2)), reward=jnp.zeros((3, 1)),
+        terminated=jnp.zeros((3, 1), bool), extras=given.extras | {"root_value": jnp.ones((3, 1))},
+    )  # fmt: skip
+    agent, _ = jax.jit(algo.update)(algo.init(jax.random.key(0)), jax.random.key(1), given)
+    # Two steps are known from the first two rows, weighted by 1/2; one from the last.
+    assert float(agent.params) == pytest.approx((2 * (1 + 1.5) / 2 + 1 / 2) / 3)
 
 
 @pytest.mark.long

@@ -121,6 +121,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     "algos/muzero.py": [
         ("weight = 1.0 if k == 0 else 1.0 / config.unroll_steps", "weight = 1.0"),
         ("latent = 0.5 * latent + 0.5 * jax.lax.stop_gradient(latent)", "latent = 0.5 * latent + 0.5 * latent"),
+        (
+            "value = net.predict(params, latent)\n            if k > 0:",
+            "value = net.predict(params, (latent + jax.lax.stop_gradient(latent)) / 2)\n            if k > 0:",
+        ),
         ("ongoing=now.ongoing & ~terminated[..., k] & ~last", "ongoing=now.ongoing & ~last"),
         ("(reward - batch.reward[..., k - 1])", "(reward - batch.reward[..., 0])"),
     ],
