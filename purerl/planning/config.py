@@ -58,7 +58,9 @@ class SearchConfig(NetworkConfig):
         default=0.0, doc="weight of the entropy bonus, which keeps sampled actions diverse", at_least=0
     )
     normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
-    rescale_value: bool = static(default=False, doc="predict values on a compressed scale, for returns far from 0")
+    rescale_value: bool = static(
+        default=True, doc="predict values on a compressed scale; false suits returns between -1 and 1"
+    )
     activation: str = static(default="relu", doc="hidden layers' activation", choices=tuple(ACTIVATIONS))
     hidden_sizes: tuple[int, ...] = static(default=(128, 128), doc="units of the hidden layers", at_least=1)
     rnn: ClassVar[str] = "none"

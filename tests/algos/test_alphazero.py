@@ -47,7 +47,7 @@ def table(space, head, config):
 
 def config(**changes):
     given = {"num_envs": 7, "rollout_length": 4, "num_epochs": 1, "num_minibatches": 1, "discount": 0.9, "epsilon": 0.0}
-    return AlphaZeroConfig(**{**given, "num_simulations": 24, **changes})
+    return AlphaZeroConfig(**{**given, "num_simulations": 24, "rescale_value": False, **changes})
 
 
 def situations():

@@ -68,14 +68,29 @@ def log_probs(policy, draws):
     return np.sum(-0.5 * z**2 - log_std - 0.5 * np.log(2 * np.pi), axis=-1)
 
 
+def compressed(x):
+    """Return h(x) of R2D2 and MuZero."""
+    return np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + 0.001 * x
+
+
+def stretched(y):
+    """Return x with h(x) = y, by bisection."""
+    low, high = -100.0, 100.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if compressed(middle) < y else (low, middle)
+    return low
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ACTIONS)
 def test_the_loss_by_hand(kind):
-    """Step by step, with the network as a black box."""
+    """Step by step, with the network as a black box: on its compressed scale, and for continuous actions without."""
     settings = MuZeroConfig(
         num_envs=1, rollout_length=T, num_epochs=1, num_minibatches=1, unroll_steps=2, discount=0.9, td_lambda=1.0,
-        hidden_sizes=(4,),
+        hidden_sizes=(4,), **({} if kind == "discrete" else {"rescale_value": False}),
     )  # fmt: skip
+    squeeze, stretch = (compressed, stretched) if kind == "discrete" else (float, float)
     spec = EnvironmentSpec(SEEN, ACTIONS[kind])
     algo, net = muzero(spec, settings), latent_model(spec.observation_space, spec.action_space, settings)
     given, agent = rollout(kind), algo.init(jax.random.key(2))
@@ -83,7 +98,7 @@ def test_the_loss_by_hand(kind):
     _, metrics = jax.jit(algo.update)(agent, jax.random.key(1), given)
 
     flat = jax.tree.map(lambda x: np.asarray(x)[:, 0], given._replace(carry=()))
-    value_of = lambda seen: float(net.predict(agent.params, net.represent(agent.params, jnp.asarray(seen)))[1])
+    value_of = lambda seen: stretch(float(net.predict(agent.params, net.represent(agent.params, jnp.asarray(seen)))[1]))
     last, cut = value_of(flat.next_observation[5]), value_of(flat.next_observation[4])
     returns = np.zeros(T)
     returns[5] = 0.25 + 0.9 * last
@@ -104,12 +119,12 @@ def test_the_loss_by_hand(kind):
                 latent, reward = net.advance(agent.params, latent, action)
                 if going[t, k - 1] or over[t, k - 1]:
                     real = flat.reward[t + k - 1] if going[t, k - 1] else 0.0
-                    sums["reward_loss"] += weight * 0.5 * (float(reward) - real) ** 2
+                    sums["reward_loss"] += weight * 0.5 * (float(reward) - squeeze(real)) ** 2
             policy, value = net.predict(agent.params, latent)
             if going[t, k] or over[t, k] or cut_off[t, k]:
                 beyond = (last if t + k == T else cut) if cut_off[t, k] else 0.0
                 real = returns[t + k] if going[t, k] else beyond
-                sums["value_loss"] += weight * 0.5 * (float(value) - real) ** 2
+                sums["value_loss"] += weight * 0.5 * (float(value) - squeeze(real)) ** 2
             if going[t, k]:
                 draws = flat.extras["candidates"][t + k] if kind == "continuous" else ()
                 sums["policy_loss"] -= weight * flat.extras["action_weights"][t + k] @ log_probs(policy, draws)

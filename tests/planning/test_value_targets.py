@@ -10,7 +10,7 @@ from purerl.types import Rollout
 
 def test_scales():
     value = jnp.array([-200.0, 0.0, 3.0])
-    plain, squeezed = SearchConfig(), SearchConfig(rescale_value=True)
+    plain, squeezed = SearchConfig(rescale_value=False), SearchConfig()
     np.testing.assert_array_equal(to_scale(plain, value), value)
     np.testing.assert_allclose(to_scale(squeezed, value)[2], 2.0 - 1.0 + 0.003, rtol=1e-6)
     np.testing.assert_allclose(from_scale(squeezed, to_scale(squeezed, value)), value, rtol=1e-4)
