@@ -8,13 +8,17 @@ import pathlib
 import re
 import sys
 import typing
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
+from purerl import trust
 from purerl.catalog.algorithms import ALGORITHMS, FOLLOWERS
 from purerl.catalog.environments import ENVIRONMENTS, FAMILIAR, SUITES, Suite
+from purerl.catalog.extensions import EXTENSIONS
 from purerl.catalog.objectives import OBJECTIVES, ObjectiveEntry
-from purerl.errors import InputError, install, line_of, told, unknown
+from purerl.errors import InputError, install, told, unknown
 
 KNOWN = "purerl.envs.adapters.known"  # has check_name(suite, package, name), and imports nothing
 
@@ -37,41 +41,19 @@ def unknown_environment(name: str) -> InputError:
     return unknown("environment", name, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
 
 
-def _broken(module_name: str, error: Exception) -> InputError:
-    """Return the error for a module that raises where it is imported."""
-    if isinstance(error, InputError):
-        return error
-    first = (str(error).strip() or "without a word").splitlines()[0]
-    where = "" if isinstance(error, SyntaxError) else line_of(error)  # it names its place itself
-    return InputError(f"{module_name} cannot be imported: {type(error).__name__}: {first}{where}")
-
-
 def load(path: str) -> Any:
-    """Return the object at "module:name".
+    """Return the object at "module:name": one of the catalog, or one of a module that is trusted, by `trust.load`."""
+    if path in _own():
+        module, _, name = path.partition(":")
+        return getattr(importlib.import_module(module), name)
+    return trust.load(path)
 
-    Raises:
-      InputError: if there is no such module or name.
-    """
-    module_name, _, name = path.partition(":")
-    if not name:
-        raise InputError(f"'{path}' does not name an object: write module:name")
-    if module_name.endswith(".py") or "/" in module_name:
-        module = module_name.removesuffix(".py").removeprefix("./").replace("/", ".")
-        raise InputError(f"'{path}' names a file: write {module}:{name}")
-    if not all(part.isidentifier() for part in module_name.split(".")):
-        raise InputError(f"'{path}' does not name an object: write module:name")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and not module_name.startswith(error.name):
-            raise _broken(module_name, error) from error
-        raise InputError(f"there is no module '{module_name}'") from None
-    except Exception as error:  # whatever a user's module raises
-        raise _broken(module_name, error) from error
-    if not hasattr(module, name):
-        own = [n for n, x in vars(module).items() if getattr(x, "__module__", None) == module_name and n[0] != "_"]
-        raise unknown(f"name in {module_name}", name, own)
-    return getattr(module, name)
+
+def _own() -> frozenset[str]:
+    """Return the "module:name" of everything in the catalog."""
+    algorithms = [path for entry in (ALGORITHMS | FOLLOWERS).values() for path in (entry.factory, entry.config)]
+    starts = [entry.start for entry in OBJECTIVES.values()]
+    return frozenset([*algorithms, *starts, *ENVIRONMENTS.values(), *EXTENSIONS.values()])
 
 
 def path_of(thing: Any) -> str:
@@ -80,7 +62,7 @@ def path_of(thing: Any) -> str:
 
 
 def make(env_id: str, **parameters: Any) -> Any:
-    """Return an environment by id.
+    """Return an environment by id; a module that the id names is imported, as whoever writes it here asks.
 
     Args:
       env_id: a native id such as "CartPole-v1", an adapter's "suite/NAME", or a class of your own as "module:Class".
@@ -93,7 +75,14 @@ def make(env_id: str, **parameters: Any) -> Any:
     if not isinstance(env_id, str):
         what = f"the class {env_id.__name__}" if isinstance(env_id, type) else f"a {type(env_id).__name__}"
         raise InputError(f"make takes the id of an environment, such as make('CartPole-v1'); this is {what}")
+    trust.typed(env_id)
+    return environment(env_id, parameters)
+
+
+def environment(env_id: str, parameters: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """Return an environment by id, as `make`; a module that the id names must be trusted."""
     check_id(env_id)
+    trust.checked(env_id)
     suite, slash, name = env_id.partition("/")
     if slash and (suite in SUITES or not is_own(env_id)):
         return _adapter(suite).make(name, **parameters)
@@ -145,13 +134,6 @@ def environment_class(env_id: str) -> type:
 def is_own(env_id: str) -> bool:
     """Return whether an id is a class of the user's, "module:Class", rather than a name that a suite knows."""
     return ":" in env_id and env_id.partition("/")[0] not in SUITES
-
-
-def module_of(name: str) -> str:
-    """Return the module that a name is looked up in, "a.b" of "a.b:C" and of "gymnasium/a.b:C"; "" for other names."""
-    suite, _, rest = name.partition("/")
-    path = rest if suite in SUITES else name
-    return path.partition(":")[0] if ":" in path else ""
 
 
 def check_environment(env: Any) -> None:

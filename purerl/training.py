@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import registry
+from purerl import registry, trust
 from purerl.errors import InputError
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop import train
@@ -86,8 +86,9 @@ def _objects(
     """Return (factory, environment, config) of what is given by name or as an object."""
     if config is not None and not isinstance(algorithm, str) and not isinstance(env, str):
         return algorithm, env, config  # whose numbers may be traced
+    trust.typed(algorithm, env)
     run = settings(algorithm, env, {}, config=config)
-    env = registry.make(run.environment, **run.parameters) if run.env is None else run.env
+    env = registry.environment(run.environment, run.parameters) if run.env is None else run.env
     return run.make_algorithm(), env, run.config
 
 

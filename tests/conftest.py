@@ -33,6 +33,8 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers inherit it
 import jax
 import pytest
 
+from purerl import trust
+
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 OTHER_KINDS = ("long", "suites", "publish", "slow")
@@ -60,6 +62,20 @@ def run_folder(tmp_path_factory):
     chosen = settings("a2c", "Catch", flags | {"eval_episodes": 8, "evaluations": 2, "log_interval": 2}, {"rows": 5})
     assert opening.start(chosen, folder, plain=True) == 0
     return folder
+
+
+for name in ("tests.helpers.leaving", "tests.helpers.nim", "tests.helpers.reinforce", "tests.run.test_run"):
+    trust._trusted.set(
+        trust._trusted.get() | {name}
+    )  # environments and algorithms of ours, which tests name where a user would type them
+
+
+@pytest.fixture(autouse=True)
+def trusted():
+    """Forget the modules that a test named: the next one may not import them."""
+    before = trust._trusted.get()
+    yield
+    trust._trusted.set(before)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -110,7 +110,11 @@ def _build(name: str, options: common.Options) -> Any:
     with common.building():
         given = common.thaw(options)
         if isinstance(given.get("observation_fn"), str):
-            given["observation_fn"] = getattr(_import().observations, given["observation_fn"])
+            observations, wanted = _import().observations, given["observation_fn"]
+            own = {n: f for n, f in vars(observations).items() if getattr(f, "__module__", "") == observations.__name__}
+            if wanted not in own:
+                raise unknown(f"observation_fn of navix/{name}", wanted, own)
+            given["observation_fn"] = own[wanted]
         return _import().make(name, **given)
 
 

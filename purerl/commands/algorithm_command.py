@@ -51,7 +51,8 @@ def find_algorithm(args: list[str]) -> str | None:
     if named is not None:
         take_modules((), named)
         return named
-    from purerl.settings import toml, trust
+    from purerl import trust
+    from purerl.settings import toml
 
     folders = (Path(folder) / toml.RUN.file for folder in _values(args, "--resume"))
     for file in (*map(Path, _values(args, "--config")), *(file for file in folders if file.is_file())):
@@ -66,7 +67,8 @@ def find_algorithm(args: list[str]) -> str | None:
 
 def find_extensions(args: list[str]) -> tuple["Extension", ...]:
     """Return the extensions that a run may use, those included that --extension or a file of settings names."""
-    from purerl.settings import extensions, toml, trust
+    from purerl import trust
+    from purerl.settings import extensions, toml
 
     named = [name for value in _values(args, "--extension") for name in names_of(value)]
     take_modules((), *named)

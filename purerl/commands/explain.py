@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from purerl.commands.algorithm_command import AlgorithmCommand
-from purerl.commands.flags import flags_of, named_in_tables
+from purerl.commands.flags import flags_of
 from purerl.commands.options import CONFIG, TRUST, say, take_modules, tell, typed
 from purerl.settings.options import RunOptions
 
@@ -30,10 +30,11 @@ def command(
     purerl explain ppo CartPole-v1
     purerl explain dqn Breakout-MinAtar --seeds 4 --batch-size 64
     """
+    from purerl.settings.extensions import named
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
-    take_modules(trust, algorithm, environment, *named_in_tables(given))
+    take_modules(trust, algorithm, environment, *named(given))
     run = settings(algorithm, environment, given, parameters, config_file)
     from purerl.profiling import explain
 

@@ -1,7 +1,7 @@
 """Flags made of the fields of dataclasses: name, default, help and form."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import click
@@ -65,12 +65,6 @@ def _parse_tables(
         is_text = name in words and parsed is not None and not isinstance(parsed, bool)
         found.setdefault(table, {})[name] = value if is_text else parsed
     return found or None
-
-
-def named_in_tables(given: Mapping[str, Any]) -> list[str]:
-    """Return the algorithms that settings in tables name."""
-    tables = [table for value in given.values() if isinstance(value, Mapping) for table in value.values()]
-    return [str(table.get("algorithm", "")) for table in tables]
 
 
 class TablesOption(click.Option):

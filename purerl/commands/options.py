@@ -9,10 +9,9 @@ import click
 
 from purerl.commands.flags import Literal
 from purerl.errors import InputError, hints, printable
-from purerl.registry import module_of
 from purerl.settings.options import LaunchOptions, make_options
-from purerl.settings.trust import name_modules
 from purerl.settings.values import coerce, from_text
+from purerl.trust import module_of, name_modules
 
 P = ParamSpec("P")
 

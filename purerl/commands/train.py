@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from purerl.commands.algorithm_command import AlgorithmCommand
-from purerl.commands.flags import flags_of, named_in_tables
+from purerl.commands.flags import flags_of
 from purerl.commands.options import (
     CONFIG,
     check_out,
@@ -61,6 +61,7 @@ def command(
     purerl train --resume runs/ppo-CartPole-v1-1 --total-timesteps 2e6    # longer; schedules follow the new length
     purerl train ppo CartPole-v1 --start runs/ppo-CartPole-v1-1 --env.gravity 12    # from its parameters
     """
+    from purerl.settings.extensions import named
     from purerl.settings.runs import settings
 
     parameters, given = typed(flags)
@@ -79,7 +80,7 @@ def command(
 
         return resume(resume_folder, plain, list(map(callbacks.named, callback_names)), **options)
     as_many_as_fit = given.get("num_envs") == "auto" and bool(given.pop("num_envs"))
-    take_modules((), *named_in_tables(given))
+    take_modules((), *named(given))
     run = settings(algorithm, environment, given, parameters, config_file)
     launch(where)
     from purerl.run import callbacks

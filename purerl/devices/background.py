@@ -1,5 +1,6 @@
 """Work of a compiler in a thread, while the main one waits where signals reach it."""
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable
@@ -22,7 +23,8 @@ def in_background(function: Callable[[], T]) -> T:
         except BaseException as error:
             found["error"] = error
 
-    thread = threading.Thread(target=run, daemon=True, name="purerl compiler")
+    context = contextvars.copy_context()  # what is trusted here is trusted there
+    thread = threading.Thread(target=context.run, args=(run,), daemon=True, name="purerl compiler")
     thread.start()
     while thread.is_alive():
         time.sleep(POLL)

@@ -37,7 +37,7 @@ def fitting(config: Config, environment: str, parameters: dict[str, Any]) -> Ite
     if VARIABLE in os.environ or "NPROC" in os.environ or environment not in ENVIRONMENTS:
         yield
         return
-    count = multiplications(config, registry.make(environment, **parameters))
+    count = multiplications(config, registry.environment(environment, parameters))
     if count is None or count > LIMIT:
         yield
         return

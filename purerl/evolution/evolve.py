@@ -25,7 +25,7 @@ from purerl.run.folders import changes, enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
 from purerl.settings.options import EvolveOptions
-from purerl.settings.trust import flags, trusting
+from purerl.trust import flags, trusting
 from purerl.types import PyTree
 
 FREE = tuple(  # settings that may differ from those of a checkpoint

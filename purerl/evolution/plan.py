@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
-from purerl import registry
+from purerl import registry, trust
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.objectives import ObjectiveEntry
 from purerl.devices.selection import take
@@ -22,7 +22,7 @@ from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import make_strategy
 from purerl.evolution.tasks import RedrawFields, make_task, share_parameters
-from purerl.settings import toml, trust
+from purerl.settings import toml
 from purerl.settings.options import EvolveOptions, checked, make_options
 from purerl.types import PyTree
 

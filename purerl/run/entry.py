@@ -11,8 +11,9 @@ from purerl.run.opening import new_run, old_run
 from purerl.run.plan import Handed
 from purerl.run.run import Run
 from purerl.run.trained_run import TrainedRun, load_run
+from purerl.settings.extensions import named
 from purerl.settings.runs import settings
-from purerl.settings.trust import trusting
+from purerl.trust import trusting, typed
 from purerl.types import AlgorithmFactory, Config, Environment
 
 
@@ -58,6 +59,7 @@ def train(
         values["total_timesteps"] = total_timesteps
     as_many_as_fit = values.get("num_envs") == "auto" and bool(values.pop("num_envs"))
     flags = {"seeds": seeds, **values}
+    typed(algorithm, environment, *named(flags))
     run = settings(algorithm, environment, flags, parameters, config=config)
     cache.enable()
     return _completed(new_run(run, None if out is None else Path(out), display, as_many_as_fit, callbacks))
@@ -89,6 +91,7 @@ def resume(
       InputError: if there is no run, or it needs objects that are not given here.
       RuntimeError, KeyboardInterrupt: as `train`.
     """
+    typed(algorithm, environment)
     handed = Handed(algorithm=algorithm, environment=environment, config=config)
     with trusting(trust):
         cache.enable()

@@ -45,7 +45,7 @@ def make_environment(name: str, parameters: dict[str, Any]) -> Any:
       InputError: if there is none, or it breaks the contract.
     """
     try:
-        env = registry.make(name, **parameters)
+        env = registry.environment(name, parameters)
     except InputError:
         raise
     except Exception as error:  # whatever a user's module raises

@@ -26,7 +26,7 @@ from purerl.run import checkpoint
 from purerl.run.folders import lock
 from purerl.run.stop import Stop
 from purerl.settings.toml import JobKind
-from purerl.settings.trust import flags
+from purerl.trust import flags
 
 T = TypeVar("T")
 FAILURES = (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError)  # are told in a line

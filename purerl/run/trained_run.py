@@ -25,7 +25,7 @@ from purerl.run.program import Wanted
 from purerl.settings import agent_file
 from purerl.settings.options import check_seed
 from purerl.settings.runs import Settings, with_environment
-from purerl.settings.trust import trusting
+from purerl.trust import trusting, typed
 from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 
 
@@ -102,6 +102,7 @@ class TrainedRun(NamedTuple):
         Raises:
           InputError: if there is no such environment or parameter, or its spaces are others.
         """
+        typed(env)
         return play(self, check_count(episodes, "episodes"), env, seed, parameters)
 
     @property
@@ -176,6 +177,7 @@ def load_run(
     """
     if not isinstance(folder, str | Path):
         raise InputError(f"load_run takes the folder of a run; this is {folder!r}")
+    typed(algorithm, environment)
     with trusting(trust):
         handed = Handed(algorithm=algorithm, environment=environment, config=config)
         plan, progress = saved_run(Path(folder), handed, checkpoint)

@@ -28,6 +28,14 @@ def rows(names: Iterable[str] = ()) -> tuple[Extension, ...]:
     return tuple(found)
 
 
+def named(values: Mapping[str, Any]) -> list[str]:
+    """Return what settings name that may be a module:name: extensions, and the algorithms in tables."""
+    given = values.get("extension", ())
+    tables = [table for value in values.values() if isinstance(value, Mapping) for table in value.values()]
+    algorithms = [table.get("algorithm", "") for table in tables if isinstance(table, Mapping)]
+    return list(map(str, [*((given,) if isinstance(given, str) else given or ()), *algorithms]))
+
+
 def _of_user(name: str) -> Extension:
     found = registry.load(name)
     if not isinstance(found, Extension):

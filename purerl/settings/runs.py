@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from purerl import registry
+from purerl import registry, trust
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
-from purerl.settings import extensions, objects, toml, trust
+from purerl.settings import extensions, objects, toml
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.values import coerce
 from purerl.types import AlgorithmFactory, Config, Environment

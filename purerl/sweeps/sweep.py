@@ -14,7 +14,6 @@ from purerl.settings import toml
 from purerl.settings.options import RunOptions, SearchOptions, make_options
 from purerl.settings.ranges import Choices, IntUniform, LogUniform, Range, Uniform
 from purerl.settings.runs import settings
-from purerl.settings.trust import flags
 from purerl.settings.values import to_text
 from purerl.sweeps.chunks import Chunks
 from purerl.sweeps.halving import Halving
@@ -22,6 +21,7 @@ from purerl.sweeps.plan import SweepPlan, description, dump_sweep, make_sweep_pl
 from purerl.sweeps.population import Population
 from purerl.sweeps.result import SweepResult
 from purerl.sweeps.search import Search
+from purerl.trust import flags, typed
 from purerl.types import AlgorithmFactory, Config, Environment
 
 __all__ = ["Choices", "IntUniform", "LogUniform", "Range", "SweepResult", "Uniform", "sweep"]
@@ -73,6 +73,7 @@ def sweep(
       InputError: for a sweep that is not possible, before anything is compiled.
     """
     length = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
+    typed(algorithm, env)
     run = settings(algorithm, env, length, config=config)
     given = {"seed": seed, "seeds": num_seeds, "devices": devices}
     run = dataclasses.replace(run, options=make_options(RunOptions, given))

@@ -1,5 +1,6 @@
 """Options of extensions among the settings of a run, those of a user's extension included."""
 
+import contextvars
 import sys
 from pathlib import Path
 
@@ -8,9 +9,9 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl import trust
 from purerl.errors import InputError
 from purerl.run.plan import made
-from purerl.settings import trust
 from purerl.settings.extensions import rows, wraps
 from purerl.settings.runs import dump, settings
 
@@ -21,16 +22,24 @@ SMALL |= {"eval_episodes": 4, "log_interval": 1, "extension": "novelty:novelty"}
 
 @pytest.fixture(autouse=True)
 def own(monkeypatch):
-    """The module is found, but not trusted: another test may have named it."""
+    """The module is found, but not trusted."""
     monkeypatch.syspath_prepend(OWN)
-    token = trust._trusted.set(frozenset())
     yield
-    trust._trusted.reset(token)
     sys.modules.pop("novelty", None)
 
 
+def trusting(function, *args):
+    """Call a function that may import all modules, and let no later one."""
+
+    def call():
+        with trust.trusting(True):
+            return function(*args)
+
+    return contextvars.copy_context().run(call)
+
+
 def test_options_are_read_and_written(tmp_path):
-    run = settings("a2c", "CartPole-v1", SMALL | {"novelty": 0.5})
+    run = trusting(settings, "a2c", "CartPole-v1", SMALL | {"novelty": 0.5})
     options = run.extension_options["novelty"]
     assert (options.novelty, options.novelty_bits) == (0.5, 8) and made(run).extensions[0].name == "novelty"
     file = tmp_path / "config.toml"
@@ -67,13 +76,13 @@ def test_an_extension_of_a_user_trains_resumes_to_the_same_bits_and_is_swept(tmp
 )
 def test_what_cannot_be(flags, message):
     with pytest.raises(InputError, match=message):
-        made(settings("a2c", "CartPole-v1", SMALL | flags))
+        made(trusting(settings, "a2c", "CartPole-v1", SMALL | flags))
 
 
 def test_names_of_options_are_their_own():
     twice = ("novelty:novelty", "novelty:novelty")
     with pytest.raises(InputError, match="extension novelty has the option novelty, as novelty has: rename it"):
-        rows(twice)
+        trusting(rows, twice)
 
 
 @pytest.mark.long

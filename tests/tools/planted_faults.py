@@ -804,9 +804,9 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ('if _text_of(file).rstrip().rpartition("\\n")[2] != END:', "if False:"),
         ('{f"{prefix}{name}": value}', "{name: value}"),
     ],
-    "purerl/settings/trust.py": [
-        ("module not in trusted and ALL not in trusted", "module not in trusted or ALL not in trusted"),
-        ("_trusted.reset(token)", "pass"),
+    "purerl/trust.py": [
+        ("not trusted & {module, name, ALL}", "not trusted & {module, name}"),
+        ("_trusted.set(_trusted.get() - ({ALL} - before))", "pass"),
     ],
     "purerl/settings/values.py": [
         ("(math.isfinite(value) and value == int(value))", "math.isfinite(value)"),

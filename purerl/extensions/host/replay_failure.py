@@ -10,6 +10,7 @@ import numpy as np
 from purerl import registry
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
+from purerl.trust import checked, trusting
 
 EVALUATION = "evaluation"  # the group whose environments play the task itself
 
@@ -40,9 +41,9 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
         raise InputError(f"{path} is damaged: it lacks one of {', '.join(sorted(NEEDED))}")
     if record["from_step"]:
         raise InputError(f"{path}: only the last {record['steps'] - record['from_step']:,} steps were kept")
-    if registry.module_of(record["environment"]) and not trust:
-        raise InputError(f"{path} names {record['environment']}, which is code: give trust=True to import it")
-    source = registry.make(record["environment"], **record["parameters"])
+    with trusting(trust):
+        checked(record["environment"], path)
+        source = registry.environment(record["environment"], record["parameters"])
     if not isinstance(source, HostSource):
         raise InputError(f"{path}: {record['environment']} is a JAX environment; play it in JAX")
     structure = jax.tree.structure(source.action_space.struct)

@@ -1,6 +1,7 @@
 """Crafted folders: whatever a file names, nothing of it runs, and the command says so in one line."""
 
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -9,10 +10,12 @@ import sys
 import pytest
 
 import purerl
+from purerl import registry, trust
 from purerl.errors import InputError
 from purerl.evolution import evolve
 from purerl.extensions.host import replay_failure
-from purerl.settings import agent_file, trust
+from purerl.settings import agent_file
+from purerl.settings.runs import settings
 from tests.helpers import cli
 
 MODULE = """
@@ -135,6 +138,78 @@ def test_a_group_names_a_crafted_run(word, run_of, mark, capsys):
     refused(capsys, mark, words, "--trust crafted" if word in ("start", "frozen") else "crafted:start")
 
 
+START = {  # what a run to start from may hold, as a folder or an agent's file
+    "algorithm": 'algorithm = "crafted:start"\nenvironment = "CoinGame"\n',
+    "environment": 'algorithm = "ppo"\nenvironment = "crafted:Env"\n',
+    "group": 'algorithm = "ppo"\nenvironment = "CoinGame"\n[groups.red]\nalgorithm = "crafted:start"\n',
+    "extension": 'algorithm = "ppo"\nenvironment = "CoinGame"\nextension = ["crafted:start"]\n',
+}
+
+
+@pytest.mark.parametrize("names", START.values(), ids=START)
+def test_a_run_to_start_from_names_a_module(names, mark, capsys):
+    """Also where the command names another module, and from Python."""
+    text = f"format = 1\n{names}\n# end\n"
+    (mark.parent / "one.safetensors").write_bytes(agent_file.pack({}, {"settings": text}))
+    (mark.parent / "run").mkdir()
+    (mark.parent / "run" / "config.toml").write_text(text)
+    for start in ("run", "one.safetensors"):
+        words = ("train", "ppo", "CoinGame", "--start", start, "--plain")
+        refused(capsys, mark, words)
+        refused(capsys, mark, (*words, "--trust", "json"))
+        with pytest.raises(InputError):
+            purerl.train("ppo", "CoinGame", start=start, out=mark.parent / "new", display="none")
+    assert not mark.exists() and not (mark.parent / "new").exists()
+
+
+def test_a_task_of_an_evolution_names_a_module(mark, capsys):
+    (mark.parent / "evolve").mkdir()
+    text = EVOLUTION.format(objective="ppo", task="Catch", strategy="openes")
+    (mark.parent / "evolve" / "evolve.toml").write_text(text.replace("# end", 'extension = "crafted:start"\n\n# end'))
+    refused(capsys, mark, ("evolve", "--resume", "evolve", "--plain"), "crafted")
+    refused(capsys, mark, ("meta-evaluate", "evolve"), "crafted")
+
+
+def test_the_door_asks_whoever_comes(mark):
+    """A name that reaches it without having been checked is refused as well."""
+    for ask in (
+        registry.load,
+        registry.algorithm,
+        registry.environment,
+        lambda name: settings("ppo", name, {}, {"rows": 3}),
+    ):
+        with pytest.raises(InputError, match="add --trust crafted to import it"):
+            ask("crafted:Env")
+    assert not mark.exists()
+    with pytest.raises(InputError, match="crafted:start is no environment"):
+        purerl.make("crafted:start")
+    assert mark.exists()
+
+
+def test_modules_of_the_current_folder(tmp_path, monkeypatch):
+    """Those that are named and what they import are found, after everything else; what a library looks for is not."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    folder = tmp_path / "elsewhere"
+    for path in (tmp_path / "ours.py", tmp_path / "ours_too.py", tmp_path / "plugin.py", tmp_path / "spread.py"):
+        path.write_text("value = 'here'")
+    (tmp_path / "ours.py").write_text("import ours_too, spread.part\nvalue = ours_too.value")
+    (folder / "spread").mkdir(parents=True)
+    (folder / "spread" / "part.py").write_text("value = 'elsewhere'")
+    (folder / "library.py").write_text("try:\n    import plugin\nexcept ImportError:\n    plugin = None")
+    monkeypatch.syspath_prepend(folder)
+    before = set(sys.modules)
+    try:
+        trust.name_modules(["ours"])
+        assert importlib.import_module("ours").value == "here"
+        assert importlib.import_module("spread.part").value == "elsewhere"
+        assert importlib.import_module("library").plugin is None
+        assert str(tmp_path) not in sys.path
+    finally:
+        for name in set(sys.modules) - before:
+            del sys.modules[name]
+
+
 def test_a_run_that_starts_from_itself(mark, capsys):
     folder = mark.parent / "run"
     folder.mkdir()
@@ -217,9 +292,10 @@ def test_a_process_in_a_crafted_folder(run_of, mark):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(MODULE.format(mark=str(mark)))
     path = {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p and p != str(mark.parent))}
-    done = cli.purerl("evaluate", ".", "--episodes", "4", cwd=folder, env=os.environ | path)
-    assert done.returncode == 0, done.stderr
-    assert "a2c on Catch" in done.stdout and not mark.exists()
+    for words in ((), ("--trust", "json")):
+        done = cli.purerl("evaluate", ".", "--episodes", "4", *words, cwd=folder, env=os.environ | path)
+        assert done.returncode == 0, done.stderr
+        assert "a2c on Catch" in done.stdout and not mark.exists()
 
 
 def test_from_python(run_of, mark):
@@ -258,5 +334,5 @@ def test_words():
         assert trust.checked("a.b:C", "f") == "a.b:C"
     with contextlib.suppress(KeyError), trust.trusting(True):
         raise KeyError
-    with pytest.raises(InputError, match=r"^f names a.b:C, which is code in the module a.b: add --trust a.b"):
-        trust.checked("a.b:C", "f")
+    with pytest.raises(InputError, match=r"^f names a.c:D, which is code in the module a.c: add --trust a.c"):
+        trust.checked("a.c:D", "f")

@@ -1,0 +1,86 @@
+"""Names become code behind one door: no other place imports or evaluates by a name that it is given."""
+
+import ast
+
+import pytest
+
+from tests.test_layers import MODULES
+
+LOOKUPS = {"__import__", "entry_points", "find_spec", "import_module", "run_module", "run_path"}
+NEVER = {"eval", "exec"} | {f"{of}.{name}" for of in ("pickle", "marshal", "dill") for name in ("load", "loads")}
+BY_NAME = {  # where a name that is not a literal is imported or looked up: where it comes from
+    ("purerl.trust", "load"): "the door: it asks first",
+    ("purerl.trust", "CurrentFolder.find_spec"): "a statement of a module that the user named",
+    ("purerl", "__getattr__"): "the table of public names",
+    ("purerl", "_hint"): "an attribute in the code of the user",
+    ("purerl.registry", "load"): "the catalog",
+    ("purerl.registry", "check_id"): "a constant",
+    ("purerl.registry", "_adapter"): "the table of suites",
+    ("purerl.registry", "installed"): "the table of suites",
+    ("purerl.commands.cli", "Commands.get_command"): "the table of commands",
+    ("purerl.pool", "make"): "a table",
+    ("purerl.planning.search", "__getattr__"): "a table",
+    ("purerl.replay.uniform", "__getattr__"): "a table",
+    ("purerl.reporting.sinks", "require"): "a table",
+    ("purerl.run.export", "check"): "a table",
+    ("purerl.run.results", "import_packages"): "a tuple",
+    ("purerl.envs.adapters.jaxmarl", "_construct"): "a table",
+}
+
+
+def lookups(tree):
+    """Yield (function, called, argument) of each call in a file that may turn a name into code; None: no literal."""
+
+    def visit(node, path):
+        for inner in ast.iter_child_nodes(node):
+            defines = isinstance(inner, ast.FunctionDef | ast.ClassDef)
+            if isinstance(inner, ast.Call):
+                first = inner.args[0] if inner.args else None
+                literal = first.value if isinstance(first, ast.Constant) else None
+                yield ".".join(path), ast.unparse(inner.func), literal
+            yield from visit(inner, [*path, inner.name] if defines else path)
+
+    yield from visit(tree, [])
+
+
+def through_no_door(module, tree):
+    """Return the calls of a file that turn a name into code without asking whether it is trusted."""
+    return [
+        f"{module}.{function}: {called}"
+        for function, called, literal in lookups(tree)
+        if called in NEVER
+        or (called.rpartition(".")[2] in LOOKUPS and literal is None and (module, function) not in BY_NAME)
+    ]
+
+
+def test_names_become_code_behind_one_door():
+    assert not [found for module, tree in MODULES.items() for found in through_no_door(module, tree)]
+    used = {(module, function) for module in MODULES for function, *_ in lookups(MODULES[module])}
+    assert BY_NAME.keys() <= used, "an exception that nothing needs"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "importlib.import_module(name)",
+        "__import__(table['algorithm'])",
+        "getattr(importlib.import_module(module), name)",
+        "importlib.metadata.entry_points(group=name)",
+        "class A:\n    def f(self):\n        eval('1')",
+        "pickle.load(file)",
+    ],
+)
+def test_the_rule_sees_what_it_forbids(code):
+    assert through_no_door("purerl.x", ast.parse(code))
+
+
+def test_arrays_are_no_pickles():
+    """NumPy loads pickles only where a call allows it."""
+    given = [word.arg for tree in MODULES.values() for word in ast.walk(tree) if isinstance(word, ast.keyword)]
+    allowed = [
+        word.value
+        for tree in MODULES.values()
+        for word in ast.walk(tree)
+        if isinstance(word, ast.keyword) and word.arg == "allow_pickle"
+    ]
+    assert "allow_pickle" in given and not [ast.unparse(value) for value in allowed if ast.unparse(value) != "False"]
