@@ -4,6 +4,11 @@ Environments, acting and learning compile into one program, which is vmapped ove
 over devices. Every public name is loaded when it is first used, so `import purerl` stays light and starts no backend.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and "purerl" in sys.orig_argv and not sys.flags.safe_path:
+    del sys.path[0]  # python -m puts the current folder first: a file there must not stand for a module
+
 import importlib
 import importlib.util
 from typing import TYPE_CHECKING, Any

@@ -20,6 +20,7 @@ import click
 
 from purerl import __version__
 from purerl.catalog.environments import ENVIRONMENTS, SUITES
+from purerl.commands import shield
 from purerl.devices.process import leave
 from purerl.errors import InputError, nearest, printable, unknown
 
@@ -52,6 +53,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
       command: a single command in place of all of purerl's.
       name: the program's name in its help and its errors.
     """
+    shield.up(own=args is None)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
