@@ -12,8 +12,12 @@ from typing import Any
 class InputError(ValueError):
     """What the user gave cannot be used: one line that names the wrong thing and what would be right.
 
-    The command line prints the line and exits with code 2; from Python it is an ordinary `ValueError`.
+    The command line prints the line and exits with code 2; from Python it is an ordinary `ValueError`. What it quotes
+    of a file steers no terminal, in a traceback neither.
     """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 def printable(text: object) -> str:

@@ -11,6 +11,7 @@ NEVER = {"eval", "exec"} | {f"{of}.{name}" for of in ("pickle", "marshal", "dill
 BY_NAME = {  # where a name that is not a literal is imported or looked up: where it comes from
     ("purerl.trust", "load"): "the door: it asks first",
     ("purerl.trust", "CurrentFolder.find_spec"): "a statement of a module that the user named",
+    ("purerl.commands.shield", "_Matplotlib.find_spec"): "matplotlib",
     ("purerl", "__getattr__"): "the table of public names",
     ("purerl", "_hint"): "an attribute in the code of the user",
     ("purerl.registry", "load"): "the catalog",
@@ -84,3 +85,34 @@ def test_arrays_are_no_pickles():
         if isinstance(word, ast.keyword) and word.arg == "allow_pickle"
     ]
     assert "allow_pickle" in given and not [ast.unparse(value) for value in allowed if ast.unparse(value) != "False"]
+
+
+SHOWN = {"annotate", "set_title", "set_xlabel", "set_ylabel", "suptitle", "text", "set_xticks", "set_yticks"}
+DRAWING = {"purerl.reporting.plot", "purerl.reporting.compare", "purerl.sweeps.plot", "purerl.evolution.plot"}
+DRAWING |= {"purerl.extensions.levels.level_picture"}
+OWN_TEXTS = {
+    'f"A = {advantage:g}"',
+    "[]",
+    "title",
+    'None if label else "evaluation, greedy (mean)"',
+}  # a number, none, and what was made by literal
+
+
+def shown_raw(tree):
+    """Return the texts that a file gives to Matplotlib as they are: those of a file may be formulas."""
+    found = []
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        texts = [word.value for word in call.keywords if word.arg == "label"]
+        texts += call.args[:1] if name in SHOWN - {"text", "set_xticks", "set_yticks"} else []
+        texts += call.args[2:3] if name == "text" else call.args[1:2] if name in ("set_xticks", "set_yticks") else []
+        found += [text for text in map(ast.unparse, texts) if "literal" not in text and not text.startswith(("'", '"'))]
+    return [text for text in found if text.replace("'", '"') not in OWN_TEXTS]
+
+
+def test_texts_in_pictures_are_literal():
+    """In what draws, each text that is no constant passes `plot.literal`."""
+    uses = {module for module, tree in MODULES.items() if "matplotlib" in ast.unparse(tree)}
+    assert {module for module in uses if "set_title" in ast.unparse(MODULES[module])} <= DRAWING
+    assert not {module: raw for module in DRAWING if (raw := shown_raw(MODULES[module]))}
+    assert shown_raw(ast.parse("axes.set_title(name)\naxes.plot(x, label=f'{name}')")) == ["name", "f'{name}'"]

@@ -157,6 +157,7 @@ ROOMS = {
         "xla",
     },
     "extensions.host": {
+        "settings",
         "agent_groups",
         "errors",
         "fields",

@@ -13,6 +13,7 @@ from purerl.commands.flags import options_of
 from purerl.commands.options import names_of, take_modules
 from purerl.errors import InputError, unknown
 from purerl.registry import check_id
+from purerl.settings.values import coerce
 
 if TYPE_CHECKING:
     from purerl.loop.extension import Extension
@@ -75,7 +76,8 @@ def find_extensions(args: list[str]) -> tuple["Extension", ...]:
     for file in map(toml.file_of, map(Path, _values(args, "--config"))):
         take_modules(_values(args, "--trust"))
         table = toml.read(file) if file.is_file() else {}  # the command itself says what is wrong
-        named += [trust.checked(str(name), file) for name in table.get("extension", ())]
+        written = coerce(table.get("extension", ()), tuple[str, ...], f"{file}: extension")
+        named += [trust.checked(name, file) for name in written]
     return extensions.rows(dict.fromkeys(named))
 
 

@@ -12,9 +12,11 @@ import select
 import signal
 import sys
 import threading
+import traceback
+import warnings
 from collections.abc import Sequence
 from functools import partial
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
@@ -67,6 +69,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     if args is None:
         sign.start()
         sys.unraisablehook = _come_again
+        sys.excepthook, warnings.showwarning = _show_error, _show_warning
         os.environ["MPLBACKEND"] = "agg"  # pictures go to files; a backend of no name would end Matplotlib's import
     try:
         code = contextvars.copy_context().run(run)  # whom this command trusts, the next one may not
@@ -121,6 +124,16 @@ def _come_again(told: "sys.UnraisableHookArgs") -> None:
         sys.__unraisablehook__(told)
 
 
+def _show_error(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Print a traceback in which nothing steers the terminal, as of a file's text."""
+    click.echo(printable("".join(traceback.format_exception(kind, error, trace))), err=True, nl=False)
+
+
+def _show_warning(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    """Print a warning, likewise."""
+    click.echo(printable(warnings.formatwarning(message, category, filename, lineno)), err=True, nl=False)
+
+
 def _loading(words: Sequence[str]) -> str:
     """Return the line that a command shows where its imports take long."""
     suite = next((suite for word in words for suite in SUITES if word.startswith(f"{suite}/")), None)
@@ -169,11 +182,14 @@ def _signal_of(error: BaseException) -> int:
 
 
 def _complain(message: str) -> int:
-    click.echo(f"purerl: error: {printable(' '.join(message.split()))}", err=True)
+    line = printable(" ".join(message.split()))
+    line = line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+    click.echo(f"purerl: error: {line}", err=True)
     return 2
 
 
 CLOSED = 141  # the code where nobody reads the output any more, as of a process that SIGPIPE ends
+LONGEST = 2000  # letters of an error, which may quote a file
 SILENCE = 0.5  # seconds, after which a command that still imports says so
 
 

@@ -139,8 +139,8 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     """
     table = toml.read_folder(folder, toml.EVOLUTION, "objective", "evolution", "task")
     file = folder / toml.EVOLUTION.file
-    given = toml.tables(table, "task", file)
-    for name in (table["objective"], *given):
+    given, objective = toml.tables(table, "task", file), str(table["objective"])
+    for name in (objective, *given):
         trust.checked(name, file)
     runs = {
         name: ({k: v for k, v in task.items() if k != "env"}, toml.table(task, "env", file))
@@ -148,9 +148,9 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     }
     with toml.told_of(file):
         options = make_options(EvolveOptions, table["evolution"])
-        entry = registry.objective(table["objective"])
+        entry = registry.objective(objective)
         tasks = _tasks(entry, runs)
-    return _plan(table["objective"], entry, runs, tasks, dataclasses.replace(options, **replaced))
+    return _plan(objective, entry, runs, tasks, dataclasses.replace(options, **replaced))
 
 
 def _tasks(entry: ObjectiveEntry, runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> tuple[Task, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting, Mixture, Objective, ratio_of
-from purerl.reporting.plot import new_figure, save
+from purerl.reporting.plot import literal, new_figure, save
 from purerl.reporting.render import save_gif
 from purerl.types import Array, PyTree
 
@@ -72,7 +72,7 @@ def draw_heat_maps(objective: Objective, path: Path, title: str = "") -> Path:
     figure = new_figure(10.5, 7.6)
     for place, (name, values) in zip(figure.subplots(2, 2).flat, panels, strict=True):
         _heat_map(figure, place, values, name)
-    figure.suptitle(title)
+    figure.suptitle(literal(title))
     save(figure, path)
     return path
 
@@ -92,7 +92,7 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
     for i, (place, advantage) in enumerate(zip(axes.reshape(-1), at, strict=True)):
         for j, (name, slope) in enumerate(found.items()):
             width, dashes, color = (1.2, "--", f"C{j - 1}") if j else (2.2, "-", "C3")
-            place.plot(np.exp(LOG_RATIO), slope[i], label=name, linewidth=width, linestyle=dashes, color=color)
+            place.plot(np.exp(LOG_RATIO), slope[i], label=literal(name), linewidth=width, linestyle=dashes, color=color)
         place.axhline(0, color="gray", linewidth=0.6)
         place.axvline(1, color="gray", linewidth=0.6)
         place.set_title(f"A = {advantage:g}", fontsize=10)
@@ -103,7 +103,7 @@ def draw_slices(objectives: Mapping[str, Objective], path: Path, title: str = ""
     for place in axes[:, 0]:
         place.set_ylabel("d(r A - D)/dr")
     axes[0, 0].legend(frameon=False, fontsize=8)
-    figure.suptitle(title)
+    figure.suptitle(literal(title))
     save(figure, path)
     return path
 
@@ -142,10 +142,10 @@ def draw_fitness(columns: Mapping[str, np.ndarray], path: Path, ylabel: str) -> 
     place.plot(x, columns["best"], color="C2", linewidth=0.8, label="best candidate")
     tasks = [name for name in columns if name.startswith("mean/")]
     for i, name in enumerate(tasks if len(tasks) > 1 else []):
-        place.plot(x, columns[name], color=f"C{i + 3}", linewidth=0.9, label=name.removeprefix("mean/"))
+        place.plot(x, columns[name], color=f"C{i + 3}", linewidth=0.9, label=literal(name.removeprefix("mean/")))
     place.set_xlabel("generation")
     place.xaxis.set_major_locator(MaxNLocator(integer=True))
-    place.set_ylabel(ylabel)
+    place.set_ylabel(literal(ylabel))
     place.grid(alpha=0.25)
     place.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     save(figure, path)
@@ -171,7 +171,7 @@ def _heat_map(figure: "Figure", place: "Axes", values: np.ndarray, name: str, li
     )
     place.axvline(0, color="black", linewidth=0.5)
     place.axhline(0, color="black", linewidth=0.5)
-    place.set_title(name, fontsize=10)
+    place.set_title(literal(name), fontsize=10)
     place.set_xlabel("log-ratio")
     place.set_ylabel("advantage A")
     figure.colorbar(image, ax=place, extend="both")

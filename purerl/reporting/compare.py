@@ -1,5 +1,6 @@
 """Compares the final returns of several runs, with the certainty that their seeds allow."""
 
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -69,16 +70,18 @@ def load(folder: Path) -> ComparedRun:
     Raises:
       InputError: if it is no finished run, or no seed finished.
     """
-    if not (folder / "config.toml").is_file():
+    if not os.path.lexists(folder / "config.toml"):
         raise InputError(f"there is no run in {folder}")
-    if not (folder / "summary.json").is_file():
+    if not os.path.lexists(folder / "summary.json"):
         raise InputError(f"{folder} has no summary.json yet: its run has not finished")
     found = summary.read(folder / "summary.json")
     try:
         per_seed = [np.nan if value is None else value for value in found["final_return"]["per_seed"]]
         returns = np.array(per_seed, np.float64)
-    except (LookupError, TypeError, ValueError):
+    except summary.WRONG:
         raise summary.damaged(folder / "summary.json") from None
+    if returns.ndim != 1 or np.isinf(returns).any():
+        raise summary.damaged(folder / "summary.json")
     failed = int(np.isnan(returns).sum())
     if failed == returns.size:
         raise InputError(f"no seed of {folder} finished")
@@ -198,7 +201,7 @@ def draw(runs: Sequence[ComparedRun], path: Path) -> None:
     figure = plot.new_figure(11, 4.8)
     curves, finals = figure.subplots(1, 2, width_ratios=(3, 2))
     for i, run in enumerate(runs):
-        plot.curve(curves, run.columns, plot.Style.of(i, len(runs)), plot.literal(run.name))
+        plot.curve(curves, run.columns, plot.Style.of(i, len(runs)), run.name)
         _final(finals, run, len(runs) - 1 - i, f"C{i % 10}")
     plot.label_curves(curves)
     curves.legend(frameon=False, loc="best")

@@ -2,9 +2,11 @@
 
 import contextlib
 import csv
+import io
 import os
 import zlib
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -12,10 +14,13 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.reporting.files import append, write_whole
+from purerl.settings import reading
 
 FIRST_COLUMNS = (
     "seed", "update", "env_steps", "wall_seconds", "episode_return", "episode_length", "episodes", "evaluation_return",
 )  # fmt: skip
+COUNTS = ("seed", "update", "env_steps", "generation")
+MOST = 2**53  # that a count may be: a float holds each
 NEEDED = ("seed", "update", "env_steps", "episode_return", "evaluation_return")  # to draw and to summarize
 
 
@@ -121,11 +126,13 @@ def _repair(
     found = _Found(columns=[], rows=[], damaged=0)
     if path.is_dir() and not path.is_symlink():
         _set_aside(path)
-    elif path.exists() and not path.is_symlink():
-        found = _parse(path.read_bytes(), counter, known)
-    if found.damaged or (expected and not found.columns and path.is_file() and path.stat().st_size):
+    elif reading.is_file(path):
+        found = _parse(reading.content(path, reading.TABLE), counter, known)
+    elif os.path.lexists(path):
+        raise InputError(f"cannot write {path}: it is no regular file")
+    if found.damaged or (expected and not found.columns and reading.is_file(path) and path.stat().st_size):
         _set_aside(path)
-    elif not found.columns and not path.is_symlink():
+    elif not found.columns:
         path.unlink(missing_ok=True)  # the beginning of a first line
     where = found.columns.index(counter) if found.columns else 0
     kept = [row for row in found.rows if float(row[where]) <= upto]
@@ -136,7 +143,7 @@ def _repair(
             f"{path} has lost {lost} of {max(expected, len(kept))} rows up to {counter} {upto}: {why}; the others stay"
         )
     text = "".join(",".join(row) + "\n" for row in [found.columns, *kept] if row)
-    if found.columns and (not path.exists() or path.read_bytes() != text.encode()):
+    if found.columns and (not path.exists() or reading.content(path, reading.TABLE) != text.encode()):
         write_whole(path, text)
     return found.columns, len(kept), zlib.crc32(text.encode())
 
@@ -176,28 +183,43 @@ def read(path: Path, needed: Sequence[str] = NEEDED) -> dict[str, np.ndarray]:
     Raises:
       InputError: if there is none, no row in it, or a row that cannot be read.
     """
+    rows = csv.reader(io.StringIO(reading.text(path, reading.TABLE), newline=""))
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.reader(file))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} is damaged: {error}") from None
-    if len(rows) > 1 and len(rows[-1]) != len(rows[0]):
-        del rows[-1]  # it is being written
-    if len(rows) < 2:
+        names = next(rows, [])
+        table = _numbers(rows, len(names), path)
+    except (ValueError, csv.Error) as error:
+        raise error if isinstance(error, InputError) else InputError(f"{path} is damaged: {error}") from None
+    if not len(table):
         raise InputError(f"{path} has no rows yet")
-    missing = [name for name in needed if name not in rows[0]]
+    missing = [name for name in needed if name not in names]
     if missing:
         raise InputError(f"{path} is damaged: its first line names no {missing[0]}")
-    for i, row in enumerate(rows[1:], 2):
-        if len(row) != len(rows[0]):
-            raise InputError(f"{path} is damaged: line {i} has {len(row)} numbers instead of {len(rows[0])}")
-    try:
-        table = np.array([[float(cell) if cell else np.nan for cell in row] for row in rows[1:]])
-    except ValueError as error:
-        raise InputError(f"{path} is damaged: {error}") from None
-    return {name: table[:, i] for i, name in enumerate(rows[0])}
+    if len(set(names)) < len(names):
+        raise InputError(f"{path} is damaged: its first line names a column twice")
+    return {name: _column(table[:, i], name, path) for i, name in enumerate(names)}
+
+
+def _numbers(rows: Iterable[list[str]], width: int, path: Path) -> np.ndarray:
+    """Return f64[rows, width]; the last row is left out where it is not complete, as while it is written."""
+    numbers, odd = array("d"), 0
+    for i, row in enumerate(rows, 2):
+        if odd:
+            raise InputError(f"{path} is damaged: line {i - 1} has {odd} numbers instead of {width}")
+        if len(row) == width:
+            numbers.extend(float(cell) if cell else np.nan for cell in row)
+        else:
+            odd = max(len(row), 1)
+    return np.frombuffer(numbers, np.float64).reshape(-1, max(width, 1))
+
+
+def _column(values: np.ndarray, name: str, path: Path) -> np.ndarray:
+    """Return a column whose counts are counts; another number than a float32 holds is NaN."""
+    with np.errstate(invalid="ignore"):
+        if name in COUNTS and not ((values >= 0) & (values <= MOST) & (np.floor(values) == values)).all():
+            raise InputError(f"{path} is damaged: {name} is not a count in each row")
+        if name == "wall_seconds" and not ((values >= 0) & (values <= MOST)).all():
+            raise InputError(f"{path} is damaged: {name} is not a time in each row")
+        return values if name in COUNTS else np.where(np.abs(values) <= np.finfo(np.float32).max, values, np.nan)
 
 
 def metrics(columns: dict[str, np.ndarray]) -> list[str]:
@@ -209,8 +231,7 @@ def by_seed(
     columns: dict[str, np.ndarray], name: str, x: str = "env_steps"
 ) -> dict[int, tuple[np.ndarray, np.ndarray]]:
     """Return one column as curves: seed -> (the column x, values), without NaN."""
-    curves = {}
-    for seed in sorted(set(columns["seed"].astype(int).tolist())):
-        known = (columns["seed"] == seed) & ~np.isnan(columns[name])
-        curves[seed] = columns[x][known], columns[name][known]
-    return curves
+    order = np.argsort(columns["seed"], kind="stable")
+    seeds, starts = np.unique(columns["seed"][order], return_index=True)
+    known = [part[~np.isnan(columns[name][part])] for part in np.split(order, starts[1:])]
+    return {int(seed): (columns[x][part], columns[name][part]) for seed, part in zip(seeds, known, strict=True)}

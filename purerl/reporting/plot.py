@@ -2,10 +2,11 @@
 
 import functools
 import itertools
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GRID = 200  # points of a curve
+MOST_SEEDS = 4096  # that an interval is computed of; of more, as many that stand for them
 ENOUGH_SEEDS = 5  # of a 95% interval; of fewer seeds all of reporting shows the range
 
 
@@ -40,6 +42,7 @@ def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     for count in np.unique(counts[counts > 0]):
         at = counts == count
         known = np.sort(values[:, at], axis=0)[:count]  # NaN comes last
+        known = known[np.linspace(0, count - 1, min(count, MOST_SEEDS)).astype(int)]
         if robust:
             center[at], low[at], high[at] = _robust(known, values.shape[1])
         else:
@@ -80,6 +83,7 @@ class View(NamedTuple):
 
 
 RETURNS = View()
+MOST_LETTERS = 100  # of a text in a picture
 INSIDE = 6  # names of curves that fit beside them; more stand at the right of the picture
 MOST_TIMES = 8  # as long as the shortest run may the longest be on a linear axis
 SEEDS_SHOWN = 6  # runs in a picture, at most, whose seeds have lines of their own
@@ -130,7 +134,7 @@ def curve(axes: "Axes", columns: dict[str, np.ndarray], style: Style, label: str
             color=style.color,
             linestyle=style.dashes,
             linewidth=1.8,
-            label=(label or ("training episodes" if view.metric == RETURNS.metric else view.metric)) + how,
+            label=literal(label or ("training episodes" if view.metric == RETURNS.metric else view.metric), how),
         )
         if seeds > 1:
             axes.fill_between(grid, low, high, color=style.color, alpha=0.2, linewidth=0)
@@ -173,11 +177,11 @@ def panel(
       levels: returns to compare with, by name, drawn as gray lines, each with dashes of its own.
     """
     for i, (name, columns) in enumerate(runs):
-        curve(axes, columns, Style.of(i, len(runs)), literal(name) if len(runs) > 1 else "", view)
+        curve(axes, columns, Style.of(i, len(runs)), name if len(runs) > 1 else "", view)
     if len(runs) > 1 and view.metric == RETURNS.metric:
         axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
     for dashes, (name, level) in zip(itertools.cycle(DASHES), levels.items(), strict=False):
-        axes.axhline(level, color="gray", linestyle=dashes, linewidth=1.2, label=name)
+        axes.axhline(level, color="gray", linestyle=dashes, linewidth=1.2, label=literal(name))
     axes.set_title(literal(title))
     label_curves(axes, view)
     lengths = [float(columns[view.column].max()) for _, columns in runs]
@@ -193,9 +197,14 @@ def panel(
         axes.legend(frameon=False, loc="best")
 
 
-def literal(text: str) -> str:
-    """Return a text as matplotlib shows it as it is: $ would begin a formula."""
-    return printable(text).replace("$", r"\$")
+def literal(text: str, more: str = "") -> str:
+    """Return a text, cut where it is long, and more text as matplotlib shows them as they are.
+
+    $ would begin a formula there, and a name that begins with _ would not stand in a legend.
+    """
+    shown = printable(" ".join(text.split()))
+    cut = shown if len(shown) <= MOST_LETTERS else shown[: MOST_LETTERS - 3] + "..."
+    return f"{' ' * cut.startswith('_')}{cut}{more}".replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> "Figure":
@@ -233,9 +242,16 @@ def save(figure: "Figure", path: Path) -> None:
     """
     kind = path.suffix.removeprefix(".") or "png"
     try:
-        write_whole(path if path.suffix else path.with_suffix(".png"), lambda file: figure.savefig(file, format=kind))
+        write_whole(path if path.suffix else path.with_suffix(".png"), lambda file: write(figure, file, kind))
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {error}") from None
+
+
+def write(figure: "Figure", file: IO[bytes], kind: str) -> None:
+    """Write a figure into an open file; what a font lacks or has no room is left out without a word."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        figure.savefig(file, format=kind)
 
 
 def plot_run(folder: Path, path: Path | None = None, view: View = RETURNS) -> Path:

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import io
 import mimetypes
+import os
 import shlex
 from collections.abc import Sequence
 from html import escape
@@ -15,12 +16,14 @@ import numpy as np
 from purerl.errors import InputError, printable
 from purerl.reporting import metrics_csv, plot, summary
 from purerl.reporting.files import short_names, write_whole
-from purerl.settings import toml
+from purerl.settings import reading, toml
 from purerl.settings.values import to_text
 
 FILE = "report.html"
 VIDEOS = (".mp4", ".gif", ".webm")
-LARGEST = 20e6  # bytes of a video that is put into the page
+TOGETHER = 12  # metrics in a picture
+MOST_METRICS = 36  # in a page
+LARGEST = 20_000_000  # bytes of a video that is put into the page
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
@@ -44,7 +47,7 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
         _image(_drawn([(folder.name, columns)], title, [plot.RETURNS.metric]), "learning curve"),
     ]
     if names:
-        parts += ["<h2>Metrics</h2>", _image(_drawn([(folder.name, columns)], "", names), "metrics")]
+        parts += ["<h2>Metrics</h2>", *_pictures([(folder.name, columns)], names)]
     parts += [_video(path) for path in [*_videos(folder), *_videos(folder / "videos")[-1:]]]
     parts += ["<h2>Command</h2>", f"<pre>purerl train --config {_text(shlex.quote(str(folder / toml.RUN.file)))}</pre>"]
     parts += ["<h2>Settings</h2>", _facts(toml.flat_table(table))]
@@ -71,7 +74,7 @@ def write_comparison(folders: Sequence[Path], path: Path) -> Path:
         parts.append(_grid(_different({str(folder): toml.flat_table(table) for folder, table, _ in runs})))
         shared = set.intersection(*(set(_known(columns)) for _, columns in curves))
         if shared:
-            parts += ["<h3>Metrics of all</h3>", _image(_drawn(curves, "", sorted(shared)), "metrics")]
+            parts += ["<h3>Metrics of all</h3>", *_pictures(curves, sorted(shared))]
     write_whole(path, _page(f"{len(folders)} runs", parts))
     return path
 
@@ -84,7 +87,7 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def _summary(folder: Path) -> dict[str, Any]:
     """Return a run's summary.json; {} where it has not ended."""
-    return summary.read(folder / "summary.json") if (folder / "summary.json").is_file() else {}
+    return summary.read(folder / "summary.json") if os.path.lexists(folder / "summary.json") else {}
 
 
 def _result(table: dict[str, Any], columns: dict[str, np.ndarray], found: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +95,7 @@ def _result(table: dict[str, Any], columns: dict[str, np.ndarray], found: dict[s
     facts = {"algorithm": table.get("algorithm", ""), "seeds": len(set(columns["seed"].tolist()))}
     facts |= {"environment steps of each seed": f"{columns['env_steps'].max():,.0f}"}
     facts |= {"result": "it has not ended"}
-    with contextlib.suppress(LookupError, TypeError, ValueError):  # a damaged one
+    with contextlib.suppress(*summary.WRONG):  # a damaged one
         facts |= {"result": summary.text(found)} if found else {}
     for name in ("status", "device", "wall_seconds", "compile_seconds"):
         value = found.get(name)
@@ -114,6 +117,14 @@ def _different(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]
     return {run: {name: table.get(name, "") for name in differ} for run, table in settings.items()}
 
 
+def _pictures(runs: Sequence[tuple[str, dict[str, np.ndarray]]], metrics: Sequence[str]) -> list[str]:
+    """Return pictures of metrics, a dozen in each, and a line about those that are left out."""
+    shown = metrics[:MOST_METRICS]
+    groups = [shown[i : i + TOGETHER] for i in range(0, len(shown), TOGETHER)]
+    left = f"<p>{len(metrics) - len(shown)} more metrics: purerl plot RUN --metric NAME</p>"
+    return [*(_image(_drawn(runs, "", group), "metrics") for group in groups), *([left] if metrics != shown else [])]
+
+
 def _drawn(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, metrics: Sequence[str]) -> bytes:
     """Return a PNG with a panel for each metric."""
     across = min(len(metrics), 2)
@@ -122,7 +133,7 @@ def _drawn(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, metric
     for i, metric in enumerate(metrics):
         plot.panel(figure.add_subplot(down, across, i + 1), runs, title or metric, plot.View(metric=metric))
     file = io.BytesIO()
-    figure.savefig(file, format="png")
+    plot.write(figure, file, "png")
     return file.getvalue()
 
 
@@ -132,15 +143,15 @@ def _image(data: bytes, alt: str) -> str:
 
 def _videos(folder: Path) -> list[Path]:
     """Return the videos in a folder, which is no link, by name."""
-    there = folder.iterdir() if folder.is_dir() and not folder.is_symlink() else ()
-    return sorted(path for path in there if path.suffix in VIDEOS and path.is_file())
+    there = folder.iterdir() if reading.is_folder(folder) else ()
+    return sorted(path for path in there if path.suffix in VIDEOS and reading.is_file(path))
 
 
 def _video(path: Path) -> str:
     if path.stat().st_size > LARGEST:
         return f"<p>{_text(path.name)}: see the folder</p>"
     kind = mimetypes.types_map.get(path.suffix, "application/octet-stream")
-    source = f'src="data:{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"'
+    source = f'src="data:{kind};base64,{base64.b64encode(reading.content(path, LARGEST)).decode()}"'
     shown = f"<img {source}>" if path.suffix == ".gif" else f"<video controls loop {source}></video>"
     return f"<h2>{_text(path.name)}</h2>{shown}"
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from purerl.errors import InputError, install
 from purerl.reporting.files import own_folder, write_whole
+from purerl.settings import reading
 from purerl.settings.options import RunOptions
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}  # option -> what must be importable
@@ -114,8 +115,8 @@ class Tracker:
     def _id(self, kind: str, make: Callable[[], str]) -> tuple[str, bool]:
         """Return (the name of the log on its server, whether an earlier process made it)."""
         file = self._folder / f"{kind}.id"
-        if file.is_file() and not file.is_symlink():
-            found = file.read_text(encoding="utf-8").strip()
+        if reading.is_file(file):
+            found = reading.text(file, reading.SETTINGS).strip()
             if found.isalnum():
                 return found, True
         made = make()

@@ -15,7 +15,7 @@ from purerl import __version__, stats
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
 from purerl.reporting.plot import ENOUGH_SEEDS
-from purerl.settings import toml
+from purerl.settings import reading, toml
 from purerl.settings.runs import Settings
 
 
@@ -100,13 +100,10 @@ def write(path: Path, summary: dict[str, Any]) -> None:
 
 def read(path: Path) -> dict[str, Any]:
     """Return a run's summary.json."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
-    if not isinstance(found, dict):
-        raise damaged(path)
-    return found
+    return reading.json_object(path)
+
+
+WRONG = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)  # what values of wrong types raise
 
 
 def damaged(path: Path) -> InputError:
@@ -119,7 +116,7 @@ def line(folder: Path) -> str:
     found = read(folder / "summary.json")
     try:
         return text(found)
-    except (LookupError, TypeError, ValueError):
+    except WRONG:
         raise damaged(folder / "summary.json") from None
 
 

@@ -67,15 +67,18 @@ def read(path: Path, shapes: Progress) -> Progress:
     Raises:
       InputError: if the file is damaged, or its numbers are not those of such an agent.
     """
-    found, about = agent_file.arrays(path), agent_file.about(path)
+    there, about = agent_file.shapes(path), agent_file.about(path)
     wanted = _leaves(shapes.state.agent)
     needed = {name for name, (is_known, _) in wanted.items() if is_known} or set(wanted)
     copies = _copies({name: wanted[name][1] for name in needed})
-    if odd := min((name for name in found.keys() ^ needed if name not in copies), default=""):
+    if odd := min((name for name in there.keys() ^ needed if name not in copies), default=""):
         raise InputError(f"{path} does not fit its settings: {odd} is {'not ' if odd in needed else ''}in it")
+    for name, shape in there.items():
+        if (1, *shape) != wanted[name][1].shape:
+            raise InputError(f"{path} does not fit its settings: {name} is {list(shape)}")
+    found = agent_file.arrays(path)  # which are as large as the run's own
     for name, array in found.items():
-        like = wanted[name][1]
-        if (1, *array.shape) != like.shape or array.dtype != like.dtype:
+        if array.dtype != wanted[name][1].dtype:
             raise InputError(f"{path} does not fit its settings: {name} is {array.dtype}{list(array.shape)}")
     update = about.get("update", "0")
     if not update.isdecimal() or len(update) > 9:

@@ -7,6 +7,7 @@ its names, shapes and dtypes are compared before an array is read, and its check
 
 import contextlib
 import math
+import os
 import re
 import shutil
 from pathlib import Path
@@ -20,6 +21,7 @@ from purerl.errors import InputError
 from purerl.prng import is_key, typed
 from purerl.reporting.files import own_folder
 from purerl.run import checksums, orbax_calls
+from purerl.settings import reading
 from purerl.types import Array, PyTree
 
 _UNFINISHED = re.compile(r"[0-9]{9,}\.orbax-checkpoint-tmp.*")
@@ -143,10 +145,33 @@ def read_metadata(folder: Path, step: int) -> dict[str, Any]:
     """Return the metadata of a checkpoint; none where they cannot be read, which `load` will tell."""
     from orbax.checkpoint import v1 as ocp
 
+    path = folder.resolve() / f"{step:09d}"
+    _check_files(path)
     with orbax_calls.quiet(), orbax_calls.interrupts_held(), contextlib.suppress(Exception):
-        stored: Any = ocp.metadata(str(folder.resolve() / f"{step:09d}"))
-        return dict(stored.custom_metadata or {})
+        stored: Any = ocp.metadata(str(path))
+        found = dict(stored.custom_metadata or {})
+        reading.check_plain(found, path)
+        return found
     return {}
+
+
+def _check_files(path: Path) -> None:
+    """Raise an `InputError` unless a checkpoint is of folders and regular files, whose notes are not too large."""
+    for place, folders, files in os.walk(path):
+        for name in folders + files:
+            inner = Path(place) / name
+            if not (reading.is_folder(inner) or reading.is_file(inner)):
+                raise InputError(f"checkpoint {path} is damaged ({inner.relative_to(path)} is no regular file)")
+            if name.startswith("_"):  # JSON
+                reading.check(inner, reading.NOTES)
+
+
+def _check_chunks(path: Path, stored: Any) -> None:
+    """Raise an `InputError` where a part of an array, as it is stored, is larger than the array."""
+    for name, array in stored.metadata.items():
+        chunk = getattr(getattr(array, "storage_metadata", None), "chunk_shape", None)
+        if chunk is not None and math.prod(chunk) > 2 * math.prod(array.shape) + 1024:
+            raise InputError(f"checkpoint {path} is damaged (the parts of '{name}' are larger than it is)")
 
 
 def members(folder: Path, step: int) -> int:
@@ -194,12 +219,17 @@ def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np
     """Return (arrays, metadata) of a checkpoint; its arrays are read only if they are the expected ones."""
     from orbax.checkpoint import v1 as ocp
 
+    _check_files(path)
     other = f"checkpoint {path} does not fit this version of purerl or its config:"
     try:
         with orbax_calls.quiet(), orbax_calls.interrupts_held():
             stored: Any = ocp.metadata(str(path))
             there = {name: (tuple(array.shape), np.dtype(array.dtype)) for name, array in stored.metadata.items()}
             metadata = dict(stored.custom_metadata or {})
+            _check_chunks(path, stored)
+            reading.check_plain(metadata, path)
+    except InputError:
+        raise
     except Exception as error:  # Orbax and TensorStore raise many kinds for a damaged file
         raise InputError(f"checkpoint {path} is damaged ({orbax_calls.reason(error)}); {hint}") from None
     for name, struct in expected.items():

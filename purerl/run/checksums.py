@@ -45,7 +45,7 @@ def _covers(parts: list[Part], array: np.ndarray) -> bool:
     for start, stop, checksum in parts:
         part = array[tuple(slice(a, b) for a, b in zip(start, stop, strict=True))]
         seen += part.size
-        if checksum != _crc(part):
+        if seen > array.size or checksum != _crc(part):
             return False
     return seen == array.size and len(parts) > 0
 

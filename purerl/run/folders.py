@@ -12,7 +12,7 @@ from typing import Any
 from purerl.devices import distributed
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
-from purerl.settings import toml
+from purerl.settings import reading, toml
 from purerl.settings.toml import JobKind
 from purerl.settings.values import to_text
 
@@ -79,7 +79,7 @@ def check_same(file: Path, text: str, noun: str) -> None:
     """Check that a folder's file of settings has the expected text, but for devices, version and fresh seeds."""
     if not file.is_file():
         raise InputError(f"there is no {noun} in {file.parent}: it has no {file.name}")
-    texts = (file.read_text(encoding="utf-8"), text)
+    texts = (reading.text(file, reading.SETTINGS), text)
     free = ("devices = ", "version = ", "fresh_seeds = ")
     written, wanted = ([line for line in text.splitlines() if not line.startswith(free)] for text in texts)
     for here, there in zip(wanted, written, strict=False):
@@ -137,6 +137,7 @@ def lock(folder: Path, kind: JobKind) -> Any:
     with contextlib.suppress(ImportError):
         import fcntl
 
+        reading.check(folder / kind.file, reading.SETTINGS)
         file = (folder / kind.file).open("rb")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

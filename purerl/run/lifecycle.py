@@ -29,6 +29,7 @@ from purerl.settings.toml import JobKind
 from purerl.trust import flags
 
 T = TypeVar("T")
+MOST_COUNT = 2**53  # of anything, in a checkpoint
 FAILURES = (EnvironmentFailure, checkpoint.SaveError, OSError, jax.errors.JaxRuntimeError)  # are told in a line
 
 
@@ -73,7 +74,10 @@ class LongJob(abc.ABC):
 
     def take_metadata(self, found: Mapping[str, Any]) -> None:
         """Take the numbers that this job keeps from a checkpoint's metadata."""
-        self.metadata |= {name: found[name] for name in self.metadata if isinstance(found.get(name), int | float)}
+        for name, own in self.metadata.items():
+            value = found.get(name)
+            if type(value) in (int, float) and -1 <= value <= MOST_COUNT:  # type: ignore[operator]
+                self.metadata[name] = type(own)(value)
 
     @property
     def checkpoints(self) -> Path:

@@ -69,7 +69,7 @@ class Run(LongJob):
         self.take_metadata(saved.metadata)
         self.notices += [saved.changed] if saved.changed else []
         self.changed, self.update, seeds = saved.changed, newest, self.options.seeds
-        self.ended = "" if saved.changed else str(saved.metadata.get("ended", ""))
+        self.ended = "" if saved.changed else str(saved.metadata.get("ended", ""))[:200]
         self._record_failures(saved.progress.failed_at[:seeds], saved.progress.cause[:seeds])
         self.progress = self.plan.parts.placed(saved.progress)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from purerl import zoo
 from purerl.errors import InputError
+from purerl.settings import reading
 
 SUFFIX = ".safetensors"
 
@@ -43,7 +44,10 @@ def _sorted(content: bytes) -> bytes:
 def about(path: Path) -> dict[str, str]:
     """Return what a file says of its agent: texts by name."""
     with _opened(path) as file:
-        return file.metadata() or {}
+        found = file.metadata() or {}
+    if any(len(text) > reading.SETTINGS for text in found.values()):
+        raise InputError(f"{path} is not the file of an agent: a text in it has more than {reading.SETTINGS:,} letters")
+    return found
 
 
 def settings_text(path: Path) -> str:
@@ -52,6 +56,12 @@ def settings_text(path: Path) -> str:
     if text is None:
         raise InputError(f"{path} holds numbers without settings: purerl export RUN FILE{SUFFIX} writes both")
     return text
+
+
+def shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of an agent's numbers by name; they are not read."""
+    with _opened(path) as file:
+        return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
 def arrays(path: Path) -> dict[str, Any]:
@@ -68,11 +78,12 @@ def arrays(path: Path) -> dict[str, Any]:
 def _opened(path: Path) -> Iterator[Any]:
     from safetensors import SafetensorError, safe_open
 
+    reading.check(path, reading.AGENT, follow=True)
     try:
         with safe_open(path, framework="numpy") as file:
             yield file
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except (SafetensorError, TypeError, ValueError) as error:  # the latter: a type that NumPy has not
+    except InputError:
+        raise
+    except (OSError, SafetensorError, AttributeError, TypeError, ValueError) as error:  # types that NumPy has not
         why = str(error).partition("\n")[0][:200]
         raise InputError(f"{path} is not the file of an agent: {why}") from None

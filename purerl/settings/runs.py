@@ -137,9 +137,8 @@ def _chosen(what: str, given: Any, table: Mapping[str, Any], source: str) -> Any
 def _extensions(flags: Mapping[str, Any], table: Mapping[str, Any], source: str) -> tuple[Extension, ...]:
     """Return the extensions that a run may use; what the file names, in tables too, must be trusted."""
     own = coerce(flags.get("extension", ()), tuple[str, ...], "extension")
-    found = extensions.rows(
-        dict.fromkeys([*own, *(trust.checked(str(name), source) for name in table.get("extension", ()))])
-    )
+    written = coerce(table.get("extension", ()), tuple[str, ...], f"{source}: extension")
+    found = extensions.rows(dict.fromkeys([*own, *(trust.checked(name, source) for name in written)]))
     _trusted_tables(table, found, source)
     return found
 

@@ -6,14 +6,14 @@ TOML has no null; "none" stands for it.
 import contextlib
 import dataclasses
 import json
-import tomllib
+import os
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from purerl import __version__
 from purerl.errors import InputError, told
-from purerl.settings import agent_file
+from purerl.settings import agent_file, reading
 
 END = "# end"  # the last line of a file that is whole
 FORMAT = 1  # of the folders that runs, sweeps and evolutions write
@@ -54,8 +54,13 @@ def taken(folder: Path) -> InputError:
 
 
 def file_of(path: Path) -> Path:
-    """Return a file of settings as it is, of a run's folder the one in it, and of zoo/NAME that agent's."""
-    return path / RUN.file if path.is_dir() else agent_file.find(path) or path
+    """Return a file of settings as it is, of a run's folder the one in it, and of zoo/NAME that agent's.
+
+    A file that the user names may be a link; one in a folder may not.
+    """
+    if path.is_dir():
+        return path / RUN.file
+    return agent_file.find(path) or (path.resolve() if path.is_symlink() else path)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -64,12 +69,7 @@ def read(path: Path) -> dict[str, Any]:
     Raises:
       InputError: if it cannot be read, is no TOML, or has another format of purerl's.
     """
-    try:
-        table = tomllib.loads(_text_of(path))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not a TOML file: {error}") from None
+    table = reading.toml(_text_of(path), path)
     written = table.get("format", FORMAT)
     if written != FORMAT:
         by = table.get("version", "another version")
@@ -79,7 +79,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def _text_of(path: Path) -> str:
     is_agent = path.suffix == agent_file.SUFFIX
-    return agent_file.settings_text(path) if is_agent else path.read_text(encoding="utf-8")
+    return agent_file.settings_text(path) if is_agent else reading.text(path, reading.SETTINGS)
 
 
 def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[str] = ()) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     file = folder / kind.file
     if kind is RUN and agent_file.find(folder):
         file = file_of(folder)
-    elif not file.is_file():
+    elif not os.path.lexists(file):
         raise no_job(kind, folder)
     table = read(file)
     from_python = table.get("from_python", [])
@@ -185,10 +185,7 @@ def _text(value: str) -> str:
 
 def flat(text: str) -> dict[str, Any]:
     """Return the settings of a file's text by their whole name, such as "env.gravity"."""
-    try:
-        return flat_table(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"these settings are no TOML: {error}") from None
+    return flat_table(reading.toml(text, "what a checkpoint says of its settings"))
 
 
 def flat_table(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -20,9 +20,10 @@ def from_text(text: str) -> Any:
         return tuple(from_text(part) for part in text.strip("()[] ").split(",") if part.strip())
     for number in (int, float):
         try:
-            return number(folded)
+            found = number(folded)
         except ValueError:
             continue
+        return found if isinstance(found, float) or -(2**63) <= found < 2**63 else float(folded)
     return text
 
 

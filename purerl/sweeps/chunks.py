@@ -5,6 +5,7 @@ one per group of shapes, whatever the number of chunks.
 """
 
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -171,7 +172,7 @@ class Chunks(Search):
     def restore(self, folder: Path) -> None:
         """Continue from the newer one of the curves and the checkpoint, with chunks of the same size: the same bits."""
         curves, more, settings = None, {}, np.empty(0, np.uint8)
-        if (folder / "curves.npz").exists():
+        if os.path.lexists(folder / "curves.npz"):
             curves, more = load_curves(folder, self.curves, sizes=self.sizes, settings=settings)
             if more["sizes"].shape != self.sizes.shape:
                 raise InputError(f"{folder / 'curves.npz'} is of another sweep: its chunks are of other groups")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from purerl.reporting.plot import center_and_interval, label_curves, new_figure, save, tidy
+from purerl.reporting.plot import center_and_interval, label_curves, literal, new_figure, save, tidy
 from purerl.settings.ranges import Choices, Dimension, Range
 from purerl.settings.values import to_text
 from purerl.sweeps.result import Entrants, SweepResult, mean_known
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BEST = 5  # curves in color
+MOST_DIMENSIONS = 24  # of a search in a picture, the first ones
 
 
 def plot_sweep(result: SweepResult) -> list[Path]:
@@ -46,10 +47,11 @@ def curves(result: SweepResult) -> "Figure":
     for rank, trial in reversed(list(enumerate(best))):
         center, low, high, _ = center_and_interval(found.episode_return[trial].astype(np.float64))
         label = f"{scores[trial]:.4g}: {_label(values[trial])}"
-        axes.plot(found.env_steps[trial], center, color=f"C{rank}", linewidth=1.8, label=label, zorder=3)
+        axes.plot(found.env_steps[trial], center, color=f"C{rank}", linewidth=1.8, label=literal(label), zorder=3)
         axes.fill_between(found.env_steps[trial], low, high, color=f"C{rank}", alpha=0.15, linewidth=0, zorder=2)
     others = len(order) - len(best)
-    axes.set_title(f"{_title(result)}: the best {len(best)}" + (f", and {others} others in grey" if others else ""))
+    and_others = f", and {others} others in grey" if others else ""
+    axes.set_title(literal(_title(result), f": the best {len(best)}{and_others}"))
     label_curves(axes)
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(handles[::-1], labels[::-1], frameon=False, loc="best", fontsize="small")
@@ -60,7 +62,7 @@ def sensitivity(result: SweepResult) -> "Figure":
     """Return the figure of final returns against each thing searched, a panel each."""
     entrants = result.entrants()
     stopped = _stopped(entrants)
-    names = list(result.plan.dimensions)
+    names = list(result.plan.dimensions)[:MOST_DIMENSIONS]
     columns = min(3, len(names))
     lines = -(-len(names) // columns)
     figure = new_figure(1 + 3.4 * columns, 0.6 + 2.9 * lines)
@@ -73,7 +75,7 @@ def sensitivity(result: SweepResult) -> "Figure":
         if (best := entrants.best) is not None:
             axes.scatter(places[best], entrants.scores[best], s=60, facecolor="none", edgecolor="C3", linewidth=1.5)
         _trend(axes, dimension, places, entrants.scores)
-        axes.set_xlabel(name)
+        axes.set_xlabel(literal(name))
         _ticks(axes, dimension)
         tidy(axes)
     for axes in grid[len(names) :]:
@@ -81,7 +83,7 @@ def sensitivity(result: SweepResult) -> "Figure":
     for axes in grid[::columns]:
         axes.set_ylabel("final return")
     grey = "" if np.isnan(stopped).all() else ", grey: stopped early"
-    title = f"{_title(result)}: what matters (best circled, line: mean of neighbors{grey})"
+    title = literal(_title(result), f": what matters (best circled, line: mean of neighbors{grey})")
     figure.suptitle(title, fontsize="medium")
     return figure
 
@@ -95,7 +97,7 @@ def parallel(result: SweepResult) -> "Figure":
     values, scores, found = result.entrants()
     shown = np.flatnonzero(found.trained)
     rows, scores = [values[i] for i in shown], scores[shown]
-    names = list(result.plan.dimensions)
+    names = list(result.plan.dimensions)[:MOST_DIMENSIONS]
     known = scores[~np.isnan(scores)]
     norm = Normalize(*((known.min(), known.max()) if known.size else (0.0, 1.0)))
     figure = new_figure(2.5 + 1.7 * len(names), 4.5)
@@ -110,13 +112,13 @@ def parallel(result: SweepResult) -> "Figure":
         returns = [(0.0, f"{norm.vmin:.4g}"), (1.0, f"{norm.vmax:.4g}")]
         for height, label in _ends(result.plan.dimensions[name]) if x < len(names) else returns:
             box = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.8}
-            axes.text(x, height, f" {label}", fontsize="small", va="center", bbox=box)
-    axes.set_xticks(range(len(names) + 1), [*names, "final return"])
+            axes.text(x, height, f" {literal(label)}", fontsize="small", va="center", bbox=box)
+    axes.set_xticks(range(len(names) + 1), [*map(literal, names), "final return"])
     axes.set_yticks([])
     axes.set_ylim(-0.08, 1.08)
     axes.set_xlim(-0.15, len(names) + 0.45)
     axes.spines[:].set_visible(False)
-    axes.set_title(_title(result))
+    axes.set_title(literal(_title(result)))
     figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, label="final return", pad=0.01)
     return figure
 
@@ -148,7 +150,7 @@ def _ticks(axes: "Axes", dimension: Dimension) -> None:
     from matplotlib.ticker import NullFormatter
 
     if isinstance(dimension, Choices):
-        axes.set_xticks(range(len(dimension.values)), [to_text(value) for value in dimension.values])
+        axes.set_xticks(range(len(dimension.values)), [literal(to_text(value)) for value in dimension.values])
         axes.set_xlim(-0.5, len(dimension.values) - 0.5)
         return
     if dimension.log:

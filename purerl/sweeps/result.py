@@ -3,8 +3,6 @@
 import dataclasses
 import math
 import shutil
-import zipfile
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +17,7 @@ from purerl.prng import is_key
 from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
 from purerl.run.folders import changes
-from purerl.settings import toml
+from purerl.settings import reading, toml
 from purerl.settings.runs import absent, dump
 from purerl.sweeps.plan import SweepPlan, dump_sweep
 
@@ -265,30 +263,14 @@ def load_curves(folder: Path, blank: Curves, **more: np.ndarray) -> tuple[Curves
     """
     path = folder / "curves.npz"
     try:
-        there = _headers(path)
-        for name, wanted in {**blank._asdict(), **more}.items():
-            shape, dtype = there[name]
-            fits = len(shape) == wanted.ndim if name in more else shape == wanted.shape
-            if dtype != wanted.dtype or not fits or math.prod(shape) > max(MOST, wanted.size):
-                raise InputError(f"{path} is of another sweep: '{name}' is {dtype}{list(shape)}")
-        with np.load(path, allow_pickle=False) as file:
+        with reading.arrays(path, reading.TABLE) as (there, file):
+            for name, wanted in {**blank._asdict(), **more}.items():
+                shape, dtype = there[name]
+                fits = len(shape) == wanted.ndim if name in more else shape == wanted.shape
+                if dtype != wanted.dtype or not fits or math.prod(shape) > max(MOST, wanted.size):
+                    raise InputError(f"{path} is of another sweep: '{name}' is {dtype}{list(shape)}")
             curves = Curves(**{name: file[name] for name in Curves._fields})
             return curves, {name: file[name] for name in more}
-    except InputError:
-        raise
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
-        reason = str(error) or type(error).__name__
-        raise InputError(f"{path} is damaged ({reason}): remove it to begin again with what it held") from None
-
-
-def _headers(path: Path) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
-    """Return the shapes and dtypes in an .npz file, by name, without reading its arrays."""
-    found = {}
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            with archive.open(name) as file:
-                version = np.lib.format.read_magic(file)
-                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-                shape, _, dtype = read(file)
-                found[name.removesuffix(".npy")] = shape, dtype
-    return found
+    except InputError as error:
+        hint = "" if "another sweep" in str(error) else ": remove it to begin again with what it held"
+        raise InputError(f"{error}{hint}") from None

@@ -165,3 +165,18 @@ def test_runs_of_very_different_lengths_share_a_logarithmic_axis(tmp_path, times
     assert axes.get_xscale() == scale
     low, high = axes.get_xlim()
     assert low < columns["env_steps"].max() / 2 and high > longer["env_steps"].max()
+
+
+@pytest.mark.parametrize("name", ["$\\frac{1}{", "_hidden", "a$b$", "\x1b[2Jx", "x" * 500, "\\$", "$"])
+def test_names_are_shown_as_they_are(name, tmp_path):
+    """Also in the legend, where a name that begins with _ would be left out."""
+    figure = plot.new_figure(4, 3)
+    axes = figure.add_subplot()
+    columns = {"seed": np.zeros(2), "env_steps": np.arange(2.0), name: np.arange(2.0)}
+    columns["evaluation_return"] = np.full(2, np.nan)
+    plot.panel(axes, [(name, columns), ("other", columns)], name, plot.View(metric=name), levels={name: 0.5})
+    plot.save(figure, tmp_path / "a.png")
+    shown = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len(shown) == 3 and all(text.isprintable() and len(text) < 200 for text in shown)
+    if len(name) < 10 and name.isprintable():
+        assert shown[0].strip().replace("\\$", "$").startswith(name)

@@ -1,5 +1,7 @@
 """The page of a run: whole, by itself, and safe with whatever the files hold."""
 
+import base64
+import os
 import re
 import shutil
 from html.parser import HTMLParser
@@ -87,3 +89,32 @@ def test_the_last_video_of_a_training_is_shown(run_folder, tmp_path):
         (folder / "videos" / f"00000000{update}.mp4").write_bytes(b"video")
     text = report.write_report(folder).read_text()
     assert text.count("<video") == 1 and "000000002.mp4" in text
+
+
+def test_what_links_point_to_is_not_shown(run_folder, tmp_path):
+    """Nor is anything waited for."""
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    secret = tmp_path / "private"
+    secret.mkdir()
+    (secret / "key.gif").write_bytes(b"a private key")
+    (folder / "a.gif").symlink_to(secret / "key.gif")
+    (folder / "videos").symlink_to(secret)
+    os.mkfifo(folder / "b.mp4")
+    page = report.write_report(folder).read_text()
+    assert base64.b64encode(b"a private key").decode() not in page and "b.mp4" not in page
+    (folder / "summary.json").unlink()
+    (folder / "summary.json").symlink_to(secret / "key.gif")
+    with pytest.raises(InputError, match=r"summary.json: it is a link"):
+        report.write_report(folder)
+
+
+@pytest.mark.long
+def test_many_metrics_are_shown_in_several_pictures(run_folder, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    lines = (folder / "metrics.csv").read_text().splitlines()
+    more = [",".join(f"_${name}$" if i == 0 else "0.5" for name in range(300)) for i, _ in enumerate(lines)]
+    (folder / "metrics.csv").write_text("".join(f"{line},{end}\n" for line, end in zip(lines, more, strict=True)))
+    page = report.write_report(folder).read_text()
+    assert page.count('alt="metrics"') == 3 and "more metrics: purerl plot" in page

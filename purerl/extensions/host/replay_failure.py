@@ -1,20 +1,24 @@
 """Replay a failure of host environments from the actions that the run recorded."""
 
-import json
-import zipfile
 from pathlib import Path
 
 import jax
-import numpy as np
 
 from purerl import registry
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
+from purerl.settings import reading
 from purerl.trust import checked, trusting
 
 EVALUATION = "evaluation"  # the group whose environments play the task itself
 
-NEEDED = {"from_step", "steps", "environment", "parameters", "seed", "num_envs", "group", "resets"}
+NEEDED: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("from_step", "steps", "seed", "num_envs"), int),
+    "environment": str,
+    "parameters": dict,
+    "group": (int, str),
+    "resets": list,
+}
 
 
 def play_again(notes: Path | str, trust: bool = False) -> None:
@@ -33,12 +37,10 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     path = Path(notes).with_suffix(".json")
     if not path.exists():
         raise InputError(f"{path} is not there; a failure of a run's environments is in its folder as failure-0.json")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot read {path}: {error}") from None
-    if not isinstance(record, dict) or not record.keys() >= NEEDED:
-        raise InputError(f"{path} is damaged: it lacks one of {', '.join(sorted(NEEDED))}")
+    record = reading.json_object(path)
+    wrong = next((name for name, kind in NEEDED.items() if not isinstance(record.get(name), kind)), None)
+    if wrong is not None:
+        raise InputError(f"{path} is damaged: it lacks {wrong}, or that is of a wrong type")
     if record["from_step"]:
         raise InputError(f"{path}: only the last {record['steps'] - record['from_step']:,} steps were kept")
     with trusting(trust):
@@ -47,11 +49,8 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     if not isinstance(source, HostSource):
         raise InputError(f"{path}: {record['environment']} is a JAX environment; play it in JAX")
     structure = jax.tree.structure(source.action_space.struct)
-    try:
-        with np.load(path.with_suffix(".npz"), allow_pickle=False) as file:
-            leaves = [file[f"actions{i or ''}"] for i in range(structure.num_leaves)]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise InputError(f"cannot read {path.with_suffix('.npz')}: {error}") from None
+    with reading.arrays(path.with_suffix(".npz"), reading.TABLE) as (_, file):
+        leaves = [file[f"actions{i or ''}"] for i in range(structure.num_leaves)]
     env = source.open(record["num_envs"], record["seed"], parallel=False, evaluation=record["group"] == EVALUATION)
     try:
         for t in range(len(leaves[0])):

@@ -9,6 +9,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
+from purerl.reporting.plot import literal
 
 COLUMNS = 4
 
@@ -48,7 +49,7 @@ def save(panels: Sequence[Panel], path: Path) -> None:
         axis.axis("off")
     for axis, panel in zip(axes.ravel(), panels, strict=False):
         axis.imshow(panel.picture)
-        axis.set_title(f"{panel.title}\nsolved {panel.share:.0%}", fontsize=9)
+        axis.set_title(literal(panel.title, f"\nsolved {panel.share:.0%}"), fontsize=9)
     figure.tight_layout()
     try:
         write_whole(path, lambda file: figure.savefig(file, format=path.suffix.removeprefix(".") or "png", dpi=110))

@@ -1,0 +1,204 @@
+"""Reads files that others may have made: regular files of a size that fits their kind, and numbers that computers have.
+
+Every file of a run, a sweep, an evolution and an agent is opened here. Nothing is waited for, as a pipe would have it;
+nothing is followed, as a link in a folder would; and whatever is wrong is told in one line.
+"""
+
+import contextlib
+import json
+import math
+import os
+import stat
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from purerl.errors import InputError
+
+SETTINGS = 2**20  # bytes of a file of settings, at most
+NOTES = 2**24  # of a summary, and of what stands beside arrays
+TABLE = 2**29  # of a table, and of an array in a file
+AGENT = 2**36  # of an agent's file
+DEEPEST = 32  # tables or lists in one another
+LONGEST = 19  # digits of an integer: 64 bits
+NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+
+
+def check(path: Path, most: int, follow: bool = False) -> None:
+    """Raise an `InputError` unless there is a regular file of at most `most` bytes; it is not opened.
+
+    Args:
+      path: of the file.
+      most: bytes.
+      follow: whether it may be a link, as where the user named it.
+    """
+    try:
+        found = path.stat() if follow else path.lstat()
+    except (OSError, ValueError) as error:  # the latter: a zero byte in the name
+        raise _unreadable(path, error) from None
+    _check(path, found, most)
+
+
+def _check(path: Path, found: os.stat_result, most: int) -> None:
+    if stat.S_ISLNK(found.st_mode):
+        raise InputError(f"cannot read {path}: it is a link; put the file itself there")
+    if stat.S_ISDIR(found.st_mode):
+        raise InputError(f"cannot read {path}: it is a folder")
+    if not stat.S_ISREG(found.st_mode):
+        raise InputError(f"cannot read {path}: it is no regular file")
+    if found.st_size > most:
+        raise InputError(f"cannot read {path}: it has {found.st_size:,} bytes; at most {most:,} are read")
+
+
+def _unreadable(path: Path, error: Exception) -> InputError:
+    return InputError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}")
+
+
+def content(path: Path, most: int, follow: bool = False) -> bytes:
+    """Return the bytes of a file; arguments and errors as for `check`."""
+    check(path, most, follow)
+    try:
+        with open(os.open(path, os.O_RDONLY | NO_WAIT | (0 if follow else NO_LINK)), "rb") as file:
+            _check(path, os.fstat(file.fileno()), most)
+            found = file.read(most + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if len(found) > most:
+        raise InputError(f"cannot read {path}: it has more than {most:,} bytes")
+    return found
+
+
+def text(path: Path, most: int, follow: bool = False) -> str:
+    """Return the text of a file in UTF-8; arguments and errors as for `check`."""
+    try:
+        return content(path, most, follow).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot read {path}: it is no text in UTF-8 ({error.reason})") from None
+
+
+def is_file(path: Path) -> bool:
+    """Return whether there is a regular file at a path, which is no link."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def is_folder(path: Path) -> bool:
+    """Return whether there is a folder at a path, which is no link."""
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def toml(written: str, source: object) -> dict[str, Any]:
+    """Return the table of a text in TOML.
+
+    Args:
+      written: the text.
+      source: where it stands, for messages.
+
+    Raises:
+      InputError: if it is none, or tables nest too deep or integers are too long.
+    """
+    if len(written) > SETTINGS:
+        raise InputError(f"{source} is not a TOML file of settings: it has more than {SETTINGS:,} letters")
+    for line in written.splitlines():
+        if line.partition("=")[0].count(".") > DEEPEST:  # each line would take as long as its key
+            raise InputError(f"{source} is not a TOML file: tables are nested more than {DEEPEST} deep")
+    try:
+        found = tomllib.loads(written)
+    except (ValueError, RecursionError) as error:  # integers of more digits than Python reads are the former
+        raise InputError(f"{source} is not a TOML file: {_first(error)}") from None
+    check_plain(found, source)
+    return found
+
+
+def json_object(path: Path, most: int = NOTES) -> dict[str, Any]:
+    """Return the object of a file in JSON.
+
+    Raises:
+      InputError: if there is none, or lists nest too deep or integers are too long.
+    """
+    try:
+        found = json.loads(text(path, most))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"cannot read {path}: {_first(error)}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path} is damaged: it is no object")
+    check_plain(found, path)
+    return found
+
+
+def _first(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def check_plain(found: Any, source: object) -> None:
+    """Refuse what is nested too deep and integers of more than 64 bits, without recursion."""
+    level, depth = [found], 0
+    while level:
+        if depth > DEEPEST:
+            raise InputError(f"{source} is damaged: its values are nested more than {DEEPEST} deep")
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                raise InputError(f"{source} is damaged: an integer has more than {LONGEST} digits")
+            inner += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+        level, depth = inner, depth + 1
+
+
+@contextlib.contextmanager
+def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[dict[str, tuple[tuple[int, ...], Any]], Any]]:
+    """Open a file of NumPy's, .npz: yield ({name: (shape, dtype)}, the open file); arrays are read when asked for.
+
+    Args:
+      path: of the file.
+      most: bytes of each array, at most.
+      follow: whether it may be a link.
+
+    Raises:
+      InputError: if it is damaged, or an array is larger.
+    """
+    import numpy as np
+
+    check(path, AGENT, follow)
+    try:
+        shapes = _shapes(path)
+        large = next((name for name, of in shapes.items() if math.prod(of[0]) * of[1].itemsize > most), None)
+        if large is not None:
+            raise InputError(f"cannot read {path}: '{large}' has more than {most:,} bytes")
+        with np.load(path, allow_pickle=False) as file:
+            yield shapes, file
+    except InputError:
+        raise
+    except DAMAGES as error:
+        raise InputError(f"{path} is damaged ({_first(error)})") from None
+
+
+DAMAGES = (
+    *(OSError, ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, RecursionError, SyntaxError),
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
+)  # what NumPy and zipfile raise where a file is not what it should be
+
+
+def _shapes(path: Path) -> dict[str, tuple[tuple[int, ...], Any]]:
+    """Return the shapes and dtypes in an .npz file, by name, without reading its arrays."""
+    import numpy as np
+
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                version = np.lib.format.read_magic(file)
+                read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+                shape, _, dtype = read(file)
+                found[name.removesuffix(".npy")] = shape, dtype
+    return found
