@@ -1,11 +1,13 @@
 """Metrics of updates: statistics of the episodes that ended, and what the algorithm reports. Nothing is stacked."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.types import Array, Metrics, PyTree
+from purerl.xla.vmap_cond import any_member
 
 
 class TrainMetrics(NamedTuple):
@@ -118,48 +120,89 @@ class EpisodeStatistics(NamedTuple):
 
 
 class MetricsSum(NamedTuple):
-    """The metrics of several updates, in as much memory as those of one."""
+    """The metrics of several updates, in as much memory as those of one. A metric that is NaN is not known."""
 
     updates: Array  # i32[], how many
     statistics: EpisodeStatistics  # of all episodes that ended
-    algorithm: Metrics  # f32[] by name, sums over the updates
+    algorithm: Metrics  # f32[] by name, sums over the updates in which each is known
+    known: Array  # f32[metrics], in how many updates each is known, in the order of their sorted names
 
     @staticmethod
     def zeros(statistics: EpisodeStatistics, algorithm: Metrics) -> "MetricsSum":
         """Return the sum over no update, with the names of these statistics and metrics."""
         none = EpisodeStatistics.clear(statistics.episodes.shape[0], tuple(statistics.info_sum))
-        return MetricsSum(updates=jnp.int32(0), statistics=none, algorithm={name: jnp.float32(0) for name in algorithm})
+        zeros = {name: jnp.float32(0) for name in algorithm}
+        return MetricsSum(
+            updates=jnp.int32(0), statistics=none, algorithm=zeros, known=jnp.zeros(len(zeros), jnp.float32)
+        )
 
     def add(self, statistics: EpisodeStatistics, algorithm: Metrics) -> "MetricsSum":
         """Add one update: the episodes that ended in it, and the algorithm's metrics."""
 
-        def learned(name: str) -> Array:
-            learning = _learning_of(name, algorithm)
-            return algorithm[name] if learning is None else jnp.where(algorithm[learning] > 0, algorithm[name], 0.0)
+        def known(name: str) -> Array:
+            learning, given = _learning_of(name, algorithm), ~jnp.isnan(algorithm[name])
+            return given if learning is None else given & (algorithm[learning] > 0)
 
+        now = {name: known(name) for name in sorted(algorithm)}
         return MetricsSum(
             updates=self.updates + 1,
             statistics=self.statistics.merge(statistics),
-            algorithm={name: total + learned(name) for name, total in self.algorithm.items()},
+            algorithm={
+                name: total + jnp.where(now[name], algorithm[name], 0.0) for name, total in self.algorithm.items()
+            },
+            known=self.known + _stacked(now),
         )
 
     def means(self) -> TrainMetrics:
         """Return metrics as of one update.
 
         `episodes` counts all; returns and lengths are means over those episodes, NaN where none ended. The algorithm's
-        metrics are means over the updates; with a metric `learning` among them, which is 1 in an update that took
-        gradient steps and else 0, the others are means over the updates that learned, NaN where none did.
+        metrics are means over the updates in which they are known: not NaN, and, with a metric `learning` among them,
+        which is 1 in an update that took gradient steps and else 0, of the updates that learned. NaN where none is.
         """
-        updates = jnp.maximum(self.updates, 1).astype(jnp.float32)
 
-        def mean(name: str) -> Array:
-            learning = _learning_of(name, self.algorithm)
-            if learning is None:
-                return self.algorithm[name] / updates
-            learned = self.algorithm[learning]
-            return jnp.where(learned > 0, self.algorithm[name] / jnp.maximum(learned, 1.0), jnp.nan)
+        def mean(total: Array, known: Array) -> Array:
+            return jnp.where(known > 0, total / jnp.maximum(known, 1.0), jnp.nan)
 
-        return self.statistics.metrics({name: mean(name) for name in self.algorithm})
+        counts = dict(zip(sorted(self.algorithm), self.known, strict=True))
+        return self.statistics.metrics({name: mean(total, counts[name]) for name, total in self.algorithm.items()})
+
+
+class Failure(NamedTuple):
+    """Whether an update failed, and by which metric."""
+
+    failed: Array  # bool[]
+    metric: Array  # i32[], its place among the sorted names
+    infinite: Array  # bool[], whether the metric is infinite, else it and the parameters are NaN
+
+
+def failure(algorithm: Metrics, agent: PyTree, before: MetricsSum) -> Failure:
+    """Return whether an update failed: a metric is infinite, or one is NaN and the agent's parameters are, too.
+
+    A metric may be NaN alone, where it is not known. The one that is named was known before, if one was.
+
+    Args:
+      algorithm: the update's metrics.
+      agent: after the update.
+      before: the sum over earlier updates.
+    """
+    if not algorithm:
+        lost = has_nan(agent)
+        return Failure(failed=lost, metric=jnp.int32(0), infinite=jnp.array(False))
+    values = _stacked(algorithm)
+    infinite, unknown = jnp.isinf(values), jnp.isnan(values)
+    lost = jax.lax.cond(any_member(unknown.any()), lambda: has_nan(agent), lambda: jnp.array(False))
+    suspects = jnp.where(unknown, 1.0 + before.known, 0.0)
+    metric = jnp.where(infinite.any(), jnp.argmax(infinite), jnp.argmax(suspects))
+    return Failure(
+        failed=infinite.any() | (unknown.any() & lost), metric=metric.astype(jnp.int32), infinite=infinite.any()
+    )
+
+
+def sound(algorithm: Metrics, agent: PyTree) -> Array:
+    """Return bool[]: whether no metric is infinite and the agent's parameters are not NaN."""
+    infinite = [jnp.isinf(value) for value in algorithm.values()]
+    return ~jnp.any(jnp.stack([*infinite, has_nan(agent)]))
 
 
 def finite(algorithm: Metrics) -> Array:
@@ -169,6 +212,27 @@ def finite(algorithm: Metrics) -> Array:
         learning = _learning_of(name, algorithm)
         known.append(jnp.isfinite(mean) if learning is None else jnp.isfinite(mean) | (algorithm[learning] == 0))
     return jnp.all(jnp.stack(known))
+
+
+def has_nan(agent: PyTree) -> Array:
+    """Return bool[]: whether a parameter of an agent is NaN."""
+    return jnp.any(jnp.stack([jnp.array(False), *(jnp.isnan(leaf).any() for leaf in parameters(agent))]))
+
+
+def parameters(agent: PyTree) -> list[Array]:
+    """Return the float arrays of an agent's fields `params`; without such a field all those of rank 1 or more."""
+    leaves = [(path, x) for path, x in jax.tree.leaves_with_path(agent) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    named = [x for path, x in leaves if any(_name_of(key) == "params" for key in path)]
+    return named or [x for _, x in leaves if x.ndim]
+
+
+def _name_of(key: Any) -> Any:
+    return getattr(key, "name", getattr(key, "key", None))
+
+
+def _stacked(algorithm: Metrics) -> Array:
+    """Return f32[metrics] in the order of their sorted names."""
+    return jnp.stack([algorithm[name].astype(jnp.float32) for name in sorted(algorithm)])
 
 
 def _learning_of(name: str, algorithm: Metrics) -> str | None:

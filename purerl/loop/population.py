@@ -12,7 +12,7 @@ from jax.typing import ArrayLike
 from purerl.devices import sharding
 from purerl.devices.background import in_background
 from purerl.loop.extension import MakeFromSetup, Setup, with_values
-from purerl.loop.metrics import finite
+from purerl.loop.metrics import sound
 from purerl.loop.train import advance
 from purerl.loop.trainer import Trainer, TrainState
 from purerl.types import Array, PyTree
@@ -37,7 +37,7 @@ class Point(NamedTuple):
     """A point of a curve: the updates since the point before."""
 
     episode_return: Array  # f32[], the mean over the episodes that ended, NaN without one
-    finite: Array  # bool[], whether all of the algorithm's metrics were
+    finite: Array  # bool[], whether the agent's parameters and what is known of its metrics were
 
 
 class TrainMembers(Protocol):
@@ -67,7 +67,8 @@ def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER) 
         trainer = make(with_values(setup, values))
         state = jax.lax.cond(begin, lambda: _init(trainer, seed), lambda: state)
         state, metrics = advance(trainer, state, num)
-        return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=finite(metrics.algorithm))
+        whole = sound(metrics.algorithm, state.agent)
+        return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=whole)
 
     in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None)
     members = sharding.sharded_vmap(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)

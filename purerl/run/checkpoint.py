@@ -10,7 +10,9 @@ import math
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -182,13 +184,16 @@ def members(folder: Path, step: int) -> int:
     return found
 
 
-def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, Any]]:
+def load(
+    folder: Path, step: int, template: PyTree, added: Mapping[str, str] = MappingProxyType({})
+) -> tuple[PyTree, dict[str, Any]]:
     """Read a checkpoint back.
 
     Args:
       folder: of all checkpoints of a run.
       step: which.
       template: the tree that is expected; its leaves have shapes and dtypes (`jax.eval_shape` gives one).
+      added: arrays that checkpoints of an earlier version do not have -> the number that each is filled with there.
 
     Returns:
       (the tree of arrays and typed keys, the metadata).
@@ -202,20 +207,26 @@ def load(folder: Path, step: int, template: PyTree) -> tuple[PyTree, dict[str, A
     leaves, structure = jax.tree_util.tree_flatten_with_path(template)
     expected = {_name(keys): _raw_struct(leaf) for keys, leaf in leaves}
     filled = {name: struct for name, struct in expected.items() if struct.size}
-    found, metadata = _read(path, filled, hint)
+    found, metadata = _read(path, filled, hint, tuple(added))
     found |= {name: np.zeros(struct.shape, struct.dtype) for name, struct in expected.items() if not struct.size}
-    arrays = {name: found[name] for name in expected}
+    arrays = {name: found[name] for name in expected if name in found}
     checksum, notes, named = (metadata.pop(name, None) for name in ("checksum", "notes", "step"))
     whole = notes == checksums.of_notes(metadata | {"step": named}) and checksums.agrees(checksum, arrays)
     if not whole:
         raise InputError(f"checkpoint {path} is damaged (its checksum is wrong); {hint}")
     if named != step:
         raise InputError(f"checkpoint {path} is that of update {named}: name its folder {named:09d}, or {hint}")
+    for name, number in added.items():
+        struct = expected.get(name)
+        if struct is not None and name not in arrays:
+            arrays[name] = np.full(struct.shape, arrays[number], struct.dtype)
     tree = jax.tree.unflatten(structure, [_as(leaf, arrays[_name(keys)]) for keys, leaf in leaves])
     return tree, metadata
 
 
-def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _read(
+    path: Path, expected: dict[str, Any], hint: str, optional: tuple[str, ...]
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Return (arrays, metadata) of a checkpoint; its arrays are read only if they are the expected ones."""
     from orbax.checkpoint import v1 as ocp
 
@@ -232,6 +243,7 @@ def _read(path: Path, expected: dict[str, Any], hint: str) -> tuple[dict[str, np
         raise
     except Exception as error:  # Orbax and TensorStore raise many kinds for a damaged file
         raise InputError(f"checkpoint {path} is damaged ({orbax_calls.reason(error)}); {hint}") from None
+    expected = {name: struct for name, struct in expected.items() if name in there or name not in optional}
     for name, struct in expected.items():
         if name not in there:
             raise InputError(f"{other} it has no '{name}'")

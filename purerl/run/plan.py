@@ -182,7 +182,8 @@ def saved_progress(plan: Plan, folder: Path, step: int) -> SavedProgress:
     told = changes(file, notes.get("settings"), settings_text(plan), partial(_is_free, plan), absent(plan.settings))
     if members < seeds:
         raise InputError(f"checkpoint {folder / f'{step:09d}'} has {members} agents, and the run {seeds} seeds")
-    found, metadata = checkpoint.load(folder, step, program.resized(plan.shapes, members))
+    wanted = program.resized(plan.shapes, members)
+    found, metadata = checkpoint.load(folder, step, wanted, added={"interval/known": "interval/updates"})
     return SavedProgress(progress=found, metadata=metadata, changed=told)
 
 

@@ -6,7 +6,7 @@ numbers and every number of updates.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from purerl.devices.sharding import pad, place, resize, sharded_vmap, sharding
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.extension import MakeFromSetup, Setup
-from purerl.loop.metrics import MetricsSum, TrainMetrics
+from purerl.loop.metrics import Failure, MetricsSum, TrainMetrics, failure
 from purerl.loop.population import TOGETHER
 from purerl.loop.train import PER_ENVIRONMENT, TrainState
 from purerl.types import Array, PyTree
@@ -31,10 +31,21 @@ EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
 _EVALUATION = np.uint32(0x6576616C)  # sets the keys of evaluations apart from those of training
 
 CAUSES = {
-    1: "the loss or its gradient overflowed: learning_rate may be too high or max_grad_norm too large",
+    1: "the loss or its gradient overflowed: learning_rate may be too high",
     2: "the environment gave a reward that is not finite",
     3: "the environment gave an observation that is not finite",
 }
+NAMED = 16  # causes from here on name a metric: NAMED + 2 x its place among the sorted names, + 1 if it is infinite
+
+
+def cause_text(cause: int, metrics: Iterable[str]) -> str:
+    """Return why a seed failed, in words; `metrics` are the names of the algorithm's."""
+    if cause < NAMED:
+        return CAUSES[cause]
+    place, infinite = divmod(cause - NAMED, 2)
+    name = [*sorted(metrics), "the agent"][place]  # an algorithm without metrics is judged by its parameters
+    what = f"{name} became infinite" if infinite else f"{name} and the agent's parameters became nan"
+    return f"{what}: learning_rate may be too high"
 
 
 class Progress(NamedTuple):
@@ -43,13 +54,13 @@ class Progress(NamedTuple):
     state: TrainState
     interval: MetricsSum  # since the last row of metrics
     failed_at: Array  # i32[], the first update whose metrics were not finite; 0: none
-    cause: Array  # i32[], a key of CAUSES
+    cause: Array  # i32[], as `cause_text`
 
 
 _SEED: Any = 0
 SEED_AXES = Progress(
     state=TOGETHER,
-    interval=MetricsSum(updates=cast(Any, None), statistics=_SEED, algorithm=_SEED),
+    interval=MetricsSum(updates=cast(Any, None), statistics=_SEED, algorithm=_SEED, known=_SEED),
     failed_at=_SEED,
     cause=_SEED,
 )
@@ -191,7 +202,7 @@ def shardings(mesh: Mesh) -> Progress:
     member: Any = sharding(mesh, "seed")
     split: Any = sharding(mesh, "seed", "data")
     state: Any = jax.tree.map(lambda per_environment: split if per_environment else member, PER_ENVIRONMENT)
-    interval = MetricsSum(updates=shared, statistics=split, algorithm=member)
+    interval = MetricsSum(updates=shared, statistics=split, algorithm=member, known=member)
     return Progress(state=state._replace(num_updates=shared), interval=interval, failed_at=member, cause=member)
 
 
@@ -276,12 +287,13 @@ def begin(state: TrainState, metrics: TrainMetrics) -> Progress:
 
 def account(progress: Progress, state: TrainState, metrics: TrainMetrics) -> Progress:
     """Return the progress after one more update: its metrics added to the interval, and whether it failed."""
-    failed_now = (progress.failed_at == 0) & ~_all_finite(metrics.algorithm)
+    found = failure(metrics.algorithm, state.agent, progress.interval)
+    failed_now = (progress.failed_at == 0) & found.failed
     return Progress(
         state=state,
         interval=progress.interval.add(state.vector.statistics, metrics.algorithm),
         failed_at=jnp.where(failed_now, state.num_updates, progress.failed_at),
-        cause=jnp.where(failed_now, _cause(state), progress.cause),
+        cause=jnp.where(failed_now, _cause(state, found), progress.cause),
     )
 
 
@@ -295,6 +307,7 @@ def _all_finite(tree: PyTree) -> Array:
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in floats])) if floats else jnp.array(True)
 
 
-def _cause(state: TrainState) -> Array:
+def _cause(state: TrainState, found: Failure) -> Array:
     rewards = (state.vector.episode_return, state.vector.statistics.return_sum)
-    return jnp.where(~_all_finite(rewards), 2, jnp.where(~_all_finite(state.observation), 3, 1)).astype(jnp.int32)
+    named = NAMED + 2 * found.metric + found.infinite.astype(jnp.int32)
+    return jnp.where(~_all_finite(rewards), 2, jnp.where(~_all_finite(state.observation), 3, named)).astype(jnp.int32)

@@ -19,7 +19,7 @@ from purerl.run.callbacks import Callback, View, film, mean, stop_at_return
 from purerl.run.environments import told_in_a_line
 from purerl.run.lifecycle import LongJob
 from purerl.run.plan import Plan, saved_progress, settings_text
-from purerl.run.program import CAUSES, EVALUATION_BATCH, Program, Wanted, with_failed
+from purerl.run.program import EVALUATION_BATCH, Program, Wanted, cause_text, with_failed
 from purerl.settings import toml
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
@@ -196,7 +196,7 @@ class Run(LongJob):
         return np.isin(np.arange(members), list(self.failed))
 
     def _record_failures(self, failed_at: Any, cause: Any) -> None:
-        """Record the seeds whose metrics were not finite; they are left out, the others continue."""
+        """Record the seeds whose loss or parameters were not finite; they are left out, the others continue."""
         for i in map(int, np.flatnonzero(failed_at)):
             if i not in self.failed:
                 self.failed[i] = (int(failed_at[i]), int(cause[i]))
@@ -205,7 +205,8 @@ class Run(LongJob):
     def failure(self, i: int) -> str:
         """Return in a line why the seed of an index failed."""
         update, cause = self.failed[i]
-        return f"seed {self.options.seed + i} failed at update {update}: {CAUSES[cause]}"
+        told = cause_text(cause, self.plan.shapes.interval.algorithm)
+        return f"seed {self.options.seed + i} failed at update {update}: {told}"
 
     def _log(self, means: TrainMetrics) -> None:
         """Write a row per seed, evaluating where it is time to, and calling the callbacks."""

@@ -10,7 +10,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from purerl.loop.evaluate import Evaluation
-from purerl.loop.metrics import MetricsSum
+from purerl.loop.metrics import MetricsSum, parameters
 from purerl.loop.train import Trainer, TrainState
 from purerl.run import program
 from purerl.run.program import EVALUATION_BATCH, Advance, Program, Progress, Wanted
@@ -122,8 +122,8 @@ def _mapped(progress: Progress, change: Callable[[Any], Any]) -> Progress:
 
 
 def _small(state: TrainState) -> Any:
-    """Return a state without what is large."""
-    return state._replace(agent=(), carry=(), vector=state.vector._replace(env_state=()))
+    """Return a state without what is large; of the agent its parameters."""
+    return state._replace(agent=parameters(state.agent), carry=(), vector=state.vector._replace(env_state=()))
 
 
 _account = jax.jit(program.account)

@@ -197,7 +197,7 @@ def _run(algorithm: AlgorithmFactory, config: Config, env: Probe, key: Key, name
         state, metrics = _step(algorithm, config, env, states[-1])
         states.append(state)
         for metric, value in metrics.algorithm.items():
-            if not np.isfinite(value):
+            if np.isinf(value):
                 raise InputError(f"{name}.update: metric '{metric}' is {float(value)} after {len(states) - 1} updates")
         for path, leaf in paths(state.agent).items():
             if jnp.issubdtype(leaf.dtype, jnp.inexact) and not np.isfinite(leaf).all():

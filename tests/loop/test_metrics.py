@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.loop.metrics import EpisodeStatistics, MetricsSum
+from purerl.loop.metrics import EpisodeStatistics, MetricsSum, failure
 
 
 def test_nothing_has_ended():
@@ -90,10 +90,40 @@ def test_means_are_over_episodes_and_over_updates():
 def test_without_episodes_there_is_no_return():
     statistics, metrics = finished([None], [None]), {"loss": jnp.float32(3.0)}
     none = MetricsSum.zeros(statistics, metrics)
-    assert int(none.updates) == 0 and float(none.means().algorithm["loss"]) == 0.0
+    assert int(none.updates) == 0 and np.isnan(none.means().algorithm["loss"])
     episodes, algorithm = none.add(statistics, metrics).means()
     assert np.isnan(episodes["episode_return"]) and float(episodes["episodes"]) == 0
     assert float(algorithm["loss"]) == 3.0
+
+
+def test_a_metric_that_is_nan_is_not_known():
+    """Its mean is over the updates in which it is a number, whatever the others are."""
+    statistics = finished([None], [None])
+    total = MetricsSum.zeros(statistics, {"loss": jnp.float32(0), "aux": jnp.float32(0), "never": jnp.float32(0)})
+    for loss, aux in ((1.0, jnp.nan), (2.0, 5.0), (6.0, jnp.nan), (3.0, 7.0)):
+        now = {"never": jnp.float32(jnp.nan), "loss": jnp.float32(loss), "aux": jnp.float32(aux)}
+        total = total.add(statistics, now)
+    means = total.means().algorithm
+    assert (float(means["loss"]), float(means["aux"])) == (3.0, 6.0) and np.isnan(means["never"])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "params", "found"),
+    [
+        ({"aux": jnp.nan, "loss": 1.0}, 1.0, (False, None, None)),
+        ({"aux": jnp.nan, "loss": jnp.inf}, 1.0, (True, "loss", True)),
+        ({"aux": jnp.nan, "loss": jnp.nan}, jnp.nan, (True, "loss", False)),
+        ({"aux": 1.0, "loss": 1.0}, 1.0, (False, None, None)),
+    ],
+)
+def test_an_update_fails_by_its_loss_or_its_parameters(metrics, params, found):
+    statistics, number = finished([None], [None]), lambda values: {k: jnp.float32(v) for k, v in values.items()}
+    before = MetricsSum.zeros(statistics, number(metrics)).add(statistics, number({"aux": jnp.nan, "loss": 1.0}))
+    agent = {"params": {"w": jnp.array([1.0, params])}, "last_seen": jnp.full(3, jnp.nan)}
+    failed, metric, infinite = failure(number(metrics), agent, before)
+    assert bool(failed) == found[0]
+    if failed:
+        assert (sorted(metrics)[int(metric)], bool(infinite)) == found[1:]
 
 
 @pytest.mark.long

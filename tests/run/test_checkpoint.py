@@ -58,6 +58,15 @@ def test_round_trip_to_the_bit(saved):
     np.testing.assert_array_equal(drawn, jax.random.normal(tree()["fast"][0], (3,)))
 
 
+def test_an_array_that_came_later_is_filled(saved):
+    """A checkpoint of an earlier version is whole without it."""
+    template = jax.eval_shape(lambda: {**tree(), "counts": jnp.zeros(3)})
+    with pytest.raises(InputError, match="has no 'counts'"):
+        checkpoint.load(saved, 10, template)
+    found, _ = checkpoint.load(saved, 10, template, added={"counts": "count"})
+    np.testing.assert_array_equal(found["counts"], np.full(3, 5.0, np.float32))
+
+
 def test_keeps_the_newest(tmp_path):
     for step in (1, 2, 30, 4):
         checkpoint.save(tmp_path, step, {"x": jnp.int32(step)}, {}, keep=2)

@@ -55,7 +55,7 @@ def alone(begun):
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        (lambda state: state, 1),
+        (lambda state: state, program.NAMED + 1),
         (lambda state: state._replace(vector=state.vector._replace(episode_return=jnp.array([jnp.inf, 0.0]))), 2),
         (lambda state: state._replace(observation=state.observation.at[0].set(jnp.nan)), 3),
     ],
@@ -65,12 +65,12 @@ def test_the_first_failure_is_noted_with_its_cause(begun, change, cause):
     progress = alone(jax.tree.map(jnp.asarray, begun))
     sums = progress.interval.algorithm
     good = progress.state.vector.statistics.metrics({name: jnp.float32(1) for name in sums})
-    bad = good._replace(algorithm=good.algorithm | {next(iter(sums)): jnp.float32(jnp.nan)})
+    bad = good._replace(algorithm=good.algorithm | {min(sums): jnp.float32(jnp.inf)})
     after = program.account(progress, progress.state, good)
     assert (int(after.failed_at), int(after.cause)) == (0, 0)
     second = change(progress.state)._replace(num_updates=jnp.int32(2))
     failed = program.account(after, second, bad)
-    assert (int(failed.failed_at), int(failed.cause)) == (2, cause) and cause in program.CAUSES
+    assert (int(failed.failed_at), int(failed.cause)) == (2, cause) and program.cause_text(cause, sums)
     later = program.account(failed, progress.state._replace(num_updates=jnp.int32(3)), bad)
     assert (int(later.failed_at), int(later.cause)) == (2, cause), "the first one counts"
 
