@@ -3,12 +3,14 @@
 Serially they are stepped one after the other, otherwise in as many processes as there are cores.
 """
 
+import contextlib
 import functools
 import os
 import signal
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from typing import Any
 
 import gymnasium
@@ -83,7 +85,8 @@ class GymnasiumSource(HostSource):
         numbers = np.arange(num_envs).reshape(shares, -1)
         makers = [functools.partial(several, part, os.getpid()) for part in numbers.tolist()]
         try:
-            return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed)
+            with _signals_held():
+                return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed)
         except (EOFError, ConnectionError):
             raise InputError(
                 f"{self.id}: the processes of its environments ended at once; a script that trains them starts under "
@@ -94,6 +97,27 @@ class GymnasiumSource(HostSource):
 def processes(num_envs: int, cores: int) -> int:
     """Return among how many processes environments are shared out: equally, and if that allows to all cores."""
     return next(n for n in range(min(num_envs, cores), num_envs + 1) if num_envs % n == 0)
+
+
+SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")  # reach a whole group of processes; the run decides about them
+
+
+def _numbers() -> list[int]:
+    return [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Start processes that leave `SIGNALS` to this one: they inherit that those are blocked."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # which would unblock them as it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _numbers())
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _cores() -> int:
@@ -121,7 +145,8 @@ class _Several(gymnasium.Env):
     def __init__(self, name: Any, parameters: dict[str, Any], numbers: Sequence[int], opened_by: int | None = None):
         """Make those of these numbers, in a process of their own unless `opened_by` is this one; `name`, or a spec."""
         if opened_by not in (None, os.getpid()):
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C reaches all; the run decides about it
+            for number in _numbers():
+                signal.signal(number, signal.SIG_IGN)
         make = lambda number: _Numbered(gymnasium.make(name, **parameters), number)
         self.vector = gymnasium.vector.SyncVectorEnv([functools.partial(make, number) for number in numbers])
         self.observation_space, self.action_space = self.vector.observation_space, self.vector.action_space
@@ -170,6 +195,8 @@ class _Processes:
         return f"its process died (exit code {codes[0]})" if codes else "the connection to its process was closed"
 
     def close(self) -> None:
+        for process in self._vector.processes:  # they ignore SIGTERM
+            process.kill()
         self._vector.close(terminate=True)
 
     def abandon(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, TypeVar
 import jax
 
 from purerl.devices import distributed, process
-from purerl.errors import printable
+from purerl.errors import InputError, printable
 from purerl.host_environment import EnvironmentFailure
 from purerl.reporting.display import Silent, duration, open_display
 from purerl.reporting.files import remove_parts, write_whole
@@ -180,13 +180,13 @@ class LongJob(abc.ABC):
         except KeyboardInterrupt:
             self.display.close()
             if self._resume is not None:
-                print(printable(f"interrupted; the last checkpoint is kept, go on with:\n  {self._resume}"))
+                print(printable(f"interrupted; {self._kept()}"))
             raise KeyboardInterrupt(int(self.stop.signal or signal.SIGINT)) from None
         except Exception as error:
             if isinstance(error, BrokenPipeError) or not (isinstance(error, FAILURES) or distributed.is_loss(error)):
                 raise
             self.display.close()
-            kept = "" if self.folder is None else f"\nthe last checkpoint is kept, go on with:\n  {self._resume}"
+            kept = "" if self.folder is None else f"\n{self._kept()}"
             self.display.line(f"{cause_of(error)}{kept}")
             if distributed.several():
                 if not self.first:  # it has no display
@@ -281,11 +281,20 @@ class LongJob(abc.ABC):
                 return ""
         return f"cannot write {self.folder}: it was moved or removed"
 
+    def _kept(self) -> str:
+        """Return what the folder holds of the job, and the command that continues it."""
+        with contextlib.suppress(InputError):  # of checkpoints that are a link
+            if not checkpoint.steps(self.checkpoints):
+                return f"no checkpoint yet, start over with:\n  {self._resume}"
+        return f"the last checkpoint is kept, go on with:\n  {self._resume}"
+
     def _stopped(self) -> int:
         self.display.close()
-        self.display.line(f"stopped at {self.progress_text()}{'' if self._resume is None else '; go on with:'}")
-        if self._resume is not None:
-            self.display.line(f"  {self._resume}")
+        at = f"stopped at {self.progress_text()}"
+        if self._resume is None:
+            self.display.line(at)
+        else:
+            self.display.line(f"{at}; go on with:\n  {self._resume}" if self.position else f"{at}; {self._kept()}")
         return 128 + self.stop.signal
 
 

@@ -102,7 +102,7 @@ def test_a_second_signal_ends_at_once(tmp_path, capsys):
     job = job_in(tmp_path, strike)
     with pytest.raises(KeyboardInterrupt):
         job.complete()
-    assert job.events == ["compiled"] and "interrupted; the last checkpoint is kept" in capsys.readouterr().out
+    assert job.events == ["compiled"] and "interrupted; no checkpoint yet, start over with:" in capsys.readouterr().out
 
 
 def test_under_nohup_the_end_of_the_terminal_stays_ignored(tmp_path):
@@ -179,9 +179,7 @@ def test_a_last_save_that_fails_ends_with_code_1(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(Counting, "save", fail)
     assert job_in(tmp_path).complete() == 1
     out = capsys.readouterr().out
-    assert out.endswith(
-        f"disk full\nthe last checkpoint is kept, go on with:\n  purerl train --resume {tmp_path}/job\n"
-    )
+    assert out.endswith(f"disk full\nno checkpoint yet, start over with:\n  purerl train --resume {tmp_path}/job\n")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +194,7 @@ def test_a_computation_that_fails_is_told_in_a_line(said, told, tmp_path, capsys
         raise jax.errors.JaxRuntimeError(said)
 
     assert job_in(tmp_path, fail).complete() == 1
-    assert f"\nthe computation failed: {told}\nthe last checkpoint is kept" in capsys.readouterr().out
+    assert f"\nthe computation failed: {told}\nno checkpoint yet" in capsys.readouterr().out
 
 
 @pytest.mark.long

@@ -1,6 +1,9 @@
 """Environments of other libraries on the host, against those libraries."""
 
 import multiprocessing
+import os
+import signal
+from multiprocessing import forkserver
 
 import gymnasium
 import jax
@@ -163,6 +166,24 @@ def test_a_process_that_dies_is_told_with_its_exit_code(what, monkeypatch, recwa
     first.join(5.0)
     assert not first.is_alive() and not multiprocessing.active_children()
     assert not [str(warning.message) for warning in recwarn if "close" in str(warning.message)]
+
+
+def test_processes_leave_the_signals_of_a_group_to_the_run(monkeypatch):
+    """`timeout` and `scancel` signal the forkserver and the processes of environments as well."""
+    monkeypatch.setattr(adapter, "_cores", lambda: 2)
+    forkserver._forkserver._stop()  # that of an earlier test
+    env = purerl.make("gymnasium/CartPole-v1").open(4, seed=0, parallel=True)
+    env.reset(None)
+    processes = env._vector._vector.processes
+    for pid in (forkserver._forkserver._forkserver_pid, *(process.pid for process in processes)):
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            os.kill(pid, number)
+    for _ in range(3):
+        env.step(np.zeros(4, int), None, 0)
+    assert all(process.is_alive() for process in processes)
+    env.close()
+    assert not any(process.is_alive() for process in processes)
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 @pytest.mark.parametrize("fault", ["raises in step", "raises in reset", "sys.exit in step"])
