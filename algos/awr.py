@@ -49,7 +49,9 @@ class AWRConfig(OffPolicyConfig):
     num_gradient_steps: int = static(default=2, doc="gradient steps per update", at_least=1)
     replay_capacity: int = static(default=20_000, doc="steps held, all environments together", at_least=1)
     learning_starts: int = static(default=1_000, doc="environment steps before the first gradient step", at_least=1)
-    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    normalize_observation: bool = static(
+        default=False, doc="standardize float and byte observations by running statistics"
+    )
     reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
 
 

@@ -81,7 +81,9 @@ class QConfig(OffPolicyConfig):
     hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
-    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    normalize_observation: bool = static(
+        default=False, doc="standardize float and byte observations by running statistics"
+    )
     initializer: str = static(default="normal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS))
     precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
     prng: str = static(

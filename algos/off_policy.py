@@ -56,7 +56,9 @@ class ActorCriticReplayConfig(OffPolicyConfig):
     replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
     learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
     tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
-    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    normalize_observation: bool = static(
+        default=False, doc="standardize float and byte observations by running statistics"
+    )
     reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
 
 

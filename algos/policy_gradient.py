@@ -29,7 +29,9 @@ class PolicyConfig(ActorCriticConfig):
     entropy_coefficient_schedule: Schedule = schedule()
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
-    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    normalize_observation: bool = static(
+        default=False, doc="standardize float and byte observations by running statistics"
+    )
     normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
     curiosity: str = static(

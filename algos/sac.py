@@ -67,7 +67,9 @@ class SACConfig(ActorCriticReplayConfig):
     hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
-    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    normalize_observation: bool = static(
+        default=False, doc="standardize float and byte observations by running statistics"
+    )
     reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
     initializer: str = static(
         default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)

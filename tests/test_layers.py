@@ -64,6 +64,7 @@ ROOMS = {
         "agent_groups",
         "errors",
         "fields",
+        "functional",
         "host_environment",
         "loop",
         "prng",

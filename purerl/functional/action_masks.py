@@ -19,7 +19,13 @@ def split_mask(observation: PyTree) -> tuple[PyTree, Array | None]:
     """Return (the observation that a network sees, the mask of legal actions bool[..., n] or None)."""
     if not isinstance(observation, Mapping) or "action_mask" not in observation:
         return observation, None
-    return {name: part for name, part in observation.items() if name != "action_mask"}, observation["action_mask"]
+    rest = {name: part for name, part in observation.items() if name != "action_mask"}
+    return rest, flags(observation["action_mask"])
+
+
+def flags(mask: Array) -> Array:
+    """Return a mask of any dtype as bool[..., n]: what is not 0 is legal."""
+    return mask if mask.dtype == bool else mask != 0
 
 
 def action_mask(observation: PyTree) -> Array | None:

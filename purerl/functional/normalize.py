@@ -1,6 +1,6 @@
 """Running normalization of observations, rewards and values, with statistics that all environments share."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
@@ -39,7 +39,9 @@ class RunningStatistics(NamedTuple):
             added = jnp.sum(mask, dtype=jnp.float32)
         total = self.samples + added
 
-        def combine(mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
+        def combine(path: Any, mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
+            if _is_mask(path):
+                return mean, variance
             x = x.astype(jnp.float32)
             delta = masked.mean(x, mask, axes) - mean
             chex.assert_shape(x, (*(None,) * leading, *mean.shape))
@@ -47,7 +49,7 @@ class RunningStatistics(NamedTuple):
             squares = variance * self.samples + new + delta**2 * (self.samples * added / total)
             return mean + delta * (added / total), squares / total
 
-        pairs = jax.tree.map(combine, self.mean, self.variance, batch)
+        pairs = jax.tree.map_with_path(combine, self.mean, self.variance, batch)
         mean, variance = jax.tree.transpose(jax.tree.structure(self.mean), jax.tree.structure((0, 0)), pairs)
         updated = RunningStatistics(samples=total, mean=mean, variance=variance)
         if mask is None:
@@ -55,14 +57,22 @@ class RunningStatistics(NamedTuple):
         return jax.tree.map(lambda new, old: jnp.where(added > 0, new, old), updated, self)
 
     def normalize(self, value: PyTree, limit: float = 10.0) -> PyTree:
-        """Return (value - mean) / std, float32, clipped to +-limit; integers and flags, such as legal actions, stay."""
+        """Return (value - mean) / std, float32, clipped to +-limit.
 
-        def standardize(x: Array, mean: Array, variance: Array) -> Array:
-            if x.dtype != jnp.uint8 and not jnp.issubdtype(x.dtype, jnp.floating):
+        Flags, integers other than bytes, and masks of legal actions in any dtype stay as they are.
+        """
+
+        def standardize(path: Any, x: Array, mean: Array, variance: Array) -> Array:
+            if _is_mask(path) or (x.dtype != jnp.uint8 and not jnp.issubdtype(x.dtype, jnp.floating)):
                 return x
             return jnp.clip((x.astype(jnp.float32) - mean) * jax.lax.rsqrt(variance + 1e-8), -limit, limit)
 
-        return jax.tree.map(standardize, value, self.mean, self.variance)
+        return jax.tree.map_with_path(standardize, value, self.mean, self.variance)
+
+
+def _is_mask(path: Any) -> bool:
+    """Return whether a leaf lies in "action_mask", of the observation or of a group's."""
+    return any(getattr(part, "key", None) == "action_mask" for part in path)
 
 
 def normalized(statistics: RunningStatistics | None, observation: PyTree) -> PyTree:

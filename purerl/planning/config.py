@@ -57,7 +57,9 @@ class SearchConfig(NetworkConfig):
     entropy_coefficient: float = number(
         default=0.0, doc="weight of the entropy bonus, which keeps sampled actions diverse", at_least=0
     )
-    normalize_observation: bool = static(default=False, doc="standardize observations by running statistics")
+    normalize_observation: bool = static(
+        default=False, doc="standardize float and byte observations by running statistics"
+    )
     rescale_value: bool = static(
         default=True, doc="predict values on a compressed scale; false suits returns between -1 and 1"
     )

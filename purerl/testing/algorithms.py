@@ -13,6 +13,7 @@ import numpy as np
 
 from purerl.errors import InputError, line_of
 from purerl.fields import is_static
+from purerl.functional.normalize import RunningStatistics
 from purerl.loop.pieces import check_algorithm_kind, check_config, config_class_of
 from purerl.loop.train import collect
 from purerl.prng import fast
@@ -270,20 +271,20 @@ def _check_eager(
 
 
 def _check_mask(algorithm: AlgorithmFactory, config: Config, key: Key, name: str) -> Check:
-    """Illegal actions are never chosen, whether exploring or not."""
+    """Illegal actions are never chosen, exploring or not, by a mask in float32 beside a normalized observation."""
     mask = jax.random.bernoulli(fast(key), 0.3, (64, 5)).at[:, 2].set(True)
-    space = Dict(
-        spaces={
-            "observation": Box(low=-1.0, high=1.0, shape=(3,)),
-            "action_mask": Box(low=0, high=1, shape=(5,), dtype=jnp.bool_),
-        }
-    )
-    algo = algorithm(EnvironmentSpec(space, Discrete(n=5)), config)
+    spaces = {"observation": Box(low=-1.0, high=1.0, shape=(3,)), "action_mask": Box(low=0, high=1, shape=(5,))}
+    if any(field.name == "normalize_observation" for field in dataclasses.fields(config)):
+        config = dataclasses.replace(config, normalize_observation=True)  # type: ignore[call-arg]
+    algo = algorithm(EnvironmentSpec(Dict(spaces=spaces), Discrete(n=5)), config)
 
     @jax.jit
     def act(key: Key) -> list[Array]:
-        agent, carry = algo.init(key), algo.initial_carry(64)
-        observation = {"observation": jax.random.normal(fast(key), (64, 3)), "action_mask": mask}
+        observation = {"observation": jax.random.normal(fast(key), (64, 3)), "action_mask": mask.astype(jnp.float32)}
+        seen = jax.tree.structure(observation)
+        of_observations = lambda x: isinstance(x, RunningStatistics) and jax.tree.structure(x.mean) == seen
+        learned = lambda x: x.update(observation) if of_observations(x) else x
+        agent, carry = jax.tree.map(learned, algo.init(key), is_leaf=of_observations), algo.initial_carry(64)
         return [algo.act(agent, carry, fast(key), observation, explore)[0] for explore in (True, False)]
 
     for action in act(key):

@@ -161,7 +161,8 @@ class ActionMask(Wrapper):
     def _show(self, state: PyTree, observation: PyTree) -> PyTree:
         def see(one: EnvironmentSpec, seen: PyTree, legal: Array) -> PyTree:
             rest, beside = _apart(seen)
-            return _together(rest, beside | {"action_mask": legal & beside.get("action_mask", True)})
+            before = beside["action_mask"].astype(bool) if "action_mask" in beside else True
+            return _together(rest, beside | {"action_mask": legal & before})
 
         return show(see, self.env, observation, self.legal(state))
 

@@ -224,7 +224,8 @@ def without_future(key: Key, state: PyTree) -> PyTree:
 def legal_actions(situation: Situation) -> Array | bool:
     """Return which actions are legal, bool[..., n]; True where all are."""
     observation = situation.observation
-    return observation["action_mask"] if isinstance(observation, Mapping) and "action_mask" in observation else True
+    masked = isinstance(observation, Mapping) and "action_mask" in observation
+    return observation["action_mask"].astype(bool) if masked else True
 
 
 def _of_one(space: Space, names: tuple[str, ...]) -> Space:

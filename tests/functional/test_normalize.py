@@ -48,18 +48,16 @@ def test_clipped_to_the_limit():
     np.testing.assert_array_equal(statistics.normalize(jnp.array([1e3, -1e3]), limit=5.0), [5.0, -5.0])
 
 
-def test_flags_and_integers_stay():
-    space = Dict(
-        spaces={
-            "observation": Box(low=-1.0, high=1.0, shape=(2,)),
-            "action_mask": Box(low=0, high=1, shape=(3,), dtype=jnp.bool_),
-        }
-    )
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "float32"])
+def test_masks_of_any_dtype_stay(dtype):
+    flags = Box(low=0, high=1, shape=(3,), dtype=jnp.dtype(dtype))
+    space = Dict(spaces={"observation": Box(low=-1.0, high=1.0, shape=(2,)), "action_mask": flags})
     statistics = RunningStatistics.create(space.struct)
-    mask = jnp.array([[True, False, True], [True, False, False]])
+    mask = jnp.array([[True, False, True], [True, False, False]]).astype(dtype)
     batch = {"observation": jnp.array([[0.0, 4.0], [2.0, 0.0]]), "action_mask": mask}
     seen = statistics.update(batch).normalize(batch)
     np.testing.assert_array_equal(seen["action_mask"], mask)
+    assert seen["action_mask"].dtype == mask.dtype
     np.testing.assert_allclose(seen["observation"], [[-1, 1], [1, -1]], atol=1e-3)
 
 

@@ -1,5 +1,7 @@
 """Wrappers of observations."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +10,7 @@ import pytest
 from purerl.envs.classic.pendulum import Pendulum
 from purerl.errors import InputError
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
-from purerl.types import Environment, TimeStep, pytree
+from purerl.types import Environment, TimeStep, number, pytree
 from purerl.wrappers import (
     ActionMask,
     Cast,
@@ -156,13 +158,22 @@ def test_a_global_state_stays_beside_what_the_agent_sees(wrap, key):
 class Nested(WithGlobalState):
     """Shows a mask beside an observation that is itself a dict."""
 
+    mask: Any = number(default=(True, True))
+
     def reset(self, key):
-        return jnp.int32(0), {"observation": {"state": jnp.ones(3)}, "action_mask": jnp.ones(2, bool)}
+        return jnp.int32(0), {"observation": {"state": jnp.ones(3)}, "action_mask": jnp.asarray(self.mask)}
 
     @property
     def observation_space(self):
         inner = Dict(spaces={"state": Box(low=-9.0, high=9.0, shape=(3,))})
         return Dict(spaces={"observation": inner, "action_mask": Box(low=0, high=1, shape=(2,), dtype=jnp.bool_)})
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_a_mask_of_numbers_is_narrowed_to_flags(dtype, key):
+    mask = jnp.array([2, 0]).astype(dtype)
+    shown = ActionMask(Nested(mask=mask), legal=lambda state: jnp.array([True, True])).reset(key)[1]["action_mask"]
+    assert shown.dtype == np.bool_ and shown.tolist() == [True, False]
 
 
 @pytest.mark.long_for("Cast", "FrameStack")

@@ -12,6 +12,7 @@ from purerl.errors import InputError, unknown
 from purerl.extensions.self_play.sides import both_sides
 from purerl.extensions.self_play.solver import perfect, solve
 from purerl.extensions.self_play.tournament import REFERENCES
+from purerl.functional.action_masks import action_mask
 from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.run.environments import make_environment
@@ -277,8 +278,7 @@ def _asked(
     game: Situations, situation: Situation, ask: Callable[[str], str | None], tell: Callable[[str], None]
 ) -> int | None:
     """Ask for a move until it is a legal one; None to leave."""
-    observation: Any = situation.observation
-    mask = observation["action_mask"] if isinstance(observation, dict) and "action_mask" in observation else None
+    mask = action_mask(situation.observation)
     actions = range(game.action_space.n) if mask is None else np.flatnonzero(mask).tolist()  # type: ignore[attr-defined]
     legal = {game.env.action_text(action): action for action in actions}
     while True:
