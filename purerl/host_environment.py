@@ -100,6 +100,10 @@ class HostSource:
         """Return observations as the agent sees them, from those as they come: pure, runs on the device."""
         return observation
 
+    def sent(self, action: PyTree) -> PyTree:
+        """Return actions [B, ...] of the space as the environments take them: NumPy arrays, on the host."""
+        return action
+
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make environments.
 

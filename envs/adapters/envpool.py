@@ -9,7 +9,6 @@ import importlib
 import warnings
 from typing import Any
 
-import jax
 import numpy as np
 
 from purerl.envs.adapters import host_common
@@ -51,6 +50,7 @@ class EnvPoolSource(HostSource):
         spec = self._spec(self._options())
         with _quiet():
             action_space, observation_space = spec.gymnasium_action_space, spec.gymnasium_observation_space
+        self._observed, self._acted = observation_space, action_space
         self._action_space = host_common.from_gymnasium(action_space, self.id)
         self._observation_space = (
             host_common.atari_space(self._atari)
@@ -72,7 +72,11 @@ class EnvPoolSource(HostSource):
         """Put Atari's frames last; give others the space's dtype."""
         if self._atari:
             return host_common.frames_last(observation)
-        return jax.tree.map(lambda x, s: x.astype(s.dtype), observation, self._observation_space.struct)
+        return host_common.received(self._observed, observation)
+
+    def sent(self, action: Any) -> Any:
+        """Give actions EnvPool's dtype, inside its own bounds."""
+        return host_common.sent(self._acted, action)
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a pool; one thread if not parallel."""
@@ -86,7 +90,7 @@ class EnvPoolSource(HostSource):
             )
             assert pool.observation_space is not None  # kept from now on: asking for it warns
         if self._atari is None:
-            return _EnvPoolBatch(pool, lambda: np.zeros(num_envs, np.bool_))
+            return _EnvPoolBatch(pool, lambda: np.zeros(num_envs, np.bool_), self.sent)
         return _Atari(pool, num_envs, host_common.AtariRules.of(self._atari, evaluation))
 
     def _options(self) -> dict[str, Any]:

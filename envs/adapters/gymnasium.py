@@ -52,8 +52,9 @@ class GymnasiumSource(HostSource):
             raise InputError(f"{self.id} needs {missing}: pip install 'purerl[gymnasium]'") from None
         except Exception as error:  # whatever a third party's constructor raises
             raise InputError(f"{self.id} cannot be made: {type(error).__name__}: {error}") from None
-        self._observation_space = host_common.from_gymnasium(env.observation_space, self.id, tuples=True)
-        self._action_space = host_common.from_gymnasium(env.action_space, self.id)
+        self._observed, self._acted = env.observation_space, env.action_space
+        self._observation_space = host_common.from_gymnasium(self._observed, self.id)
+        self._action_space = host_common.from_gymnasium(self._acted, self.id)
         env.close()
 
     @property
@@ -68,8 +69,11 @@ class GymnasiumSource(HostSource):
 
     def prepare(self, observation: Any) -> Any:
         """Give observations the space's names and dtypes."""
-        observation, struct = host_common.named(observation), self._observation_space.struct
-        return jax.tree.map(lambda x, s: x.astype(s.dtype), observation, struct)
+        return host_common.received(self._observed, observation)
+
+    def sent(self, action: Any) -> Any:
+        """Give actions the environment's tuples, starts and dtypes, inside its own bounds."""
+        return host_common.sent(self._acted, action)
 
     def open(self, num_envs: int, seed: int, parallel: bool, evaluation: bool = False) -> HostEnvironment:
         """Make a vector of them."""
@@ -78,7 +82,7 @@ class GymnasiumSource(HostSource):
         several = functools.partial(_Several, name, self.parameters)
         shares = processes(num_envs, _cores()) if parallel else 1
         if shares == 1:
-            return _GymnasiumBatch(several(range(num_envs)).vector, num_envs, seed)
+            return _GymnasiumBatch(several(range(num_envs)).vector, num_envs, seed, self.sent)
         # What a process raises is told in a line by who waits for it. Forking where JAX's threads run may hang.
         told = r"(?s).*(Worker-\d|Raising the last exception|Traceback \(most recent)"
         warnings.filterwarnings("ignore", told, UserWarning)
@@ -86,7 +90,7 @@ class GymnasiumSource(HostSource):
         makers = [functools.partial(several, part, os.getpid()) for part in numbers.tolist()]
         try:
             with _signals_held():
-                return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed)
+                return _GymnasiumBatch(_Processes(makers, numbers.shape), num_envs, seed, self.sent)
         except (EOFError, ConnectionError):
             raise InputError(
                 f"{self.id}: the processes of its environments ended at once; a script that trains them starts under "
@@ -209,8 +213,8 @@ class _Processes:
 
 
 class _GymnasiumBatch(host_common.Followed):
-    def __init__(self, vector: Any, num_envs: int, seed: int):
-        super().__init__(vector, lambda: np.zeros(num_envs, np.bool_))
+    def __init__(self, vector: Any, num_envs: int, seed: int, send: Callable[[Any], Any]):
+        super().__init__(vector, lambda: np.zeros(num_envs, np.bool_), send)
         self._seed: int | None = seed
 
     def reset(self, key: Any) -> Any:

@@ -15,19 +15,20 @@ from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 PyTree = Any
 
 
-def from_gymnasium(space: Any, what: str, tuples: bool = False) -> Space:
+def from_gymnasium(space: Any, what: str) -> Space:
     """Return a Gymnasium space as ours, with 32-bit numbers for 64-bit ones.
+
+    Choices are counted from 0, and the parts of a tuple named "0", "1", ...: `received` and `sent` translate elements.
 
     Args:
       space: Gymnasium's.
       what: its environment, for messages.
-      tuples: take tuples, as `named` names their parts, which actions have no way back from.
 
     Raises:
       InputError: for a space that has no counterpart.
     """
     kind = type(space).__name__
-    if kind == "Discrete" and space.start == 0:
+    if kind == "Discrete":
         return Discrete(n=int(space.n))
     if kind == "MultiDiscrete" and space.nvec.ndim == 1:
         return MultiDiscrete(nvec=tuple(int(n) for n in space.nvec))
@@ -40,20 +41,39 @@ def from_gymnasium(space: Any, what: str, tuples: bool = False) -> Space:
         low, high = low.astype(dtype), high.astype(dtype)
         return Box(low=low, high=high, shape=tuple(space.shape), dtype=jnp.dtype(dtype))
     if kind == "Dict":
-        return Dict(spaces={name: from_gymnasium(part, what, tuples) for name, part in space.spaces.items()})
-    if kind == "Tuple" and tuples:
-        return Dict(spaces={str(i): from_gymnasium(part, what, tuples) for i, part in enumerate(space.spaces)})
-    allowed = "Discrete from 0, MultiDiscrete, MultiBinary, Box, Dict, and for observations Tuple"
-    raise InputError(f"{what} has the space {space}; allowed: {allowed}")
+        return Dict(spaces={name: from_gymnasium(part, what) for name, part in space.spaces.items()})
+    if kind == "Tuple":
+        return Dict(spaces={str(i): from_gymnasium(part, what) for i, part in enumerate(space.spaces)})
+    raise InputError(f"{what} has the space {space}; allowed: Discrete, MultiDiscrete, MultiBinary, Box, Dict, Tuple")
 
 
-def named(observation: Any) -> Any:
-    """Return an observation with the parts of its tuples named "0", "1", ..."""
-    if isinstance(observation, tuple):
-        return {str(i): named(part) for i, part in enumerate(observation)}
-    if isinstance(observation, dict):
-        return {name: named(part) for name, part in observation.items()}
-    return observation
+def received(space: Any, observation: Any) -> Any:
+    """Return observations [..., *] of a Gymnasium space as elements of ours: pure, of NumPy or JAX arrays."""
+    kind = type(space).__name__
+    if kind == "Dict":
+        return {name: received(part, observation[name]) for name, part in space.spaces.items()}
+    if kind == "Tuple":
+        named = observation if isinstance(observation, dict) else dict(enumerate(observation))
+        at = lambda i: named[str(i)] if str(i) in named else named[i]
+        return {str(i): received(part, at(i)) for i, part in enumerate(space.spaces)}
+    if kind in ("Discrete", "MultiDiscrete"):
+        start = np.asarray(space.start)
+        return (observation - start.astype(observation.dtype) if start.any() else observation).astype(np.int32)
+    dtype = np.int8 if kind == "MultiBinary" else {"float64": "float32", "int64": "int32"}.get(space.dtype.name)
+    return observation.astype(dtype or space.dtype)
+
+
+def sent(space: Any, action: Any) -> Any:
+    """Return actions [B, ...] of our space as those of a Gymnasium space: its dtype, inside its own bounds."""
+    kind = type(space).__name__
+    if kind == "Dict":
+        return {name: sent(part, action[name]) for name, part in space.spaces.items()}
+    if kind == "Tuple":
+        return tuple(sent(part, action[str(i)]) for i, part in enumerate(space.spaces))
+    action = np.asarray(action).astype(space.dtype)
+    if kind in ("Discrete", "MultiDiscrete"):
+        return action + np.asarray(space.start, space.dtype)
+    return np.clip(action, space.low, space.high) if kind == "Box" else action
 
 
 def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:
@@ -83,13 +103,14 @@ def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:
 class Followed(HostEnvironment):
     """A library's environments that reset a step later, followed by one rule on the host and inside jit."""
 
-    def __init__(self, vector: Any, begin: Callable[[], PyTree]):
-        """Take the library's environments, and what is followed of them from a reset on."""
-        self._vector, self._begin, self._followed = vector, begin, begin()
+    def __init__(self, vector: Any, begin: Callable[[], PyTree], send: Callable[[PyTree], PyTree] = lambda x: x):
+        """Take the library's environments, what is followed of them from a reset on, and how actions are sent."""
+        self._vector, self._begin, self._followed, self._send = vector, begin, begin(), send
 
     def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
         """Step the environments."""
-        self._followed, step = self._follow(np, self._followed, self._vector.step(jax.tree.map(np.asarray, action)))
+        action = self._send(jax.tree.map(np.asarray, action))
+        self._followed, step = self._follow(np, self._followed, self._vector.step(action))
         return step
 
     def traced(self) -> TracedSteps | None:

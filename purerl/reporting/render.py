@@ -3,7 +3,7 @@
 import pathlib
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,14 @@ class PlayPolicy(NamedTuple):
 
     carry: PyTree  # at the start of an episode; () without one
     act: Callable[[PyTree, Key, PyTree], tuple[PyTree, PyTree]]  # (memory, key, observation) -> (action, carry)
+
+
+class InProgram(Protocol):
+    """What acts on the host and can act in a program, as `run.policy()` does."""
+
+    def in_program(self, env: Environment) -> PlayPolicy:
+        """Return the policy for a program that plays `env`."""
+        ...
 
 
 class Episode(NamedTuple):
@@ -63,12 +71,12 @@ def agent_policy(algorithm: Algorithm, agent: PyTree, explore: bool = False) -> 
     return PlayPolicy(algorithm.initial_carry(1), act)
 
 
-def play(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000) -> Episode:
+def play(env: Environment, policy: PlayPolicy | InProgram, key: Key, max_steps: int = 1000) -> Episode:
     """Play one episode, to its end or for `max_steps` steps, as one compiled program.
 
     Args:
       env: any pure environment.
-      policy: see `random_policy` and `agent_policy`.
+      policy: `run.policy()` of a trained run; or see `random_policy` and `agent_policy`.
       key: draws the start and whatever is random.
       max_steps: the most steps kept.
 
@@ -82,10 +90,13 @@ def play(env: Environment, policy: PlayPolicy, key: Key, max_steps: int = 1000) 
             f"env is a {type(env).__name__}; it must be an environment, such as purerl.make('CartPole-v1')"
         )
     if not isinstance(policy, PlayPolicy):
-        raise InputError(
-            f"policy is a {type(policy).__name__}; it must be from random_policy, scripted_policy or agent_policy of "
-            "purerl.reporting.render"
-        )
+        in_program = getattr(policy, "in_program", None)
+        if in_program is None:
+            raise InputError(
+                f"policy is a {type(policy).__name__}; it must be run.policy() of a trained run, or from "
+                "random_policy, scripted_policy or agent_policy of purerl.reporting.render"
+            )
+        policy = in_program(env)
     if not max_steps >= 1:
         raise InputError(f"max_steps is {max_steps}; it must be at least 1")
     return player(env, lambda _: policy, max_steps)((), key)

@@ -5,7 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.host_environment import HostSource
+from purerl.reporting.render import PlayPolicy, agent_policy
 from purerl.settings.options import check_seed
+from purerl.spaces import element, form
 from purerl.types import Algorithm, Array, Environment, PyTree
 from purerl.xla import trees
 
@@ -14,10 +17,18 @@ class ActingPolicy:
     """A trained agent: `action = policy(observation)`.
 
     What a recurrent agent remembers stays inside: call `reset` where an episode begins. Observations are single ones or
-    batches [N, ...]; every number N is compiled once.
+    batches [N, ...] as the environment returns them: arrays, numbers, lists, and tuples and dicts of those; every
+    number N is compiled once. Actions are as the environment takes them, in NumPy: of a Discrete space a NumPy integer.
     """
 
-    def __init__(self, algorithm: Algorithm, agent: PyTree, env: Environment, explore: bool = False, seed: int = 0):
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        agent: PyTree,
+        env: Environment | HostSource,
+        explore: bool = False,
+        seed: int = 0,
+    ):
         """Begin.
 
         Args:
@@ -29,7 +40,7 @@ class ActingPolicy:
         """
         check_seed(seed)
         self._algorithm, self.agent = algorithm, jax.tree.map(jnp.asarray, agent)
-        self._seen = env.observation_space.struct
+        self._env, self._space, self._seen = env, env.observation_space, env.observation_space.struct
         self._key, self._explore, self._time = jax.random.key(seed), explore, 0
         self._act = jax.jit(lambda agent, carry, key, seen: algorithm.act(agent, carry, key, seen, explore)[:2])
         self.reset()
@@ -60,17 +71,30 @@ class ActingPolicy:
         key = jax.random.fold_in(self._key, self._time)
         action, self._carry = self._act(self.agent, self._carry, key, batch)
         self._num, self._time = num, self._time + 1
+        action = jax.device_get(action)
+        action = self._env.sent(action) if isinstance(self._env, HostSource) else action
         return action if self._is_batch else jax.tree.map(lambda x: x[0], action)
+
+    def in_program(self, env: Environment) -> PlayPolicy:
+        """Return the policy for a program that plays an environment of the same spaces, as `purerl.play` does.
+
+        Raises:
+          InputError: if its spaces are others.
+        """
+        check_same_spaces(self._env, env, "the policy was trained on an environment")
+        return agent_policy(self._algorithm, self.agent, self._explore)
 
     def _batched(self, observation: PyTree) -> tuple[PyTree, int]:
         """Return (the observation as a batch, its size)."""
         wanted, structure = jax.tree.flatten(self._seen)
-        if jax.tree.structure(observation) != structure:
-            raise InputError(f"the observation is a {type(observation).__name__}; it must be {self._describe()}")
-        given = [np.asarray(x) if not isinstance(x, jax.Array) else x for x in jax.tree.leaves(observation)]
-        more = {x.ndim - like.ndim for x, like in zip(given, wanted, strict=True)}
-        fits = all(x.shape[x.ndim - like.ndim :] == like.shape for x, like in zip(given, wanted, strict=True))
-        if not fits or len(more) != 1 or not more <= {0, 1} or len({x.shape[0] for x in given if more == {1}}) > 1:
+        try:
+            observation = element(self._space, observation)
+        except ValueError:
+            raise InputError(
+                f"the observation is a {type(observation).__name__}; it must be {self._describe()}"
+            ) from None
+        given, more = self._fitting(observation)
+        if len(more) != 1 or not more <= {0, 1} or len({x.shape[0] for x in given if more == {1}}) > 1:
             shapes = ", ".join(str(list(x.shape)) for x in given)
             raise InputError(f"the observation has shape {shapes}; it must be {self._describe()}, or a batch [N, ...]")
         self._is_batch = more == {1}
@@ -78,6 +102,29 @@ class ActingPolicy:
         arrays = arrays if self._is_batch else [x[None] for x in arrays]
         return structure.unflatten(arrays), arrays[0].shape[0]
 
+    def _fitting(self, observation: PyTree) -> tuple[list[Array | np.ndarray], set[int]]:
+        """Return (the arrays of an observation, how many axes come before those of the space; none if they differ)."""
+        wanted = jax.tree.leaves(self._seen)
+
+        def axes(given: PyTree) -> set[int]:
+            pairs = list(zip(jax.tree.leaves(given), wanted, strict=True))
+            fits = all(x.shape[max(x.ndim - like.ndim, 0) :] == like.shape for x, like in pairs)
+            return {x.ndim - like.ndim for x, like in pairs} if fits else set()
+
+        if isinstance(self._env, HostSource):  # which may show it otherwise, as Atari does its frames
+            prepared = self._env.prepare(observation)
+            if axes(prepared):
+                return jax.tree.leaves(prepared), axes(prepared)
+        return jax.tree.leaves(observation), axes(observation)
+
     def _describe(self) -> str:
         name = lambda path, x: f"{jax.tree_util.keystr(path, simple=True, separator='.')} {x.dtype}{list(x.shape)}"
         return ", ".join(name(path, x).strip() for path, x in jax.tree.leaves_with_path(self._seen))
+
+
+def check_same_spaces(trained: Environment | HostSource, env: Environment | HostSource, what: str) -> None:
+    """Raise an `InputError` that begins with `what` where an environment's spaces are not those of training."""
+    for space in ("observation_space", "action_space"):
+        before, now = getattr(trained, space), getattr(env, space)
+        if form(before) != form(now):
+            raise InputError(f"{what}, whose spaces are others: {space} {before}, here {now}")

@@ -18,7 +18,7 @@ from purerl.loop.evaluate import Evaluation
 from purerl.loop.pieces import check_count
 from purerl.loop.train import Trainer, TrainState
 from purerl.reporting import metrics_csv, render, summary
-from purerl.run.acting import ActingPolicy
+from purerl.run.acting import ActingPolicy, check_same_spaces
 from purerl.run.environments import make_environment
 from purerl.run.plan import Handed, Plan, make_plan, saved_run
 from purerl.run.program import Wanted
@@ -228,14 +228,8 @@ def plan_in(
     if env is None and not parameters:
         return run.plan
     plan = make_plan(with_environment(run.settings, env, parameters), make_mesh(1))
-    _same_spaces(run, plan.env, str(run.folder))
+    check_same_spaces(run.plan.env, plan.env, f"the agent of {run.folder} was trained on {run.settings.environment}")
     return plan
-
-
-def _same_spaces(run: TrainedRun, env: Environment | HostSource, name: str) -> None:
-    spaces = [(of.observation_space.struct, of.action_space.struct) for of in (run.plan.env, env)]
-    if spaces[0] != spaces[1]:
-        raise InputError(f"the agent of {name} was trained on {run.settings.environment}, whose spaces are others")
 
 
 def find_policy(

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from purerl.errors import InputError
 from purerl.fields import pytree, static
-from purerl.spaces import Box, Dict, Discrete, Space, flat
+from purerl.spaces import Box, Dict, Discrete, Space, flat, leaves
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper, show, shown_space
 
@@ -93,7 +93,7 @@ class Flatten(Wrapper):
 
         def row(one: EnvironmentSpec) -> Space:
             space, beside = _apart_space(one.observation_space)
-            low, high = (jnp.concatenate([_bound(part, side) for part in _leaf_spaces(space)]) for side in _SIDES)
+            low, high = (jnp.concatenate([_bound(part, side) for part in leaves(space)]) for side in _SIDES)
             return _together_space(Box(low=low, high=high, shape=low.shape, dtype=jnp.float32), beside)
 
         return shown_space(row, self.env)
@@ -200,11 +200,11 @@ class Cast(Wrapper):
         def see(one: EnvironmentSpec, seen: PyTree) -> PyTree:
             rest, beside = _apart(seen)
             space, _ = _apart_space(one.observation_space)
-            leaves = [
+            cast = [
                 x.astype(self.dtype) if isinstance(part, Box) else x
-                for part, x in zip(_leaf_spaces(space), jax.tree.leaves(rest), strict=True)
+                for part, x in zip(leaves(space), jax.tree.leaves(rest), strict=True)
             ]
-            return _together(jax.tree.unflatten(jax.tree.structure(rest), leaves), beside)
+            return _together(jax.tree.unflatten(jax.tree.structure(rest), cast), beside)
 
         return show(see, self.env, observation)
 
@@ -229,14 +229,7 @@ def _beside(seen: PyTree, action: Array, reward: Array) -> dict[str, PyTree]:
 
 def _width(space: Space) -> int:
     """Return the length of an element of a space after `flat`."""
-    return sum(_bound(part, "low").size for part in _leaf_spaces(space))
-
-
-def _leaf_spaces(space: Space) -> list[Space]:
-    """Return the spaces of the leaves of an element, in the order of `jax.tree.leaves`."""
-    if isinstance(space, Dict):
-        return [leaf for name in sorted(space.spaces) for leaf in _leaf_spaces(space.spaces[name])]
-    return [space]
+    return sum(_bound(part, "low").size for part in leaves(space))
 
 
 def _map_space(change: Callable[[Space], Space], space: Space) -> Space:

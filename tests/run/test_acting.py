@@ -5,11 +5,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import purerl
 from purerl.algos.a2c import A2CConfig, a2c
 from purerl.envs.memory.repeat_previous import RepeatPrevious
 from purerl.errors import InputError
+from purerl.extensions.groups.policies import at_random
+from purerl.host_environment import HostSource
 from purerl.loop.train import make_trainer
 from purerl.run.acting import ActingPolicy
+from purerl.spaces import Box, Dict, Discrete
+from purerl.types import EnvironmentSpec
 
 ENV = RepeatPrevious()
 
@@ -90,3 +95,33 @@ def test_what_it_explores_differs_from_episode_to_episode(recurrent):
         policy.reset()
         episodes.append(tuple(int(np.ravel(policy(observations(1, 1)[0, 0]))[0]) for _ in range(20)))
     assert len(set(episodes)) == 3
+
+
+class Parts(HostSource):
+    """Sees a tuple of a choice and a vector, does a choice from 3 on beside a float64 up to 0.1."""
+
+    id = "parts"
+    observation_space = Dict(spaces={"0": Discrete(n=4), "1": Box(low=-1, high=1, shape=(2,))})
+    action_space = Dict(spaces={"0": Discrete(n=2), "1": Box(low=0, high=0.1, shape=(1,))})
+
+    def sent(self, action):
+        return action["0"].astype(np.int64) + 3, np.minimum(action["1"].astype(np.float64) + 0.1, 0.1)
+
+
+@pytest.mark.parametrize("as_given", [tuple, list, lambda pair: dict(zip("01", pair, strict=True))])
+def test_observations_and_actions_are_those_of_the_environment(as_given):
+    policy = ActingPolicy(at_random(EnvironmentSpec(Parts.observation_space, Parts.action_space), None), (), Parts())
+    choice, level = policy(as_given((2, [0.5, -0.5])))
+    assert type(choice) is np.int64 and int(choice) in (3, 4) and hash(choice) == int(choice)
+    assert (type(level), level.dtype, level.tolist()) == (np.ndarray, np.float64, [0.1])
+    choices, levels = policy(as_given((np.arange(3), np.zeros((3, 2)))))
+    assert (choices.shape, levels.shape) == ((3,), (3, 1))
+    with pytest.raises(InputError, match=r"the observation is a tuple; it must be 0 int32\[\], 1 float32\[2\]"):
+        policy((2, [0.5, "x"]))
+
+
+def test_it_plays_in_a_program():
+    policy = ActingPolicy(at_random(EnvironmentSpec(ENV.observation_space, ENV.action_space), None), (), ENV)
+    assert len(purerl.play(ENV, policy, jax.random.key(0), max_steps=5).action) == 5
+    with pytest.raises(InputError, match=r"spaces are others: action_space Discrete\(4\), here Discrete\(2\)"):
+        purerl.play(purerl.make("CartPole-v1"), policy, jax.random.key(0))

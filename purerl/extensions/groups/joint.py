@@ -20,7 +20,7 @@ from purerl.errors import InputError, unknown
 from purerl.extensions.groups.group_policy import GroupPolicy
 from purerl.extensions.groups.turn_based import OpenTurn, TurnCarry, turns_only
 from purerl.run.warm_start import begin_with
-from purerl.spaces import Box, Dict, Space, Stacked, unstacked
+from purerl.spaces import Box, Dict, Space, Stacked, form, unstacked
 from purerl.types import (
     Algorithm,
     AlgorithmFactory,
@@ -172,7 +172,7 @@ def _same_spaces(spec: EnvironmentSpec, name: str, shared: tuple[str, ...]) -> N
     assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
     seen, done = spec.observation_space.spaces, spec.action_space.spaces
     for group in shared[1:]:
-        if seen[group].space.struct != seen[shared[0]].space.struct:
+        if form(seen[group].space) != form(seen[shared[0]].space):
             raise InputError(f"groups '{shared[0]}' and '{group}' share policy '{name}', but observe different things")
         if repr(done[group].space) != repr(done[shared[0]].space):
             raise InputError(f"groups '{shared[0]}' and '{group}' share policy '{name}', but act differently")

@@ -18,7 +18,7 @@ from purerl.extensions.groups.joint import SHARED, GroupsConfig, MultiAgentConfi
 from purerl.fields import validate
 from purerl.functional.counters import increment
 from purerl.networks.actor_critic import PolicyAgent
-from purerl.spaces import Dict
+from purerl.spaces import Dict, form
 from purerl.types import (
     Algorithm,
     Array,
@@ -191,7 +191,7 @@ def _sides(spec: EnvironmentSpec) -> tuple[str, str]:
     first, second = sizes
     assert isinstance(spec.observation_space, Dict) and isinstance(spec.action_space, Dict)
     seen, done = spec.observation_space.spaces, spec.action_space.spaces
-    if seen[first].struct != seen[second].struct or repr(done[first]) != repr(done[second]):
+    if form(seen[first]) != form(seen[second]) or repr(done[first]) != repr(done[second]):
         raise InputError(f"self-play needs a symmetric game: '{first}' and '{second}' do not see and do alike")
     return first, second
 

@@ -98,14 +98,64 @@ def test_parts_of_a_tuple_are_numbered(cores, monkeypatch):
     env.close()
 
 
-def test_actions_that_are_a_tuple_are_refused():
-    class Pair(gymnasium.Env):
-        observation_space = gymnasium.spaces.Discrete(2)
-        action_space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(2)] * 2)
+class Offset(gymnasium.Env):
+    """Checks that what it is sent lies in its space: a tuple of choices that do not begin at 0, and a level."""
 
-    gymnasium.register("ActsByTuples-v0", Pair)
-    with pytest.raises(InputError, match=r"ActsByTuples-v0 has the space Tuple\(.*\); allowed: Discrete from 0"):
-        purerl.make("gymnasium/ActsByTuples-v0")
+    observation_space = gymnasium.spaces.Tuple(
+        [gymnasium.spaces.Discrete(3, start=-1), gymnasium.spaces.Box(0, 1, (2,))]
+    )
+    action_space = gymnasium.spaces.Tuple(
+        [
+            gymnasium.spaces.Discrete(2, start=5),
+            gymnasium.spaces.MultiDiscrete([3, 2], start=[1, 5]),
+            gymnasium.spaces.Box(np.array([0.1]), np.array([0.3]), dtype=np.float64),
+        ]
+    )
+
+    def reset(self, seed=None, options=None):
+        return (-1, np.zeros(2, np.float32)), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action), action
+        return (1, np.ones(2, np.float32)), 0.0, False, False, {}
+
+
+def test_actions_are_in_the_environments_own_space():
+    gymnasium.register("Offset-v0", Offset, max_episode_steps=9)
+    source = purerl.make("gymnasium/Offset-v0")
+    env = source.open(4, seed=0, parallel=False)
+    np.testing.assert_array_equal(source.prepare(env.reset(None))["0"], np.zeros(4))
+    ends = jax.tree.map(lambda *xs: np.stack(xs), *(_end(source.action_space, top) for top in (False, True) * 2))
+    np.testing.assert_array_equal(source.prepare(env.step(ends, None, 0).observation)["0"], np.full(4, 2))
+    env.close()
+
+
+def _end(space, top):
+    """Return the least or the greatest element."""
+    at = (
+        {"0": 1, "1": np.array([2, 1]), "2": np.float32([0.3])}
+        if top
+        else {"0": 0, "1": [0, 0], "2": np.float32([0.1])}
+    )
+    return jax.tree.map(lambda x, s: np.asarray(x, s.dtype), at, space.struct, is_leaf=lambda x: isinstance(x, list))
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "FrozenLake-v1", "Blackjack-v1", "Pendulum-v1", "Offset-v0"])
+def test_a_trained_policy_acts_in_gymnasiums_own_loop(name, tmp_path):
+    if name == "Offset-v0":
+        gymnasium.register(name, Offset, max_episode_steps=9)
+    small = {"num_envs": 2, "rollout_length": 8, "num_minibatches": 2, "hidden_sizes": (8,), "total_timesteps": 16}
+    run = purerl.train(
+        "ppo", f"gymnasium/{name}", out=tmp_path / "run", sampler="serial", display="none", eval_episodes=1, **small
+    )
+    env, policy = gymnasium.make(name), run.policy()
+    observation, _ = env.reset(seed=0)
+    for _ in range(3):
+        action = policy(observation)
+        assert env.action_space.contains(action)
+        observation, _, terminated, truncated, _ = env.step(action)
+        if terminated or truncated:
+            observation, _ = env.reset()
 
 
 def test_ppo_learns_on_gymnasium():
