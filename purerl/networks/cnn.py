@@ -13,8 +13,8 @@ from purerl.types import Array
 from purerl.xla.convolution import PART, convolve, few_images_are_faster
 
 
-def numbers(x: Array) -> Array:
-    """Return what a network takes: f32, bytes divided by 255."""
+def _numbers(x: Array) -> Array:
+    """Return f32, bytes divided by 255; those of other bounds come as numbers, from `images.numbers`."""
     return x.astype(jnp.float32) / 255.0 if x.dtype == jnp.uint8 else x.astype(jnp.float32)
 
 
@@ -110,12 +110,12 @@ def in_parts(module: CNN | ResidualCNN, x: Array) -> Array:
     whole = not few_images_are_faster() or module.is_initializing()
     num = images.shape[0]
     if whole or num <= PART:
-        return module.layers_of(numbers(images)).reshape(*x.shape[:-3], -1)
+        return module.layers_of(_numbers(images)).reshape(*x.shape[:-3], -1)
     parts = -(-num // PART)
     size = -(-num // parts)
     full = jnp.pad(images, [(0, parts * size - num), (0, 0), (0, 0), (0, 0)])
     scan: Any = nn.scan(
-        lambda module, carry, part: (carry, module.layers_of(numbers(part))),
+        lambda module, carry, part: (carry, module.layers_of(_numbers(part))),
         variable_broadcast="params",
         split_rngs={"params": False},
     )

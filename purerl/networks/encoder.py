@@ -10,10 +10,11 @@ import jax.numpy as jnp
 from purerl.errors import InputError
 from purerl.functional.action_masks import split_mask, without_global_state, without_mask
 from purerl.networks.cnn import CNNS
+from purerl.networks.images import image_shape
 from purerl.networks.initializers import INITIALIZERS
 from purerl.networks.modules import Module, own_torso
 from purerl.networks.torsos import ACTIVATIONS, RNNS, TORSOS, Torso, apply, init
-from purerl.spaces import Space
+from purerl.spaces import Space, leaves
 from purerl.types import Array, Config, Key, PyTree, pytree, static
 
 
@@ -73,7 +74,7 @@ def make_torso(
     """
     if network is not None:
         return own_torso(space, network)
-    if config.network in CNNS and not any(len(leaf.shape) == 3 for leaf in jax.tree.leaves(space.struct)):
+    if config.network in CNNS and not any(image_shape(part) for part in leaves(space)):
         raise InputError(f"network {config.network} is for images, and these observations have none: auto or mlp")
     torso = Torso(
         space=without_mask(space),

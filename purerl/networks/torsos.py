@@ -7,9 +7,10 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from purerl.networks.cnn import CNNS, numbers
+from purerl.networks.cnn import CNNS
 from purerl.networks.gated_rnn import GRU, LSTM
 from purerl.networks.gated_transformer import GatedTransformer
+from purerl.networks.images import as_image, image_shape, is_full_bytes, numbers
 from purerl.networks.initializers import INITIALIZERS, orthogonal
 from purerl.networks.linear_rnn import LINEAR_RNNS
 from purerl.spaces import Box, Space, flat, parts
@@ -84,10 +85,11 @@ TORSOS = ("auto", "mlp", "simba", *CNNS)
 class Torso(nn.Module):
     """A network from an observation to features: images, if there are any, through a CNN; all together through an MLP.
 
-    A choice becomes one-hot, bytes are divided by 255, a single number n that counts, such as the steps so far, goes in
-    as sign(n) log(1 + |n|), and the parts of a dict are put side by side in the order of their names. `kind` "auto"
-    takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only the MLP where there is no
-    image; "mlp" flattens images; "simba" is "auto" with residual blocks for the MLP.
+    A choice becomes one-hot, bytes are divided by their upper bound, a single number n that counts, such as the steps
+    so far, goes in as sign(n) log(1 + |n|), and the parts of a dict are put side by side in the order of their names.
+    `kind` "auto" takes the MinAtar network for images below 36 pixels, Nature's for larger ones, and only the MLP where
+    there is no image; "mlp" flattens images; "simba" is "auto" with residual blocks for the MLP. Channels and stacked
+    frames that come first are moved to the end.
     """
 
     space: Space
@@ -119,13 +121,13 @@ class Torso(nn.Module):
         if not isinstance(space, Box):
             return flat(space, x)
         count = space.shape == () and jnp.issubdtype(x.dtype, jnp.integer)
-        kind = self.kind
+        kind, image = self.kind, image_shape(space)
         if kind in ("auto", "simba"):
-            small = len(space.shape) == 3 and space.shape[0] < IMAGE_SIDE
-            kind = "mlp" if len(space.shape) != 3 else "minatar" if small else "nature"
-        if kind != "mlp" and len(space.shape) == 3:
+            kind = "mlp" if image is None else "minatar" if image[0] < IMAGE_SIDE else "nature"
+        if kind != "mlp" and image is not None:
+            x = as_image(space, x if is_full_bytes(space) else numbers(space, x))
             return CNNS[kind](layer_norm=self.layer_norm, dtype=self.dtype, initializer=self.initializer)(x)
-        x = numbers(x)
+        x = numbers(space, x)
         return flat(space, jnp.sign(x) * jnp.log1p(jnp.abs(x)) if count else x)
 
 
