@@ -141,7 +141,7 @@ def _recurrent(
         window = windows(late.reward, late.terminated, late.terminated | late.truncated, config.discount, config.n_step)
         team = lambda observation: {name: part for name, part in observation.items() if name != "agents"}
         next_of = lambda along, successor: with_successors(along, successor, batch.follows)
-        steps = lambda tree: jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+        steps = lambda tree: jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), tree)
 
         def target(next_value: Array) -> Array:
             later = at_last(next_value.reshape(late.reward.shape), window.last)
@@ -174,7 +174,7 @@ def _uniform_sequences(replay: Replay) -> Replay:
 
 def _flat(tree: PyTree, axis: int) -> PyTree:
     """Return a tree whose axes `axis` and `axis` + 1, of environments and agents, are one."""
-    return jax.tree.map(lambda x: x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :]), tree)
+    return jax.tree.map(lambda x: jax.lax.collapse(x, axis, axis + 2), tree)
 
 
 def _of_agents(batch: Sequences, n: int) -> Sequences:

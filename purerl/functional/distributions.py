@@ -15,6 +15,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.functional.action_masks import mask_illegal
+from purerl.functional.unit_box import reaching
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Key
 
@@ -229,7 +230,8 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
 
     Args:
       space: Discrete, MultiDiscrete, a Box of floats, or a Dict of such.
-      squash: for a Box, draw through tanh and scale to the bounds, instead of clipping a normal draw to them.
+      squash: for a Box, draw through tanh and scale to the bounds, instead of clipping a normal draw to them, as
+        `unit_box.reaching` does.
 
     Raises:
       InputError: if there is no distribution for the space.
@@ -254,7 +256,7 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
         case Box() if jnp.issubdtype(space.dtype, jnp.floating) and len(space.shape) == 1:
             size = space.shape[0]
             if not squash:
-                return ActionHead(num_outputs=size, num_log_std=size, distribution=Normal, to_action=space.clip)
+                return ActionHead(num_outputs=size, num_log_std=size, distribution=Normal, to_action=reaching(space))
 
             if space.is_unbounded:
                 raise InputError(f"squashed actions need finite bounds; they are {space.low} and {space.high}")

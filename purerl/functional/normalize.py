@@ -1,5 +1,6 @@
 """Running normalization of observations, rewards and values, with statistics that all environments share."""
 
+import math
 from typing import Any, NamedTuple
 
 import chex
@@ -31,10 +32,11 @@ class RunningStatistics(NamedTuple):
 
         Source: Chan, Golub and LeVeque (1983), the pairwise update of mean and variance.
         """
-        leading = jax.tree.leaves(batch)[0].ndim - jax.tree.leaves(self.mean)[0].ndim
+        first = jax.tree.leaves(batch)[0]
+        leading = first.ndim - jax.tree.leaves(self.mean)[0].ndim
         axes = tuple(range(leading))
         if mask is None:
-            added = jnp.float32(jax.tree.leaves(batch)[0].size // max(jax.tree.leaves(self.mean)[0].size, 1))
+            added = jnp.float32(math.prod(first.shape[:leading]))
         else:
             added = jnp.sum(mask, dtype=jnp.float32)
         total = self.samples + added

@@ -1,8 +1,11 @@
 """Actions in units of their box: the maps between a box with finite bounds and [-1, 1]."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
 from purerl.errors import InputError
 from purerl.spaces import Box, Space
@@ -22,8 +25,19 @@ class UnitBox(NamedTuple):
         return self.space.shape[0]
 
     def to_unit(self, action: Array) -> Array:
-        """Map actions of the box to [-1, 1], f32[..., n]."""
-        return (action - self.low) * 2.0 / (self.high - self.low) - 1.0
+        """Map actions of the box to [-1, 1], f32[..., n]; where both bounds are equal to 0."""
+        width = self.high - self.low
+        if self.has_width:
+            return (action - self.low) * 2.0 / width - 1.0
+        unit = (action - self.low) * 2.0 / jnp.where(width > 0, width, 1.0) - 1.0
+        return jnp.where(width > 0, unit, 0.0)
+
+    @property
+    def has_width(self) -> bool:
+        """Whether all upper bounds are known to lie above the lower ones."""
+        low, high = self.space.low, self.space.high
+        known = not isinstance(low, jax.Array) and not isinstance(high, jax.Array)
+        return known and bool((np.asarray(high, np.float32) > np.asarray(low, np.float32)).all())
 
     def from_unit(self, unit: Array) -> Array:
         """Map [-1, 1] to actions of the box, f32[..., n], never outside it."""
@@ -45,3 +59,27 @@ def unit_box(space: Space, what: str) -> UnitBox:
     if space.is_unbounded:
         raise InputError(f"{what}: the bounds of the actions must be finite; they are {space.low} and {space.high}")
     return UnitBox(space=space, low=jnp.asarray(space.low, jnp.float32), high=jnp.asarray(space.high, jnp.float32))
+
+
+NEAR, FAR = 0.1, 10.0  # how far from 0 bounds lie that a standard normal reaches on both sides, and not only by chance
+
+
+def reaching(space: Box) -> Callable[[Array], Array]:
+    """Return a map from draws near a standard normal, f32[..., n], to actions of a box, clipped to its bounds.
+
+    Draws are actions where 0 lies inside the bounds and they are neither narrow nor wide. Else a draw of -1 .. 1 goes
+    from the lower to the upper bound; where one bound is infinite, draws lie about 1 inside the other one.
+    """
+    traced = isinstance(space.low, jax.Array) or isinstance(space.high, jax.Array)
+    xp: Any = jnp if traced else np
+    low, high = (xp.broadcast_to(xp.asarray(x, xp.float32), space.shape) for x in (space.low, space.high))
+    below, above = xp.isfinite(low), xp.isfinite(high)
+    fits = (low <= -NEAR) & (high >= NEAR) & ((low >= -FAR) | ~below) & ((high <= FAR) | ~above)
+    least, most = xp.where(below, low, 0.0), xp.where(above, high, 0.0)
+    center, half = 0.5 * (least + most), xp.where(below & above & ~fits, 0.5 * (most - least), 1.0)
+    center = xp.where(below & ~above, xp.maximum(least + 1.0, 0.0), center)
+    center = xp.where(above & ~below, xp.minimum(most - 1.0, 0.0), center)
+    center = xp.where(fits, 0.0, center)
+    if not traced and fits.all():
+        return space.clip
+    return lambda draw: space.clip(center + half * draw)

@@ -1,6 +1,7 @@
 """A user's own module as a torso: of flax linen, or of NNX by its `split` and `merge`."""
 
 import inspect
+import math
 import sys
 from typing import Any
 
@@ -138,7 +139,7 @@ def _as_rows(space: Space, observation: PyTree) -> tuple[PyTree, tuple[int, ...]
     parts = jax.tree.structure(shapes).flatten_up_to(_known(seen, shapes))
     first, struct = parts[0], jax.tree.leaves(shapes)[0]
     leading = first.shape[: first.ndim - len(struct.shape)]
-    flat = [x.reshape(-1, *leaf.shape) for x, leaf in zip(parts, jax.tree.leaves(shapes), strict=True)]
+    flat = [x.reshape(math.prod(leading), *leaf.shape) for x, leaf in zip(parts, jax.tree.leaves(shapes), strict=True)]
     return jax.tree.unflatten(jax.tree.structure(shapes), flat), leading
 
 

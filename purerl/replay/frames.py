@@ -62,7 +62,7 @@ def assemble(depth: PyTree, frames: PyTree, age: PyTree, index: Array, num_envs:
     """
 
     def rows(frames: Array, at: Array) -> Array:
-        return jnp.take(frames.reshape(-1, *frames.shape[2:]), at, axis=0, mode="clip")
+        return jnp.take(jax.lax.collapse(frames, 0, 2), at, axis=0, mode="clip")
 
     def show(k: int, frames: Array) -> Array:
         if k == 1:
@@ -100,7 +100,7 @@ def unroll(depth: PyTree, frames: PyTree, before: PyTree, done: Array) -> PyTree
         line = jnp.concatenate([parts, frames], axis=1)  # [N, k - 1 + T, ...]: frame k - 1 is the sequence's first
         earliest = jnp.where(began > 0, began + (k - 1), 0)
         first = jnp.arange(num, dtype=jnp.int32)[:, None] * line.shape[1]
-        rows = line.reshape(-1, *line.shape[2:])
+        rows = jax.lax.collapse(line, 0, 2)
         indices = [first + jnp.maximum(here + i, earliest) for i in range(k)]
         return jnp.concatenate([jnp.take(rows, index, axis=0, mode="clip") for index in indices], axis=-1)
 

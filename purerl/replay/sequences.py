@@ -149,12 +149,12 @@ def gather(state: SequenceStorage, index: Array, weight: Array, sizes: SequenceS
 def _steps(chunks: Array) -> Array:
     """Return [C, N, T, ...] as [C x T, N, ...]."""
     chunks = jnp.moveaxis(chunks, 2, 1)
-    return chunks.reshape(-1, *chunks.shape[2:])
+    return jax.lax.collapse(chunks, 0, 2)
 
 
 def _observations(state: SequenceStorage, chunk: Array, column: Array, depth: PyTree) -> PyTree:
     """Return the observations [L, N, ...] of chunks i32[L / T, N] of environments i32[N]."""
-    flat = lambda tree: jax.tree.map(lambda x: x[chunk, column].reshape(-1, *x.shape[2:]), tree)
+    flat = lambda tree: jax.tree.map(lambda x: jax.lax.collapse(x[chunk, column], 0, 2), tree)
     done = flat(state.terminated) | flat(state.truncated)
     unrolled = frames.unroll(depth, flat(state.observation), flat(state.before), done)  # [L / T x N, T, ...]
     return jax.tree.map(lambda x: _steps(x.reshape(*chunk.shape, *x.shape[1:])), unrolled)
@@ -185,7 +185,7 @@ def _successors(
 
     def newest(storage: Array) -> Array:
         taken = jnp.moveaxis(storage[trained, column], 2, 0)  # [S + 1, chunks, N, ...]
-        return jnp.concatenate([taken[:-1].reshape(-1, *taken.shape[2:]), taken[-1, -1:]])
+        return jnp.concatenate([jax.lax.collapse(taken[:-1], 0, 2), taken[-1, -1:]])
 
     at = sizes.burn_in + jnp.minimum(follows, sizes.train - 1)
     before = jax.tree.map(lambda x: x[at, jnp.arange(column.shape[0])], observation)

@@ -187,4 +187,4 @@ def _cut(age: Array, oldest: Array, back: int) -> Array:
 
 def take_rows(storage: Array, index: Array) -> Array:
     """Return the rows at indices: [R, B, ...] -> [..., ...]."""
-    return jnp.take(storage.reshape(-1, *storage.shape[2:]), index, axis=0, mode="clip")
+    return jnp.take(jax.lax.collapse(storage, 0, 2), index, axis=0, mode="clip")

@@ -14,7 +14,7 @@ from purerl.xla.trees import where
 
 @pytree
 class StickyActions(Wrapper):
-    """Repeats the previous action with `probability` instead of the given one; before the first, action 0 counts.
+    """Repeats the previous action with `probability` instead of the given one; the first action is taken as it is.
 
     Source: Machado et al. (2018), arXiv:1709.06009.
     """
@@ -23,17 +23,18 @@ class StickyActions(Wrapper):
     probability: float = number(default=0.25, doc="of repeating the previous action", at_least=0, at_most=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
-        """Start an episode; the previous action is all zeros."""
+        """Start an episode, without a previous action."""
         state, observation = self.env.reset(key)
-        return Wrapped(state, self.env.action_space.zeros()), observation
+        return Wrapped(state, (self.env.action_space.zeros(), jnp.zeros((), jnp.bool_))), observation
 
     def step(self, key: Key, state: Wrapped, action: PyTree) -> tuple[Wrapped, TimeStep]:
         """Choose between the given and the previous action, then step."""
         key_sticky, key_step = jax.random.split(key)
-        sticky = jax.random.bernoulli(key_sticky, self.probability)
-        action = where(sticky, state.outer, action)
+        before, was_taken = state.outer
+        sticky = jax.random.bernoulli(key_sticky, self.probability) & was_taken
+        action = where(sticky, before, action)
         inner, step = self.env.step(key_step, state.inner, action)
-        return Wrapped(inner, action), step
+        return Wrapped(inner, (action, jnp.ones((), jnp.bool_))), step
 
 
 @pytree

@@ -36,7 +36,7 @@ def evaluate_successors(
     where = jnp.nonzero(cut, size=most, fill_value=cut.size)[0]
 
     def few() -> Array:
-        rows = lambda x: jnp.concatenate([x[-1], x.reshape(-1, *x.shape[2:]).at[where].get(mode="clip")])
+        rows = lambda x: jnp.concatenate([x[-1], jax.lax.collapse(x, 0, 2).at[where].get(mode="clip")])
         evaluated = value_of(*jax.tree.map(rows, successors))
         next_values = jnp.concatenate([values[1:], evaluated[None, :size]])
         next_values = next_values.reshape(-1).at[where].set(evaluated[size:], mode="drop").reshape(length, size)

@@ -3,13 +3,17 @@
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 import pytest
 
+import purerl
 from purerl import registry
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import ENVIRONMENTS
+from purerl.spaces import Box, Dict, Discrete
 from purerl.testing import check_algorithm, check_environment
 from purerl.testing.environments import check_contract
+from purerl.types import Environment, TimeStep, pytree, static
 from tests.helpers import team
 from tests.helpers.marks import rows
 from tests.helpers.small import small, tiny
@@ -57,6 +61,40 @@ def test_traced_contract(name):
     """Structures, shapes and dtypes, and that every number may be traced: nothing is compiled."""
     factory, config, actions = made(name)
     check_algorithm(factory, config, name=name, actions=actions[:1], compiled=False, learn=False)
+
+
+@pytree
+class Parts(Environment):
+    """An environment in which one part of the observation is switched off: it has no numbers."""
+
+    continuous: bool = static(default=False)
+
+    def reset(self, key):
+        return jnp.int32(0), self.see(0)
+
+    def step(self, key, state, action):
+        return state + 1, TimeStep.transition(self.see(state), jnp.float32(1), time_up=state >= 7)
+
+    def see(self, time):
+        return {"contacts": jnp.zeros(0), "joints": jnp.full(2, time, jnp.float32)}
+
+    @property
+    def observation_space(self):
+        return Dict(spaces={name: Box(low=-9, high=9, shape=(n,)) for name, n in (("contacts", 0), ("joints", 2))})
+
+    @property
+    def action_space(self):
+        return Box(low=-1, high=1, shape=(1,)) if self.continuous else Discrete(n=2)
+
+
+@pytest.mark.parametrize("name", rows([name for name, row in ALGORITHMS.items() if not row.teams], HEADS))
+def test_a_part_of_the_observation_may_be_empty(name):
+    factory, config, actions = made(name)
+    if any(field.name == "normalize_observation" for field in dataclasses.fields(config)):
+        config = dataclasses.replace(config, normalize_observation=True)
+    env = Parts(continuous="discrete" not in actions)
+    state, _ = jax.eval_shape(purerl.make_train(factory, env, config, config.total_timesteps), jax.random.key(0))
+    assert any(leaf.shape == (config.num_envs, 0) for leaf in jax.tree.leaves(state.observation))
 
 
 @pytest.mark.parametrize("name", rows(ALGORITHMS, HEADS, pytest.mark.long))

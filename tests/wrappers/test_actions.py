@@ -18,14 +18,20 @@ def test_sticky_actions_repeat_as_often_as_they_should():
     actions = jnp.tile(ACTIONS, 500)
     _, _, timestep = play(StickyActions(Counter(), probability=0.25), actions)
     done, given = timestep.observation[:, 1].astype(int), np.asarray(actions)
-    before = np.concatenate([[0], done[:-1]])
+    before = np.concatenate([given[:1], done[:-1]])
     assert ((done == given) | (done == before)).all()
     free = given != before
     assert abs((done[free] != given[free]).mean() - 0.25) < 0.035
     _, _, never = play(StickyActions(Counter(), probability=0.0), actions)
     np.testing.assert_array_equal(never.observation[:, 1], given)
     _, _, always = play(StickyActions(Counter(), probability=1.0), actions)
-    assert (always.observation[:, 1] == 0).all()
+    assert (always.observation[:, 1] == given[0]).all()
+
+
+def test_a_repeated_action_was_taken():
+    env = StickyActions(Counter(), probability=1.0)  # 0 is no action of every space
+    _, _, timestep = play(env, jnp.array([3, 1, 2]))
+    np.testing.assert_array_equal(timestep.observation[:, 1], [3, 3, 3])
 
 
 @pytest.mark.long

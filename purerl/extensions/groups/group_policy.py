@@ -40,7 +40,7 @@ class GroupPolicy(NamedTuple):
         """Reshape [.., B, n, ..] to [.., B x n, ..], B along `axis`; arrays of a joint policy stay."""
         if self.joint:
             return tree
-        return jax.tree.map(lambda x: x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :]), tree)
+        return jax.tree.map(lambda x: jax.lax.collapse(x, axis, axis + 2), tree)
 
     def unflatten(self, tree: PyTree) -> PyTree:
         """Undo `flatten` with axis 0: [B x n, ..] to [B, n, ..]."""

@@ -180,7 +180,7 @@ def deal(tree: PyTree, num: int) -> PyTree:
 
 def collect(tree: PyTree, count: int) -> PyTree:
     """Undo `deal` for `count` environments."""
-    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:])[:count], tree)
+    return jax.tree.map(lambda x: jax.lax.collapse(jnp.swapaxes(x, 0, 1), 0, 2)[:count], tree)
 
 
 def _sides(spec: EnvironmentSpec) -> tuple[str, str]:
