@@ -25,6 +25,7 @@ def number(
     at_most: float | None = None,
     above: float | None = None,
     below: float | None = None,
+    kw_only: bool = True,
 ) -> Any:
     """Declare a field that is a leaf: a number or an array, which may be traced, vmapped and differentiated.
 
@@ -32,9 +33,10 @@ def number(
       default: its value when none is given.
       doc: one line, shown by the command line.
       at_least, at_most, above, below: the bounds that `validate` holds concrete values to.
+      kw_only: whether the constructor takes it by name alone.
     """
     bounds = {"at_least": at_least, "at_most": at_most, "above": above, "below": below}
-    return dataclasses.field(default=default, metadata={"doc": doc, "bounds": bounds})
+    return dataclasses.field(default=default, metadata={"doc": doc, "bounds": bounds}, kw_only=kw_only)
 
 
 def static(
@@ -45,6 +47,7 @@ def static(
     at_most: float | None = None,
     choices: tuple[Any, ...] | None = None,
     or_function: bool = False,
+    kw_only: bool = True,
 ) -> Any:
     """Declare a field that is part of a program's shape: hashable, never traced; another value is another program.
 
@@ -54,6 +57,7 @@ def static(
       at_least, at_most: bounds of a static number, or of each number in a tuple.
       choices: the values allowed, if they can be listed.
       or_function: a function will do, too.
+      kw_only: whether the constructor takes it by name alone.
     """
     metadata = {
         "doc": doc,
@@ -62,7 +66,7 @@ def static(
         "choices": choices,
         "or_function": or_function,
     }
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata, kw_only=kw_only)
 
 
 def tables(*, doc: str, flag: str, metavar: str, words: tuple[str, ...] = ()) -> Any:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from purerl.errors import InputError, told
 from purerl.fields import number, pytree, static
 
 
@@ -53,7 +54,11 @@ def _fits(value: Any, struct: jax.ShapeDtypeStruct) -> bool:
 class Discrete(Space):
     """The integers 0 .. n-1, int32[]."""
 
-    n: int = static(at_least=1)
+    n: int = static(at_least=1, kw_only=False)
+
+    def __post_init__(self) -> None:
+        """Hold n to a whole number from 1 on."""
+        _set(self, "n", _count(self.n, "Discrete: n"))
 
     def __str__(self) -> str:
         """Return Discrete(n)."""
@@ -77,7 +82,13 @@ class Discrete(Space):
 class MultiDiscrete(Space):
     """Several integers at once, int32[len(nvec)]: the i-th is one of 0 .. nvec[i]-1."""
 
-    nvec: tuple[int, ...] = static(at_least=1)
+    nvec: tuple[int, ...] = static(at_least=1, kw_only=False)
+
+    def __post_init__(self) -> None:
+        """Hold each number of choices to a whole number from 1 on."""
+        if np.ndim(self.nvec) != 1:
+            raise InputError(f"MultiDiscrete: nvec is {self.nvec!r}; it must be a list of numbers of choices")
+        _set(self, "nvec", tuple(_count(n, f"MultiDiscrete: nvec[{i}]") for i, n in enumerate(self.nvec)))
 
     def __str__(self) -> str:
         """Return MultiDiscrete(n, m, ...)."""
@@ -121,15 +132,31 @@ def _all_finite(*bounds: jax.Array | np.ndarray) -> bool:
 class Box(Space):
     """Arrays of one shape and dtype between two bounds, which may be infinite and may be traced.
 
-    Bounds are scalars or arrays that broadcast to `shape`. With `stack` k an observation shows the last k frames side
-    by side along the last axis, the newest last, and each step brings one new frame: a replay may keep each frame once.
+    Bounds are scalars or arrays that broadcast to `shape`, which is theirs if none is given. With `stack` k an
+    observation shows the last k frames side by side along the last axis, the newest last, and each step brings one new
+    frame: a replay may keep each frame once.
     """
 
-    low: Any = number()
-    high: Any = number()
-    shape: tuple[int, ...] = static(default=())
-    dtype: Any = static(default=jnp.float32)
+    low: Any = number(kw_only=False)
+    high: Any = number(kw_only=False)
+    shape: tuple[int, ...] = static(default=None, kw_only=False)
+    dtype: Any = static(default=jnp.float32, kw_only=False)
     stack: int = static(default=1)
+
+    def __post_init__(self) -> None:
+        """Infer the shape; hold it, the dtype and the bounds, where these have values, to one another."""
+        for side in ("low", "high"):
+            if isinstance(bound := getattr(self, side), list | tuple):
+                _set(self, side, np.asarray(bound))
+        try:
+            dtype = jnp.dtype(self.dtype)
+        except TypeError:
+            raise InputError(f"Box: dtype is {self.dtype!r}; it must be one such as jnp.float32") from None
+        if dtype.itemsize > 4 or dtype.kind not in "biuf" + "V":  # V: bfloat16 and its kin
+            raise InputError(f"Box: dtype is {dtype}; it must be one of numbers of at most 32 bits, such as float32")
+        _set(self, "shape", _box_shape(self.shape, self.low, self.high))
+        if dtype.kind != "b":
+            _check_bounds(self)
 
     def sample(self, key: jax.Array) -> jax.Array:
         """Draw an array of `shape`: uniform where both bounds are finite, else standard normal, clipped."""
@@ -193,11 +220,68 @@ class Box(Space):
         return jax.ShapeDtypeStruct(self.shape, jnp.dtype(self.dtype))
 
 
+def _set(space: Space, name: str, value: Any) -> None:
+    object.__setattr__(space, name, value)
+
+
+def _count(n: Any, what: str) -> int:
+    if isinstance(n, bool | np.bool_) or not isinstance(n, int | np.integer) or n < 1:
+        raise InputError(f"{what} is {n!r}; it must be a whole number, at least 1")
+    return int(n)
+
+
+def _box_shape(shape: Any, *bounds: Any) -> tuple[int, ...]:
+    """Return the shape of a box: the one that is given, or that of its bounds."""
+    if shape is None:
+        shapes = [getattr(bound, "shape", ()) for bound in bounds]
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise InputError(f"Box: low and high have the shapes {shapes[0]} and {shapes[1]}; give one shape") from None
+    is_size = lambda size: isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 0
+    if not isinstance(shape, tuple | list) or not all(map(is_size, shape)):
+        raise InputError(f"Box: shape is {shape!r}; it must be a tuple of sizes, such as (3,), or () for one number")
+    return tuple(map(int, shape))
+
+
+def _check_bounds(box: Box) -> None:
+    """Hold bounds that have values, as numbers or NumPy arrays, to the shape and to one another.
+
+    Those in JAX may be traced, or batched by a vmap over spaces.
+    """
+    known = (int, float, np.ndarray, np.generic)
+    if not isinstance(box.low, known) or not isinstance(box.high, known):
+        return
+    for side, bound in (("low", box.low), ("high", box.high)):
+        if np.ndim(bound) > len(box.shape):
+            return  # batched
+        try:
+            fits = np.broadcast_shapes(np.shape(bound), box.shape) == box.shape
+        except ValueError:
+            fits = False
+        if not fits:
+            raise InputError(f"Box: {side} has the shape {np.shape(bound)}, which does not broadcast to {box.shape}")
+        if np.isnan(bound).any():
+            raise InputError(f"Box: {side} is nan; bounds are numbers, -inf or inf where there are none")
+    low, high = (np.broadcast_to(bound, box.shape) for bound in (box.low, box.high))
+    if (low > high).any():
+        at = tuple(int(i) for i in np.argwhere(low > high)[0])
+        where = f" at {list(at)}" if at else ""
+        raise InputError(f"Box: low is {low[at]} and high is {high[at]}{where}; low must not be larger")
+
+
 @pytree
 class Dict(Space):
     """Named spaces, nested as deep as wanted; an element is a dict."""
 
-    spaces: Mapping[str, Any] = number()
+    spaces: Mapping[str, Any] = number(kw_only=False)
+
+    def __post_init__(self) -> None:
+        """Hold the parts to spaces."""
+        if isinstance(self.spaces, Space | list | tuple | str | type):
+            raise InputError(f"Dict: spaces is {told(self.spaces)}; it must be a dict of spaces by name")
+        for name, part in self.spaces.items() if isinstance(self.spaces, Mapping) else ():
+            _check_part(part, f"Dict: '{name}'")
 
     def sample(self, key: jax.Array) -> dict[str, Any]:
         """Draw from every space, each with a key of its own."""
@@ -220,8 +304,13 @@ class Dict(Space):
 class Stacked(Space):
     """The same space `n` times: what `n` agents see or do, stacked along a leading axis."""
 
-    space: Any = number()
-    n: int = static(at_least=1)
+    space: Any = number(kw_only=False)
+    n: int = static(at_least=1, kw_only=False)
+
+    def __post_init__(self) -> None:
+        """Hold the space and the number of agents to their kinds."""
+        _check_part(self.space, "Stacked: space")
+        _set(self, "n", _count(self.n, "Stacked: n"))
 
     def sample(self, key: jax.Array) -> Any:
         """Draw for every agent with a key of its own."""
@@ -239,6 +328,13 @@ class Stacked(Space):
     def struct(self) -> Any:
         """The space's structure with a leading axis."""
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.n, *leaf.shape), leaf.dtype), self.space.struct)
+
+
+def _check_part(part: Any, what: str) -> None:
+    """Raise an `InputError` for what is no space; JAX puts other things than spaces here, such as axes of a vmap."""
+    foreign = type(part).__module__.partition(".")[0] in ("gymnasium", "gym", "gymnax", "dm_env", "brax", "jumanji")
+    if foreign or isinstance(part, str | list | tuple | Mapping | type):
+        raise InputError(f"{what} is {told(part)}; it must be one of purerl.spaces")
 
 
 def form(space: Space) -> Any:

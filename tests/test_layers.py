@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 CONTRACTS = {
     "errors": set(),
     "fields": {"errors"},
-    "spaces": {"fields"},
+    "spaces": {"errors", "fields"},
     "types": {"errors", "fields", "spaces"},
     "prng": {"errors"},
     "catalog": set(),
@@ -67,6 +67,7 @@ ROOMS = {
         "functional",
         "host_environment",
         "loop",
+        "networks",
         "prng",
         "registry",
         "settings",

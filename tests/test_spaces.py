@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.spaces import Box, Dict, Discrete, MultiDiscrete
+from purerl.errors import InputError
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked, form
 
 SPACES = {
     "discrete": Discrete(n=5),
@@ -106,3 +107,54 @@ def test_integers_of_all_words(low, high, dtype, key):
     assert drawn.min() >= low and drawn.max() <= high
     for found in (drawn.mean(), np.median(drawn)):
         assert abs(found - low - width / 2) < 0.05 * width
+
+
+def test_spaces_are_made_as_gymnasiums():
+    low, high = np.float32([-1, 0]), np.float32([1, 2])
+    assert (Box(low, high).shape, Box(0, high).shape, Box(0, 1).shape, Box([0, 0], [1, 1]).shape) == (
+        (2,),
+        (2,),
+        (),
+        (2,),
+    )
+    assert str(Box(0, 255, (8, 8, 3), np.uint8)) == "Box uint8[8,8,3]"
+    assert Box(low=jnp.asarray(low), high=1.0).shape == (2,)
+    assert (Discrete(np.int64(3)).n, MultiDiscrete([2, 3]).nvec, MultiDiscrete(np.array([2, 3])).nvec) == (
+        3,
+        (2, 3),
+        (2, 3),
+    )
+    assert Stacked(Dict({"a": Discrete(2)}), 3).struct["a"].shape == (3,)
+    assert jax.vmap(lambda high: Box(low=0.0, high=high, shape=(2,)))(jnp.ones(5)).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Discrete(0), "Discrete: n is 0; it must be a whole number, at least 1"),
+        (lambda: Discrete(n=2.5), "Discrete: n is 2.5"),
+        (lambda: MultiDiscrete([2, 0]), r"MultiDiscrete: nvec\[1\] is 0"),
+        (lambda: MultiDiscrete(3), "nvec is 3; it must be a list"),
+        (lambda: Box(1.0, -1.0, (2,)), r"low is 1.0 and high is -1.0 at \[0\]; low must not be larger"),
+        (lambda: Box(np.zeros(3), np.ones(3), (2,)), r"low has the shape \(3,\), which does not broadcast to \(2,\)"),
+        (lambda: Box(np.zeros(3), np.ones(2)), r"low and high have the shapes \(3,\) and \(2,\)"),
+        (lambda: Box(np.nan, 1.0), "low is nan"),
+        (lambda: Box(0, 1, 3), r"shape is 3; it must be a tuple of sizes, such as \(3,\)"),
+        (lambda: Box(0, 1, (2.5,)), "shape is"),
+        (lambda: Box(0, 1, dtype=np.float64), "dtype is float64; it must be one of numbers of at most 32 bits"),
+        (lambda: Box(0, 1, dtype="flaot32"), "dtype is 'flaot32'"),
+        (lambda: Dict([Discrete(2)]), "Dict: spaces is .*; it must be a dict of spaces by name"),
+        (lambda: Dict({"a": Discrete}), "Dict: 'a' is .*; it must be one of purerl.spaces"),
+        (lambda: Stacked(Discrete(2), 0), "Stacked: n is 0"),
+    ],
+)
+def test_nonsense_is_refused(make, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_a_form_is_what_networks_depend_on():
+    assert form(Box(0, 1, (2,))) == form(Box(-5, 9, (2,))) != form(Box(0, 1, (3,)))
+    assert form(MultiDiscrete((2, 3))) != form(MultiDiscrete((3, 2)))
+    assert form(Dict({"a": Stacked(Discrete(2), 3)})) != form(Dict({"a": Stacked(Discrete(4), 3)}))

@@ -17,6 +17,7 @@ from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.measure import measure_environment
 from purerl.testing.play import RandomPlay, parts, play_one
 from purerl.testing.report import Check, Report
+from purerl.testing.spaces import check_spaces
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct, traced
 from purerl.types import Array, Environment, Key, PyTree, TimeStep
 
@@ -81,7 +82,7 @@ def check_environment(
 
 def check_contract(env: Environment, name: str, key: Key) -> list[Check]:
     """Look at parts, structures, shapes and dtypes alone, without a step being taken; as `check_environment`."""
-    return [*_check_parts(env, name), *_check_contract(env, name, key)]
+    return [*_check_parts(env, name), *check_spaces(env, name), *_check_contract(env, name, key)]
 
 
 def _check_parts(env: Environment, name: str) -> list[Check]:

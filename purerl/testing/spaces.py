@@ -1,0 +1,90 @@
+"""Checks of an environment's spaces: what an algorithm could not use, and what it treats in a way worth knowing."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.errors import InputError
+from purerl.functional.unit_box import reaching
+from purerl.networks.images import image_shape, is_full_bytes, is_moved
+from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
+from purerl.testing.report import Check
+from purerl.types import Environment
+
+
+def check_spaces(env: Environment, name: str) -> list[Check]:
+    """Hold the spaces of an environment to one another.
+
+    Raises:
+      InputError: for a mask of legal actions of another size than the actions, or bounds in the wrong order.
+    """
+    checks = []
+    for seen, acts in _agents(env.observation_space, env.action_space):
+        _check_mask(seen, acts, name)
+    for path, part in _parts(env.observation_space, "observation"):
+        _check_order(part, f"{name}: {path}")
+        checks += [Check(path, note) for note in _notes_of_observation(part)]
+    for path, part in _parts(env.action_space, "action"):
+        _check_order(part, f"{name}: {path}")
+        checks += [Check(path, note) for note in _notes_of_action(part)]
+    return checks
+
+
+def _agents(seen: Space, acts: Space) -> list[tuple[Space, Space]]:
+    """Return (what it sees, what it does) of one agent, or of one of each group."""
+    if not isinstance(acts, Dict) or not isinstance(seen, Dict):
+        return [(seen, acts)]
+    groups = [name for name, part in acts.spaces.items() if isinstance(part, Stacked) and name in seen.spaces]
+    pairs = [(seen.spaces[name], acts.spaces[name]) for name in groups]
+    return [(one.space, does.space) for one, does in pairs if isinstance(one, Stacked)] or [(seen, acts)]
+
+
+def _check_mask(seen: Space, acts: Space, name: str) -> None:
+    mask = seen.spaces.get("action_mask") if isinstance(seen, Dict) else None
+    if mask is None:
+        return
+    if not isinstance(acts, Discrete | MultiDiscrete):
+        raise InputError(f"{name}: the observation has an action_mask, which is for choices; the actions are {acts}")
+    count = acts.n if isinstance(acts, Discrete) else sum(acts.nvec)
+    if not isinstance(mask, Box) or mask.shape != (count,):
+        raise InputError(f"{name}: action_mask is {mask}; it must be bool[{count}], a flag for each choice of {acts}")
+
+
+def _parts(space: Space, path: str) -> list[tuple[str, Space]]:
+    if isinstance(space, Stacked):
+        return _parts(space.space, path)
+    if isinstance(space, Dict):
+        return [part for name in sorted(space.spaces) for part in _parts(space.spaces[name], f"{path}['{name}']")]
+    return [(path, space)]
+
+
+def _check_order(space: Space, what: str) -> None:
+    if isinstance(space, Box) and jnp.dtype(space.dtype) != jnp.bool_:
+        low, high = (np.asarray(bound) for bound in (space.low, space.high))
+        if np.isnan(low).any() or np.isnan(high).any() or (low > high).any():
+            raise InputError(f"{what} has bounds {low.tolist()} .. {high.tolist()}; low must not be larger")
+
+
+def _notes_of_observation(space: Space) -> list[str]:
+    if not isinstance(space, Box):
+        return []
+    notes = []
+    if 0 in space.shape:
+        notes.append("empty: it is left out")
+    elif is_moved(space):
+        notes.append(f"images with channels or frames first: networks see {list(image_shape(space) or ())}")
+    if jnp.dtype(space.dtype) == jnp.uint8 and not is_full_bytes(space):
+        notes.append(f"bytes up to {np.max(np.asarray(space.high))}: networks see them divided by that, not by 255")
+    return notes
+
+
+def _notes_of_action(space: Space) -> list[str]:
+    if not isinstance(space, Box) or len(space.shape) != 1:
+        return []
+    low, high = (np.broadcast_to(np.asarray(bound), space.shape) for bound in (space.low, space.high))
+    notes, same = [], np.flatnonzero(low == high)
+    if same.size:
+        notes.append(f"equal bounds at {same.tolist()}: they are never acted on")
+    known = Box(low=low, high=high, shape=space.shape, dtype=space.dtype)
+    if reaching(known) != known.clip:
+        notes.append("0 is not well inside the bounds: draws of -1 .. 1 span them; --squash-actions goes through tanh")
+    return notes
