@@ -53,9 +53,10 @@ def received(space: Any, observation: Any) -> Any:
     if kind == "Dict":
         return {name: received(part, observation[name]) for name, part in space.spaces.items()}
     if kind == "Tuple":
-        named = observation if isinstance(observation, dict) else dict(enumerate(observation))
-        at = lambda i: named[str(i)] if str(i) in named else named[i]
-        return {str(i): received(part, at(i)) for i, part in enumerate(space.spaces)}
+        parts = observation
+        if isinstance(observation, dict):
+            parts = [observation[str(i) if str(i) in observation else i] for i in range(len(space.spaces))]
+        return {str(i): received(part, of) for i, (part, of) in enumerate(zip(space.spaces, parts, strict=True))}
     if kind in ("Discrete", "MultiDiscrete"):
         start = np.asarray(space.start)
         return (observation - start.astype(observation.dtype) if start.any() else observation).astype(np.int32)

@@ -89,17 +89,16 @@ def play(env: Environment, policy: PlayPolicy | InProgram, key: Key, max_steps: 
         raise InputError(
             f"env is a {type(env).__name__}; it must be an environment, such as purerl.make('CartPole-v1')"
         )
-    if not isinstance(policy, PlayPolicy):
-        in_program = getattr(policy, "in_program", None)
-        if in_program is None:
-            raise InputError(
-                f"policy is a {type(policy).__name__}; it must be run.policy() of a trained run, or from "
-                "random_policy, scripted_policy or agent_policy of purerl.reporting.render"
-            )
-        policy = in_program(env)
+    in_program = getattr(policy, "in_program", None)
+    if not isinstance(policy, PlayPolicy) and in_program is None:
+        raise InputError(
+            f"policy is a {type(policy).__name__}; it must be run.policy() of a trained run, or from "
+            "random_policy, scripted_policy or agent_policy of purerl.reporting.render"
+        )
     if not max_steps >= 1:
         raise InputError(f"max_steps is {max_steps}; it must be at least 1")
-    return player(env, lambda _: policy, max_steps)((), key)
+    playing = policy if isinstance(policy, PlayPolicy) else policy.in_program(env)
+    return player(env, lambda _: playing, max_steps)((), key)
 
 
 def player(

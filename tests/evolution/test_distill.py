@@ -21,7 +21,6 @@ def test_distilling_recovers_dpo_from_samples():
     np.testing.assert_allclose(form(*points, {}), DPO()(*points, {}), atol=1e-4)
 
 
-@pytest.mark.long
 def test_distilling_says_how_wrong_it_is():
     drift = LPO.at_ppo(jax.random.key(0), 8)
     wild = Drifting(drift=jax.tree.map(lambda x: x + 0.5 * jax.random.normal(jax.random.key(1), x.shape), drift))

@@ -82,6 +82,25 @@ class Walk(Environment):
         return Dict(spaces={"team": Stacked(space=one, n=2)}) if self.team else one
 
 
+@pytree
+class MindsPredictions:
+    """LPG that sees predictions, which are nearly even at first, as far from even."""
+
+    inner: LPG
+
+    @property
+    def categories(self):
+        return self.inner.categories
+
+    def initial_carry(self):
+        return self.inner.initial_carry()
+
+    def __call__(self, state, inputs):
+        clear = lambda y: 500.0 * (y - 1.0 / self.categories)
+        shown = {"prediction": clear(inputs.prediction), "next_prediction": clear(inputs.next_prediction)}
+        return self.inner(state, inputs._replace(**shown))
+
+
 def updates(case):
     """Return a compiled function (terminates, final) -> {name: f32[...]}: what an agent is after some updates.
 
@@ -89,7 +108,8 @@ def updates(case):
     """
     name, changes, kind = CASES[case]
     if name == "lpg":  # its rule is an argument
-        factory, config = partial(lpg, rule=LPG.create(jax.random.key(1), 5, units=8)), set_tiny(name, LPGConfig)
+        rule = MindsPredictions(inner=LPG.create(jax.random.key(1), 5, units=8))
+        factory, config = partial(lpg, rule=rule), set_tiny(name, LPGConfig)
     else:
         factory, config = tiny(name)
     config = dataclasses.replace(config, **changes)

@@ -19,8 +19,33 @@ TASKS = {
 }
 
 
+LEFT_WALL = {"MountainCar-v0": [-1.2, -0.07], "MountainCarContinuous-v0": [-1.2, -0.07]}
+
+
 def coordinates(state):
     return np.array(state[:-1], np.float64)
+
+
+@pytest.mark.parametrize("env_id", TASKS)
+def test_a_step_from_anywhere_is_gymnasiums(env_id):
+    count, scale, rng = 500, np.array(TASKS[env_id][0]), np.random.default_rng(1)
+    env, oracle = make(env_id), gymnasium.make(env_id, disable_env_checker=True).unwrapped
+    start, _ = env.reset(jax.random.key(0))
+    columns = rng.uniform(LEFT_WALL.get(env_id, -scale), scale, (count, len(scale))).astype(np.float32)
+    states = type(start)(*columns.T, jnp.zeros(count, jnp.int32))
+    continuous = hasattr(oracle.action_space, "low")
+    actions = rng.uniform(-3.0, 3.0, (count, 1)) if continuous else rng.integers(oracle.action_space.n, size=count)
+    actions = actions.astype(np.float32 if continuous else np.int32)
+    _, steps = jax.jit(jax.vmap(env.step, in_axes=(None, 0, 0)))(jax.random.key(0), states, actions)
+    oracle.reset(seed=0)
+    for i in range(count):
+        oracle.state = columns[i].astype(np.float64)
+        if env_id == "CartPole-v1":
+            oracle.steps_beyond_terminated = None
+        observation, reward, terminated, *_ = oracle.step(actions[i] if continuous else int(actions[i]))
+        np.testing.assert_allclose(steps.observation[i], observation, rtol=2e-6, atol=3e-6)
+        np.testing.assert_allclose(steps.reward[i], reward, rtol=2e-6, atol=3e-6)
+        assert bool(steps.terminated[i]) == terminated
 
 
 @pytest.mark.long

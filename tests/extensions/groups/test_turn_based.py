@@ -95,7 +95,6 @@ def test_every_turn_is_in_one_rollout(length):
     assert sum(map(len, expected)) + np.asarray(opened.exists).sum() == (turn & rollout.mask).sum()
 
 
-@pytest.mark.long
 def test_an_open_turn_of_an_episode_that_was_cut_off_is_given_up():
     """The first step restarts the second environment; the turn that was open there is in no transition."""
     rollout, *_ = played()

@@ -53,7 +53,7 @@ def keeping_rewards(spec, config):
     )
 
 
-@pytest.mark.long_for("alternating", "async")
+@pytest.mark.long_for("async")
 @pytest.mark.parametrize("mode", ["alternating", "async"])
 def test_groups_draw_different_numbers(mode):
     config = Config(num_envs=4, rollout_length=4)

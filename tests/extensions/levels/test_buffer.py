@@ -37,7 +37,6 @@ def test_staleness_and_places_that_are_empty():
     np.testing.assert_allclose(buffers.probabilities(buffer, jnp.int32(10), 1.0, 0.3), mixed, rtol=1e-5)
 
 
-@pytest.mark.long
 def test_levels_that_were_all_played_now_are_as_stale():
     buffer = of([5.0, 6.0, 7.0], played=[4, 4, 9], filled=2)
     np.testing.assert_allclose(buffers.probabilities(buffer, jnp.int32(4), 1.0, 1.0), [0.5, 0.5, 0])
@@ -103,7 +102,6 @@ def test_insertion(seed):
     assert filled == 7
 
 
-@pytest.mark.long
 def test_scored_anew():
     buffer = buffers.rescore(
         of([1.0, 2.0, 3.0], best=[5, 5, 5]),

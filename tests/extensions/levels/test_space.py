@@ -24,7 +24,6 @@ def test_ranges_are_drawn_evenly(key):
     assert stats.chisquare(np.bincount(levels["time_limit"])[3:]).pvalue > 0.001 and levels["time_limit"].max() == 6
 
 
-@pytest.mark.long
 def test_a_mutation_moves_one_number_within_its_range(key):
     space = level_space(CartPole(), OVER, PPOConfig())
     levels = jax.vmap(space.draw)(jax.random.split(key, 3000))

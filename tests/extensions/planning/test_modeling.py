@@ -39,7 +39,6 @@ def planning(spec, config: PlanningConfig, *, model=None):
     return Algorithm(init=lambda key: jnp.int32(0), initial_carry=lambda num_envs: (), act=act, update=update)
 
 
-@pytest.mark.long
 def test_what_is_imagined_comes_true_and_states_are_not_learned_from():
     config = PlanningConfig(num_envs=4, rollout_length=6)
     trainer = purerl.make_trainer(planning, purerl.make("Catch"), config)
@@ -67,7 +66,6 @@ def test_other_environments_are_evaluated_as_they_are():
     assert trainer.evaluation is trainer.environment
 
 
-@pytest.mark.long
 def test_what_cannot_be_planned_in_is_told_in_a_line():
     with pytest.raises(InputError, match=r"a search plays for one agent.*CoinGame act at the same time"):
         purerl.make_trainer(planning, purerl.make("CoinGame"), PlanningConfig())

@@ -17,7 +17,6 @@ KEY = jax.random.key(0)
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
 
 
-@pytest.mark.long
 def test_nim_is_won_unless_a_multiple_of_three_is_left():
     game = Situations(Nim())
     found = solve(game, KEY)
