@@ -18,6 +18,11 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from purerl import pool, stats, testing, wrappers
     from purerl.devices import distributed
+    from purerl.envs.adapters.brax import from_brax
+    from purerl.envs.adapters.gymnax import from_gymnax
+    from purerl.envs.adapters.jumanji import from_jumanji
+    from purerl.envs.adapters.navix import from_navix
+    from purerl.envs.adapters.pgx import from_pgx
     from purerl.errors import InputError
     from purerl.evolution.evolve import evolve
     from purerl.extensions.host.replay_failure import play_again
@@ -38,6 +43,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "purerl": ("pool", "stats", "testing", "wrappers"),
     "purerl.devices": ("distributed",),
+    "purerl.envs.adapters.brax": ("from_brax",),
+    "purerl.envs.adapters.gymnax": ("from_gymnax",),
+    "purerl.envs.adapters.jumanji": ("from_jumanji",),
+    "purerl.envs.adapters.navix": ("from_navix",),
+    "purerl.envs.adapters.pgx": ("from_pgx",),
     "purerl.errors": ("InputError",),
     "purerl.evolution.evolve": ("evolve",),
     "purerl.fields": ("number", "pytree", "static"),
@@ -81,6 +91,11 @@ __all__ = [
     "distributed",
     "evaluate",
     "evolve",
+    "from_brax",
+    "from_gymnax",
+    "from_jumanji",
+    "from_navix",
+    "from_pgx",
     "load_run",
     "make",
     "make_train",

@@ -2,10 +2,14 @@
 
 import dataclasses
 import difflib
+import functools
+import inspect
+import os
 import traceback
 import types
 import typing
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 
@@ -56,6 +60,50 @@ def install(extra: str) -> str:
     return f"pip install 'purerl[{extra}]' (in a clone: uv sync --inexact --extra {extra})"
 
 
+def check_arguments(function: Any, what: str, arguments: str) -> None:
+    """Raise an `InputError` unless something can be called with arguments, by position.
+
+    Args:
+      function: what was given.
+      what: what it is given as, such as "objective".
+      arguments: their names, such as "log_ratio, advantage, context".
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    if not callable(function):
+        raise InputError(f"{what} is {told(function)}; it must be a function ({arguments})")
+    if isinstance(function, type):
+        raise InputError(f"{what} is the class {name}; give one made of it, such as {name}(), or a function")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of some built-in functions
+        return
+    try:
+        signature.bind(*arguments.split(", "))
+    except TypeError:
+        raise InputError(f"{what} {name} takes {signature}; it must be a function ({arguments})") from None
+
+
+def check_partial(function: Any, what: str) -> None:
+    """Raise an `InputError` for an argument of a `functools.partial` that its function does not have."""
+    given: dict[str, Any] = {}
+    while isinstance(function, functools.partial):
+        if what == "algorithm" and function.args:
+            raise InputError(f"the partial of an algorithm has {told(function.args[0])} by position; name its argument")
+        given, function = function.keywords | given, function.func
+    if not given or not callable(function):
+        return
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    allowed = [parameter.name for parameter in parameters]
+    for name in given:
+        if name not in allowed:
+            raise unknown(f"argument of {what} {getattr(function, '__name__', '')}".rstrip(), name, allowed)
+
+
 CALLERS = ("/jax/", "/purerl/registry.py", "/purerl/testing/trees.py")  # of what is the user's
 
 
@@ -93,6 +141,17 @@ def told(value: Any) -> str:
     return (
         repr(value) if plain or (isinstance(value, dict | list | tuple) and not value) else f"a {type(value).__name__}"
     )
+
+
+def path_given(value: Any, what: str) -> Path:
+    """Return a path that was given from Python.
+
+    Raises:
+      InputError: if it is neither a text nor a path.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise InputError(f"{what} is {told(value)}; it must be a path")
+    return Path(value)
 
 
 ELSEWHERE = {  # what a setting is called in other frameworks: -> ours

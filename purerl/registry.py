@@ -18,8 +18,9 @@ from purerl.catalog.algorithms import ALGORITHMS, FOLLOWERS
 from purerl.catalog.environments import ENVIRONMENTS, FAMILIAR, SUITES, Suite
 from purerl.catalog.extensions import EXTENSIONS
 from purerl.catalog.objectives import OBJECTIVES, ObjectiveEntry
-from purerl.errors import InputError, install, told, unknown
+from purerl.errors import InputError, check_partial, install, told, unknown
 
+TAKEN = ("brax", "gymnax", "jumanji", "navix", "pgx")  # suites whose objects `purerl.from_SUITE` takes
 KNOWN = "purerl.envs.adapters.known"  # has check_name(suite, package, name), and imports nothing
 
 
@@ -61,7 +62,7 @@ def path_of(thing: Any) -> str:
     return f"{getattr(thing, '__module__', '?')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
 
 
-def make(env_id: str, **parameters: Any) -> Any:
+def make(env_id: str, *others: Any, **parameters: Any) -> Any:
     """Return an environment by id; a module that the id names is imported, as whoever writes it here asks.
 
     Args:
@@ -72,6 +73,10 @@ def make(env_id: str, **parameters: Any) -> Any:
       InputError: for an unknown id or parameter (naming the nearest), a suite that is not installed, or a
         "module:name" that is no class of environments.
     """
+    if others:
+        raise InputError(
+            f"make takes parameters by name, such as make('{env_id}', gravity=12.0); {told(others[0])} has none"
+        )
     if not isinstance(env_id, str):
         what = f"the class {env_id.__name__}" if isinstance(env_id, type) else f"a {type(env_id).__name__}"
         raise InputError(f"make takes the id of an environment, such as make('CartPole-v1'); this is {what}")
@@ -147,13 +152,13 @@ def check_environment(env: Any) -> None:
         raise InputError(f"environment is the class {env.__name__}; give one made of it, such as {env.__name__}()")
     if isinstance(env, str):
         raise InputError(f"environment is the text '{env}'; make it first: purerl.make('{env}')")
-    package = type(env).__module__.partition(".")[0]
-    suite = next((suite for suite, entry in SUITES.items() if package in (suite, entry.package)), None)
-    suite = "gymnasium" if package == "gym" else suite
-    if suite is not None:
-        raise InputError(
-            f"environment is a {type(env).__name__} of {package}; make it by its adapter: purerl.make('{suite}/NAME')"
-        )
+    packages = [cls.__module__.partition(".")[0] for cls in type(env).__mro__]
+    suites = {name: suite for suite, entry in SUITES.items() for name in (suite, entry.package)} | {"gym": "gymnasium"}
+    package = next((package for package in packages if package in suites), None)
+    if package is not None:
+        suite = suites[package]
+        door = f"purerl.from_{suite}(env)" if suite in TAKEN else f"purerl.make('{suite}/NAME')"
+        raise InputError(f"environment is a {type(env).__name__} of {package}; make it by its adapter: {door}")
     methods = all(callable(getattr(type(env), name, None)) for name in ("reset", "step"))
     if not methods or not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InputError(f"environment is {told(env)}; it must be from purerl.make, or a purerl.Environment of yours")
@@ -219,6 +224,7 @@ def config_class(factory: Any, name: str) -> type:
     """
     from purerl.types import Config
 
+    check_partial(factory, "algorithm")
     function = factory
     while isinstance(function, partial):
         function = function.func

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.envs.adapters import common
-from purerl.errors import unknown
+from purerl.errors import InputError, unknown
 from purerl.fields import validate
 from purerl.spaces import Box, Space
 from purerl.types import Environment, Key, PyTree, TimeStep, number, pytree, static
@@ -96,6 +96,27 @@ def make(name: str, **parameters: Any) -> BraxEnvironment:
     return env
 
 
+def from_brax(env: Any, time_limit: int = 1000) -> BraxEnvironment:
+    """Return an environment object of brax, such as a `PipelineEnv` of your own, as an environment.
+
+    Args:
+      env: without the wrappers of brax's training, which reset by themselves.
+      time_limit: steps after which an episode is truncated.
+
+    Raises:
+      InputError: if it is something else.
+    """
+    common.check_kind("brax", env, _import().Env, "brax.envs.get_environment('ant')")
+    inner = env
+    while isinstance(inner, _import().Wrapper):
+        if type(inner).__module__.endswith("wrappers.training"):
+            raise InputError(f"the environment has brax's {type(inner).__name__}; give it bare: env.unwrapped")
+        inner = inner.env
+    made = BraxEnvironment(name=type(env).__name__, options=common.Given(env), time_limit=time_limit)
+    validate(made, made.name)
+    return made
+
+
 def names() -> list[str]:
     """Return brax's names."""
     return sorted(_import()._envs)
@@ -112,13 +133,15 @@ def _import() -> Any:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> Any:
+def _build(name: str, options: common.Options | common.Given) -> Any:
+    if isinstance(options, common.Given):
+        return options.env
     envs = _import()  # and so MuJoCo
     with common.building():
         return envs.get_environment(name, **common.thaw(options))
 
 
 @functools.cache
-def _observation_space(name: str, options: common.Options) -> Space:
+def _observation_space(name: str, options: common.Options | common.Given) -> Space:
     env = BraxEnvironment(name=name, options=options)
     return common.space_of(jax.eval_shape(env.reset, jax.random.key(0))[1])

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from purerl.errors import InputError, unknown
+from purerl.errors import InputError, told, unknown
 from purerl.spaces import Box, Dict, Space
 from purerl.types import Array, Key, PyTree
 
@@ -140,6 +140,25 @@ def freeze(what: str, options: Mapping[str, Any], objects: bool = False) -> Opti
         return value
 
     return tuple((name, frozen(name, options[name])) for name in sorted(options))
+
+
+class Given:
+    """A suite's object that a user made, in the place of arguments. It equals no other: programs compile for each."""
+
+    def __init__(self, env: Any):
+        """Take the object."""
+        self.env = env
+
+    def __repr__(self) -> str:
+        """Return the object's class."""
+        return f"<{type(self.env).__name__}>"
+
+
+def check_kind(suite: str, env: Any, cls: type, example: str) -> None:
+    """Raise an `InputError` unless an object is one of a suite's environments."""
+    if not isinstance(env, cls):
+        what = f"the class {env.__name__}" if isinstance(env, type) else told(env)
+        raise InputError(f"from_{suite} takes an environment of {suite}, such as {example}; this is {what}")
 
 
 class _Frozen(tuple):

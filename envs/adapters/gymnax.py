@@ -5,10 +5,12 @@ import inspect
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 
 from purerl.envs.adapters import common
-from purerl.errors import InputError
+from purerl.errors import InputError, told
 from purerl.fields import validate
 from purerl.spaces import Dict, Discrete, Space
 from purerl.types import Environment, Key, PyTree, TimeStep, number, pytree, static
@@ -64,6 +66,87 @@ class GymnaxEnvironment(Environment):
     @property
     def _observation(self) -> PyTree:
         return jax.eval_shape(self.reset, jax.random.key(0))[1]
+
+
+@pytree
+class CustomGymnaxEnvironment(Environment):
+    """An environment object of gymnax's interface, stepped by its own `step_env`, with none of its automatic resets.
+
+    gymnax's environments before 1.0 end an episode at its time limit as if the task were over. Here an ending counts as
+    a termination only if it comes without the time limit, too.
+    """
+
+    suite: Any = static(doc="the object, as `common.Given`")
+    params: Any = number(doc="its parameters: all may be traced")
+    time_limit: Any = number(default=None, doc="steps after which an episode is truncated", at_least=1)
+
+    def reset(self, key: Key) -> tuple[common.Timed, PyTree]:
+        """Start an episode by its `reset_env`."""
+        with common.standard_promotion():
+            observation, state = self.suite.env.reset_env(key, self._params(self.time_limit))
+            return common.Timed(common.settle(state), jnp.int32(0)), common.settle(observation)
+
+    def step(self, key: Key, state: common.Timed, action: PyTree) -> tuple[common.Timed, TimeStep]:
+        """Advance by its `step_env`."""
+        move, time = self.suite.env.step_env, state.time + 1
+        with common.standard_promotion():
+            observation, after, reward, over, _ = move(key, state.suite, action, self._params(self.time_limit))
+            ended = over
+            if _limited(self.params):  # XLA drops the rest of the second step
+                ended = move(key, state.suite, action, self._params(np.iinfo(np.int32).max))[3]
+            late = jnp.bool_(False) if self.time_limit is None else time >= self.time_limit
+            step = TimeStep.transition(
+                common.settle(observation),
+                common.scalar(reward),
+                terminated=common.flag(ended),
+                time_up=common.flag(over) | common.flag(late),
+            )
+        return common.Timed(common.settle(after), time), step
+
+    def _params(self, limit: Any) -> Any:
+        if limit is None or not _limited(self.params):
+            return self.params
+        return self.params.replace(max_steps_in_episode=limit)
+
+    @property
+    def observation_space(self) -> Space:
+        """Its bounds, with the dtypes that really come out."""
+        seen = jax.eval_shape(self.reset, jax.random.key(0))[1]
+        return _convert(_concrete(self.suite.env.observation_space, self.params), seen)
+
+    @property
+    def action_space(self) -> Space:
+        """Its action space."""
+        return _convert(_concrete(self.suite.env.action_space, self.params), None)
+
+
+def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> CustomGymnaxEnvironment:
+    """Return an environment object of gymnax's interface as an environment.
+
+    Args:
+      env: of gymnax, or a subclass of its `Environment` of your own.
+      params: its parameters; None: its `default_params`. They may be traced.
+      time_limit: steps after which an episode is truncated; None: `max_steps_in_episode` of the parameters, where they
+        have one.
+
+    Raises:
+      InputError: if the object or the parameters are something else.
+    """
+    with common.building():
+        from gymnax.environments.environment import Environment as Suite
+    common.check_kind("gymnax", env, Suite, "gymnax.make('CartPole-v1')[0]")
+    params = env.default_params if params is None else params
+    if not isinstance(params, kind := type(env.default_params)):
+        raise InputError(f"params is {told(params)}; the parameters of {type(env).__name__} are a {kind.__name__}")
+    if time_limit is None and _limited(params):
+        time_limit = params.max_steps_in_episode
+    made = CustomGymnaxEnvironment(suite=common.Given(env), params=params, time_limit=time_limit)
+    validate(made, type(env).__name__)
+    return made
+
+
+def _limited(params: Any) -> bool:
+    return hasattr(params, "max_steps_in_episode") and hasattr(params, "replace")
 
 
 # where gymnax states bounds that its own observations leave

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.envs.adapters import common
+from purerl.errors import InputError
 from purerl.fields import validate
 from purerl.spaces import Dict, Discrete, MultiDiscrete, Space
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
@@ -139,6 +140,30 @@ def make(name: str, **parameters: Any) -> JumanjiEnvironment:
     return env
 
 
+def from_jumanji(env: Any, time_limit: int | None = None) -> JumanjiEnvironment:
+    """Return an environment object of jumanji, such as a subclass of its `Environment`, as an environment.
+
+    Args:
+      env: without the wrappers of jumanji, which reset by themselves.
+      time_limit: steps after which an episode is truncated; None: that of the object.
+
+    Raises:
+      InputError: if it is something else.
+    """
+    common.check_kind("jumanji", env, _import().env.Environment, "jumanji.make('Snake-v1')")
+    from jumanji.wrappers import Wrapper
+
+    if isinstance(env, Wrapper):
+        raise InputError(f"the environment has jumanji's {type(env).__name__}; give it bare: env.unwrapped")
+    name, given = type(env).__name__, common.Given(env)
+    built = common.build(name, lambda: _build(name, given))
+    made = JumanjiEnvironment(
+        name=name, options=given, time_limit=built.time_limit if time_limit is None else time_limit
+    )
+    validate(made, name)
+    return made
+
+
 def names() -> list[str]:
     """Return jumanji's ids. Sokoban downloads its levels when it is made."""
     return sorted(_import().registered_environments())
@@ -151,9 +176,10 @@ def _import() -> Any:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> JumanjiSetup:
+def _build(name: str, options: common.Options | common.Given) -> JumanjiSetup:
     with common.building():
-        env = _import().make(name, **common.thaw(options))
+        given = isinstance(options, common.Given)
+        env = copy.copy(options.env) if given else _import().make(name, **common.thaw(options))
         first = _as_dict(jax.eval_shape(env.reset, jax.random.PRNGKey(0))[1].observation)
         mask = first.get("action_mask")
         actions = _actions(env.action_spec, None if mask is None else mask.shape)

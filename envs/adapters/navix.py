@@ -94,6 +94,23 @@ def make(name: str, **parameters: Any) -> NavixEnvironment:
     return env
 
 
+def from_navix(env: Any, time_limit: int | None = None) -> NavixEnvironment:
+    """Return an environment object of navix as an environment.
+
+    Args:
+      env: such as `navix.make("Navix-Empty-5x5-v0")`, or a subclass of navix's `Environment`.
+      time_limit: steps after which an episode is truncated; None: the object's `max_steps`.
+
+    Raises:
+      InputError: if it is something else.
+    """
+    common.check_kind("navix", env, _import().Environment, "navix.make('Navix-Empty-5x5-v0')")
+    limit = env.max_steps if time_limit is None else time_limit
+    made = NavixEnvironment(name=type(env).__name__, options=common.Given(env), time_limit=limit)
+    validate(made, made.name)
+    return made
+
+
 def names() -> list[str]:
     """Return navix's ids."""
     return sorted(_import().registry())
@@ -106,7 +123,9 @@ def _import() -> Any:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> Any:
+def _build(name: str, options: common.Options | common.Given) -> Any:
+    if isinstance(options, common.Given):
+        return options.env
     with common.building():
         given = common.thaw(options)
         if isinstance(given.get("observation_fn"), str):
@@ -119,9 +138,11 @@ def _build(name: str, options: common.Options) -> Any:
 
 
 @functools.cache
-def _observation_space(name: str, options: common.Options) -> Box:
+def _observation_space(name: str, options: common.Options | common.Given) -> Box:
     with common.building():
         struct = jax.eval_shape(_build(name, options).reset, jnp.zeros(2, jnp.uint32)).observation
+    if isinstance(options, common.Given):
+        return common.box(struct)
     kind = dict(options).get("observation_fn", "symbolic")
     kind = kind if isinstance(kind, str) else kind.__name__
     if kind not in OBSERVATIONS or kind.startswith("rgb"):

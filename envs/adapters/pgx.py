@@ -262,6 +262,27 @@ def make(name: str, **parameters: Any) -> PgxEnvironment | PgxSelfPlay:
     return env
 
 
+def from_pgx(env: Any, opponent: Any = "random", time_limit: int | None = None) -> PgxEnvironment | PgxSelfPlay:
+    """Return a game object of pgx, such as a subclass of `pgx.Env`, as an environment.
+
+    Args:
+      env: the game.
+      opponent: as for `make`: "random", "self", or a function (parameters, key, observation) -> action.
+      time_limit: steps after which an episode is truncated; None: none.
+
+    Raises:
+      InputError: if it is something else.
+    """
+    common.check_kind("pgx", env, _import().Env, "pgx.make('connect_four')")
+    name, given = str(env.id), common.Given(env)
+    if opponent == "self" and env.num_players > 1:
+        made = PgxSelfPlay(name=name, options=given, time_limit=time_limit)
+    else:
+        made = PgxEnvironment(name=name, options=given, opponent=_opponent(opponent), time_limit=time_limit)
+    validate(made, name)
+    return made
+
+
 def _opponent(opponent: Any) -> Opponent:
     if callable(opponent):
         return opponent  # pyright: ignore[reportReturnType]
@@ -284,10 +305,13 @@ def _import() -> Any:
 
 
 @functools.cache
-def _build(name: str, options: common.Options) -> PgxSetup:
+def _build(name: str, options: common.Options | common.Given) -> PgxSetup:
     with common.building():
-        env = _import().make(name)
-        env = type(env)(**common.thaw(options)) if options else env
+        if isinstance(options, common.Given):
+            env = options.env
+        else:
+            env = _import().make(name)
+            env = type(env)(**common.thaw(options)) if options else env
         first = jax.eval_shape(env.init, jax.random.key(0))
     observation, mask = first.observation, first.legal_action_mask
     spaces: dict[str, Space] = {"observation": common.box(observation), "action_mask": common.box(mask)}

@@ -1,5 +1,6 @@
 """Comparing pytrees by the names of their parts."""
 
+import traceback
 from collections.abc import Callable
 from typing import Any, TypeVarTuple
 
@@ -95,6 +96,14 @@ def difference(a: PyTree, b: PyTree, tolerance: float = 0.0) -> str | None:
     return None
 
 
+def missing(what: str, error: NotImplementedError) -> str:
+    """Return what is not implemented: `what`, or a function of another package that it calls."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    if last.filename.endswith("purerl/types.py"):
+        return f"{what} is not implemented"
+    return f"{what} fails: {last.name}() is not implemented"
+
+
 def traced(what: str, function: Callable[[*Ts], PyTree], *args: *Ts) -> PyTree:
     """Return the shapes and dtypes that `function` would return.
 
@@ -106,7 +115,7 @@ def traced(what: str, function: Callable[[*Ts], PyTree], *args: *Ts) -> PyTree:
     except InputError:
         raise
     except NotImplementedError as error:
-        raise InputError(f"{what} is not implemented{line_of(error)}") from None
+        raise InputError(f"{missing(what, error)}{line_of(error)}") from None
     except jax.errors.ConcretizationTypeError as error:
         raise InputError(
             f"{what} asks for the value of a traced array, as an `if`, `while`, `int()` or `bool()` on it does"

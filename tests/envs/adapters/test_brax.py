@@ -4,8 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from brax import envs
 
 import purerl
+from purerl.errors import InputError
 from purerl.prng import fast
 from tests.helpers import suites
 
@@ -83,3 +85,15 @@ def test_the_user_s_folder_stays_empty(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     brax._build.__wrapped__("hopper", ())
     assert not list(tmp_path.iterdir())
+
+
+def test_an_object_of_the_users_steps_as_the_named_one():
+    given, named = (
+        purerl.from_brax(envs.get_environment("fast"), time_limit=10),
+        purerl.make("brax/fast", time_limit=10),
+    )
+    assert (given.observation_space, given.action_space) == (named.observation_space, named.action_space)
+    seen = [env.step(jax.random.key(1), env.reset(jax.random.key(0))[0], jnp.ones(1))[1] for env in (given, named)]
+    jax.tree.map(np.testing.assert_array_equal, *seen)
+    with pytest.raises(InputError, match=r"has brax's AutoResetWrapper; give it bare: env\.unwrapped"):
+        purerl.from_brax(envs.create("fast"))

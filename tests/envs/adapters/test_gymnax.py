@@ -5,10 +5,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import struct
+from gymnax.environments import environment, spaces
 
 import purerl
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.errors import InputError
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete
+from purerl.testing import check_environment
 from tests.helpers import suites
 
 pytestmark = pytest.mark.suites
@@ -92,3 +97,54 @@ def test_names_are_those_of_gymnax():
 
     assert names() == list(gymnax.registered_envs)
     assert {"CartPole-v1", "Breakout-MinAtar"} <= set(names())
+
+
+@struct.dataclass
+class OldParams(environment.EnvParams):
+    max_steps_in_episode: int = 5
+    goal: int = 3
+
+
+class Line(environment.Environment):
+    """Counts up by the action. As before gymnax 1.0, its `done` holds the time limit."""
+
+    @property
+    def default_params(self):
+        return OldParams()
+
+    def reset_env(self, key, params):
+        state = environment.EnvState(time=0), jnp.int32(0)
+        return jnp.zeros(1), state
+
+    def step_env(self, key, state, action, params):
+        time, place = state[0].time + 1, state[1] + action
+        done = (place >= params.goal) | (time >= params.max_steps_in_episode)
+        return place[None] / 10, (environment.EnvState(time=time), place), 1.0 * place, done, {}
+
+    def action_space(self, params=None):
+        return spaces.Discrete(2)
+
+    def observation_space(self, params):
+        return spaces.Box(0, 1, (1,))
+
+
+@pytest.mark.parametrize(("action", "steps", "terminated"), [(1, 3, True), (0, 5, False)])
+def test_an_object_of_the_users(action, steps, terminated):
+    """Its ending is a termination, its time limit a truncation."""
+    env = purerl.from_gymnax(Line())
+    state, _ = env.reset(jax.random.key(0))
+    for _ in range(steps):
+        state, step = env.step(jax.random.key(0), state, jnp.int32(action))
+    assert (bool(step.terminated), bool(step.truncated)) == (terminated, not terminated)
+    assert purerl.from_gymnax(Line(), OldParams(goal=1)).params.goal == 1
+    check_environment(env)
+
+
+def test_an_object_is_recognized():
+    for env in (Line(), gymnax.make("CartPole-v1")[0]):
+        with pytest.raises(InputError, match=r"of gymnax; make it by its adapter: purerl.from_gymnax\(env\)"):
+            purerl.make_train(ppo, env, PPOConfig())
+    with pytest.raises(InputError, match="params is a dict; the parameters of Line are a OldParams"):
+        purerl.from_gymnax(Line(), {"goal": 3})
+    with pytest.raises(InputError, match=r"from_gymnax takes an environment of gymnax, such as .*; this is a tuple"):
+        purerl.from_gymnax(gymnax.make("CartPole-v1"))

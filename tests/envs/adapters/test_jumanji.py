@@ -9,6 +9,7 @@ import pytest
 
 import purerl
 from purerl import agent_groups
+from purerl.errors import InputError
 from purerl.spaces import Box, Discrete, MultiDiscrete
 from tests.helpers import suites
 
@@ -104,3 +105,13 @@ def test_before_the_first_city_the_position_is_none():
     _, first = jax.jit(env.reset)(jax.random.key(0))
     space = env.observation_space.spaces["position"]
     assert int(first["position"]) == -1 and space == Box(low=-1, high=19, shape=(), dtype=jnp.int32)
+
+
+def test_an_object_of_the_users_steps_as_the_named_one():
+    given, named = purerl.from_jumanji(jumanji.make("Game2048-v1")), purerl.make("jumanji/Game2048-v1")
+    assert (given.observation_space, given.action_space) == (named.observation_space, named.action_space)
+    assert given.time_limit == named.time_limit
+    seen = [env.step(jax.random.key(1), env.reset(jax.random.key(0))[0], jnp.int32(1))[1] for env in (given, named)]
+    jax.tree.map(np.testing.assert_array_equal, *seen)
+    with pytest.raises(InputError, match=r"of jumanji; make it by its adapter: purerl.from_jumanji\(env\)"):
+        purerl.vectorize(jumanji.make("Game2048-v1"), 2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import purerl
+from purerl.errors import InputError
 from purerl.prng import fast
 from tests.helpers import suites
 
@@ -127,3 +128,13 @@ def test_no_game_is_over_when_it_starts(key):
     env = purerl.make("pgx/sparrow_mahjong")
     state, _ = jax.jit(jax.vmap(env.reset))(jax.random.split(fast(key), 1000))
     assert not state.suite.terminated.any() and (state.suite.current_player == 0).all()
+
+
+def test_an_object_of_the_users_steps_as_the_named_one():
+    given, named = purerl.from_pgx(pgx.make("tic_tac_toe")), purerl.make("pgx/tic_tac_toe")
+    assert (given.observation_space, given.action_space) == (named.observation_space, named.action_space)
+    assert given.time_limit == named.time_limit
+    seen = [env.step(jax.random.key(1), env.reset(jax.random.key(0))[0], jnp.int32(1))[1] for env in (given, named)]
+    jax.tree.map(np.testing.assert_array_equal, *seen)
+    with pytest.raises(InputError, match=r"of pgx; make it by its adapter: purerl.from_pgx\(env\)"):
+        purerl.vectorize(pgx.make("tic_tac_toe"), 2)
