@@ -24,6 +24,7 @@ from purerl.algos.off_policy import (
     prioritized_replay,
     uniform_replay,
 )
+from purerl.errors import InputError, check_arguments, told
 from purerl.fields import validate
 from purerl.functional.action_masks import action_mask
 from purerl.functional.exploration import Exploration, epsilon_greedy, greedy
@@ -216,6 +217,10 @@ def q_agent(
     Raises:
       InputError: if the sizes of the replay do not fit one another or the available memory.
     """
+    if replay is not None and not isinstance(replay, Replay):
+        raise InputError(f"replay is {told(replay)}; it must be a purerl.replay.base.Replay, such as of uniform_replay")
+    if exploration is not None:
+        check_arguments(exploration, "exploration", "key, q_values, action_mask, num_steps")
     buffer = replay or replay_of(spec, config)
     explore_by = exploration or (greedy if config.noisy else epsilon_greedy(config))
     optimizer_at = optimizer_of(config, config.num_gradient_steps, optimizer)

@@ -125,7 +125,7 @@ def ppo(
     validate(config, "ppo")
     recurrent = config.rnn != "none"
     check_minibatches(config, recurrent, "ppo")
-    objectives.check_only_one(objective, loss, "ppo")
+    objectives.check_parts(objective, loss, "ppo")
     head, net = networks_for(spec, config, network, squash=config.squash_actions)
     optimizer_at = optimizers.optimizer_of(config, config.num_epochs * config.num_minibatches, optimizer)
 

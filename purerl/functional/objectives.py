@@ -17,7 +17,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
-from purerl.errors import InputError
+from purerl.errors import InputError, check_arguments
 from purerl.functional import masked
 from purerl.functional.q_targets import huber
 from purerl.types import Array, Metrics, number, pytree
@@ -181,8 +181,12 @@ def _hold(of: Any, result: Any, shape: tuple[int, ...]) -> Array:
     return result
 
 
-def check_only_one(objective: Objective | None, loss: Loss | None, what: str) -> None:
-    """Raise an `InputError` if both are given."""
+def check_parts(objective: Objective | None, loss: Loss | None, what: str) -> None:
+    """Raise an `InputError` if both are given, or one cannot be called as it will be."""
+    if objective is not None:
+        check_arguments(objective, "objective", "log_ratio, advantage, context")
+    if loss is not None:
+        check_arguments(loss, "loss", "samples, context")
     if objective is not None and loss is not None:
         raise InputError(f"{what}: objective and loss are both given; the loss already holds the policy's part")
 

@@ -8,7 +8,7 @@ import jax
 from jax.core import Tracer
 
 from purerl import registry
-from purerl.errors import InputError, told
+from purerl.errors import InputError, check_partial, told
 from purerl.fields import validate
 from purerl.prng import is_key
 from purerl.types import Algorithm
@@ -29,6 +29,7 @@ def check_pieces(algorithm: Any, env: Any, config: Any) -> None:
 
 def check_algorithm_kind(algorithm: Any) -> None:
     """Raise an `InputError` unless something can be (spec, config) -> Algorithm."""
+    check_partial(algorithm, "algorithm")
     given = None
     if isinstance(algorithm, str):
         given = f"the text '{algorithm}'; write: from purerl.algos.{algorithm} import {algorithm}"

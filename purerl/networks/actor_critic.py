@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from purerl.errors import InputError
+from purerl.errors import InputError, check_arguments
 from purerl.functional.action_masks import action_mask, mask_illegal, without_global_state
 from purerl.functional.counters import increment
 from purerl.functional.distributions import ActionHead, action_head
@@ -140,6 +140,10 @@ def network_of(network: Network) -> NetworkFactory:
         return partial(actor_critic, network=network)
     if not callable(network) or isinstance(network, type):
         own_torso(Discrete(n=1), network)  # raises
+    try:
+        check_arguments(network, "network", "space, head, config")
+    except InputError as error:
+        raise InputError(f"{error}, or a module: observation [N, ...] -> features f32[N, n]") from None
     return network  # type: ignore[return-value]
 
 

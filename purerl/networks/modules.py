@@ -1,4 +1,4 @@
-"""A user's own module as a torso: of flax linen, or of NNX by its `split` and `merge`."""
+"""A user's own module as a torso: of flax linen or NNX, a pair (init, apply) as of haiku, a pytree as of equinox."""
 
 import inspect
 import math
@@ -18,14 +18,24 @@ Module = Any
 """What algorithms take as `network`: observation [N, ...] -> features f32[N, n].
 
 A module of flax linen, whose parameters each agent draws anew; a function (rngs) -> module of NNX, such as
-`lambda rngs: MyNet(4, 64, rngs=rngs)`, likewise; or a module of NNX, with whose parameters every agent begins. The
-observation is the environment's, as its space says, without "action_mask" and "global_state", with one leading axis.
+`lambda rngs: MyNet(4, 64, rngs=rngs)`, likewise; or a module of NNX, with whose parameters every agent begins.
+
+A pair (init, apply), or an object with these two, such as `haiku.transform` makes: init(key, observation) -> params,
+and apply(params, observation) or apply(params, key, observation) -> features.
+
+A module that is a pytree and can be called on one observation, without a leading axis, such as those of equinox: its
+float arrays are the parameters with which every agent begins. Of a function (key) -> module each agent draws its own.
+
+The observation is the environment's, as its space says, without "action_mask" and "global_state", with one leading
+axis.
 """
 
 
 def is_module(network: Any) -> bool:
-    """Return whether something is a module, of either kind, or a function (rngs) -> module of NNX."""
-    return isinstance(network, nn.Module) or _is_nnx(network) or _takes_rngs(network)
+    """Return whether something is a module of one of these kinds, or a function that makes one."""
+    if isinstance(network, nn.Module) or _is_nnx(network) or _takes(network, "rngs"):
+        return True
+    return _pair(network) is not None or _is_pytree(network) or _takes(network, "key")
 
 
 def _is_nnx(network: Any) -> bool:
@@ -33,13 +43,32 @@ def _is_nnx(network: Any) -> bool:
     return nnx is not None and isinstance(network, nnx.Module)
 
 
-def _takes_rngs(network: Any) -> bool:
+def _takes(network: Any, argument: str) -> bool:
+    """Return whether something is a function whose first argument has a name."""
     if not callable(network) or isinstance(network, nn.Module | type):
         return False
     try:
-        return "rngs" in inspect.signature(network).parameters
+        return next(iter(inspect.signature(network).parameters), None) == argument
     except (TypeError, ValueError):
         return False
+
+
+def _pair(network: Any) -> tuple[Any, Any] | None:
+    """Return (init, apply) of a pair or of an object with these two; None of anything else."""
+    if isinstance(network, tuple) and not hasattr(network, "_fields"):
+        found = network if len(network) == 2 else ()
+    else:
+        found = tuple(getattr(network, name, None) for name in ("init", "apply"))
+    return found if found and all(callable(part) for part in found) and not isinstance(network, type) else None
+
+
+def _is_pytree(network: Any) -> bool:
+    """Return whether something can be called and is a pytree that holds arrays."""
+    return callable(network) and any(map(_is_parameter, jax.tree.leaves(network)))
+
+
+def _is_parameter(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
 def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
@@ -52,11 +81,11 @@ def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
         raise InputError(f"network is the class {network.__name__}; give one made of it, or lambda rngs: ... for NNX")
     if not is_module(network):
         raise InputError(
-            f"network is {network!r}; it must be a module of flax, observation [N, ...] -> features f32[N, n], or "
-            "what the algorithm's documentation says"
+            f"network is {network!r}; it must be a module of flax or equinox or a pair (init, apply), observation "
+            "[N, ...] -> features f32[N, n], or what the algorithm's documentation says"
         )
     seen = without_mask(space)
-    torso = OwnTorso(space=seen, module=network) if isinstance(network, nn.Module) else NNXTorso(seen, network)
+    torso = _torso_of(seen, network)
     try:
         key = jax.random.key(0)
         features, variables = jax.eval_shape(lambda: torso.init_with_output(key, seen.zeros()))
@@ -69,6 +98,15 @@ def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
     if others:
         raise InputError(f"network {_name(network)} holds {others[0]}; a network of an agent holds parameters alone")
     return torso, features.shape[-1]
+
+
+def _torso_of(space: Space, network: Module) -> nn.Module:
+    if isinstance(network, nn.Module):
+        return OwnTorso(space=space, module=network)
+    if _is_nnx(network) or _takes(network, "rngs"):
+        return NNXTorso(space, network)
+    pair = _pair(network)
+    return PairTorso(space, *pair) if pair is not None else PytreeTorso(space, network)
 
 
 class OwnTorso(nn.Module):
@@ -96,7 +134,7 @@ class NNXTorso(nn.Module):
         from flax import nnx
 
         def split(key: Key) -> tuple[Any, Any]:
-            module = self.make(rngs=nnx.Rngs(key)) if _takes_rngs(self.make) else self.make
+            module = self.make(rngs=nnx.Rngs(key)) if _takes(self.make, "rngs") else self.make
             if not isinstance(module, nnx.Module):
                 raise InputError(f"network returned a {type(module).__name__}; it must return a module of NNX")
             graph, params, rest = nnx.split(module, nnx.Param, ...)
@@ -114,6 +152,51 @@ class NNXTorso(nn.Module):
         params = jax.tree.unflatten(jax.tree.structure(shapes), [values[name] for name in names])
         rows, leading = _as_rows(self.space, observation)
         return _features(nnx.merge(graph, params)(rows), leading, self.make)
+
+
+class PairTorso(nn.Module):
+    """A pair (init, apply); leading axes become one."""
+
+    space: Space
+    start: Any  # (key, observation) -> params
+    run: Any  # (params, observation) or (params, key, observation) -> features
+
+    @nn.compact
+    def __call__(self, observation: PyTree) -> Array:
+        """Map an observation with any leading axes to features f32[..., n]."""
+        rows, leading = _as_rows(self.space, observation)
+        params = self.param("pair", lambda key: self.start(key, rows))
+        keyed = len(inspect.signature(self.run).parameters) > 2  # of haiku, which then gets no key
+        return _features(self.run(params, *([None] if keyed else []), rows), leading, self.run)
+
+
+class PytreeTorso(nn.Module):
+    """A pytree that can be called on one observation, or a function (key) -> one; leading axes become one."""
+
+    space: Space
+    make: Any
+
+    @nn.compact
+    def __call__(self, observation: PyTree) -> Array:
+        """Map an observation with any leading axes to features f32[..., n]."""
+        rest: list[Any] = []  # the leaves that are not parameters, and the structure
+
+        def split(key: Key) -> dict[str, Array]:
+            module = self.make(key=key) if _takes(self.make, "key") and not _is_pytree(self.make) else self.make
+            if not _is_pytree(module):
+                raise InputError(
+                    f"network returned a {type(module).__name__}; it must return a module that is a pytree"
+                )
+            leaves, structure = jax.tree.flatten(module)
+            rest[:] = [None if _is_parameter(leaf) else leaf for leaf in leaves], structure
+            return {f"{i:04d}": jnp.asarray(leaf) for i, leaf in enumerate(leaves) if _is_parameter(leaf)}
+
+        jax.eval_shape(split, jax.random.key(0))
+        others, structure = rest
+        values = self.param("pytree", split)
+        module = jax.tree.unflatten(structure, [values.get(f"{i:04d}", leaf) for i, leaf in enumerate(others)])
+        rows, leading = _as_rows(self.space, observation)
+        return _features(jax.vmap(module)(rows), leading, self.make)
 
 
 def _split_shapes(split: Any) -> tuple[Any, Any]:

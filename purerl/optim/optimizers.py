@@ -10,7 +10,7 @@ import optax
 from jax.flatten_util import ravel_pytree
 
 from purerl.devices.sharding import whole
-from purerl.errors import InputError
+from purerl.errors import InputError, check_partial
 from purerl.optim.schedules import scheduled
 from purerl.types import Array, PyTree
 from purerl.xla import backend, switches
@@ -52,7 +52,7 @@ def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> Sc
     Args:
       config: has learning_rate and its schedule, a run's length and, where gradients are clipped, max_grad_norm.
       steps_per_update: gradient steps in an update.
-      optimizer: (plan) -> transformation; or one with an argument `learning_rate`, such as optax.lion or
+      optimizer: (plan) -> transformation; or one with an argument `learning_rate` or `lr`, such as optax.lion or
         partial(optax.adamw, weight_decay=1e-4), which then stands behind the clip of the gradient's norm.
 
     Raises:
@@ -67,10 +67,7 @@ def optimizer_of(config: Any, steps_per_update: int, optimizer: Optimizer) -> Sc
             num_steps=config.total_timesteps / float(config.steps_per_update) * steps_per_update,
             steps_per_update=steps_per_update,
         )
-        made = factory(plan)
-        if not isinstance(made, optax.GradientTransformation):
-            raise InputError(f"optimizer returned a {type(made).__name__}; it must return an optax transformation")
-        return made
+        return factory(plan)
 
     return ScheduledOptimizer(of_update)
 
@@ -83,13 +80,35 @@ def _by_plan(optimizer: Optimizer) -> OptimizerFactory:
         )
     if not callable(optimizer):
         raise InputError(f"optimizer is {optimizer!r}; it must be a function such as optax.lion, or of a GradientPlan")
+    if isinstance(optimizer, type):
+        raise InputError(f"optimizer is the class {optimizer.__name__}; give a function such as optax.lion")
+    check_partial(optimizer, "optimizer")
     try:
         names = inspect.signature(optimizer).parameters
     except ValueError:  # of some built-in functions
         names = {}
-    if "learning_rate" not in names:
-        return optimizer
-    return lambda plan: clipped(optimizer(learning_rate=plan.learning_rate), plan.max_grad_norm, flat=False)
+    name = next((name for name in ("learning_rate", "lr") if name in names), None)
+    if name is None:
+        return lambda plan: _made(optimizer, plan)
+    return lambda plan: clipped(_made(optimizer, **{name: plan.learning_rate}), plan.max_grad_norm, flat=False)
+
+
+def _made(optimizer: Optimizer, *plan: GradientPlan, **rate: Any) -> optax.GradientTransformation:
+    """Return what an optimizer makes of a plan or a learning rate."""
+    try:
+        made = optimizer(*plan, **rate)
+    except InputError:
+        raise
+    except Exception as error:  # whatever a user's function raises
+        name, given = getattr(optimizer, "__name__", "optimizer"), "a GradientPlan" if plan else f"{next(iter(rate))}="
+        first = (str(error).strip() or "without a word").splitlines()[0]
+        raise InputError(
+            f"optimizer {name}({given}) fails: {type(error).__name__}: {first}; it must have an argument learning_rate "
+            "or lr, such as optax.lion, or take a GradientPlan"
+        ) from error
+    if not isinstance(made, optax.GradientTransformation):
+        raise InputError(f"optimizer returned a {type(made).__name__}; it must return an optax transformation")
+    return made
 
 
 def adam_by_plan(plan: GradientPlan, eps: float = 1e-5, b1: float = 0.9) -> optax.GradientTransformation:

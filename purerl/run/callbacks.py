@@ -15,7 +15,7 @@ import numpy as np
 
 from purerl import registry
 from purerl.devices import distributed
-from purerl.errors import InputError
+from purerl.errors import InputError, check_arguments
 from purerl.loop.train import TrainState
 from purerl.prng import is_key, typed
 from purerl.reporting import render, video
@@ -109,6 +109,7 @@ def checked(callbacks: Sequence[Callback]) -> tuple[Callback, ...]:
     for i, callback in enumerate(callbacks):
         if not callable(callback) or isinstance(callback, type):
             raise InputError(f"callbacks[{i}] is {callback!r}; {wanted}")
+        check_arguments(callback, f"callbacks[{i}]", "update, metrics, view")
     return tuple(callbacks)
 
 

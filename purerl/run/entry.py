@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from purerl.errors import path_given
 from purerl.host_environment import HostSource
 from purerl.run import cache
 from purerl.run.callbacks import Callback
@@ -62,7 +63,7 @@ def train(
     typed(algorithm, environment, *named(flags))
     run = settings(algorithm, environment, flags, parameters, config=config)
     cache.enable()
-    return _completed(new_run(run, None if out is None else Path(out), display, as_many_as_fit, callbacks))
+    return _completed(new_run(run, None if out is None else path_given(out, "out"), display, as_many_as_fit, callbacks))
 
 
 def resume(
@@ -95,7 +96,7 @@ def resume(
     handed = Handed(algorithm=algorithm, environment=environment, config=config)
     with trusting(trust):
         cache.enable()
-        return _completed(old_run(Path(folder), display, handed, callbacks, total_timesteps, **options))
+        return _completed(old_run(path_given(folder, "folder"), display, handed, callbacks, total_timesteps, **options))
 
 
 def _completed(job: Run) -> TrainedRun:

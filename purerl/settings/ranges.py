@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from purerl.errors import InputError, hints, unknown
+from purerl.errors import InputError, hints, told, unknown
 from purerl.fields import is_static, validate
 from purerl.loop.extension import Setup, owner_of
 from purerl.settings.values import coerce, from_text, to_text
@@ -153,6 +153,10 @@ def bind(over: Mapping[str, Any], setup: Setup) -> dict[str, Dimension]:
     Raises:
       InputError: for an unknown name, an empty range, a value of a wrong type or out of bounds, a range of a shape.
     """
+    if over and not isinstance(over, Mapping):
+        raise InputError(
+            f"over is {told(over)}; it must be a dict, such as {{'learning_rate': LogUniform(1e-4, 1e-2)}}"
+        )
     if not over:
         raise InputError("there is nothing to search over: give at least one, such as learning_rate=1e-4:1e-2:log")
     return {name: _bind(name, wanted, setup) for name, wanted in over.items()}

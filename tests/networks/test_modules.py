@@ -1,9 +1,10 @@
 """Modules of a user's as networks: of flax linen and of NNX, in every algorithm."""
 
+import dataclasses
 import functools
 import re
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
@@ -13,7 +14,7 @@ import optax
 import pytest
 from flax import nnx
 
-from purerl import InputError, make, registry
+from purerl import InputError, make, make_train, registry
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.catalog.algorithms import ALGORITHMS, FOLLOWERS
@@ -22,6 +23,13 @@ from purerl.spaces import Box, Dict, Discrete
 from purerl.testing.trees import paths
 from purerl.types import EnvironmentSpec
 from tests.helpers.team import of_one
+
+
+class Transformed(NamedTuple):
+    """What `haiku.transform` returns."""
+
+    init: Any
+    apply: Any
 
 
 class Linen(nn.Module):
@@ -45,6 +53,56 @@ class Modern(nnx.Module):
         for layer in self.layers:
             observation = jnp.tanh(layer(observation))
         return observation
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["layer"], meta_fields=["activation"])
+@dataclasses.dataclass
+class Tree:
+    """The same as a pytree that is called on one observation, as a module of equinox is."""
+
+    layer: tuple
+    activation: object = jnp.tanh
+
+    def __call__(self, observation):
+        weight, bias = self.layer
+        return self.activation(weight @ observation + bias)
+
+
+def tree(key):
+    return Tree((jax.random.normal(key, (5, 4)), jnp.zeros(5)))
+
+
+def start(key, observation):
+    return {"w": jax.random.normal(key, (observation.shape[-1], 5))}
+
+
+def apply(params, observation):
+    return jnp.tanh(observation @ params["w"])
+
+
+def apply_keyed(params, rng, observation):
+    assert rng is None
+    return apply(params, observation)
+
+
+@pytest.mark.parametrize(
+    "network",
+    [tree, tree(jax.random.key(0)), (start, apply), Transformed(start, apply_keyed)],
+    ids=["function of a key", "pytree", "pair", "haiku"],
+)
+@pytest.mark.parametrize(
+    ("algorithm", "config_class"), [(ppo, PPOConfig), pytest.param(dqn, DQNConfig, marks=pytest.mark.long)]
+)
+def test_modules_of_other_libraries_learn(network, algorithm, config_class):
+    """Their parameters are the agent's: they change, and agents of a function draw their own."""
+    train = make_train(partial(algorithm, network=network), make("CartPole-v1"), small(config_class))
+    states, _ = jax.jit(jax.vmap(train))(jax.random.split(jax.random.key(0), 2))
+    mine = [leaf for path, leaf in paths(states.agent.params).items() if "pair" in path or "pytree" in path]
+    assert mine and all(np.isfinite(leaf).all() for leaf in mine)
+    weight = next(leaf for leaf in mine if leaf.ndim == 3)
+    assert not np.array_equal(weight[0], weight[1])
+    if isinstance(network, Tree):
+        assert not np.array_equal(weight[0], network.layer[0]), "it learned"
 
 
 SMALL = {"hidden_sizes": (4,), "num_envs": 4, "rollout_length": 8, "total_timesteps": 320}

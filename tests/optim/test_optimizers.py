@@ -80,6 +80,7 @@ def test_optaxs_own_stand_behind_the_clip_with_the_configs_rate():
     """Lion's step is the sign of the gradient times the rate; SGD shows the clip: a norm of 13 becomes 6.5."""
     close(step(optimizer_of(CONFIG, 1, optax.lion)(np.int32(0))), lambda g: -0.1 * np.sign(g))
     close(step(optimizer_of(CONFIG, 1, optax.sgd)(np.int32(0))), lambda g: -0.1 * 0.5 * g)
+    close(step(optimizer_of(CONFIG, 1, lambda lr: optax.sgd(lr))(np.int32(0))), lambda g: -0.1 * 0.5 * g)
     decayed = functools.partial(optax.adamw, weight_decay=0.5, eps=1e-5)
     close(step(optimizer_of(CONFIG, 1, decayed)(np.int32(0))), lambda g: -0.1 * 0.5 * g / (np.abs(0.5 * g) + 1e-5))
 
