@@ -19,6 +19,7 @@ from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
 from purerl.settings import extensions, objects, toml
 from purerl.settings.options import RunOptions, checked
+from purerl.settings.starting import agent_settings
 from purerl.settings.values import coerce
 from purerl.types import AlgorithmFactory, Config, Environment
 
@@ -93,10 +94,10 @@ def settings(
     tuned = defaults_path(algorithm, environment)
     start = flags.get("start", None if "format" in table else table.get("start"))  # a run's own file is complete
     layers = []  # (settings, where they stand, the environment's parameters); later ones win
+    if tuned.is_file() and config is None:
+        layers.append(_of_file(toml.read(tuned), tuned.name, env))
     if start not in (None, "none") and config is None:
         layers.append(_of_run(Path(str(start)), algorithm, config_class, known_extensions))
-    elif tuned.is_file() and config is None:
-        layers.append(_of_file(toml.read(tuned), tuned.name, env))
     if config_file:
         layers.append(_of_file(table, source, env))
     layers.append((flags, "", parameters or {}))
@@ -161,11 +162,14 @@ def _of_file(table: Mapping[str, Any], source: str, env: Any) -> tuple[Mapping[s
 def _of_run(
     folder: Path, algorithm: str, config_class: type, known_extensions: Sequence[Extension]
 ) -> tuple[dict[str, Any], str, dict[str, Any]]:
-    """Return the layer of the config of a run to start from, where its algorithm is the same."""
+    """Return the layer of a run to start from, where its algorithm is the same: what its agent is made of.
+
+    Learning rates, lengths and all else that does not shape the agent are the new run's.
+    """
     table, source = toml.read_folder(folder, toml.RUN, handed=HANDED), toml.file_of(folder)
     values: dict[str, Any] = {}
     if table.get("algorithm") == algorithm:
-        values = {name: value for name, value in table.items() if name in hints(config_class)}
+        values = {name: value for name, value in table.items() if name in agent_settings(config_class)}
         for name, inner in _trusted_tables(table, known_extensions, source).items():
             values[name] = {key: {n: x for n, x in given.items() if n != "start"} for key, given in inner.items()}
     return values, f"{source}: ", {}

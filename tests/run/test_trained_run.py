@@ -1,5 +1,6 @@
 """Agents from a run's folder: their policy, their episodes, and what cannot be loaded."""
 
+import dataclasses
 import shutil
 import threading
 
@@ -107,12 +108,15 @@ def test_episodes_where_it_was_not_trained(tmp_path):
 
 @pytest.mark.long
 def test_an_agent_starts_from_a_trained_one(tmp_path, run_folder):
-    """Parameters as they were, the settings of that run, an optimizer that begins anew."""
+    """Parameters as they were and the settings of the networks; all else, the optimizer too, is the new run's."""
     source = tmp_path / "source"
     shutil.copytree(run_folder, source)
     options = {"total_timesteps": 80, "eval_episodes": 4, "evaluations": 0, "display": "none", "env": {"rows": 5}}
+    assert (usual := settings("a2c", "Catch", {})).config.num_envs != load_run(source).settings.config.num_envs
+    found = settings("a2c", "Catch", {"start": str(source)})
+    assert found.config == dataclasses.replace(usual.config, hidden_sizes=(4,))
+    options |= {"num_envs": 2, "rollout_length": 4}
     planned = make_plan(settings("a2c", "Catch", {"start": str(source), "total_timesteps": 80}, {"rows": 5}))
-    assert planned.settings.config.hidden_sizes == (4,) and planned.settings.config.num_envs == 2
     begun = planned.trainer.init(jax.random.key(9)).agent
     before = load_run(source).agent(0)
     jax.tree.map(np.testing.assert_array_equal, begun.params, before.params)
