@@ -5,6 +5,7 @@ Serially they are stepped one after the other, otherwise in as many processes as
 
 import contextlib
 import functools
+import multiprocessing
 import os
 import signal
 import time
@@ -171,7 +172,8 @@ class _Processes:
     def __init__(self, makers: list[Callable[[], _Several]], shape: tuple[int, ...]):
         """Start a process for each maker; `shape`: how many there are, and environments of each."""
         disabled = gymnasium.vector.AutoresetMode.DISABLED
-        self._vector = gymnasium.vector.AsyncVectorEnv(makers, context="forkserver", autoreset_mode=disabled)
+        context = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"  # on Windows
+        self._vector = gymnasium.vector.AsyncVectorEnv(makers, context=context, autoreset_mode=disabled)
         self._shape = shape
 
     def reset(self, seed: int | None) -> Any:

@@ -15,7 +15,17 @@ from purerl.errors import InputError
 from purerl.settings.values import to_text
 
 PART = re.compile(r"\..+\.[0-9a-f]{16}\.part")  # the name of a file that is not complete yet
-NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def flags_of(system: Any) -> int:
+    """Return the flags to open a file with, as far as a system has them: through no link, and byte for byte.
+
+    Without O_BINARY, Windows would write two bytes for each byte that is a line end.
+    """
+    return sum(getattr(system, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
+
+
+AS_IT_IS = flags_of(os)
 
 
 def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
@@ -36,7 +46,7 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
         raise InputError(f"cannot write {path}: it is no regular file")
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
-        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_LINK, 0o666), "wb") as file:
+        with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666), "wb") as file:
             file.write(content.encode()) if isinstance(content, str) else content(file)
             file.flush()
             os.fsync(file.fileno())
@@ -73,7 +83,7 @@ def append(path: Path) -> IO[bytes]:
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise InputError(f"cannot write {path}: it is no regular file")
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK, 0o666)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | AS_IT_IS, 0o666)
     return open(handle, "ab", buffering=0)
 
 

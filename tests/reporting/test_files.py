@@ -1,10 +1,13 @@
 """Files that are whole or not there, and tables."""
 
+import os
+import types
 from pathlib import Path
 
 import pytest
 
 from purerl.errors import InputError
+from purerl.reporting import files
 from purerl.reporting.files import PART, append, csv_text, own_folder, remove_parts, short_names, write_whole
 
 
@@ -94,3 +97,9 @@ def test_a_table():
 def test_folders_of_one_name_go_by_their_paths():
     assert short_names([Path("a/run"), Path("b/other")]) == ["run", "other"]
     assert short_names([Path("a/run"), Path("b/run"), Path("c")]) == ["a/run", "b/run", "c"]
+
+
+def test_files_are_opened_byte_for_byte():
+    """Windows alone has O_BINARY, without which the bytes of a picture that are line ends become two."""
+    assert files.flags_of(types.SimpleNamespace(O_BINARY=0x8000)) == 0x8000
+    assert files.flags_of(os) & os.O_NOFOLLOW and files.flags_of(os) == files.AS_IT_IS
