@@ -5,15 +5,18 @@ Scores are f[seeds], or f[seeds, tasks] where every task is brought to one scale
 Source: Agarwal et al. (2021), "Deep reinforcement learning at the edge of the statistical precipice", arXiv:2108.13264.
 """
 
+import importlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.typing import ArrayLike
 
+from purerl.errors import InputError, told
 from purerl.types import Array, Key
 
 
@@ -157,5 +160,21 @@ def seeds_needed(a: ArrayLike, b: ArrayLike, power: float = 0.8, confidence: flo
     return jnp.where(gap == 0.0, jnp.inf, jnp.maximum(jnp.ceil(count), 2.0))
 
 
+def load(folders: Sequence[str | Path], scale: Mapping[str, tuple[float, float]] | None = None) -> Any:
+    """Return the `purerl.reporting.tasks.TaskScores` of finished runs: by algorithm f64[seeds, tasks] on one scale.
+
+    Args:
+      folders: of the runs, one of each algorithm for each task.
+      scale: by task the returns that count as 0 and 1; else the worst and the best of these runs.
+
+    Raises:
+      InputError: if an algorithm lacks a task, or a folder holds no finished run.
+    """
+    return importlib.import_module("purerl.reporting.tasks").load(folders, scale)  # a room above this one
+
+
 def _scores(values: ArrayLike) -> Array:
-    return jnp.asarray(values, jnp.float32)
+    try:
+        return jnp.asarray(values, jnp.float32)
+    except (TypeError, ValueError):
+        raise InputError(f"scores is {told(values)}; it must be numbers, [seeds] or [seeds, tasks]") from None

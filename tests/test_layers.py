@@ -19,7 +19,7 @@ CONTRACTS = {
     "catalog": set(),
     "trust": {"catalog", "errors"},
     "registry": {"catalog", "errors", "fields", "host_environment", "trust", "types"},
-    "stats": {"types"},
+    "stats": {"errors", "types"},
     "agent_groups": {"errors", "spaces", "types"},
     "host_environment": {"errors", "spaces"},
 }

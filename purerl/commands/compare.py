@@ -1,6 +1,7 @@
 """`purerl compare`: ranks runs, with differences and their certainty."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -8,14 +9,20 @@ from purerl.commands.options import PATH, PICTURES, check_file, check_runs
 from purerl.errors import InputError, printable
 
 
-@click.command(name="compare")
+@click.command(
+    name="compare",
+    short_help="Compare final returns, with intervals.",
+)
 @click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR RUN_DIR...")
 @click.option("--out", type=PATH, default=Path("compare.png"), metavar="FILE", help="The picture; default compare.png.")
 def command(run_dirs: tuple[Path, ...], out: Path) -> None:
-    """Compare the final returns of finished runs on one task, over their seeds; one that failed counts as the worst.
+    """Compare the final returns of finished runs, over their seeds; one that failed counts as the worst.
+
+    Runs of several tasks, one of each algorithm for each task, are compared by normalized returns.
 
     \b
     purerl compare runs/ppo-CartPole-v1-1 runs/dqn-CartPole-v1-1
+    purerl compare runs/*
     """
     if len(run_dirs) < 2:
         raise InputError("compare needs two runs or more: purerl compare RUN_DIR RUN_DIR")
@@ -24,21 +31,36 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
     check_runs(run_dirs)
     check_file(out, *PICTURES)
     from rich.console import Console
-    from rich.table import Table
 
-    from purerl.reporting import compare
+    from purerl.reporting import compare, tasks
 
-    runs = compare.rank(run_dirs)
-    shown = Table(title=printable(f"Final return on {runs[0].task}"), title_justify="left")
-    for name in ("run", "seeds", "IQM", "95% interval", "mean", "range", "curve area"):
-        shown.add_column(name, justify="left" if name == "run" else "right", no_wrap=name != "run")
-    for row in compare.table(runs):
-        shown.add_row(*map(printable, row))
     console = Console(highlight=False, markup=False, emoji=False)
-    console.print(shown)
+    if len({compare.load(folder).task for folder in run_dirs}) > 1:
+        found = tasks.load(run_dirs)
+        names = ("algorithm", "seeds", "IQM", "95% interval", "median", "mean", "P(first > it)")
+        _show(console, f"Normalized return over {len(found.tasks)} tasks", names, tasks.table(found))
+        for task, (low, high) in found.scale.items():
+            console.print(printable(f"{task}: 0 is {low:.5g}, 1 is {high:.5g}"), soft_wrap=True)
+        tasks.draw(found, out)
+        console.print(printable(f"see {out}"), soft_wrap=True)
+        return
+    runs = compare.rank(run_dirs)
+    names = ("run", "seeds", "IQM", "95% interval", "mean", "range", "curve area")
+    _show(console, f"Final return on {runs[0].task}", names, compare.table(runs))
     if told := compare.other_tasks(runs):
         console.print(printable(told), soft_wrap=True)
     for other in runs[1:]:
         console.print(printable(compare.verdict(compare.duel(runs[0], other), runs[0], other)), soft_wrap=True)
     compare.draw(runs, out)
     console.print(printable(f"see {out}"), soft_wrap=True)
+
+
+def _show(console: Any, title: str, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+    from rich.table import Table
+
+    shown = Table(title=printable(title), title_justify="left")
+    for name in names:
+        shown.add_column(name, justify="left" if name == names[0] else "right", no_wrap=name != names[0])
+    for row in rows:
+        shown.add_row(*map(printable, row))
+    console.print(shown)

@@ -94,14 +94,15 @@ def load(folder: Path) -> ComparedRun:
         columns=metrics_csv.read(folder / "metrics.csv"),
         parameters=toml.table(settings, "env", folder / "config.toml"),
     )
-    return _failed_as(run, _worst(run))
+    return failed_as(run, worst_of(run))
 
 
-def _worst(run: ComparedRun) -> float:
+def worst_of(run: ComparedRun) -> float:
+    """Return the lowest return that a run ever had."""
     return float(np.nanmin([*run.returns, summary.lowest(run.columns)]))
 
 
-def _failed_as(run: ComparedRun, worst: float) -> ComparedRun:
+def failed_as(run: ComparedRun, worst: float) -> ComparedRun:
     """Return a run whose failed seeds have this return."""
     finished = run.returns[: len(run.returns) - run.failed]
     return run._replace(returns=np.concatenate([finished, np.full(run.failed, worst)]))
@@ -162,8 +163,8 @@ def rank(folders: Sequence[Path]) -> list[ComparedRun]:
         if run.task != runs[0].task:
             raise InputError(f"{run.name} is on {run.task}, {runs[0].name} on {runs[0].task}: returns do not compare")
     runs = [run._replace(name=name) for run, name in zip(runs, short_names(folders), strict=True)]
-    worst = min(_worst(run) for run in runs)
-    return sorted((_failed_as(run, worst) for run in runs), key=lambda run: -run.center)
+    worst = min(worst_of(run) for run in runs)
+    return sorted((failed_as(run, worst) for run in runs), key=lambda run: -run.center)
 
 
 def other_tasks(runs: Sequence[ComparedRun]) -> str:
