@@ -10,7 +10,7 @@ from purerl.errors import InputError
 ACTIONS = ("discrete", "multi-discrete", "continuous", "dict")
 
 
-@click.command(name="check", cls=EnvironmentCommand)
+@click.command(name="check", short_help="Check an environment or an algorithm of yours.", cls=EnvironmentCommand)
 @click.argument("name", metavar="ENVIRONMENT|ALGORITHM")
 @click.option("--steps", type=click.IntRange(8), default=128, metavar="N", help="Steps of random play; default 128.")
 @click.option(
@@ -43,11 +43,12 @@ def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
         except InputError as error:
             raise InputError(f"{name} is no environment, which is a class; as an algorithm: {error}") from None
         kinds = actions or (ALGORITHMS[name].actions if name in ALGORITHMS else ("discrete",))
-        say(check_algorithm(factory, config_class(), actions=kinds, name=name, learn=False))
+        tell(f"checking {name}: each check compiles; a minute or two ...")
+        say(check_algorithm(factory, config_class(), actions=kinds, name=name, learn=False, say=tell))
         return
     from purerl.run.environments import make_environment
     from purerl.testing import check_environment
 
     env = make_environment(name, parameters)
     tell(f"checking {name}: {steps} steps of random play in several forms, each compiled; about a minute ...")
-    say(check_environment(env, num_steps=steps, name=name, measure=True))
+    say(check_environment(env, num_steps=steps, name=name, measure=True, say=tell))

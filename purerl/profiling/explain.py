@@ -12,7 +12,7 @@ from purerl.devices import memory
 from purerl.devices.memory import nbytes
 from purerl.errors import InputError
 from purerl.loop.extension import MakeFromSetup, Setup
-from purerl.loop.train import CompiledTrainer, TrainState, collect
+from purerl.loop.train import CompiledTrainer, TrainState, collect, whole_updates
 from purerl.prng import convert
 from purerl.profiling.flops import operations
 from purerl.run.lifecycle import cause_of
@@ -83,6 +83,7 @@ class TimedUpdate(NamedTuple):
 
 def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> Explanation:
     """Try a run for a moment; `tell` takes a line about what takes long."""
+    whole_updates(run.config)  # refuses more steps than an update can count
     found = made(run)
     trainer = found.trainer()
     if not isinstance(trainer, CompiledTrainer) or type(trainer).step is not CompiledTrainer.step:
@@ -95,6 +96,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
         timed = _timed_update(found.make, setup, run.options.seeds)
     except jax.errors.JaxRuntimeError as error:  # such as for more memory than there is
         raise InputError(f"{run.algorithm} on {run.environment} cannot be tried: {cause_of(error)}") from None
+    tell(f"an update: {timed.seconds * 1e3:.3g} ms, compiled in {timed.update.total:.3g} s; now its parts ...")
     steps = config.steps_per_update * run.options.seeds
     one = jax.eval_shape(trainer.init, jax.random.key(0))
     key = convert(jax.random.key(0), config.prng)
@@ -134,7 +136,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
         compilation={"start": timed.start, "update": timed.update, "evaluation": evaluation},
         steps_per_second=steps / timed.seconds,
         peak=matmul_peak(),
-        options=_options(found.make, setup, run.options.seeds),
+        options=_options(found.make, setup, run.options.seeds, tell),
     )
 
 
@@ -208,7 +210,7 @@ def _named(agent: Any) -> dict[str, Any]:
     return agent._asdict() if hasattr(agent, "_asdict") else {"agent": agent}
 
 
-def _options(make: MakeFromSetup, setup: Setup, seeds: int) -> tuple[Option, ...]:
+def _options(make: MakeFromSetup, setup: Setup, seeds: int, tell: Callable[[str], None]) -> tuple[Option, ...]:
     """Try settings that often help; some change what is learned."""
     config = setup.config
     changes: list[tuple[int, dict[str, Any]]] = [(seeds, {"num_envs": 4 * config.num_envs})]
@@ -220,13 +222,14 @@ def _options(make: MakeFromSetup, setup: Setup, seeds: int) -> tuple[Option, ...
     changes.append((8 * seeds, {}))
     tried = []
     for count, change in changes:
+        flags = [f"--{name.replace('_', '-')} {value}" for name, value in change.items()]
+        flags += [f"--seeds {count}"] if count != seeds else []
+        tell(f"trying {' '.join(flags)} ...")
         try:
             other = dataclasses.replace(config, **change)
             timed = _timed_update(make, setup._replace(config=other), count)
         except InputError:  # the change contradicts another setting
             continue
-        flags = [f"--{name.replace('_', '-')} {value}" for name, value in change.items()]
-        flags += [f"--seeds {count}"] if count != seeds else []
         tried.append(Option(" ".join(flags), other.steps_per_update * count / timed.seconds))
     return tuple(sorted(tried, key=lambda option: -option.steps_per_second))
 

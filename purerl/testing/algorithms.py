@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from purerl.spaces import Box, Dict, Discrete
 from purerl.testing.learning import EXAMPLE, check_learning
 from purerl.testing.meetings import check_meetings
 from purerl.testing.probes import Probe
-from purerl.testing.report import Check, Report
+from purerl.testing.report import Check, Checks, Report
 from purerl.testing.trainers import make_trainer
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct
 from purerl.types import AlgorithmFactory, Array, Config, EnvironmentSpec, Key, PyTree, Values
@@ -53,6 +53,7 @@ def check_algorithm(
     meetings: bool = False,
     learn: bool = True,
     num_seeds: int = 3,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Hold an algorithm to the contract of `purerl.types.Algorithm`, and see whether it learns the probes.
 
@@ -71,6 +72,7 @@ def check_algorithm(
         look at `Rollout.mask`.
       learn: train on the probes of `purerl.testing.probes`, for each kind of actions.
       num_seeds: runs on each probe, of which most must succeed.
+      say: is called with a line for each check that passes, as it passes.
 
     Returns:
       The checks it passed.
@@ -85,7 +87,7 @@ def check_algorithm(
     settled: Any = wanted() if config is None and wanted is not None else config
     check_config(algorithm, settled)
     env = EXAMPLE.environment(actions[0])
-    checks, solo = [], None
+    checks, solo = Checks(say), None
     with _telling(name, checks):
         if contract:
             checks += _check_traced(algorithm, settled, env, key, name)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from purerl.prng import fast
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.measure import measure_environment
 from purerl.testing.play import RandomPlay, parts, play_one
-from purerl.testing.report import Check, Report
+from purerl.testing.report import Check, Checks, Report
 from purerl.testing.spaces import check_spaces
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct, traced
 from purerl.types import Array, Environment, Key, PyTree, TimeStep
@@ -35,6 +35,7 @@ def check_environment(
     same_start: bool = False,
     eager: bool = True,
     measure: bool = False,
+    say: Callable[[str], None] = lambda line: None,
 ) -> Report:
     """Hold an environment to the contract of `purerl.types.Environment`.
 
@@ -46,6 +47,7 @@ def check_environment(
       same_start: every episode may start in one state although `reset` draws random numbers.
       eager: also compare compiled with uncompiled steps, which is slow for large physics engines.
       measure: also measure its speed, which takes seconds.
+      say: is called with a line for each check that passes, as it passes.
 
     Returns:
       The checks it passed and what was measured.
@@ -58,7 +60,8 @@ def check_environment(
         raise InputError(f"{env.id} runs on the host; the contract is that of environments in JAX")
     name = type(env).__name__ if name is None else name
     key = fast(jax.random.key(0) if key is None else key)
-    checks = check_contract(env, name, key)
+    checks = Checks(say)
+    checks += check_contract(env, name, key)
     key_play, key_starts = jax.random.split(key)
     keys = jax.random.split(key_play, NUM_PLAYED)
     play = jax.jit(jax.vmap(play_one, in_axes=(None, 0, None, None)), static_argnums=3)

@@ -1,5 +1,6 @@
 """The report of a conformance suite."""
 
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 
@@ -8,6 +9,34 @@ class Check(NamedTuple):
 
     name: str
     detail: str = ""
+
+    def line(self) -> str:
+        """Return it as a line."""
+        return f"  ok  {self.name}" + (f": {self.detail}" if self.detail else "")
+
+
+class Checks(list[Check]):
+    """The checks that passed so far; `say` is called with a line for each."""
+
+    def __init__(self, say: Callable[[str], None]):
+        """Begin with none."""
+        super().__init__()
+        self._say = say
+
+    def append(self, check: Check, /) -> None:
+        """Add a check."""
+        super().append(check)
+        self._say(check.line())
+
+    def extend(self, checks: Iterable[Check], /) -> None:
+        """Add checks."""
+        for check in checks:
+            self.append(check)
+
+    def __iadd__(self, checks: Iterable[Check], /) -> "Checks":
+        """Add checks."""
+        self.extend(checks)
+        return self
 
 
 class Report(NamedTuple):
@@ -20,7 +49,7 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         """Return one line per check and per figure."""
         lines = [f"{self.subject}: {len(self.checks)} checks passed"]
-        lines += [f"  ok  {check.name}" + (f": {check.detail}" if check.detail else "") for check in self.checks]
+        lines += [check.line() for check in self.checks]
         lines += [
             f"      {name}: {value:,.4g}" if isinstance(value, float) else f"      {name}: {value}"
             for name, value in self.figures.items()

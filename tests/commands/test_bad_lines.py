@@ -302,6 +302,7 @@ MORE = [
     (("compare", "run", "nowhere"), "there is no run in nowhere"),
     (("compare", "run", "empty"), "run has no summary.json yet"),
     (("compare", "run", "empty", "--out", "x.gif"), "x.gif must end in .png"),
+    (("explain", "ppo", "CartPole-v1", "--num-envs", "1e12"), "at most 2,147,483,647"),
     (("explain", "ppo", "CartPole-v1", "--seeds", "0"), "seeds is 0"),
     (("explain", "ppo", "CartPole-v1", "--num-minibatches", "0"), "num_minibatches is 0"),
 ]

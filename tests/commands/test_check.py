@@ -5,6 +5,7 @@ from click.testing import CliRunner
 
 from purerl.commands import check
 from purerl.commands.cli import cli
+from purerl.commands.options import tell
 from purerl.testing.report import Check, Report
 from tests.helpers.cli import told
 
@@ -21,7 +22,7 @@ def test_the_report_is_printed(monkeypatch):
     monkeypatch.setattr(purerl.testing, "check_environment", look)
     result = CliRunner().invoke(cli, ["check", "Catch", "--steps", "9"], catch_exceptions=False)
     assert result.stdout.splitlines() == ["Catch: 1 checks passed", "  ok  shapes", "      steps per second: 12"]
-    assert asked == {"env": "Catch", "num_steps": 9, "name": "Catch", "measure": True}
+    assert asked == {"env": "Catch", "num_steps": 9, "name": "Catch", "measure": True, "say": tell}
 
 
 def test_a_breach_is_one_line(capsys):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from purerl.testing.report import Check, Report
+from purerl.testing.report import Check, Checks, Report
 
 
 @pytest.mark.long
@@ -16,3 +16,11 @@ def test_a_report_is_a_line_per_check_and_figure():
         "      bytes: 8",
         "      mean length: 1,235",
     ]
+
+
+def test_checks_are_told_as_they_pass():
+    said = []
+    checks = Checks(said.append)
+    checks += [Check("one"), Check("two", "fine")]
+    checks.append(Check("three"))
+    assert said == ["  ok  one", "  ok  two: fine", "  ok  three"] and len(tuple(checks)) == 3
