@@ -11,6 +11,7 @@ import click
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.commands.flags import options_of
 from purerl.commands.options import names_of, take_modules
+from purerl.commands.sections import SECTION_OF, SECTIONS, of_environment
 from purerl.errors import InputError, unknown
 from purerl.registry import check_id
 from purerl.settings.values import coerce
@@ -151,6 +152,7 @@ class AlgorithmCommand(EnvironmentCommand):
         """Find the algorithm, then parse as usual."""
         words = split_parameters(args)[1]
         ctx.meta["algorithm"] = self.find_algorithm(words)
+        ctx.meta["environment"] = words[1] if len(words) > 1 and not words[1].startswith("-") else ""
         ctx.meta["extensions"] = find_extensions(words) if ctx.meta["algorithm"] else ()
         return super().parse_args(ctx, args)
 
@@ -172,20 +174,27 @@ class AlgorithmCommand(EnvironmentCommand):
         return [*others, *own, help_option]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options in sections: the command's, the algorithm's, and those of each extension."""
+        """Write the options in sections: the command's, the environment's, the algorithm's and each extension's."""
         algorithm = ctx.meta.get("algorithm")
         sections = {f"Settings of {algorithm}": config_options(algorithm)} if algorithm else {}
         for name, flags in extension_options(ctx.meta.get("extensions", ())).items():
             sections[f"Settings of the extension {name}"] = flags
-        owner = {flag.name: title for title, flags in sections.items() for flag in flags}
-        records: dict[str, list[tuple[str, str]]] = {"Options": [], **{title: [] for title in sections}}
+        owner = {**SECTION_OF, **{flag.name: title for title, flags in sections.items() for flag in flags}}
+        environment = str(ctx.meta.get("environment", ""))
+        if environment:
+            take_modules((), environment)
+        parameters = of_environment(environment) if environment else []
+        titles = ("Options", *SECTIONS, f"Parameters of {environment}", *sections)
+        records: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
+        records[f"Parameters of {environment}"] += parameters
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if isinstance(param, click.Option) and record:
                 records[owner.get(param.name, "Options")].append(record)
         for title, lines in records.items():
-            with formatter.section(title):
-                formatter.write_dl(lines)
+            if lines:
+                with formatter.section(title):
+                    formatter.write_dl(lines)
         if not algorithm:
             formatter.write_paragraph()
             formatter.write_text(self.alternatives())

@@ -213,8 +213,8 @@ def cli() -> None:
     """Reinforcement learning end to end in JAX.
 
     \b
-    purerl train ppo CartPole-v1            train; results in runs/ppo-CartPole-v1-1/
-    purerl evaluate runs/ppo-CartPole-v1-1  play episodes with the trained agent
+    purerl train ppo CartPole-v1            train, in runs/ppo-CartPole-v1-1/
+    purerl evaluate runs/ppo-CartPole-v1-1  play with the trained agent
     """
 
 

@@ -33,7 +33,7 @@ MOST = 64  # episodes of a grid
 
 
 @flags_of(LaunchOptions, only=NO_CACHE)
-@click.command(name="evaluate", cls=EnvironmentCommand)
+@click.command(name="evaluate", short_help="Play episodes with trained agents.", cls=EnvironmentCommand)
 @click.argument("run_dir", type=PATH)
 @click.option("--episodes", type=click.IntRange(1), default=128, metavar="N", help="Episodes per seed; default 128.")
 @CHECKPOINT
@@ -76,9 +76,9 @@ def command(
 
     \b
     purerl evaluate runs/ppo-CartPole-v1-1
-    purerl evaluate runs/ppo-CartPole-v1-1 --env.gravity 12 --seed 5 --grid 3x3 --video cartpole.mp4
-    purerl evaluate runs/ppo-Maze-1 --levels held-out --episodes 32 --picture levels.png
-    purerl evaluate runs/alphazero-pgx-connect_four-1 --against lookahead --simulations 128
+    purerl evaluate runs/ppo-CartPole-v1-1 --env.gravity 12 --video cartpole.mp4
+    purerl evaluate runs/ppo-Maze-1 --levels held-out --picture levels.png
+    purerl evaluate runs/alphazero-pgx-connect_four-1 --against lookahead
     """
     parameters, given = typed(flags)
     rows, columns = _grid(grid)

@@ -63,8 +63,8 @@ def command(
     """Evolve OBJECTIVE. A candidate's fitness is the return of whole trainings that use it.
 
     \b
-    purerl evolve lpo --tasks CartPole-v1,Acrobot-v1 --population 64 --generations 200
-    purerl evolve lpo-zero --tasks CartPole-v1 --total-timesteps 16384 --env.gravity 5:15
+    purerl evolve lpo --tasks CartPole-v1,Acrobot-v1 --generations 200
+    purerl evolve lpo-zero --tasks CartPole-v1 --env.gravity 5:15
     purerl evolve --resume runs/evolve-lpo-1
     """
     parameters, given = typed(flags)

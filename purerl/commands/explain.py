@@ -12,7 +12,7 @@ from purerl.settings.options import RunOptions
 
 
 @flags_of(RunOptions, only=("seeds", "extension"))
-@click.command(name="explain", cls=AlgorithmCommand)
+@click.command(name="explain", short_help="Estimate the cost of a run.", cls=AlgorithmCommand)
 @click.argument("algorithm", required=False)
 @click.argument("environment", required=False)
 @CONFIG

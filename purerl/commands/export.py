@@ -7,7 +7,10 @@ import click
 from purerl.commands.options import CHECKPOINT, PATH, TRUST, say, take_modules
 
 
-@click.command(name="export")
+@click.command(
+    name="export",
+    short_help="Write the policy of a run into a file.",
+)
 @click.argument("run_dir", type=PATH)
 @click.argument("file", type=PATH)
 @CHECKPOINT
@@ -17,9 +20,9 @@ def command(run_dir: Path, file: Path, checkpoint: str, seed: int | None, trust:
     """Write the policy of a run into FILE, which acts greedily without purerl.
 
     \b
-    purerl export runs/ppo-CartPole-v1-1 policy.stablehlo     # for JAX: jax.export.deserialize
-    purerl export runs/ppo-CartPole-v1-1 policy.onnx          # for onnxruntime
-    purerl export runs/ppo-CartPole-v1-1 policy.safetensors   # its parameters and statistics by name
+    purerl export runs/ppo-CartPole-v1-1 policy.stablehlo    # for JAX
+    purerl export runs/ppo-CartPole-v1-1 policy.onnx         # for onnxruntime
+    purerl export runs/ppo-CartPole-v1-1 policy.safetensors  # parameters
     """
     take_modules(trust)
     from purerl.run import export

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from purerl.errors import InputError, describe, hints
+from purerl.commands import sections
+from purerl.errors import InputError, hints
 from purerl.settings.values import from_text, to_text
 
 
@@ -27,10 +28,8 @@ def _flag(field: dataclasses.Field, hint: Any) -> click.Option:
     names = ["--" + field.name.replace("_", "-"), field.name]
     doc, metavar = field.metadata.get("doc", ""), field.metadata.get("metavar")
     if metavar is None:  # of a config
-        choices = field.metadata.get("choices")
-        kind = " | ".join(str(choice) for choice in choices) if choices else describe(hint)
-        default = "" if field.default is dataclasses.MISSING else f"; default {to_text(field.default)}"
-        return click.Option(names, metavar="VALUE", help=f"{doc} [{kind}{default}]".strip())
+        text = f"{doc} {sections.details(field, hint)}".strip()
+        return click.Option(names, metavar=sections.metavar(field, hint), help=text)
     doc = doc[:1].upper() + doc[1:]
     if field.default is False:
         return click.Option(names, is_flag=True, default=None, help=f"{doc}.")

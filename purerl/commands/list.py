@@ -2,27 +2,32 @@
 
 import click
 
+from purerl.catalog.about_environments import ABOUT
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import SUITES
 from purerl.catalog.objectives import OBJECTIVES
 from purerl.errors import install
 
 
-@click.group(name="list")
+@click.group(
+    name="list",
+    short_help="List environments, algorithms, configs, agents.",
+)
 def command() -> None:
     """List environments, algorithms, objectives, configs or trained agents."""
 
 
-@command.command()
+@command.command(short_help="List the environments and the suites.")
 @click.option("--suite", metavar="SUITE", help="List this suite's environments instead.")
 def envs(suite: str | None) -> None:
-    """List the environments and the suites that adapters reach."""
+    """List the environments, with players, spaces and what they are, and the suites that adapters reach."""
     from purerl.registry import installed, names
 
     if suite is not None:
         click.echo("\n".join(names(None if suite == "native" else suite)))
         return
-    click.echo("\n".join(sorted(names())))
+    for name, about in sorted(ABOUT.items()):
+        click.echo(f"{name:25} {about}")
     for suite, entry in sorted(SUITES.items()):
         missing = "" if installed(suite) else f"; not installed: {install(entry.extra or suite)}"
         click.echo(f"{suite}/NAME  (such as {entry.example}{missing})")
@@ -35,7 +40,7 @@ def algos() -> None:
         click.echo(f"{name:10} {entry.summary}; {', '.join(entry.actions)} actions; {entry.source}")
 
 
-@command.command()
+@command.command(short_help="List what `purerl evolve` starts from.")
 def objectives() -> None:
     """List the starts of `purerl evolve`, with the part of an algorithm that each is and its paper."""
     for name, entry in OBJECTIVES.items():
@@ -51,7 +56,7 @@ def configs() -> None:
         click.echo(f"{algorithm:10} {environment}")
 
 
-@command.command()
+@command.command(short_help="List the trained agents.")
 def agents() -> None:
     """List the trained agents: purerl evaluate zoo/NAME, play zoo/NAME, train ... --start zoo/NAME."""
     from purerl import zoo

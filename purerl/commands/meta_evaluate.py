@@ -24,7 +24,10 @@ from purerl.settings.options import LaunchOptions, MetaOptions
 
 @flags_of(LaunchOptions, only=NO_CACHE)
 @flags_of(MetaOptions)
-@click.command(name="meta-evaluate")
+@click.command(
+    name="meta-evaluate",
+    short_help="Compare evolved objectives with PPO.",
+)
 @RUN_DIRS
 @click.option("--tasks", default="", metavar="A,B,...", help="Held-out environments, beside those of the evolution.")
 @TRUST

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from purerl.reporting.render import Episode
 
 
-@click.command(name="play", cls=EnvironmentCommand)
+@click.command(name="play", short_help="Play an episode, with a picture or by hand.", cls=EnvironmentCommand)
 @click.argument("environment", metavar="ENVIRONMENT|RUN")
 @click.option("--policy", default="random", metavar="POLICY", help="random, a run's folder, or module:function.")
 @click.option(
@@ -63,9 +63,11 @@ def command(
     \b
     purerl play CartPole-v1 --terminal
     purerl play runs/ppo-Breakout-MinAtar-1 --gif breakout.gif
-    purerl play zoo/ppo-CartPole-v1 --gif cartpole.gif           # see purerl list agents
+    purerl play zoo/ppo-CartPole-v1 --gif cartpole.gif    # see purerl list agents
     purerl play CartPole-v1 --policy my_module:balance --gif cartpole.gif
-    purerl play pgx/connect_four --against runs/alphazero-pgx-connect_four-1     # you against it, at the terminal
+    purerl play pgx/connect_four --against runs/alphazero-pgx-connect_four-1
+
+    With --against you play against the agent, at the terminal.
     A scripted policy is a function (key, observation) -> action. With a run's folder, the environment that it was
     trained on has its parameters.
     """

@@ -7,7 +7,10 @@ import click
 from purerl.commands.options import PATH, PICTURES, RUN_DIRS, check_file, check_runs, say
 
 
-@click.command(name="plot")
+@click.command(
+    name="plot",
+    short_help="Draw the learning curves of runs.",
+)
 @RUN_DIRS
 @click.option("--metric", default="episode_return", metavar="NAME", help="A column of metrics.csv; default the return.")
 @click.option("--smooth", type=click.IntRange(1), default=1, metavar="N", help="Mean over the last N rows; default 1.")

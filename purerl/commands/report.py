@@ -8,7 +8,10 @@ from purerl.commands.options import PATH, RUN_DIRS, check_file, check_runs, say
 from purerl.errors import InputError
 
 
-@click.command(name="report")
+@click.command(
+    name="report",
+    short_help="Write a page about runs.",
+)
 @RUN_DIRS
 @click.option(
     "--out",

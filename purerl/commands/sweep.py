@@ -27,6 +27,7 @@ from purerl.settings.values import coerce
 @flags_of(SweptRunOptions, SearchOptions, LaunchOptions)
 @click.command(
     name="sweep",
+    short_help="Train with many settings, or resume such a sweep.",
     cls=AlgorithmCommand,
     epilog="Settings that are not searched come from the algorithm's defaults, then configs/, then --config, then "
     "flags, as in train.",
@@ -55,9 +56,9 @@ def command(
     """Train ALGORITHM on ENVIRONMENT with many settings, each with several seeds.
 
     \b
-    purerl sweep ppo CartPole-v1 --over learning_rate=1e-4:1e-2:log --over num_envs=4,16 --trials 64
-    purerl sweep ppo CartPole-v1 --over learning_rate=1e-4:1e-2:log --method halving --total-timesteps 2e5
-    purerl sweep --resume runs/sweep-ppo-CartPole-v1-1 --fresh-seeds 16    # also where it is complete
+    purerl sweep ppo CartPole-v1 --over learning_rate=1e-4:1e-2:log --trials 64
+    purerl sweep ppo CartPole-v1 --over num_envs=4,16 --method grid
+    purerl sweep --resume runs/sweep-ppo-CartPole-v1-1 --fresh-seeds 16
     """
     parameters, given = typed(flags)
     take_modules(trust, algorithm, environment)

@@ -53,13 +53,13 @@ def command(
 
     \b
     purerl train ppo CartPole-v1
-    purerl train ppo CartPole-v1 --seeds 8 --total-timesteps 1e6 --learning-rate 1e-3 --env.gravity 12
-    purerl train ppo TagContinuous --num-envs auto       # as many as the memory holds
-    purerl train my_module:reinforce CartPole-v1         # your own (spec, config: MyConfig) -> Algorithm
-    purerl train --config runs/ppo-CartPole-v1-1         # its settings again
+    purerl train ppo CartPole-v1 --seeds 8 --learning-rate 1e-3 --env.gravity 12
+    purerl train ppo TagContinuous --num-envs auto  # as many as the memory holds
+    purerl train my_module:reinforce CartPole-v1    # your own algorithm
+    purerl train --config runs/ppo-CartPole-v1-1    # its settings again
     purerl train --resume runs/ppo-CartPole-v1-1
-    purerl train --resume runs/ppo-CartPole-v1-1 --total-timesteps 2e6    # longer; schedules follow the new length
-    purerl train ppo CartPole-v1 --start runs/ppo-CartPole-v1-1 --env.gravity 12    # from its parameters
+    purerl train --resume runs/ppo-CartPole-v1-1 --total-timesteps 2e6
+    purerl train ppo CartPole-v1 --start runs/ppo-CartPole-v1-1  # its parameters
     """
     from purerl.settings.extensions import named
     from purerl.settings.runs import settings

@@ -18,7 +18,12 @@ def lines(*words):
 
 def test_environments_and_suites():
     found = lines("envs")
-    assert found[: len(ENVIRONMENTS)] == sorted(ENVIRONMENTS)
+    assert [line.split()[0] for line in found[: len(ENVIRONMENTS)]] == sorted(ENVIRONMENTS)
+    lines_of = {line.split()[0]: " ".join(line.split()[1:]) for line in found}
+    assert lines_of["CartPole-v1"] == "1 player; float32[4] -> Discrete(2); Reward 1 per step"
+    assert lines_of["CoinGame"].startswith(
+        "2 players; blue float32[36], red float32[36] -> blue Discrete(5), red Discrete(5);"
+    )
     assert [line.split("/")[0] for line in found[len(ENVIRONMENTS) :]] == sorted(SUITES)
     for line, suite in zip(found[len(ENVIRONMENTS) :], sorted(SUITES), strict=True):
         assert ("pip install" in line) != registry.installed(suite)
