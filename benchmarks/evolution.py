@@ -75,7 +75,7 @@ def overhead(request: Request) -> list[Table]:
     generation, alone = (statistics.median(seconds) for seconds in timed)
     extra = (_bytes(step) - _bytes(bare)) / population
     parts, programs = search(1024), compilations()
-    evolve(**parts, population=4, generations=5, plain=True)
+    evolve(**parts, population=4, generations=5, display="plain")
     rows = [
         ["seconds of a generation", generation],
         ["seconds of its trainings alone", alone],
@@ -97,7 +97,7 @@ def discover(request: Request) -> list[Table]:
         max(int(STEPS * request.size), 1024),
         max(int(100 * request.size), 2),
     )
-    best = evolve(**search(steps), population=POPULATION, generations=generations, minutes=10.0, plain=True)
+    best = evolve(**search(steps), population=POPULATION, generations=generations, minutes=10.0, display="plain")
     spent = (time.perf_counter() - began) / 60
     columns = tables.columns(
         "task: text; learned: text; generation 0: text; PPO: text; P(learned > generation 0), 95% interval: text; "

@@ -105,7 +105,7 @@ def machinery(request: Request) -> list[Table]:
     over = {"learning_rate": RATES, "env.gravity": Uniform(8, 12)}
     run = settings("ppo", "CartPole-v1", {"seeds": num_seeds, "devices": 1, "total_timesteps": steps})
     env, config = purerl.make("CartPole-v1"), run.config
-    life = Sweep(make_sweep_plan(run, SearchOptions(trials=num_trials), over), None, plain=True)
+    life = Sweep(make_sweep_plan(run, SearchOptions(trials=num_trials), over), None, "plain")
     began = time.perf_counter()
     life.complete()
     plan = life.plan
@@ -135,7 +135,7 @@ def compilations(request: Request) -> list[Table]:
     over = {"learning_rate": RATES, "num_envs": [2, 4], "env.gravity": Uniform(8, 12), "discount": Uniform(0.9, 0.99)}
     config = PPOConfig(rollout_length=16, hidden_sizes=(16,))
     programs = compiled_programs()
-    purerl.sweep(ppo, purerl.make("CartPole-v1"), config, over=over, num_seeds=2, total_timesteps=640, plain=True)
+    purerl.sweep(ppo, purerl.make("CartPole-v1"), config, over=over, seeds=2, total_timesteps=640, display="plain")
     columns = tables.columns("trials: count; numbers: count; shapes: count; programs compiled: count")
     rows = [[64, 3, 2, programs.count("jit(train_members)")]]
     return [Table(title="Compilations of a sweep", columns=columns, rows=rows)]
@@ -145,10 +145,10 @@ def halving(request: Request) -> list[Table]:
     """Compare the learning rate that successive halving finds with that of the full grid, and the steps of both."""
     num_trials, num_seeds, steps = 27, 8, max(9 * ROLLOUT, int(40_960 * request.size))
     env, config = purerl.make("CartPole-v1"), dataclasses.replace(PPOConfig(), hidden_sizes=(16, 16))
-    search = {"over": {"learning_rate": LogUniform(1e-5, 1.0)}, "num_trials": num_trials, "num_seeds": num_seeds}
+    search = {"over": {"learning_rate": LogUniform(1e-5, 1.0)}, "trials": num_trials, "seeds": num_seeds}
     rows: list[list[Any]] = []
     for method in ("grid", "halving"):
-        result = purerl.sweep(ppo, env, config, method=method, total_timesteps=steps, plain=True, **search)
+        result = purerl.sweep(ppo, env, config, method=method, total_timesteps=steps, display="plain", **search)
         rows.append([method, result.best["learning_rate"], result.best_return, _steps(result)])
     grid, halved = rows
     rows.append(["halving against grid", halved[1] / grid[1], halved[2] / grid[2], halved[3] / grid[3]])

@@ -29,8 +29,8 @@ def main(words: list[str] | None = None) -> Any:
             "env.gravity": purerl.Uniform(8.0, 12.0),
         },
         method="qmc",  # or random, grid, halving, pbt
-        num_trials=args.trials,
-        num_seeds=args.seeds,
+        trials=args.trials,
+        seeds=args.seeds,
         total_timesteps=int(args.steps),
         out=args.out,
         resume=args.out is not None,

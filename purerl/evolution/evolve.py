@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.devices import sharding
-from purerl.errors import InputError
+from purerl.errors import InputError, path_given
 from purerl.evolution.generations import Generation, flatten
 from purerl.evolution.inner_loop import Learner, Task
 from purerl.evolution.plan import EvolvePlan, python_plan, saved_plan
@@ -24,7 +24,7 @@ from purerl.run import checkpoint
 from purerl.run.folders import changes, enter_folder
 from purerl.run.lifecycle import LongJob
 from purerl.settings import toml
-from purerl.settings.options import EvolveOptions
+from purerl.settings.options import EvolveOptions, make_options
 from purerl.trust import flags, trusting
 from purerl.types import PyTree
 
@@ -52,7 +52,7 @@ def evolve(
     strategy: Any = None,
     out: str | Path | None = None,
     resume: bool = False,
-    plain: bool = False,
+    display: str = "auto",
     **options: Any,
 ) -> Evolved:
     """Evolve the float parameters of a candidate by whole trainings with it.
@@ -64,17 +64,17 @@ def evolve(
       strategy: of `purerl.evolution.strategies`, whose population then counts; None: as `options` say.
       out: a folder for generations.csv, checkpoints and the report; none is written without one.
       resume: go on with the evolution in `out`, if there is one; the arguments must be the same.
-      plain: lines of text instead of a live panel.
+      display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
       **options: fields of `purerl.settings.options.EvolveOptions`, such as population=64, generations=100.
 
     Raises:
       InputError: for an evolution that is not possible, before anything is compiled.
     """
-    plan = python_plan(EvolveOptions(**options), candidate, learner, tasks, strategy)
+    plan = python_plan(make_options(EvolveOptions, options), candidate, learner, tasks, strategy)
     folder, go_on = None, False
     if out is not None:
-        folder, go_on = enter_folder(toml.EVOLUTION, Path(out), (), plan.text, resume)
-    job = EvolutionJob(plan, folder, plain, go_on)
+        folder, go_on = enter_folder(toml.EVOLUTION, path_given(out, "out"), (), plan.text, resume)
+    job = EvolutionJob(plan, folder, display, go_on)
     job.succeed()
     return job.evolved()
 
@@ -82,12 +82,12 @@ def evolve(
 def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int:
     """Evolve from the beginning, into `out` or runs/evolve-OBJECTIVE-N; return the exit code."""
     folder, _ = enter_folder(toml.EVOLUTION, out, ("evolve", plan.name), plan.text)
-    return EvolutionJob(plan, folder, plain).complete()
+    return EvolutionJob(plan, folder, "plain" if plain else "auto").complete()
 
 
 def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
     """Continue an evolution that was stopped, on other `devices` if they are given, to the same bits; as `start`."""
-    return EvolutionJob(saved_plan(folder, **devices), folder, plain, go_on=True).complete()
+    return EvolutionJob(saved_plan(folder, **devices), folder, "plain" if plain else "auto", go_on=True).complete()
 
 
 def load(folder: str | Path, trust: bool = False) -> Evolved:
@@ -104,7 +104,7 @@ def load(folder: str | Path, trust: bool = False) -> Evolved:
     folder = Path(folder)
     with trusting(trust):
         plan = saved_plan(folder)
-    job = EvolutionJob(plan, folder, plain=True, go_on=True, locked=False)
+    job = EvolutionJob(plan, folder, "plain", go_on=True, locked=False)
     if job.checkpoint is None:
         raise InputError(f"{folder} has no checkpoint yet")
     return job.evolved()
@@ -115,10 +115,11 @@ class EvolutionJob(LongJob):
 
     kind = toml.EVOLUTION
 
-    def __init__(self, plan: EvolvePlan, folder: Path | None, plain: bool, go_on: bool = False, *, locked: bool = True):
+    def __init__(
+        self, plan: EvolvePlan, folder: Path | None, display: str, go_on: bool = False, *, locked: bool = True
+    ):
         """Take a folder; with `go_on`, continue from its newest checkpoint; `locked`: nobody else may write there."""
         self.names = (plan.name, *(task.name for task in plan.tasks))
-        display = "plain" if plain else "auto"
         super().__init__(folder, display, from_python=plan.from_python, locked=locked, names=self.names)
         self.plan = plan
         self.options = plan.options

@@ -33,10 +33,13 @@ APART = TrainState(  # vmap axes of members that each count their updates
 TOGETHER = APART._replace(num_updates=_SHARED)  # of members that are all equally far
 
 
+RETURN = "episode_return"
+
+
 class Point(NamedTuple):
     """A point of a curve: the updates since the point before."""
 
-    episode_return: Array  # f32[], the mean over the episodes that ended, NaN without one
+    episode_return: Array  # f32[], the mean over the episodes that ended, NaN without one; or another metric
     finite: Array  # bool[], whether the agent's parameters and what is known of its metrics were
 
 
@@ -50,13 +53,14 @@ class TrainMembers(Protocol):
         ...
 
 
-def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER) -> TrainMembers:
+def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER, metric: str = RETURN) -> TrainMembers:
     """Return the function that trains members, spread over a mesh's axis `AXIS`.
 
     Args:
       make: makes the trainer of a member.
       mesh: from `sharding.make_mesh`; the number of members is a multiple of its axis.
       axes: of the states: `TOGETHER` or `APART`.
+      metric: what a point is of; -NAME: the negative of it, so that more is better.
 
     Returns:
       (state, seed u32, values, updates i32, begin bool, setup) -> (state, Point). States, seeds and values have
@@ -68,7 +72,8 @@ def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER) 
         state = jax.lax.cond(begin, lambda: _init(trainer, seed), lambda: state)
         state, metrics = advance(trainer, state, num)
         whole = sound(metrics.algorithm, state.agent)
-        return strong(state), Point(episode_return=metrics.episodes["episode_return"], finite=whole)
+        value = metrics.flat()[metric.removeprefix("-")]
+        return strong(state), Point(episode_return=-value if metric[0] == "-" else value, finite=whole)
 
     in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None)
     members = sharding.sharded_vmap(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)

@@ -58,7 +58,7 @@ class RunOptions:
     seed: int = option(0, "the first seed; agent i has seed + i", "S")
     start: str | None = option(
         None,
-        "begin with the parameters and statistics of a trained run, and with its settings unless others are given",
+        "begin with the parameters and statistics of a trained run, and with the settings of its networks",
         "RUN",
     )
     log_interval: int = option(
@@ -109,6 +109,9 @@ class SearchOptions:
         "the search: random, grid, qmc (Sobol points), halving or pbt (population based training)",
         "METHOD",
         choices=(*DESIGNS, "halving", "pbt"),
+    )
+    metric: str = option(
+        "episode_return", "the column of metrics.csv that trials are judged by; -NAME: the lowest is the best", "NAME"
     )
     trials: int = option(64, "number of trials; for PBT the size of the population", "N", at_least=1)
     points: int = option(50, "points of each curve", "N", at_least=1)

@@ -122,7 +122,8 @@ class Chunks(Search):
         while True:
             arguments = self._arguments(group, np.arange(1), size)
             more = (np.int32(0), np.bool_(True), group.argument())
-            compiled = compile_in_place(train_members(self.plan.make, self.mesh), *arguments, *more)
+            train = train_members(self.plan.make, self.mesh, metric=self.plan.options.metric)
+            compiled = compile_in_place(train, *arguments, *more)
             needed, free = memory.needed(compiled), memory.free((arguments, more))
             del arguments, more
             fits = size if needed <= free else min(size - 1, int(size * free / needed))

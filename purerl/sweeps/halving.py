@@ -44,13 +44,13 @@ def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta:
     return int(new[0]) if new.size else IDLE
 
 
-def program(make: MakeFromSetup, mesh: Mesh) -> Any:
+def program(make: MakeFromSetup, mesh: Mesh, metric: str) -> Any:
     """Return the function that trains some of the bank's members.
 
     (bank [members], which members i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], setup)
       -> (bank, Point[n]); an index beyond the bank is no member.
     """
-    train = train_members(make, mesh, APART)
+    train = train_members(make, mesh, APART, metric)
 
     def some(bank: TrainState, which: Array, seeds: Array, values: Values, num: Array, begin: Array, setup: Setup):
         last = bank.num_updates.shape[0] - 1
@@ -140,7 +140,7 @@ class Halving(BankSearch):
         return *members, self.group.argument()
 
     def _program(self) -> Any:
-        return program(self.plan.make, self.mesh)
+        return program(self.plan.make, self.mesh, self.plan.options.metric)
 
     def _arguments(self) -> tuple[Any, ...]:
         return self._of_members(*self._members(np.zeros(len(self.slots), bool)))

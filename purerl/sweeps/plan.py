@@ -11,10 +11,10 @@ from jax.sharding import Mesh
 
 from purerl.devices import selection
 from purerl.devices.sharding import make_mesh
-from purerl.errors import InputError
+from purerl.errors import InputError, unknown
 from purerl.host_environment import HostSource, not_inside_jit
 from purerl.loop.extension import MakeFromSetup, Setup, may_change, with_values
-from purerl.loop.population import AXIS
+from purerl.loop.population import AXIS, RETURN
 from purerl.loop.train import curve_points, whole_updates
 from purerl.run.plan import made
 from purerl.run.program import as_leaf
@@ -56,6 +56,16 @@ class SweepPlan(NamedTuple):
         """Points of each curve."""
         wanted = self.options.generations if self.options.method == "pbt" else self.options.points
         return min(wanted, *(group.num_updates for group in self.groups))
+
+    @property
+    def measure(self) -> str:
+        """What trials are judged by, as tables and pictures name it."""
+        return "return" if self.options.metric == RETURN else self.options.metric.removeprefix("-")
+
+    @property
+    def sign(self) -> float:
+        """1, or -1 where the lowest is the best: scores and curves are of this times the metric."""
+        return -1.0 if self.options.metric[0] == "-" else 1.0
 
     @property
     def seeds(self) -> np.ndarray:
@@ -107,6 +117,7 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
         raise InputError(
             f"{options.method} searches numbers only, and {', '.join(groups[0].shapes)} are shapes: use random"
         )
+    _check_metric(options.metric, found.make(groups[0].setup))
     plan = SweepPlan(
         settings=run,
         setup=found.setup,
@@ -129,6 +140,15 @@ def _mesh(run: Settings, options: SearchOptions) -> Mesh:
         raise InputError(f"mesh is {','.join(run.options.mesh)}; a sweep spreads its agents over all of its --devices")
     count = selection.take(run.options.devices, options.trials * run.options.seeds)
     return make_mesh(count, {AXIS: count})
+
+
+def _check_metric(metric: str, trainer: Any) -> None:
+    """Raise an `InputError` unless updates report a metric."""
+    if metric != RETURN:
+        state = jax.eval_shape(trainer.init, jax.random.key(0))
+        names = jax.eval_shape(trainer.step, state)[1].flat()
+        if metric.removeprefix("-") not in names:
+            raise unknown("metric", metric.removeprefix("-"), names, limit=30)
 
 
 def _check_population(plan: SweepPlan) -> None:

@@ -81,7 +81,7 @@ def sensitivity(result: SweepResult) -> "Figure":
     for axes in grid[len(names) :]:
         axes.set_visible(False)
     for axes in grid[::columns]:
-        axes.set_ylabel("final return")
+        axes.set_ylabel(literal(_final(result)))
     grey = "" if np.isnan(stopped).all() else ", grey: stopped early"
     title = literal(_title(result), f": what matters (best circled, line: mean of neighbors{grey})")
     figure.suptitle(title, fontsize="medium")
@@ -107,19 +107,19 @@ def parallel(result: SweepResult) -> "Figure":
     for i in np.argsort(np.where(np.isnan(scores), -np.inf, scores), kind="stable"):  # the best on top
         color = "0.8" if np.isnan(scores[i]) else colormaps["viridis"](norm(scores[i]))
         axes.plot(range(len(names) + 1), heights[i], color=color, linewidth=1.2, alpha=0.8)
-    for x, name in enumerate([*names, "final return"]):
+    for x, name in enumerate([*names, _final(result)]):
         axes.axvline(x, color="0.3", linewidth=0.8)
         returns = [(0.0, f"{norm.vmin:.4g}"), (1.0, f"{norm.vmax:.4g}")]
         for height, label in _ends(result.plan.dimensions[name]) if x < len(names) else returns:
             box = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 0.8}
             axes.text(x, height, f" {literal(label)}", fontsize="small", va="center", bbox=box)
-    axes.set_xticks(range(len(names) + 1), [*map(literal, names), "final return"])
+    axes.set_xticks(range(len(names) + 1), [*map(literal, [*names, _final(result)])])
     axes.set_yticks([])
     axes.set_ylim(-0.08, 1.08)
     axes.set_xlim(-0.15, len(names) + 0.45)
     axes.spines[:].set_visible(False)
     axes.set_title(literal(_title(result)))
-    figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, label="final return", pad=0.01)
+    figure.colorbar(ScalarMappable(norm, "viridis"), ax=axes, label=literal(_final(result)), pad=0.01)
     return figure
 
 
@@ -181,6 +181,10 @@ def _trend(axes: "Axes", dimension: Dimension, places: np.ndarray, scores: np.nd
 def _label(values: dict[str, Any]) -> str:
     texts = (f"{value:.3g}" if isinstance(value, float) else to_text(value) for value in values.values())
     return ", ".join(f"{name} {value}" for name, value in zip(values, texts, strict=True))
+
+
+def _final(result: SweepResult) -> str:
+    return f"final {'-' if result.plan.sign < 0 else ''}{result.plan.measure}"
 
 
 def _title(result: SweepResult) -> str:

@@ -93,14 +93,16 @@ def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Ra
     return parents, new
 
 
-def program(make: MakeFromSetup, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int]) -> Any:
+def program(
+    make: MakeFromSetup, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int], metric: str
+) -> Any:
     """Return the function of one generation of (population, seeds) agents.
 
     (members, seeds u32[rows], updates i32[], generation i32[], last bool[], setup)
       -> (members, (parents i32[population, seeds], values [rows], Point[rows])); after the last generation nobody is
     replaced.
     """
-    train = train_members(make, mesh)
+    train = train_members(make, mesh, metric=metric)
     size, num_seeds = shape
     real = size * num_seeds
 
@@ -205,7 +207,7 @@ class Population(BankSearch):
         return self.save_is_due()
 
     def _program(self) -> Any:
-        return program(self.plan.make, self.mesh, self.dimensions, self.shape)
+        return program(self.plan.make, self.mesh, self.dimensions, self.shape, self.plan.options.metric)
 
     def _arguments(self) -> tuple[Any, ...]:
         now, last = self.generation, self.plan.num_points - 1

@@ -119,7 +119,8 @@ class SweepResult:
             if not trained:
                 continue
             row: dict[str, Any] = {"trial": trial, "seed": int(self.plan.seeds[seed]), **self.values[trial][seed]}
-            row["final_return"], row["mean_return"] = float(final[trial, seed]), float(means[trial, seed])
+            row[f"final_{self.plan.measure}"] = self.plan.sign * float(final[trial, seed])
+            row[f"mean_{self.plan.measure}"] = self.plan.sign * float(means[trial, seed])
             row["env_steps"] = int(self.curves.env_steps[trial, trained - 1])
             row["failed"] = bool(self.curves.failed[trial, seed])
             rows.append(row)
@@ -145,9 +146,9 @@ class SweepResult:
 
     @property
     def best_return(self) -> float:
-        """The final return of the best: the mean over its seeds, or of a population's best agent; NaN without one."""
+        """The final return of the best, or another metric: the mean over its seeds; NaN without one."""
         entrants = self.entrants()
-        return math.nan if entrants.best is None else float(entrants.scores[entrants.best])
+        return math.nan if entrants.best is None else self.plan.sign * float(entrants.scores[entrants.best])
 
     def entrants(self) -> Entrants:
         """Return what is compared: trials, or the agents of populations, each of which has its own values."""
@@ -166,7 +167,8 @@ class SweepResult:
             return "(a maximum over trials, on the seeds that chose it; --fresh-seeds N trains it with others)"
         known = self.fresh[np.isfinite(self.fresh)]
         failed = f", {len(self.fresh) - len(known)} failed" if len(known) < len(self.fresh) else ""
-        mean = f"mean return {known.mean():.6g}" if known.size else "no return"
+        measure = self.plan.measure
+        mean = f"mean {measure} {known.mean():.6g}" if known.size else f"no {measure}"
         return f"with {len(self.fresh)} other seeds: {mean}{failed}"
 
     def best_toml(self) -> str:
@@ -180,7 +182,8 @@ class SweepResult:
             extension_options=dict(setup.options),
             parameters={**run.parameters, **task},
         )
-        head = f"# the best of {len(self.values)} trials: return {self.best_return:.6g}\n# {self.fresh_text()}\n"
+        best = f"{self.plan.measure} {self.best_return:.6g}"
+        head = f"# the best of {len(self.values)} trials: {best}\n# {self.fresh_text()}\n"
         return f"{head}{dump(run, setup.env)}"
 
     def to_csv(self) -> str:

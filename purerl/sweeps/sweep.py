@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from purerl.errors import path_given
 from purerl.reporting.display import CURVE, Status, duration, number
 from purerl.run.folders import enter_folder
 from purerl.run.lifecycle import LongJob
@@ -36,15 +37,15 @@ def sweep(
     config: Config | None = None,
     *,
     over: dict[str, Any],
-    num_trials: int = 64,
-    num_seeds: int = 8,
+    trials: int = 64,
+    seeds: int = 8,
     method: str = "random",
     total_timesteps: int | None = None,
     seed: int = 0,
     devices: int | str = "auto",
     out: str | Path | None = None,
     resume: bool = False,
-    plain: bool = False,
+    display: str = "auto",
     **search: Any,
 ) -> SweepResult:
     """Train an algorithm with many settings, each with several seeds, and return the result.
@@ -57,8 +58,8 @@ def sweep(
       env: its id, its module:Class, or an environment; `over` may name its fields as `env.NAME`.
       config: what all trials share; for an algorithm and an environment by name, the settings in configs/.
       over: by field, `Uniform(8, 12)`, `LogUniform(1e-4, 1e-2)`, `IntUniform(2, 9)`, or a list of values.
-      num_trials: how many; a grid may be smaller. The size of the population of "pbt".
-      num_seeds: of each trial: seed, seed + 1, ... The same ones for every trial.
+      trials: how many; a grid may be smaller. The size of the population of "pbt".
+      seeds: of each trial: seed, seed + 1, ... The same ones for every trial.
       method: "random", "grid", "qmc" (Sobol points), "halving" (successive halving) or "pbt" (population based
         training).
       total_timesteps: environment steps of each agent; as the config says if none is given.
@@ -66,7 +67,7 @@ def sweep(
       devices: how many share the agents; "auto": all, on a CPU one per core.
       out: a folder for trials.csv, curves.npz, sweep.toml, best.toml and plots; none is written without one.
       resume: go on with the sweep in `out`, if there is one.
-      plain: lines of text instead of a live panel.
+      display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
       **search: fields of `purerl.settings.options.SearchOptions`, such as chunk=8 for eight trials at once.
 
     Raises:
@@ -75,26 +76,28 @@ def sweep(
     length = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
     typed(algorithm, env)
     run = settings(algorithm, env, length, config=config)
-    given = {"seed": seed, "seeds": num_seeds, "devices": devices}
+    given = {"seed": seed, "seeds": seeds, "devices": devices}
     run = dataclasses.replace(run, options=make_options(RunOptions, given))
-    options = make_options(SearchOptions, {"method": method, "trials": num_trials, **search})
+    options = make_options(SearchOptions, {"method": method, "trials": trials, **search})
     plan = make_sweep_plan(run, options, over)
     folder, go_on = None, False
     if out is not None:
-        folder, go_on = _enter(plan, Path(out), resume)
-    job = Sweep(plan, folder, plain, go_on)
+        folder, go_on = _enter(plan, path_given(out, "out"), resume)
+    job = Sweep(plan, folder, display, go_on)
     job.succeed()
     return job.result()
 
 
 def start(plan: SweepPlan, out: Path | None = None, plain: bool = False) -> int:
     """Sweep from the beginning, into `out` or runs/sweep-ALGORITHM-ENVIRONMENT-N; return the exit code."""
-    return Sweep(plan, _enter(plan, out)[0], plain).complete()
+    return Sweep(plan, _enter(plan, out)[0], "plain" if plain else "auto").complete()
 
 
 def resume(folder: Path, plain: bool = False, fresh_seeds: int | None = None, **devices: Any) -> int:
     """Continue a sweep that was stopped; as `start`. Given in place of its own: `fresh_seeds`, `devices`."""
-    return Sweep(saved_plan(folder, fresh_seeds, **devices), folder, plain, go_on=True).complete()
+    return Sweep(
+        saved_plan(folder, fresh_seeds, **devices), folder, "plain" if plain else "auto", go_on=True
+    ).complete()
 
 
 def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Path, bool]:
@@ -112,12 +115,12 @@ class Sweep(LongJob):
 
     kind = toml.SWEEP
 
-    def __init__(self, plan: SweepPlan, folder: Path | None, plain: bool, go_on: bool = False):
+    def __init__(self, plan: SweepPlan, folder: Path | None, display: str, go_on: bool = False):
         """Take a folder; with `go_on`, continue from what is complete there."""
         run = plan.settings
         super().__init__(
             folder,
-            "plain" if plain else "auto",
+            display,
             from_python=bool(run.from_python),
             names=(run.algorithm, run.environment),
         )
@@ -204,11 +207,11 @@ class Sweep(LongJob):
                 share=share,
                 seconds_left=(1 - share) / max(share - self._share_before, 1e-9) * trained,
                 height=result.best_return,
-                line=f"{trials}  best return {best}{f'  ({values})' if values else ''}  {speed}",
+                line=f"{trials}  best {self.plan.measure} {best}{f'  ({values})' if values else ''}  {speed}",
                 rows=[
                     ("trials", trials),
                     ("speed", f"{speed}, {duration(wall)} so far"),
-                    ("best return", best),
+                    (f"best {self.plan.measure}", best),
                     CURVE,
                     ("with", values),
                 ],
@@ -226,7 +229,7 @@ class Sweep(LongJob):
             search.advance()
             if self._agreed_to_stop():
                 return None
-        return search.curves.final_return()[0]
+        return self.plan.sign * search.curves.final_return()[0]
 
     def finish(self) -> int:
         """Write the table and the plots, and show the result; return 0."""
@@ -243,10 +246,10 @@ class Sweep(LongJob):
                 plot_sweep(result)
         self.display.close()
         if result.best:
-            self.display.line(f"best: return {number(result.best_return)} with {values_text(result.best)}")
+            self.display.line(f"best: {self.plan.measure} {number(result.best_return)} with {values_text(result.best)}")
             self.display.line(result.fresh_text())
         else:
-            self.display.line("no trial is the best: none has a return and stayed finite")
+            self.display.line(f"no trial is the best: none has a {self.plan.measure} and stayed finite")
         if self.folder is not None:
             best = "best.toml, " if result.best else ""
             self.display.line(f"see {self.folder}/: trials.csv, curves.npz, {best}and the plots")

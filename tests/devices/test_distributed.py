@@ -39,7 +39,7 @@ CONFIG = PPOConfig(
 
 def halve(folder, **more):
     """Three trials on the ladder: on two devices one of the bank's members is none."""
-    settings = {"method": "halving", "num_trials": 3, "num_seeds": 1, "rungs": 2, "points": 6, "plain": True}
+    settings = {"method": "halving", "trials": 3, "seeds": 1, "rungs": 2, "points": 6, "display": "plain"}
     over = {"learning_rate": purerl.LogUniform(1e-3, 1e-1)}
     return purerl.sweep("ppo", "CartPole-v1", CONFIG, over=over, total_timesteps=STEPS, out=folder, **settings, **more)
 
@@ -47,7 +47,7 @@ def halve(folder, **more):
 def evolve(folder, **more):
     start = Drifting(drift=KLPenalty(coefficient=np.float32(1.0)))
     task = Task("CartPole-v1", purerl.make("CartPole-v1"), CONFIG, 128)
-    settings = {"population": 4, "sigma": 1.0, "generations": 2, "frames": 2, "plain": True}
+    settings = {"population": 4, "sigma": 1.0, "generations": 2, "frames": 2, "display": "plain"}
     return purerl.evolve(start, Plug(ppo, "objective"), [task], out=folder, **settings, **more)
 
 

@@ -121,7 +121,7 @@ def test_an_evolution_that_ends_while_it_draws_is_not_complete(whole, tmp_path, 
 @pytest.mark.long
 def test_one_compilation_serves_all_generations(caplog):
     plan = make_plan("dpo", ["CartPole-v1"], EvolveOptions(population=4, generations=5, devices=1), SMALL)
-    life = EvolutionJob(plan, None, plain=True)
+    life = EvolutionJob(plan, None, "plain")
     jax.config.update("jax_log_compiles", True)  # of all threads: a generation is compiled beside the main one
     try:
         with caplog.at_level(logging.WARNING):
@@ -149,7 +149,7 @@ def test_from_python(tmp_path, capsys):
     start = Drifting(drift=KLPenalty(coefficient=np.float32(1.0)))
     strategy = SNES(population=4, start_sigma=0.5)
     folder = tmp_path / "run"
-    settings = {"strategy": strategy, "generations": 2, "frames": 2, "out": folder, "plain": True}
+    settings = {"strategy": strategy, "generations": 2, "frames": 2, "out": folder, "display": "plain"}
     found = evolve(start, Plug(ppo, "objective"), tasks, **settings)
     assert found.generation == 2 and {"mean/CartPole-v1", "mean/Catch"} < found.columns.keys()
     assert float(found.candidate.drift.coefficient) != 1.0
@@ -197,7 +197,7 @@ def test_frames_of_an_evolution_that_got_longer_stay_in_order(whole, tmp_path):
     shutil.copytree(whole[0], folder)
     settings = folder / "evolve.toml"
     settings.write_text(settings.read_text().replace("generations = 8", "generations = 12"))
-    job = EvolutionJob(load(folder).plan, folder, plain=True, go_on=True, locked=False)
+    job = EvolutionJob(load(folder).plan, folder, "plain", go_on=True, locked=False)
     room = len(job.checkpoint.frame_at)
     for generation in range(8, 3 * room):
         job.generation = generation

@@ -18,6 +18,7 @@ from purerl.algos.ppo import PPOConfig, ppo
 from purerl.algos.sac import SACConfig, sac
 from purerl.envs.classic.cartpole import CartPole
 from purerl.extensions.groups.joint import multi_agent, policies_for
+from purerl.functional.objectives import Clip
 from purerl.host_environment import HostSource
 from purerl.loop.pieces import check_count, config_class_of
 from purerl.loop.train import make_train as make_compiled_train
@@ -74,6 +75,11 @@ def own(spec, config: Own):
     return config.size
 
 
+def of(**parts):
+    """Train with own parts."""
+    jax.eval_shape(make_train(functools.partial(ppo, **parts), ENV, CONFIG), KEY)
+
+
 CALLS = {  # what is called -> the words that its line must hold
     # algorithms
     "algorithm: text": (lambda: make_compiled_train("ppo", ENV, CONFIG), "from purerl.algos.ppo import ppo"),
@@ -89,6 +95,40 @@ CALLS = {  # what is called -> the words that its line must hold
         lambda: make_trainer(sac, make("MountainCar-v0").observation_space, SACConfig()),
         "environment",
     ),
+    # parts of it
+    "partial: a typo": (lambda: make_train(functools.partial(ppo, netwrok=actor_critic), ENV, CONFIG), "'network'"),
+    "partial: a typo in run": (lambda: purerl.train(functools.partial(ppo, netwrok=3), ENV), "'network'"),
+    "network: identity": (lambda: of(network=lambda x: x), "takes (x); it must be a function (space, head, config)"),
+    "network: text": (lambda: of(network="mlp"), "network is 'mlp'; it must be a module"),
+    "optimizer: unnamed rate": (lambda: of(optimizer=lambda rate: optax.sgd(2.0 * rate)), "argument learning_rate or"),
+    "optimizer: chain": (lambda: of(optimizer=optax.chain), "optimizer chain(a GradientPlan) fails"),
+    "optimizer: a typo": (
+        lambda: of(optimizer=functools.partial(optax.adamw, decay=1)),
+        "unknown argument of optimizer",
+    ),
+    "objective: number": (lambda: of(objective=3), "objective is 3; it must be a function (log_ratio, advantage"),
+    "objective: arity": (lambda: of(objective=lambda ratio, advantage: ratio), "takes (ratio, advantage); it must"),
+    "objective: class": (lambda: of(objective=Clip), "objective is the class Clip; give one made of it"),
+    "loss: arity": (lambda: of(loss=lambda samples: samples.value), "loss <lambda> takes (samples); it must be"),
+    "callback: arity": (
+        lambda: purerl.train(ppo, ENV, CONFIG, callbacks=[lambda update: 0]),
+        "takes (update); it must",
+    ),
+    "partial: by position": (lambda: make_train(functools.partial(ppo, 3), ENV, CONFIG), "has 3 by position; name"),
+    "exploration: number": (
+        lambda: make_train(functools.partial(dqn, exploration=3), ENV, DQNConfig()),
+        "exploration is 3",
+    ),
+    "replay: number": (lambda: make_train(functools.partial(dqn, replay=3), ENV, DQNConfig()), "replay is 3"),
+    "out: number": (lambda: purerl.train(ppo, ENV, CONFIG, out=3), "out is 3; it must be a path"),
+    "resume: none": (lambda: purerl.resume(None), "folder is None; it must be a path"),
+    "sweep over: list": (
+        lambda: purerl.sweep(ppo, ENV, CONFIG, over=["discount"]),
+        "over is a list; it must be a dict",
+    ),
+    "stats.load: nothing": (lambda: purerl.stats.load([]), "folders is []; it must be a list of the folders"),
+    "stats: text": (lambda: purerl.stats.iqm("a"), "scores is 'a'; it must be numbers"),
+    "make: by position": (lambda: make("CartPole-v1", 3), "make takes parameters by name"),
     # environments
     "env: text": (lambda: make_compiled_train(ppo, "CartPole-v1", CONFIG), "purerl.make('CartPole-v1')"),
     "env: none": (lambda: make_train(ppo, None, CONFIG), "environment is None"),

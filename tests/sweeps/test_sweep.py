@@ -52,9 +52,22 @@ NUMBERS = {name: OVER[name] for name in ("learning_rate", "env.gravity")}
 STEPS = 64 * 8
 
 
-def sweep(over=OVER, num_trials=64, **more):
-    settings = {"num_seeds": 2, "total_timesteps": STEPS, "points": 4, "plain": True} | more
-    return purerl.sweep(ppo, CartPole(), CONFIG, over=over, num_trials=num_trials, **settings)
+def sweep(over=OVER, trials=64, **more):
+    settings = {"seeds": 2, "total_timesteps": STEPS, "points": 4, "display": "plain"} | more
+    return purerl.sweep(ppo, CartPole(), CONFIG, over=over, trials=trials, **settings)
+
+
+def test_trials_are_judged_by_another_metric(tmp_path):
+    """The lowest value loss is the best; the table holds it, and halving ranks by it too."""
+    numbers = {"learning_rate": [1e-5, 1e-1]}
+    found = sweep(numbers, trials=2, method="grid", metric="-value_loss", out=tmp_path / "sweep")
+    losses = {row["learning_rate"]: row["final_value_loss"] for row in found.rows() if row["seed"] == 0}
+    means = [np.mean([row["final_value_loss"] for row in found.rows() if row["trial"] == trial]) for trial in (0, 1)]
+    assert all(loss > 0 for loss in losses.values()) and found.best_return == pytest.approx(min(means))
+    assert found.best == found.values[int(np.argmin(means))][0]
+    assert "-value_loss" in (tmp_path / "sweep" / "sweep.toml").read_text()
+    with pytest.raises(InputError, match="unknown metric 'value_los': did you mean 'value_loss'"):
+        sweep(numbers, trials=2, metric="value_los")
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +161,8 @@ def test_the_best_is_a_config_that_train_takes(swept):
 def test_the_best_is_trained_with_other_seeds(tmp_path):
     """Seeds 2, 3 and 4, as a sweep of that one trial with these seeds gives them."""
     numbers = {"learning_rate": LogUniform(1e-4, 1e-1)}
-    found = sweep(numbers, num_trials=3, fresh_seeds=3, out=tmp_path / "fresh")
-    alone = sweep({"learning_rate": [found.best["learning_rate"]]}, num_trials=1, num_seeds=3, seed=2)
+    found = sweep(numbers, trials=3, fresh_seeds=3, out=tmp_path / "fresh")
+    alone = sweep({"learning_rate": [found.best["learning_rate"]]}, trials=1, seeds=3, seed=2)
     np.testing.assert_array_equal(found.fresh, [row["final_return"] for row in alone.rows()])
     assert found.best_return == pytest.approx(max(found.scores()))
     text = (tmp_path / "fresh" / "best.toml").read_text()
@@ -182,7 +195,7 @@ def test_another_sweep_in_the_folder(swept):
     with pytest.raises(InputError, match="exists"):
         sweep(out=swept[0].folder)
     with pytest.raises(InputError, match="holds another sweep: it has 'seeds = 2' where this one has 'seeds = 3'"):
-        sweep(out=swept[0].folder, resume=True, num_seeds=3)
+        sweep(out=swept[0].folder, resume=True, seeds=3)
     with pytest.raises(InputError, match="holds another sweep"):
         sweep(over=NUMBERS, out=swept[0].folder, resume=True)
 
@@ -191,7 +204,7 @@ def test_another_sweep_in_the_folder(swept):
 def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
     """An algorithm with an argument is no file's: a command refuses it, the same call with `resume` continues."""
     clipped = partial(ppo, objective=Clip(epsilon=0.3))
-    settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "num_trials": 2, "num_seeds": 1, "plain": True}
+    settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "trials": 2, "seeds": 1, "display": "plain"}
     settings |= {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
     result = purerl.sweep(clipped, CartPole(), CONFIG, **settings)
     with pytest.raises(InputError, match=r"made in Python .* by purerl.sweep\(..., out='.*run', resume=True\)$"):
@@ -203,7 +216,7 @@ def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
 @pytest.mark.long
 def test_a_command_resumes_registered_objects(tmp_path):
     """The environment's numbers are in the file."""
-    settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "num_trials": 2, "num_seeds": 1, "plain": True}
+    settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "trials": 2, "seeds": 1, "display": "plain"}
     settings |= {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
     result = purerl.sweep(ppo, CartPole(gravity=11.0), CONFIG, **settings)
     plan = saved_plan(tmp_path / "run", devices=1)
@@ -437,7 +450,7 @@ def test_an_own_algorithm_is_swept_from_either_door(tmp_path, capsys):
     flags = {"num_envs": 2, "rollout_length": 4, "total_timesteps": 80}
     own, over = "tests.helpers.reinforce:reinforce", {"step_size": [0.01, 0.1]}
     config = reinforce.ReinforceConfig(num_envs=2, rollout_length=4)
-    shared = {"over": over, "num_seeds": 2, "total_timesteps": 80, "method": "grid", "plain": True, "points": 2}
+    shared = {"over": over, "seeds": 2, "total_timesteps": 80, "method": "grid", "display": "plain", "points": 2}
     objects = purerl.sweep(reinforce.reinforce, Catch(rows=5), config, out=tmp_path / "a", **shared)
     run = settings(own, "Catch", flags | {"seeds": 2}, {"rows": 5})
     options = SearchOptions(method="grid", trials=64, points=2)

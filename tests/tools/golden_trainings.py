@@ -202,7 +202,7 @@ def commands(folder):
 def swept(folder, method, over, **search):
     """Sweep over some settings of PPO."""
     config_class, settings = small("ppo", 50, {})
-    search |= {"over": over, "method": method, "num_seeds": 2, "points": 10, "devices": 1, "plain": True}
+    search |= {"over": over, "method": method, "seeds": 2, "points": 10, "devices": 1, "display": "plain"}
     purerl.sweep("ppo", "CartPole-v1", config_class(**settings), out=folder / "sweep", **search)
     found = files(folder / "sweep")
     return checksums(found["curves.npz"]["episode_return"], files=found)
