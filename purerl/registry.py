@@ -80,7 +80,7 @@ def make(env_id: str, *others: Any, **parameters: Any) -> Any:
     if not isinstance(env_id, str):
         what = f"the class {env_id.__name__}" if isinstance(env_id, type) else f"a {type(env_id).__name__}"
         raise InputError(f"make takes the id of an environment, such as make('CartPole-v1'); this is {what}")
-    trust.typed(env_id)
+    trust.typed(env_id, *parameters.values())
     return environment(env_id, parameters)
 
 
@@ -90,6 +90,10 @@ def environment(env_id: str, parameters: Mapping[str, Any] = MappingProxyType({}
     trust.checked(env_id)
     suite, slash, name = env_id.partition("/")
     if slash and (suite in SUITES or not is_own(env_id)):
+        for value in parameters.values():
+            trust.checked(
+                value if trust.names_module(value) else "", f"a parameter of {env_id}"
+            )  # suites may import it
         return _adapter(suite).make(name, **parameters)
     cls = environment_class(env_id)
     allowed = getattr(cls, "__dataclass_fields__", {})

@@ -28,6 +28,12 @@ def module_of(name: str) -> str:
     return path.partition(":")[0] if ":" in path else ""
 
 
+def names_module(value: object) -> bool:
+    """Return whether a value of a parameter looks like "module:name", which a suite may import."""
+    module = module_of(value) if isinstance(value, str) else ""
+    return bool(module) and all(part.isidentifier() for part in module.split("."))
+
+
 def name_modules(modules: Iterable[str]) -> None:
     """Let these modules be imported, and look for them and for what they import in the current folder last."""
     named = frozenset(modules)

@@ -186,6 +186,20 @@ def test_the_door_asks_whoever_comes(mark):
     assert mark.exists()
 
 
+def test_a_parameter_of_a_suite_names_a_module(mark, run_of, capsys):
+    """Some environments of suites make others by name."""
+    pytest.importorskip("gymnasium")
+    folder = run_of("gymnasium/CartPole-v1")
+    text = (
+        (folder / "config.toml").read_text().replace("[env]", "[env]\nenv_id = 'crafted:Env'").replace("rows = 5", "")
+    )
+    (folder / "config.toml").write_text(text)
+    refused(
+        capsys, mark, ("train", "--config", "run", "--plain"), "--trust crafted", "a parameter of gymnasium/CartPole-v1"
+    )
+    assert not trust.names_module("5:15") and not trust.names_module("a b:c") and trust.names_module("a.b:c")
+
+
 def test_modules_of_the_current_folder(tmp_path, monkeypatch):
     """Those that are named and what they import are found, after everything else; what a library looks for is not."""
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ from purerl.commands.flags import Literal
 from purerl.errors import InputError, hints, printable
 from purerl.settings.options import LaunchOptions, make_options
 from purerl.settings.values import coerce, from_text
-from purerl.trust import module_of, name_modules
+from purerl.trust import module_of, name_modules, names_module
 
 P = ParamSpec("P")
 
@@ -163,6 +163,7 @@ def names_of(text: str | None) -> list[str]:
 def typed(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (the environment's parameters, the flags that were given) of a call, texts as their values."""
     parameters = {name: from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
+    name_modules(module_of(value) for value in parameters.values() if names_module(value))
     return parameters, given_values(flags)
 
 

@@ -60,7 +60,7 @@ def train(
         values["total_timesteps"] = total_timesteps
     as_many_as_fit = values.get("num_envs") == "auto" and bool(values.pop("num_envs"))
     flags = {"seeds": seeds, **values}
-    typed(algorithm, environment, *named(flags))
+    typed(algorithm, environment, *named(flags), *parameters.values())
     run = settings(algorithm, environment, flags, parameters, config=config)
     cache.enable()
     return _completed(new_run(run, None if out is None else path_given(out, "out"), display, as_many_as_fit, callbacks))
