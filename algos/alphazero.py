@@ -17,7 +17,6 @@ import jax.numpy as jnp
 from purerl.algos.off_policy import new_statistics
 from purerl.fields import validate
 from purerl.functional import masked
-from purerl.functional.action_masks import action_mask
 from purerl.functional.distributions import action_head
 from purerl.functional.normalize import normalized
 from purerl.networks.actor_critic import NetworkFactory, PolicyAgent, actor_critic
@@ -123,13 +122,14 @@ def alphazero(
         action, extras = act_by_search(
             config,
             key,
+            space=spec.action_space,
             head=head,
             policy=policy,
             value=value,
             embed=embed,
             params=agent._replace(opt_state=()),
             recurrent_fn=recurrent_fn,
-            legal_actions=action_mask(situation.observation),
+            observation=situation.observation,
             explore=explore,
         )
         return action, carry, extras

@@ -108,13 +108,14 @@ def muzero(
         action, extras = act_by_search(
             config,
             key,
+            space=spec.action_space,
             head=head,
             policy=policy if legal_actions is None else masked_policy(policy, legal_actions),
             value=from_scale(config, value),
             embed=lambda candidates: Embedding(candidates=candidates, latent=latent),
             params=agent.params,
             recurrent_fn=recurrent_fn,
-            legal_actions=legal_actions,
+            observation=observation,
             explore=explore,
         )
         return action, carry, extras

@@ -30,7 +30,7 @@ ROOMS = {
     "networks": {"errors", "functional", "spaces", "types", "xla"},
     "replay": {"devices", "errors", "functional", "spaces", "types"},
     "optim": {"devices", "errors", "fields", "functional", "types", "xla"},
-    "planning": {"functional", "networks", "optim", "types", "wrappers"},
+    "planning": {"agent_groups", "functional", "networks", "optim", "spaces", "types", "wrappers", "xla"},
     "algos": {
         "errors",
         "fields",

@@ -5,13 +5,16 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
-from purerl.functional.action_masks import mask_illegal
+from purerl import agent_groups
+from purerl.functional.action_masks import action_mask
 from purerl.functional.distributions import ActionHead, Categorical
 from purerl.planning.candidates import candidate_actions, take_actions
 from purerl.planning.config import SearchConfig
-from purerl.planning.search import SearchOutput, greedy_search, root_output, search
+from purerl.planning.search import greedy_search, root_output, search
 from purerl.planning.simulations import RecurrentFn
+from purerl.spaces import Dict, Space
 from purerl.types import Array, Key, PyTree
+from purerl.xla.trees import where
 
 
 class EmbedRoots(Protocol):
@@ -26,13 +29,14 @@ def act_by_search(
     config: SearchConfig,
     key: Key,
     *,
+    space: Space,
     head: ActionHead,
     policy: Any,
     value: Array,
     embed: EmbedRoots,
     params: PyTree,
     recurrent_fn: RecurrentFn,
-    legal_actions: Array | None,
+    observation: PyTree,
     explore: bool,
 ) -> tuple[PyTree, Any]:
     """Run MCTS from B roots and return the actions.
@@ -40,21 +44,23 @@ def act_by_search(
     Args:
       config: the settings.
       key: for exploration and samples. Without exploration the same roots give the same actions for any key.
+      space: the action space.
       head: the head of the actions.
       policy: the distribution of actions at the roots.
       value: f32[B], of the roots.
       embed: the candidate actions of the roots -> the embeddings of the roots.
       params: passed to `recurrent_fn`.
       recurrent_fn: the model and the network.
-      legal_actions: bool[B, n], at the root; None: all actions. It is used if the policy is categorical; samples of
+      observation: [B, ...], at the roots. Its action mask, if any, is used if the policy is categorical; samples of
         other policies are legal.
       explore: whether to act as in training.
 
     Returns:
-      (the actions [B, ...], extras). Without exploration the extras are (); else they are those of
-      `explore_uniformly` and "candidates", the candidate actions.
+      (the actions [B, ...], extras). Without exploration the extras are (); else they are "candidates", the candidate
+      actions, "action_weights" f32[B, K] and "root_value" f32[B] of the search, and "uniform" bool[B], which actions
+      were sampled uniformly.
     """
-    legal_actions = legal_actions if isinstance(policy, Categorical) else None
+    legal_actions = action_mask(observation) if isinstance(policy, Categorical) else None
     key = key if explore else fixed_key(key)
     key_search, key_sample = jax.random.split(key)
     candidates = candidate_actions(policy, jax.random.fold_in(key_sample, 1), config, best=not explore)
@@ -67,33 +73,35 @@ def act_by_search(
         recurrent_fn=recurrent_fn,
         legal_actions=legal_actions,
     )
+    action = head.to_action(take_actions(candidates.actions, output.action))
     if not explore:
-        return head.to_action(take_actions(candidates.actions, output.action)), ()
-    index, extras = explore_uniformly(key_sample, output, legal_actions, config)
-    return head.to_action(take_actions(candidates.actions, index)), extras | {"candidates": candidates.actions}
+        return action, ()
+    action, uniform = explore_uniformly(key_sample, action, space, observation, config.epsilon)
+    extras = {"action_weights": output.action_weights, "root_value": output.value, "uniform": uniform}
+    return action, extras | {"candidates": candidates.actions}
 
 
 def explore_uniformly(
-    key: Key, output: SearchOutput, legal_actions: Array | None, config: SearchConfig
-) -> tuple[Array, dict[str, Array]]:
-    """Replace a fraction `config.epsilon` of the actions by uniform samples.
+    key: Key, action: PyTree, space: Space, observation: PyTree, epsilon: Array | float
+) -> tuple[PyTree, Array]:
+    """Replace a fraction of the actions by uniform samples of the whole space, not of the candidates.
 
     Args:
       key: for the samples.
-      output: of the search.
-      legal_actions: bool[B, K]; None: all actions.
-      config: the settings.
+      action: [B, ...], of the search.
+      space: the action space. Numbers without bounds are sampled from a standard normal distribution.
+      observation: [B, ...]; samples are legal by its action mask.
+      epsilon: the fraction.
 
     Returns:
-      (actions i32[B], extras): "action_weights" f32[B, K] and "root_value" f32[B] of the search, and "uniform" bool[B],
-      which actions were sampled uniformly.
+      (actions [B, ...], which of them were sampled uniformly bool[B]).
     """
     key_which, key_sample = jax.random.split(key)
-    uniform = jax.random.bernoulli(key_which, config.epsilon, output.action.shape)
-    logits = mask_illegal(jnp.zeros_like(output.action_weights), legal_actions)
-    sample = jax.random.categorical(key_sample, logits).astype(jnp.int32)
-    extras = {"action_weights": output.action_weights, "root_value": output.value, "uniform": uniform}
-    return jnp.where(uniform, sample, output.action), extras
+    num = jax.tree.leaves(action)[0].shape[0]
+    uniform = jax.random.bernoulli(key_which, epsilon, (num,))
+    draw = lambda key, seen: space.sample(key) if isinstance(space, Dict) else agent_groups.draw(space, key, seen)
+    sample = jax.vmap(draw)(jax.random.split(key_sample, num), observation)
+    return where(uniform, sample, action), uniform
 
 
 def fixed_key(key: Key) -> Key:

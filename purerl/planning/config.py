@@ -42,7 +42,7 @@ class SearchConfig(NetworkConfig):
         default=1.0, doc="puct: temperature of sampling actions by visit counts; 0: the most visited action", at_least=0
     )
     epsilon: float = number(
-        default=0.05, doc="fraction of training actions that are sampled uniformly", at_least=0, at_most=1
+        default=0.05, doc="fraction of training actions sampled uniformly from the whole space", at_least=0, at_most=1
     )
     discount: float = number(default=0.997, doc="discount of future rewards, per step", at_least=0, at_most=1)
     td_lambda: float = number(

@@ -629,7 +629,8 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("value + jnp.log(-jnp.expm1(-jnp.float32(value)))", "jnp.float32(value)"),
     ],
     "purerl/planning/acting.py": [
-        ("mask_illegal(jnp.zeros_like(output.action_weights), legal_actions)", "jnp.zeros_like(output.action_weights)"),
+        ("else agent_groups.draw(space, key, seen)", "else space.sample(key)"),
+        ("return where(uniform, sample, action), uniform", "return where(uniform, action, action), uniform"),
     ],
     "purerl/planning/particles.py": [
         (
