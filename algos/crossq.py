@@ -29,10 +29,18 @@ class CrossQConfig(DelayedConfig):
     """Settings of CrossQ."""
 
     critic_hidden_sizes: tuple[int, ...] = static(
-        default=(1024, 1024), doc="units of the critics' hidden layers", at_least=1
+        default=(1024, 1024), doc="units of the critics' hidden layers (paper: 2048,2048; SBX: 1024,1024)", at_least=1
     )
     learning_rate: float = number(default=1e-3, doc="Adam's step size, of all parts", above=0)
+    learning_starts: int = static(
+        default=1_000, doc="steps, of random actions, before the first gradient (paper's code: 5,000)", at_least=1
+    )
     tau: float = number(default=0.01, doc="the running statistics' step towards a batch's", above=0, at_most=1)
+    renorm_warmup: int = number(
+        default=100_000,
+        doc="gradient steps before renormalization (paper's code: 100,000); shorten it in a run of fewer",
+        at_least=0,
+    )
     policy_period: int = number(default=3, doc="gradient steps of the critics per one of the policy", at_least=1)
 
 
@@ -110,7 +118,15 @@ def crossq(
         observation = both(batch.observation, batch.next_observation)
         action = both(policy.box.to_unit(batch.action), jnp.tanh(sample))
         counted = both(batch.weight > 0, batch.weight > 0)
-        values, statistics = normed.train(params, statistics, observation, action, step=config.tau, counted=counted)
+        values, statistics = normed.train(
+            params,
+            statistics,
+            observation,
+            action,
+            step=config.tau,
+            warmup=config.renorm_warmup,
+            counted=counted,
+        )
         value, next_value = jnp.split(values, 2, axis=1)
         soft = smallest(next_value) - jnp.exp(agent_params["log_temperature"]) * next_policy.log_prob(sample)
         target = jax.lax.stop_gradient(config.reward_scale * batch.reward + batch.discount * soft)

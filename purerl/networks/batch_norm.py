@@ -15,7 +15,6 @@ from purerl.networks.torsos import ACTIVATIONS, dense
 from purerl.spaces import Box, Dict, Space
 from purerl.types import Array, Key, PyTree
 
-WARMUP = 10_000  # batches that are normalized by their own statistics alone
 LARGEST_RATIO, LARGEST_SHIFT = 3.0, 5.0  # of a batch's statistics to the running ones, after that
 EPSILON = 1e-3  # added to variances
 
@@ -30,10 +29,18 @@ class BatchRenorm(nn.Module):
     """
 
     @nn.compact
-    def __call__(self, x: Array, train: bool, step: Array | float = 0.0, counted: Array | None = None) -> Array:
+    def __call__(
+        self,
+        x: Array,
+        train: bool,
+        step: Array | float = 0.0,
+        warmup: Array | int = 0,
+        counted: Array | None = None,
+    ) -> Array:
         """Return the output; if `train`, the running statistics also move by `step` to those of the batch.
 
-        The batch's are those of the rows that are `counted`, bool[N]; None: all.
+        The first `warmup` batches are not corrected. The batch's statistics are those of the rows that are `counted`,
+        bool[N]; None: all.
         """
         size = x.shape[-1:]
         mean = self.variable("batch_stats", "mean", jnp.zeros, size)
@@ -46,7 +53,7 @@ class BatchRenorm(nn.Module):
         own_std, std = jnp.sqrt(own_variance + EPSILON), jnp.sqrt(variance.value + EPSILON)
         ratio = jnp.clip(own_std / std, 1.0 / LARGEST_RATIO, LARGEST_RATIO)
         shift = jnp.clip((own_mean - mean.value) / std, -LARGEST_SHIFT, LARGEST_SHIFT)
-        warm = batches.value >= WARMUP
+        warm = batches.value >= warmup
         ratio, shift = jax.lax.stop_gradient((jnp.where(warm, ratio, 1.0), jnp.where(warm, shift, 0.0)))
         mean.value = mean.value + step * (own_mean - mean.value)
         variance.value = variance.value + step * (own_variance - variance.value)
@@ -66,7 +73,15 @@ class NormedTrain(Protocol):
     """`NormedCritics.train`."""
 
     def __call__(
-        self, params: PyTree, state: PyTree, observation: PyTree, action: Array, *, step: Any, counted: Array | None
+        self,
+        params: PyTree,
+        state: PyTree,
+        observation: PyTree,
+        action: Array,
+        *,
+        step: Array | float,
+        warmup: Array | int = 0,
+        counted: Array | None = None,
     ) -> tuple[Array, PyTree]:
         """Return (values f32[num, N], state), by the statistics of the batch.
 
@@ -75,6 +90,7 @@ class NormedTrain(Protocol):
           observation: [N, *].
           action: in [-1, 1], f32[N, n].
           step: how far the running statistics move to the batch's.
+          warmup: batches that are normalized by their own statistics alone.
           counted: bool[N], the rows that the statistics are of; None: all.
         """
         ...
@@ -95,11 +111,11 @@ class _NormedCritic(nn.Module):
     initializer: str
 
     @nn.compact
-    def __call__(self, joint: PyTree, train: bool, step: Array | float = 0.0, counted: Array | None = None) -> Array:
-        x = BatchRenorm()(self.torso(joint), train, step, counted)
+    def __call__(self, joint: PyTree, train: bool, *statistics: Any) -> Array:
+        x = BatchRenorm()(self.torso(joint), train, *statistics)
         for size in self.hidden_sizes:
             x = ACTIVATIONS[self.activation](dense(size, 2**0.5, initializer=self.initializer)(x))
-            x = BatchRenorm()(x, train, step, counted)
+            x = BatchRenorm()(x, train, *statistics)
         return dense(1, 1.0, initializer=self.initializer)(x)[..., 0]
 
 
@@ -142,10 +158,11 @@ def normed_critics(
         action: Array,
         *,
         step: Array | float,
+        warmup: Array | int = 0,
         counted: Array | None = None,
     ) -> tuple[Array, PyTree]:
         one = partial(module.apply, mutable=["batch_stats"])
-        done = [one(both, pair(observation, action), True, step, counted) for both in variables(params, state)]
+        done = [one(both, pair(observation, action), True, step, warmup, counted) for both in variables(params, state)]
         return jnp.stack([values for values, _ in done]), tuple(changed["batch_stats"] for _, changed in done)
 
     return NormedCritics(init=init, apply=apply, train=train)

@@ -27,26 +27,34 @@ def certain(agent):
 
 
 @pytest.mark.long
-def test_the_critics_loss_by_hand(key):
+@pytest.mark.parametrize("warmup", [1, 0])
+def test_both_losses_by_hand(key, monkeypatch, warmup):
     """One batch of both: 32 rows share their statistics, and the second half makes the targets of the first."""
-    config, batch = CrossQConfig(**SIZES), replays.batch(key, 16, discount=0.9)
+    replays.know_policy(monkeypatch)
+    config = CrossQConfig(**SIZES, initial_temperature=0.7, renorm_warmup=warmup)
+    batch = replays.batch(key, 16, discount=0.9)
     algorithm = crossq(SPEC, config, replay=replays.fixed(batch))
-    agent = certain(algorithm.init(key))
-    learned, metrics = algorithm.update(agent, key, replays.rollout())
+    agent = algorithm.init(key)
+    learned, metrics = jax.jit(algorithm.update)(agent, key, replays.rollout())
 
     networks = normed_critics(OBSERVATION, 1, config, hidden_sizes=config.critic_hidden_sizes, num=2)
+    known = jnp.full((16, 1), jnp.tanh(replays.ACTION))
     observation = jnp.concatenate([batch.observation, batch.next_observation])
-    action = jnp.concatenate([(batch.action - 2.0) / 4.0, jnp.full((16, 1), jnp.tanh(0.3))])
+    action = jnp.concatenate([(batch.action - 2.0) / 4.0, known])
     values, statistics = networks.train(
-        agent.params["critics"], agent.target_params, observation, action, step=config.tau
+        agent.params["critics"], agent.target_params, observation, action, step=config.tau, warmup=warmup
     )
     values = np.asarray(values, np.float64)
-    target = np.asarray(batch.reward) + 0.9 * values[:, 16:].min(axis=0)
-    assert float(metrics["critic_loss"]) == pytest.approx(
-        0.5 * np.mean(np.sum((values[:, :16] - target) ** 2, axis=0)), rel=1e-3
-    )
+    log_prob = lambda seen: np.asarray(replays.log_probs(seen))
+    soft = values[:, 16:].min(axis=0) - 0.7 * log_prob(batch.next_observation)
+    errors = values[:, :16] - np.asarray(batch.reward) - 0.9 * soft
+    assert float(metrics["critic_loss"]) == pytest.approx(0.5 * np.mean(np.sum(errors**2, axis=0)), rel=1e-4)
     for new, expected in zip(jax.tree.leaves(learned.target_params), jax.tree.leaves(statistics), strict=True):
         np.testing.assert_allclose(new, expected, rtol=1e-5, atol=1e-6)  # the running statistics, and no network
+
+    climbed = np.asarray(networks.apply(learned.params["critics"], statistics, batch.observation, known)).min(axis=0)
+    climbed = climbed - 0.7 * log_prob(batch.observation)
+    assert float(metrics["actor_loss"]) == pytest.approx(-climbed.mean(), rel=1e-4)
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.networks.critics import critics
+from purerl.networks.squashed_policy import SquashedPolicy
 from purerl.replay.uniform import Replay, Transitions
 from purerl.types import Rollout
 
@@ -52,3 +53,38 @@ def critic_outputs(spec, config, num, outputs=None):
     """Return (params, batch) -> outputs of the critics for the batch's actions."""
     networks = critics(spec.observation_space, 1, config, num=num, outputs=outputs)
     return lambda params, batch: networks.apply(params, batch.observation, (batch.action - 2.0) / 4.0)
+
+
+ACTION = 0.3  # of the known policy, before tanh
+
+
+class KnownPolicy:
+    """A distribution with one sample, whose log-probabilities have both signs; without it tests depend on keys."""
+
+    def __init__(self, params, observation):
+        self.observation = observation
+
+    def sample(self, seed):
+        """Return the action, for any key."""
+        return jnp.full((*self.observation.shape[:-1], 1), ACTION)
+
+    def log_prob(self, sample):
+        """Return what depends on the observation alone."""
+        return log_probs(self.observation)
+
+
+def log_probs(observation):
+    """Return the known policy's log-probabilities."""
+    return 2.0 * observation[..., 0] - 0.2
+
+
+def know_policy(monkeypatch):
+    """Let every squashed policy be the known one."""
+    monkeypatch.setattr(SquashedPolicy, "distribution", lambda self, params, seen: KnownPolicy(params, seen))
+
+
+def known_outputs(spec, config, num, outputs=None):
+    """Return (params, observation) -> outputs of the critics for the known policy's actions."""
+    networks = critics(spec.observation_space, 1, config, num=num, outputs=outputs)
+    action = lambda seen: jnp.full((*seen.shape[:-1], 1), jnp.tanh(ACTION))
+    return lambda params, observation: networks.apply(params, observation, action(observation))

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.networks.batch_norm import EPSILON, LARGEST_RATIO, LARGEST_SHIFT, WARMUP, BatchRenorm, normed_critics
+from purerl.networks.batch_norm import EPSILON, LARGEST_RATIO, LARGEST_SHIFT, BatchRenorm, normed_critics
 from purerl.networks.encoder import NetworkConfig
 from purerl.spaces import Box
 
+WARMUP = 40
 X = np.random.default_rng(0).normal(loc=2.0, scale=3.0, size=(16, 4)).astype(np.float32)
 PARAMS = {"scale": jnp.array([1.0, 2.0, 0.5, 1.0]), "bias": jnp.array([0.0, 1.0, 0.0, -1.0])}
 
@@ -19,7 +20,7 @@ def stats(batches, mean=1.0, variance=4.0):
 
 def run(given, train, step=0.1):
     return BatchRenorm().apply(
-        {"params": PARAMS, "batch_stats": given}, jnp.asarray(X), train, step, mutable=["batch_stats"]
+        {"params": PARAMS, "batch_stats": given}, jnp.asarray(X), train, step, WARMUP, mutable=["batch_stats"]
     )
 
 
@@ -71,7 +72,12 @@ def test_gradients_flow_through_the_batchs_statistics(key):
     """A shift of the whole batch changes nothing, so the gradient along it is 0."""
     total = lambda shift: jnp.sum(
         BatchRenorm().apply(
-            {"params": PARAMS, "batch_stats": stats(0)}, jnp.asarray(X) + shift, True, 0.1, mutable=["batch_stats"]
+            {"params": PARAMS, "batch_stats": stats(0)},
+            jnp.asarray(X) + shift,
+            True,
+            0.1,
+            WARMUP,
+            mutable=["batch_stats"],
         )[0]
         ** 2
     )
@@ -81,7 +87,7 @@ def test_gradients_flow_through_the_batchs_statistics(key):
 def test_rows_that_do_not_count_change_no_statistic():
     counted = np.arange(16) < 10
     apply = lambda x, counted: BatchRenorm().apply(
-        {"params": PARAMS, "batch_stats": stats(0)}, jnp.asarray(x), True, 0.1, counted, mutable=["batch_stats"]
+        {"params": PARAMS, "batch_stats": stats(0)}, jnp.asarray(x), True, 0.1, WARMUP, counted, mutable=["batch_stats"]
     )
     y, changed = apply(np.where(counted[:, None], X, 100.0), jnp.asarray(counted))
     alone, expected = apply(X[:10], None)

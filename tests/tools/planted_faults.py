@@ -43,6 +43,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "algos/crossq.py": [
         ("smallest(next_value) - jnp.exp(", "smallest(next_value) + jnp.exp("),
+        ("warmup=config.renorm_warmup", "warmup=0"),
         ("counted = both(batch.weight > 0, batch.weight > 0)", "counted = None"),
         (
             "target = jax.lax.stop_gradient(config.reward_scale * batch.reward + batch.discount * soft)",
@@ -548,7 +549,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("new = old.update(target, batch.mask)", "new = old.update(target)", "tests/algos/test_mappo.py"),
     ],
     "purerl/networks/batch_norm.py": [
-        ("warm = batches.value >= WARMUP", "warm = batches.value < WARMUP"),
+        ("warm = batches.value >= warmup", "warm = batches.value < warmup"),
         (
             "own_mean, own_variance = masked.mean(x, counted, (0,))",
             "own_mean, own_variance = masked.mean(x, None, (0,))",
