@@ -37,8 +37,15 @@ class AWRConfig(OffPolicyConfig):
     rollout_length: int = static(default=4, doc="steps of each environment per update", at_least=1)
     share_body: bool = static(default=False, doc="policy and value function share all below their heads")
     learning_rate: float = number(default=1e-3, doc="Adam's step size", above=0)
-    temperature: float = number(default=1.0, doc="of the weights, in units of the advantage", above=0)
-    normalize_advantage: bool = static(default=True, doc="divide the advantages of each batch by their spread")
+    temperature: float = number(
+        default=1.0,
+        doc="temperature of the weights, in units of the advantage (authors' code: 1; paper: 0.05, of raw ones)",
+        above=0,
+    )
+    normalize_advantage: bool = static(
+        default=True,
+        doc="divide the advantages of each batch by their spread (authors' code: of all samples; paper: no)",
+    )
     max_weight: float = number(default=20.0, doc="largest weight of a sample", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)

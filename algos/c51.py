@@ -22,9 +22,15 @@ from purerl.types import Algorithm, EnvironmentSpec, Key, PyTree, number, pytree
 class C51Config(QConfig):
     """Settings of C51."""
 
-    num_atoms: int = static(default=51, doc="atoms of the distribution of returns", at_least=2)
-    v_min: float = number(default=-100.0, doc="the lowest atom")
-    v_max: float = number(default=100.0, doc="the highest atom")
+    num_atoms: int = static(
+        default=51, doc="atoms of the distribution of returns (paper: 51; CleanRL: 101)", at_least=2
+    )
+    v_min: float = number(
+        default=-100.0, doc="the lowest atom; lower returns are clipped to it (paper: -10 on Atari; CleanRL: -100)"
+    )
+    v_max: float = number(
+        default=100.0, doc="the highest atom; higher returns are clipped to it (paper: 10 on Atari; CleanRL: 100)"
+    )
 
 
 def c51(

@@ -20,9 +20,12 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, number, pytree, stat
 class D4PGConfig(TD3Config):
     """Settings of D4PG."""
 
+    learning_rate: float = number(default=1e-3, doc="Adam's step size, of both parts (paper: 1e-4)", above=0)
     num_atoms: int = static(default=51, doc="atoms of the distribution of returns", at_least=2)
-    v_min: float = number(default=-100.0, doc="the lowest atom")
-    v_max: float = number(default=100.0, doc="the highest atom")
+    v_min: float = number(default=-100.0, doc="the lowest atom; lower returns are clipped to it, so set it by the task")
+    v_max: float = number(
+        default=100.0, doc="the highest atom; higher returns are clipped to it, so set it by the task"
+    )
     n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)
     num_critics: int = static(default=1, doc="critics, whose mean makes the target", at_least=1)
     policy_period: int = number(default=1, doc="gradient steps of the critic per one of the policy", at_least=1)

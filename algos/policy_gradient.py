@@ -37,8 +37,12 @@ class PolicyConfig(ActorCriticConfig):
     curiosity: str = static(
         default="none", doc="rewards for what cannot be predicted yet", choices=("none", *CURIOSITIES)
     )
-    curiosity_coefficient: float = number(default=0.1, doc="weight of the rewards of curiosity", at_least=0)
-    curiosity_learning_rate: float = number(default=1e-3, doc="Adam's step size, of what predicts", above=0)
+    curiosity_coefficient: float = number(
+        default=0.1, doc="weight of the rewards of curiosity (RND's paper: two advantages, weighted 1 to 2)", at_least=0
+    )
+    curiosity_learning_rate: float = number(
+        default=1e-3, doc="Adam's step size, of what predicts (RND's paper: 1e-4)", above=0
+    )
 
     def new_value_statistics(self) -> RunningStatistics | None:
         """Return the statistics in whose units the critic predicts; None: in units of the reward."""

@@ -64,10 +64,12 @@ class R2D2Config(OffPolicyConfig):
     learning_rate: float = number(default=1e-4, doc="Adam's step size", above=0)
     adam_epsilon: float = static(default=1e-3, doc="added to the root of Adam's second moment", at_least=0)
     max_grad_norm: float = number(default=80.0, doc="global norm that gradients are clipped to", above=0)
-    batch_size: int = static(default=32, doc="sequences per gradient step", at_least=1)
+    batch_size: int = static(default=32, doc="sequences per gradient step (paper: 64)", at_least=1)
     burn_in: int = static(default=40, doc="steps that renew the recurrent state, before those trained on", at_least=0)
     sequence_length: int = static(default=80, doc="steps of a sequence that are trained on", at_least=1)
-    replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
+    replay_capacity: int = static(
+        default=100_000, doc="steps held, all environments together (paper: 4,000,000)", at_least=1
+    )
     target: str = static(
         default="n-step",
         doc="of n_step steps, Peng's Q(lambda) or Retrace(lambda)",

@@ -45,6 +45,12 @@ class DelayedConfig(SACConfig):
 class REDQConfig(DelayedConfig):
     """Settings of REDQ."""
 
+    learning_starts: int = static(
+        default=1_000, doc="steps, of random actions, before the first gradient (paper: 5,000)", at_least=1
+    )
+    replay_capacity: int = static(
+        default=100_000, doc="steps held, all environments together (paper: 1,000,000)", at_least=1
+    )
     num_critics: int = static(default=10, doc="critics, whose mean the policy climbs", at_least=1)
     num_target_critics: int = static(default=2, doc="critics of each target, drawn at random", at_least=1)
     num_gradient_steps: int = static(default=20, doc="gradient steps per update", at_least=1)

@@ -52,24 +52,28 @@ class SPOConfig(NetworkConfig):
     rollout_length: int = static(default=32, doc="steps of each environment per update", at_least=1)
     num_particles: int = static(default=16, doc="particles that are simulated before each action", at_least=2)
     depth: int = static(default=4, doc="actions of each particle", at_least=1)
-    resampling_period: int = static(default=2, doc="actions between two resamplings of the particles", at_least=1)
+    resampling_period: int = static(
+        default=2, doc="actions between two resamplings of the particles (Stoix: 4)", at_least=1
+    )
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
     gae_lambda: float = number(default=0.95, doc="GAE lambda of the value targets", at_least=0, at_most=1)
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
-    learning_rate: float = number(default=1e-3, doc="the optimizer's step size", above=0)
+    learning_rate: float = number(default=1e-3, doc="the optimizer's step size (Stoix: 3e-4)", above=0)
     learning_rate_schedule: Schedule = schedule("linear")
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.0, doc="weight of the entropy bonus", at_least=0)
-    temperature_epsilon: float = number(default=0.5, doc="KL of the particles' weights from uniform ones", above=0)
+    temperature_epsilon: float = number(
+        default=0.5, doc="KL of the particles' weights from uniform ones (Stoix: 0.01)", above=0
+    )
     kl_epsilon: float = number(default=0.01, doc="KL per update of choices and means, in nats", above=0)
     spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of standard deviations, in nats", above=0)
     initial_temperature: float = number(
         default=1.0, doc="initial temperature of the weights, in units of the return", above=0
     )
     initial_kl_weight: float = number(default=1.0, doc="initial weight of both KL penalties", above=0)
-    dual_learning_rate: float = number(default=1e-2, doc="learning rate of the dual variables", above=0)
+    dual_learning_rate: float = number(default=1e-2, doc="learning rate of the dual variables (Stoix: 1e-3)", above=0)
     activation: str = static(  # values far from 0, which advantages depend on, saturate tanh
         default="relu", doc="hidden layers' activation", choices=tuple(ACTIVATIONS)
     )

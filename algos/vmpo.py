@@ -47,7 +47,7 @@ class VMPOConfig(PolicyConfig):
     entropy_coefficient: float = 0.0
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=2, doc="gradient steps per pass", at_least=1)
-    normalize_advantage: bool = static(default=True, doc="standardize the advantages of each rollout")
+    normalize_advantage: bool = static(default=True, doc="standardize the advantages of each rollout (paper: no)")
     temperature_epsilon: float = number(default=0.1, doc="KL of the weights from uniform ones, in nats", above=0)
     kl_epsilon: float = number(default=0.01, doc="KL per update, of choices and of means, in nats", above=0)
     spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of a normal's spread, in nats", above=0)

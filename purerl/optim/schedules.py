@@ -39,7 +39,7 @@ def schedule(default: str = "constant") -> Any:
 
     Its value is a name of `SCHEDULES`, or from Python a function (share of the run, f32[]) -> factor of NAME, f32[].
     """
-    doc = "its course over total_timesteps: linear and cosine fall to 0"
+    doc = "its course over total_timesteps, counted in updates that learn: linear and cosine fall to 0"
     return static(default=default, doc=doc, choices=tuple(SCHEDULES), or_function=True)
 
 

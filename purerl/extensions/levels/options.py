@@ -14,7 +14,7 @@ class LevelOptions:
     levels: str = static(
         default="none",
         doc="levels drawn at random (dr), replayed by what there is to learn (plr), learned from in replay alone "
-        "(robust-plr), and also mutated (accel)",
+        "(robust-plr), and also mutated (accel); with these two schedules end about halfway",
         choices=("none", *METHODS),
     )
     levels_over: tuple[str, ...] = static(
