@@ -1,9 +1,11 @@
 """Metrics of updates: statistics of the episodes that ended, and what the algorithm reports. Nothing is stacked."""
 
+import math
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from purerl.errors import InputError
 from purerl.types import Array, Metrics, PyTree
@@ -92,7 +94,7 @@ class EpisodeStatistics(NamedTuple):
         divisor = jnp.maximum(count, 1).astype(jnp.float32)
 
         def known(value: Array) -> Array:
-            return jnp.where(some, value.astype(jnp.float32), jnp.nan)
+            return jnp.where(some, value.astype(jnp.float32), _unknown())
 
         def mean(total: Array) -> Array:
             return known(jnp.sum(total.astype(jnp.float32)) / divisor)
@@ -162,7 +164,7 @@ class MetricsSum(NamedTuple):
         """
 
         def mean(total: Array, known: Array) -> Array:
-            return jnp.where(known > 0, total / jnp.maximum(known, 1.0), jnp.nan)
+            return jnp.where(known > 0, total / jnp.maximum(known, 1.0), _unknown())
 
         counts = dict(zip(sorted(self.algorithm), self.known, strict=True))
         return self.statistics.metrics({name: mean(total, counts[name]) for name, total in self.algorithm.items()})
@@ -203,6 +205,28 @@ def sound(algorithm: Metrics, agent: PyTree) -> Array:
     """Return bool[]: whether no metric is infinite and the agent's parameters are not NaN."""
     infinite = [jnp.isinf(value) for value in algorithm.values()]
     return ~jnp.any(jnp.stack([*infinite, has_nan(agent)]))
+
+
+def _unknown() -> float:
+    """Return NaN; 0 under `jax_debug_nans`, which stops at every NaN that a program returns."""
+    return 0.0 if jax.config.jax_debug_nans else math.nan  # type: ignore[attr-defined]
+
+
+def with_unknown(means: TrainMetrics) -> TrainMetrics:
+    """Return means on the host, NaN where they are not known, also under `jax_debug_nans`."""
+    no_episode = np.asarray(means.episodes["episodes"]) == 0
+    episodes = {
+        name: value if name == "episodes" else np.where(no_episode, np.float32(np.nan), value)
+        for name, value in means.episodes.items()
+    }
+
+    def learned(name: str) -> Any:
+        learning = _learning_of(name, means.algorithm)
+        if learning is None:
+            return means.algorithm[name]
+        return np.where(np.asarray(means.algorithm[learning]) == 0, np.float32(np.nan), means.algorithm[name])
+
+    return TrainMetrics(episodes=episodes, algorithm={name: learned(name) for name in means.algorithm})
 
 
 def finite(algorithm: Metrics) -> Array:

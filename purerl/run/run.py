@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from purerl.devices import distributed
-from purerl.loop.metrics import EpisodeStatistics, TrainMetrics
+from purerl.loop.metrics import EpisodeStatistics, TrainMetrics, with_unknown
 from purerl.reporting import sinks
 from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log
 from purerl.run import checkpoint, results
@@ -210,6 +210,7 @@ class Run(LongJob):
 
     def _log(self, means: TrainMetrics) -> None:
         """Write a row per seed, evaluating where it is time to, and calling the callbacks."""
+        means = with_unknown(means)
         evaluated = self._evaluate_now()
         self._call_back(means, evaluated)
         if self.ended and self.update < self.plan.num_updates:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.errors import InputError
-from purerl.loop.metrics import EpisodeStatistics, MetricsSum, failure
+from purerl.loop.metrics import EpisodeStatistics, MetricsSum, TrainMetrics, failure, with_unknown
 
 
 def test_nothing_has_ended():
@@ -130,3 +130,18 @@ def test_an_update_fails_by_its_loss_or_its_parameters(metrics, params, found):
 def test_an_algorithm_metric_cannot_have_the_name_of_a_statistic():
     with pytest.raises(InputError, match="metric 'episode_length' of the algorithm has the name of an episode stat"):
         EpisodeStatistics.clear(2).metrics({"loss": jnp.float32(0), "episode_length": jnp.float32(1)})
+
+
+def test_what_is_not_known_does_not_stop_jaxs_finder_of_nans():
+    nothing = EpisodeStatistics.clear(2)
+    sums = MetricsSum.zeros(nothing, {"loss": 0, "learning": 0}).add(nothing, {"loss": 0.0, "learning": 0.0})
+    with jax.debug_nans(True):
+        means = jax.jit(MetricsSum.means)(sums)
+        with pytest.raises(FloatingPointError):
+            jax.jit(jnp.log)(jnp.float32(-1))
+    known = with_unknown(jax.device_get(means))
+    assert known.episodes["episodes"] == 0 and np.isnan(known.episodes["episode_return"])
+    assert np.isnan(known.algorithm["loss"]) and known.algorithm["learning"] == 0
+    some = TrainMetrics({"episodes": np.array([2, 0]), "episode_return": np.array([0.0, 0.0])}, {"loss": 1.0})
+    np.testing.assert_array_equal(with_unknown(some).episodes["episode_return"], [0, np.nan])
+    assert with_unknown(some).algorithm == {"loss": 1.0}
