@@ -2,9 +2,11 @@
 
 import inspect
 import math
+import re
 import sys
 from typing import Any
 
+import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -97,6 +99,14 @@ def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
     others = sorted(set(variables) - {"params"})
     if others:
         raise InputError(f"network {_name(network)} holds {others[0]}; a network of an agent holds parameters alone")
+    try:
+        jax.eval_shape(lambda variables: torso.apply(variables, seen.zeros()), variables)
+    except flax.errors.InvalidRngError as error:
+        kind = re.search(r'PRNG for "(\w+)"', str(error))
+        raise InputError(
+            f"network {_name(network)} draws random numbers{f' for {kind[1]}' if kind else ''}; a network of an agent "
+            "is a function of its parameters and the observation: leave dropout and noise out (deterministic=True)"
+        ) from None
     return torso, features.shape[-1]
 
 

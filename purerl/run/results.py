@@ -58,16 +58,17 @@ def finished_line(run: "Run") -> str:
 
 
 def write(run: "Run") -> None:
-    """Write a run's summary.json, curve.png and report.html, and show the result."""
+    """Show a run's result, then write its curve.png, report.html and summary.json."""
     found = [line for row in run.plan.extensions if row.finish is not None for line in row.finish(run)]
-    run.display.stage("writing the summary and the curve")
     files = "checkpoints/; there are no rows"
     if run.log is not None and run.log.rows > 0:
         files = "report.html, summary.json, metrics.csv, curve.png, checkpoints/"
-        _write_files(run)
+        columns = metrics_csv.read(run.folder / "metrics.csv")
+        result = _summarized(run, columns)
         run.display.close()
-        for line in [*_notes(run), *found]:
+        for line in [*_notes(run, columns, result), *found]:
             run.display.line(line)
+        _write_files(run, result)
     run.display.line(f"see {run.folder}/: {files}")
     if run.all_failed:
         saved = checkpoint.steps(run.checkpoints)
@@ -77,25 +78,28 @@ def write(run: "Run") -> None:
         run.display.line(f"every seed failed; {last}")
 
 
-def _write_files(run: "Run") -> None:
-    from purerl.reporting import report
-    from purerl.reporting.plot import plot_run
-
-    result = summary.summarize(run.plan.settings, metrics_csv.read(run.folder / "metrics.csv"), run.update)
+def _summarized(run: "Run", columns: dict[str, np.ndarray]) -> dict[str, Any]:
+    result = summary.summarize(run.plan.settings, columns, run.update)
     result["status"] = "failed" if run.all_failed else "finished"
     result["failed"] = {str(run.options.seed + i): run.failure(i) for i in run.failed}
     result |= {"ended_early": run.ended} if run.ended else {}
+    return result | _timing(run)
+
+
+def _write_files(run: "Run", result: dict[str, Any]) -> None:
+    from purerl.reporting import report
+    from purerl.reporting.plot import plot_run
+
     plot_run(run.folder)
-    result |= _timing(run)
     report.write_report(run.folder, result)
     summary.write(run.folder / "summary.json", result)  # the last: it says complete
 
 
-def _notes(run: "Run") -> list[str]:
+def _notes(run: "Run", columns: dict[str, np.ndarray], result: dict[str, Any]) -> list[str]:
     """Return the lines about a run that has ended."""
     lines = [f"ended early, at {run.progress_text()}: {run.ended}"] if run.ended else []
-    lines.append(f"done: {summary.line(run.folder)}")
-    if not metrics_csv.read(run.folder / "metrics.csv")["episodes"].sum():
+    lines.append(f"done: {summary.text(result)}")
+    if not columns["episodes"].sum():
         lines.append("no episode ended in training: its rows have no returns")
     cut, count = run.cut_off
     if cut:
@@ -117,7 +121,9 @@ def _timing(run: "Run") -> dict[str, Any]:
 
 
 def import_packages() -> None:
-    """Import what only the end of a run needs."""
-    with contextlib.suppress(Exception):  # who needs them will tell
-        for name in ("orbax.checkpoint.v1", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+    """Import what only the end of a run needs: Orbax, and Matplotlib, which makes its cache of fonts the first time."""
+    for name in ("orbax.checkpoint", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+        with contextlib.suppress(Exception):  # who needs them will tell
             importlib.import_module(name)
+    with contextlib.suppress(Exception):
+        from orbax.checkpoint import v1  # noqa: F401  # a name of the package, in a module of another one

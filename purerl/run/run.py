@@ -152,10 +152,9 @@ class Run(LongJob):
             self._log(result.metrics)
 
     def close_logs(self) -> None:
-        """Close the logs, and wait for the imports."""
+        """Close the logs."""
         for sink in self.sinks:
             sink.close()
-        self._imports.join()
 
     def close(self) -> None:
         """Release the folder and the table, and what host environments hold."""
@@ -165,6 +164,8 @@ class Run(LongJob):
         if self.program is not None:
             self.program.close()
         super().close()
+        if self._imports.is_alive():
+            self._imports.join()  # the interpreter must not end while a thread imports
 
     def _open_sinks(self) -> None:
         interval = self.plan.shapes.interval

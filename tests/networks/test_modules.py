@@ -221,6 +221,12 @@ class Counts(nn.Module):
         return nn.BatchNorm(use_running_average=False)(nn.Dense(3)(observation))
 
 
+class Dropped(nn.Module):
+    @nn.compact
+    def __call__(self, observation):
+        return nn.Dropout(0.1, deterministic=False)(nn.Dense(3)(observation))
+
+
 class Wants(nn.Module):
     @nn.compact
     def __call__(self, observation):
@@ -234,7 +240,8 @@ WRONG: dict[str, tuple[Any, str]] = {
     "other state": (Counts(), "network Counts holds batch_stats"),
     "other observations": (Wants(), "network Wants does not take observations of Box"),
     "its class": (Modern, "network is the class Modern; give one made of it"),
-    "dropout": (lambda rngs: nnx.Dropout(0.5, rngs=rngs), "holds"),
+    "dropout": (Dropped(), "network Dropped draws random numbers for dropout"),
+    "dropout of NNX": (lambda rngs: nnx.Dropout(0.5, rngs=rngs), "holds"),
 }
 
 

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import purerl
 from purerl.reporting.display import CURVE
 from purerl.run import results
 
@@ -39,3 +40,26 @@ def test_the_status_of_a_run_of_which_nothing_is_known():
     assert np.isnan(shown.height) and "return -  evaluation 1" not in shown.line and "return -" in shown.line
     failed = results.status(run([2.0], failed=[0]), {"loss": np.array([np.nan])}, 1.0)
     assert np.isnan(failed.height) and ("losses", "") in failed.rows
+
+
+def test_what_cannot_be_imported_keeps_nothing_else_out(monkeypatch):
+    tried = []
+
+    def load(name):
+        tried.append(name)
+        if name == "orbax.checkpoint":
+            raise ModuleNotFoundError(name)
+
+    monkeypatch.setattr("importlib.import_module", load)
+    results.import_packages()
+    assert tried == ["orbax.checkpoint", "matplotlib.figure", "matplotlib.backends.backend_agg"]
+
+
+@pytest.mark.long
+def test_the_result_is_shown_before_the_pictures_are_drawn(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("purerl.reporting.plot.plot_run", lambda folder: print("drawing", flush=True))
+    small = {"num_envs": 2, "rollout_length": 8, "hidden_sizes": (8,), "total_timesteps": 64, "eval_episodes": 2}
+    purerl.train("a2c", "CartPole-v1", out=tmp_path / "run", display="plain", **small)
+    lines = capsys.readouterr().out.splitlines()
+    at = lambda start: next(i for i, line in enumerate(lines) if line.startswith(start))
+    assert at("done: final return") < at("drawing") < at("see ")
