@@ -15,6 +15,7 @@ from jax.core import Tracer
 from purerl.errors import InputError, describe, hints, unknown
 
 T = TypeVar("T")
+MOST_ENTRIES = 64  # of a list of numbers with bounds, such as the units of layers: each is compiled
 
 
 def number(
@@ -186,6 +187,8 @@ def validate(tree: Any, what: str, only_static: bool = False) -> None:
             if isinstance(value, float) and value != value:
                 raise InputError(f"{what}: {field.name} is nan; it must be a number")
             continue
+        if isinstance(value, tuple) and len(value) > MOST_ENTRIES:
+            raise InputError(f"{what}: {field.name} has {len(value):,} entries; it must have at most {MOST_ENTRIES}")
         for entry in value if isinstance(value, tuple) else (value,):
             _check_bounds(entry, bounds, f"{what}: {field.name}")
 

@@ -116,3 +116,39 @@ def test_texts_in_pictures_are_literal():
     assert {module for module in uses if "set_title" in ast.unparse(MODULES[module])} <= DRAWING
     assert not {module: raw for module in DRAWING if (raw := shown_raw(MODULES[module]))}
     assert shown_raw(ast.parse("axes.set_title(name)\naxes.plot(x, label=f'{name}')")) == ["name", "f'{name}'"]
+
+
+READS = {"loads", "open", "read_bytes", "read_text", "safe_open", "fromfile", "genfromtxt", "loadtxt"}
+LOADS = {"json.load", "np.load", "ocp.load", "tomllib.load"}
+READERS = {  # functions that open files or parse what they hold, beside `settings.reading`: what they read
+    ("purerl.zoo", "names"): "a list of our own",
+    ("purerl.settings.agent_file", "_sorted"): "bytes just made",
+    ("purerl.settings.agent_file", "_opened"): "a file that was checked",
+    ("purerl.devices.memory", "_available"): "/proc",
+    ("purerl.devices.memory", "_group_limits"): "/proc",
+    ("purerl.devices.memory", "_limit"): "/sys",
+    ("purerl.extensions.host.env_thread", "_new"): "writes",
+    ("purerl.extensions.host.replay_failure", "play_again"): "environments",
+    ("purerl.extensions.host.trainer", "HostTrainer._open"): "environments",
+    ("purerl.extensions.host.trainer", "HostTrainer.evaluate"): "environments",
+    ("purerl.networks.linear_rnn", "LinearRNN._read"): "a gate",
+    ("purerl.run.folders", "lock"): "a file that was checked, for its lock",
+    ("purerl.run.checkpoint", "_read"): "a checkpoint that was checked, by Orbax",
+    ("purerl.run.checksums", "of_arrays"): "what other processes say",
+    ("purerl.run.stop", "_leave_terminal"): "/dev/null",
+    ("purerl.reporting.video", "save.write"): "a film just made",
+    ("purerl.reporting.files", "write_whole"): "writes",
+    ("purerl.reporting.files", "append"): "writes",
+}
+
+
+def test_files_are_read_by_one_reader():
+    files = {name: tree for name, tree in MODULES.items() if not name.startswith(("purerl.envs", "purerl.algos"))}
+    found = {
+        (module, function)
+        for module, tree in files.items()
+        for function, called, _ in lookups(tree)
+        if (called.rpartition(".")[2] in READS or called in LOADS) and module != "purerl.settings.reading"
+    }
+    assert not found - READERS.keys()
+    assert not READERS.keys() - found, "an exception that nothing needs"

@@ -86,6 +86,9 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     except SystemExit as error:  # click raises others, but where who reads the output has closed it, as head does
         called = f"something called sys.exit({error.code}), such as a step of the environment"
         code = CLOSED if _is_closed(sys.stdout) else _complain(called)
+    except (MemoryError, OverflowError) as error:
+        what = "there is not enough memory" if isinstance(error, MemoryError) else "a number is too large"
+        code = _complain(f"{what}: {str(error).strip().partition(chr(10))[0]}")
     except OSError as error:
         if error.strerror is None:
             raise

@@ -12,6 +12,8 @@ from purerl.devices.sharding import AXES, make_mesh
 from purerl.errors import InputError, unknown
 from purerl.xla import backend
 
+MOST = 1024  # devices of a process; on a CPU each is made, and takes memory
+
 
 def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: int) -> Mesh:
     """Return the mesh for a run; on a CPU that was not used yet, make as many host devices as it takes.
@@ -28,6 +30,8 @@ def choose(devices: int | str, mesh: Sequence[str], num_seeds: int, num_envs: in
     axes = parse(mesh)
     if devices == "auto" and axes and not jax.distributed.is_initialized():
         wanted = math.prod(axes.values())
+        if wanted > MOST:
+            raise InputError(f"mesh is {','.join(mesh)}, {wanted} devices; at most {MOST} are used")
         make_host_devices(wanted)
     else:
         wanted = take(devices, num_seeds)
@@ -61,10 +65,10 @@ def take(devices: int | str, agents: int) -> int:
         # which changes the last bits; from two devices on an agent's numbers do not depend on how many there are.
         make_host_devices(min(max(cores(), 2), agents))
         return min(usable(), agents)
-    if isinstance(devices, int) and devices >= 1:
+    if isinstance(devices, int) and 1 <= devices <= MOST:
         make_host_devices(devices)
         return devices * jax.process_count()
-    raise InputError(f"devices is {devices}; it must be auto or an integer, at least 1")
+    raise InputError(f"devices is {devices}; it must be auto or an integer from 1 to {MOST}")
 
 
 def usable() -> int:
@@ -83,7 +87,7 @@ def parse(mesh: Sequence[str]) -> dict[str, int]:
         name, _, size = entry.partition("=")
         if name not in AXES:
             raise unknown("mesh axis", name, AXES)
-        if not size.isdecimal() or int(size) < 1:
+        if not size.isdecimal() or len(size) > len(str(MOST)) or not 1 <= int(size) <= MOST:
             raise InputError(f"mesh is '{','.join(mesh)}'; it must be sizes of axes, such as seed=4 or data=2,seed=4")
         axes[name] = int(size)
     return axes

@@ -15,9 +15,10 @@ from jax.sharding import Mesh
 from purerl import registry, trust
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.objectives import ObjectiveEntry
+from purerl.devices import memory
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
-from purerl.errors import hints
+from purerl.errors import InputError, hints
 from purerl.evolution.generations import Evolution, flatten, make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
 from purerl.evolution.strategies import make_strategy
@@ -167,6 +168,7 @@ def _plan(
     checked(options)
     mesh = choose_mesh(options)
     candidate = registry.load(entry.start)(jax.random.key(options.seed))
+    _check_size(options, flatten(candidate)[0].size)
     factory, _ = registry.algorithm(entry.algorithm)
     plan = EvolvePlan(
         name=objective,
@@ -182,6 +184,17 @@ def _plan(
     )
     plan.evolution(1, checked=False)  # refuses what cannot be
     return plan
+
+
+def _check_size(options: EvolveOptions, parameters: int) -> None:
+    """Refuse a population that no memory holds, before it is made."""
+    taken = options.population * (12 * parameters + 16 * options.seeds) + 4 * options.frames * parameters
+    free = memory.host_free()
+    if taken > free:
+        raise InputError(
+            f"{options.population:,} candidates of {parameters:,} parameters, with {options.seeds:,} seeds each, take "
+            f"{taken / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
+        )
 
 
 def _text(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KEY = 0
+MOST = 2000  # seeds that intervals are computed of
 
 
 class ComparedRun(NamedTuple):
@@ -38,11 +39,16 @@ class ComparedRun(NamedTuple):
         return float(stats.iqm(self.returns))
 
     @property
+    def known(self) -> np.ndarray:
+        """The returns; of more than `MOST`, as many that stand for them."""
+        return plot.stand_ins(np.sort(self.returns), MOST) if len(self.returns) > MOST else self.returns
+
+    @property
     def interval(self) -> tuple[float, float] | None:
         """Its 95% interval; None for fewer seeds than an interval needs."""
         if len(self.returns) < plot.ENOUGH_SEEDS:
             return None
-        low, high = stats.bootstrap_interval(jax.random.key(KEY), self.returns)
+        low, high = stats.bootstrap_interval(jax.random.key(KEY), self.known)
         return float(low), float(high)
 
 
@@ -111,7 +117,7 @@ def failed_as(run: ComparedRun, worst: float) -> ComparedRun:
 def duel(a: ComparedRun, b: ComparedRun) -> Duel | None:
     """Compare two runs; None where one has a single seed, which allows no comparison."""
     better, worse = (a, b) if a.center >= b.center else (b, a)
-    x, y = better.returns, worse.returns
+    x, y = better.known, worse.known
     if min(len(x), len(y)) < 2:
         return None
     interval = lambda statistic: stats.bootstrap_interval(jax.random.key(KEY), x, y, statistic=statistic)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GRID = 200  # points of a curve
-MOST_SEEDS = 4096  # that an interval is computed of; of more, as many that stand for them
+MOST_SEEDS = 512  # that a band is computed of; of more, as many that stand for them
 ENOUGH_SEEDS = 5  # of a 95% interval; of fewer seeds all of reporting shows the range
 
 
@@ -42,12 +42,18 @@ def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.
     for count in np.unique(counts[counts > 0]):
         at = counts == count
         known = np.sort(values[:, at], axis=0)[:count]  # NaN comes last
-        known = known[np.linspace(0, count - 1, min(count, MOST_SEEDS)).astype(int)]
+        known = stand_ins(known, MOST_SEEDS)
         if robust:
             center[at], low[at], high[at] = _robust(known, values.shape[1])
         else:
             center[at], low[at], high[at] = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
     return center, low, high, "IQM, 95% interval" if robust else "mean, range"
+
+
+def stand_ins(ordered: np.ndarray, most: int) -> np.ndarray:
+    """Return at most so many of [seeds, ...] in order, evenly spread from the first to the last."""
+    count = len(ordered)
+    return ordered[np.linspace(0, count - 1, most).astype(int)] if count > most else ordered
 
 
 def _robust(known: np.ndarray, size: int) -> np.ndarray:

@@ -188,6 +188,10 @@ class WandB(Tracker):
 
     def _open(self) -> None:
         wandb = importlib.import_module("wandb")
+        settings = self._folder / "wandb" / "settings"  # W&B obeys it, and would send keys to a server that it names
+        if os.path.lexists(settings):
+            raise InputError(f"{settings} names settings of Weights & Biases: remove it")
+        here = Path.cwd().is_relative_to(self._folder.resolve())  # then Git's settings are the folder's, too
         name, _ = self._id("wandb", lambda: secrets.token_hex(8))
         self._run = wandb.init(
             project=self._project,
@@ -196,7 +200,7 @@ class WandB(Tracker):
             name=self._folder.name,
             dir=str(own_folder(self._folder / "wandb").parent),
             config=dict(self._settings),
-            settings=wandb.Settings(console="off", silent=True),
+            settings=wandb.Settings(console="off", silent=True, disable_git=here),
         )
 
     def _log(self, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -36,7 +36,7 @@ def agrees(checksums: Any, arrays: dict[str, np.ndarray]) -> bool:
     """Return whether checksums from a file are those of arrays, and cover them."""
     try:
         return checksums.keys() == arrays.keys() and all(_covers(checksums[name], x) for name, x in arrays.items())
-    except (AttributeError, TypeError, ValueError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return False
 
 

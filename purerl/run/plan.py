@@ -23,7 +23,7 @@ from purerl.run.folders import changes
 from purerl.run.program import Functions, Progress
 from purerl.run.stepped_program import SteppedFunctions
 from purerl.run.warm_start import TrainedPolicy, started
-from purerl.settings import agent_file, toml
+from purerl.settings import agent_file, reading, toml
 from purerl.settings.extensions import check_given
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, absent, dump, settings
@@ -90,7 +90,17 @@ def make_plan(run: Settings, mesh: Mesh | None = None) -> Plan:
     Args:
       run: the settings.
       mesh: the devices; None: as the settings say.
+
+    Raises:
+      InputError: for settings that cannot be, and numbers that no array or index can be as large as.
     """
+    try:
+        return _plan(run, mesh)
+    except OverflowError as error:
+        raise InputError(f"a number is too large: {str(error).strip().splitlines()[0]}") from None
+
+
+def _plan(run: Settings, mesh: Mesh | None) -> Plan:
     config, options = run.config, run.options
     with threads.fitting(config, run.environment, run.parameters):  # this and the next before JAX is used
         mesh = mesh or selection.choose(options.devices, options.mesh, options.seeds, config.num_envs)
@@ -136,7 +146,9 @@ def _started(run: Settings, factory: AlgorithmFactory) -> AlgorithmFactory:
     source = run.options.start
     if source is None or run.begun:
         return factory
-    return started(factory, load_policy(Path(source), "").agent, f"the agent of {run.algorithm}, with {source},")
+    return started(
+        factory, load_policy(reading.path_of(source), "").agent, f"the agent of {run.algorithm}, with {source},"
+    )
 
 
 class Handed(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from purerl.errors import InputError, hints, told, unknown
 from purerl.settings.values import coerce
 
+MOST = 2**20  # agents, trials, candidates or episodes: beyond it a list of them alone is large
 DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
 FITNESS = ("auc", "final", "wins")  # of an evolution's candidates
 RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
@@ -22,6 +23,7 @@ def option(
     metavar: str = "VALUE",
     *,
     at_least: float | None = None,
+    at_most: float | None = None,
     choices: tuple[str, ...] = (),
     meaning: str = "",
 ) -> Any:
@@ -31,12 +33,13 @@ def option(
       default: its value when none is given.
       doc: its help.
       metavar: the name of its value in help pages.
-      at_least: its smallest value.
+      at_least, at_most: its smallest and its largest value.
       choices: the values allowed, if they can be listed.
       meaning: the words for the default in help pages, where the value alone says too little.
     """
-    metadata = {"doc": doc, "metavar": metavar, "at_least": at_least, "choices": choices, "meaning": meaning}
-    return dataclasses.field(default=default, metadata=metadata)
+    bounds = {"at_least": at_least, "at_most": at_most}
+    metadata = {"doc": doc, "metavar": metavar, "choices": choices, "meaning": meaning}
+    return dataclasses.field(default=default, metadata=metadata | bounds)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,7 +57,7 @@ class LaunchOptions:
 class RunOptions:
     """The settings of a run beside its algorithm's config."""
 
-    seeds: int = option(1, "agents trained side by side in one program", "N", at_least=1)
+    seeds: int = option(1, "agents trained side by side in one program", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "the first seed; agent i has seed + i", "S")
     start: str | None = option(
         None,
@@ -65,7 +68,7 @@ class RunOptions:
         0, "updates between two rows of metrics.csv", "N", at_least=0, meaning="0: about 150 rows"
     )
     evaluations: int = option(10, "evaluations during the run", "N", at_least=0)
-    eval_episodes: int = option(128, "episodes per seed of the final evaluation", "N", at_least=1)
+    eval_episodes: int = option(128, "episodes per seed of the final evaluation", "N", at_least=1, at_most=MOST)
     checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     keep_checkpoints: int = option(3, "number of checkpoints kept, the newest ones", "K", at_least=1)
     extension: tuple[str, ...] = option(
@@ -93,7 +96,7 @@ class RunOptions:
 class SweptRunOptions:
     """The options of a sweep's runs: fields of `RunOptions` whose default or meaning differs in a sweep."""
 
-    seeds: int = option(8, "agents of each trial", "N", at_least=1)
+    seeds: int = option(8, "agents of each trial", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "the first seed; it also draws the trials", "S")
     devices: int | str = option(
         "auto", "devices that share the agents", "N", meaning="auto: all, on a CPU one per core"
@@ -113,21 +116,28 @@ class SearchOptions:
     metric: str = option(
         "episode_return", "the column of metrics.csv that trials are judged by; -NAME: the lowest is the best", "NAME"
     )
-    trials: int = option(64, "number of trials; for PBT the size of the population", "N", at_least=1)
-    points: int = option(50, "points of each curve", "N", at_least=1)
-    chunk: int = option(0, "trials trained at once", "N", at_least=0, meaning="0: as suits speed and memory")
-    eta: int = option(3, "halving: one in this many trials goes on to the next rung", "N", at_least=2)
-    rungs: int = option(3, "halving: lengths at which trials are compared, the last the whole run", "N", at_least=2)
-    slots: int = option(
-        0, "halving: trials trained at once", "N", at_least=0, meaning="0: as many as reach the last rung"
+    trials: int = option(64, "number of trials; for PBT the size of the population", "N", at_least=1, at_most=MOST)
+    points: int = option(50, "points of each curve", "N", at_least=1, at_most=10000)
+    chunk: int = option(
+        0, "trials trained at once", "N", at_least=0, at_most=MOST, meaning="0: as suits speed and memory"
     )
-    generations: int = option(20, "PBT: how often changed copies of the best replace the worst", "N", at_least=2)
+    eta: int = option(3, "halving: one in this many trials goes on to the next rung", "N", at_least=2, at_most=MOST)
+    rungs: int = option(
+        3, "halving: lengths at which trials are compared, the last the whole run", "N", at_least=2, at_most=32
+    )
+    slots: int = option(
+        0, "halving: trials trained at once", "N", at_least=0, at_most=MOST, meaning="0: as many as reach the last rung"
+    )
+    generations: int = option(
+        20, "PBT: how often changed copies of the best replace the worst", "N", at_least=2, at_most=10000
+    )
     checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     fresh_seeds: int = option(
         0,
         "train the best settings with this many other seeds in the end: what chose them also flattered them",
         "N",
         at_least=0,
+        at_most=MOST,
     )
 
 
@@ -135,9 +145,9 @@ class SearchOptions:
 class EvolveOptions:
     """The settings of an evolution."""
 
-    population: int = option(64, "candidates per generation", "N", at_least=2)
-    generations: int = option(100, "number of generations", "N", at_least=1)
-    seeds: int = option(1, "trainings per candidate and task", "N", at_least=1)
+    population: int = option(64, "candidates per generation", "N", at_least=2, at_most=MOST)
+    generations: int = option(100, "number of generations", "N", at_least=1, at_most=MOST)
+    seeds: int = option(1, "trainings per candidate and task", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "random seed of the evolution", "S")
     strategy: str = option(
         "openes", "the strategy: openes, snes, or an algorithm of evosax such as evosax:CMA_ES", "NAME"
@@ -155,23 +165,23 @@ class EvolveOptions:
         0.0, "stop after this many minutes, compilation included", "X", at_least=0, meaning="0: after all generations"
     )
     chunk: int = option(
-        0, "trainings side by side on a device", "N", at_least=0, meaning="0: as suits speed and memory"
+        0, "trainings side by side on a device", "N", at_least=0, at_most=MOST, meaning="0: as suits speed and memory"
     )
     devices: int | str = option(
         "auto", "devices that share the trainings", "N", meaning="auto: all, on a CPU one per core"
     )
     checkpoint_generations: int = option(10, "generations between two checkpoints", "K", at_least=1)
     keep_checkpoints: int = option(3, "number of checkpoints kept, the newest ones", "K", at_least=1)
-    frames: int = option(40, "generations whose center is saved for the animation", "N", at_least=2)
+    frames: int = option(40, "generations whose center is saved for the animation", "N", at_least=2, at_most=10000)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MetaOptions:
     """The settings of a meta-evaluation."""
 
-    seeds: int = option(32, "agents per task and method", "N", at_least=2)
+    seeds: int = option(32, "agents per task and method", "N", at_least=2, at_most=MOST)
     tuning: float = option(
-        1.0, "trainings that tune PPO, as a share of the evolution's; 0: no tuned PPO", "X", at_least=0
+        1.0, "trainings that tune PPO, as a share of the evolution's; 0: no tuned PPO", "X", at_least=0, at_most=1000
     )
     compare: str = option("final", "score of a training: final or auc", "NAME", choices=("final", "auc"))
 
@@ -201,13 +211,16 @@ def checked(options: T) -> T:
       InputError: for a number below the smallest one allowed, none of the choices, or seeds that are none.
     """
     for field in dataclasses.fields(options):  # type: ignore[arg-type]
-        value, least, choices = getattr(options, field.name), field.metadata["at_least"], field.metadata["choices"]
+        value, choices = getattr(options, field.name), field.metadata["choices"]
+        least, most = field.metadata["at_least"], field.metadata["at_most"]
         if choices and value not in choices:
             raise unknown(field.name, value, choices)
         if isinstance(value, float) and math.isnan(value):
             raise InputError(f"{field.name} is nan; it must be a number")
         if least is not None and not value >= least:
             raise InputError(f"{field.name} is {value}; it must be at least {least}")
+        if most is not None and value > most:
+            raise InputError(f"{field.name} is {value}; it must be at most {most}")
     if hasattr(options, "seed"):
         check_seed(options.seed, options.seeds)  # type: ignore[attr-defined]
     return options

@@ -5,6 +5,7 @@ nothing is followed, as a link in a folder would; and whatever is wrong is told 
 """
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -94,6 +95,23 @@ def is_folder(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
+
+
+def path_of(name: object) -> Path:
+    """Return the path that a setting names.
+
+    Raises:
+      InputError: if no file can have that name.
+    """
+    found = Path(str(name))
+    try:
+        os.lstat(found)
+    except ValueError as error:  # a zero byte, or half a letter
+        raise InputError(f"{str(name)!r:.200} is no path: {error}") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{str(name)!r:.80} is no path: {error.strerror}") from None
+    return found
 
 
 def toml(written: str, source: object) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
-from purerl.settings import extensions, objects, toml
+from purerl.settings import extensions, objects, reading, toml
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.starting import agent_settings
 from purerl.settings.values import coerce
@@ -97,7 +97,7 @@ def settings(
     if tuned.is_file() and config is None:
         layers.append(_of_file(toml.read(tuned), tuned.name, env))
     if start not in (None, "none") and config is None:
-        layers.append(_of_run(Path(str(start)), algorithm, config_class, known_extensions))
+        layers.append(_of_run(reading.path_of(start), algorithm, config_class, known_extensions))
     if config_file:
         layers.append(_of_file(table, source, env))
     layers.append((flags, "", parameters or {}))

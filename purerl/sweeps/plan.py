@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl.devices import selection
+from purerl.devices import memory, selection
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostSource, not_inside_jit
@@ -105,6 +105,7 @@ def rungs(points: int, eta: int, count: int) -> list[int]:
 def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, Any]) -> SweepPlan:
     """Return the plan of a sweep."""
     checked(options)
+    _check_size(run, options, len(over))
     mesh = _mesh(run, options)
     found = made(run)
     if isinstance(found.env, HostSource):
@@ -133,6 +134,17 @@ def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, An
     if options.method == "pbt":
         _check_population(plan)
     return plan
+
+
+def _check_size(run: Settings, options: SearchOptions, dimensions: int) -> None:
+    """Refuse trials and curves that no memory holds, before they are made."""
+    agents, points = options.trials * run.options.seeds, max(options.points, options.generations)
+    taken, free = 8 * agents * points + 200 * options.trials * dimensions, memory.host_free()
+    if taken > free:
+        raise InputError(
+            f"the curves of {options.trials:,} trials x {run.options.seeds:,} seeds take {taken / 1e9:,.1f} GB, "
+            f"and {free / 1e9:,.1f} GB are free"
+        )
 
 
 def _mesh(run: Settings, options: SearchOptions) -> Mesh:

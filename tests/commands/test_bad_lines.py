@@ -13,6 +13,7 @@ from purerl.settings import toml
 from tests.helpers.cli import told
 
 TRAIN = ("train", "ppo", "CartPole-v1")
+SWEEP = ("sweep", "ppo", "CartPole-v1", "--over", "learning_rate=1e-3:1e-2")
 SNAKE = "from purerl.envs.classic.cartpole import CartPole\n\n\nclass Snake(CartPole):\n    pass\n\n\nname = 3\n"
 
 NUMBERS = {  # a flag of PPO's -> a value out of bounds, and what is said of it
@@ -304,6 +305,18 @@ MORE = [
     (("compare", "run", "empty", "--out", "x.gif"), "x.gif must end in .png"),
     (("explain", "ppo", "CartPole-v1", "--num-envs", "1e12"), "at most 2,147,483,647"),
     (("explain", "ppo", "CartPole-v1", "--seeds", "0"), "seeds is 0"),
+    ((*TRAIN, "--seeds", "1e9"), "seeds is 1000000000; it must be at most 1048576"),
+    ((*TRAIN, "--devices", "1000000"), "devices is 1000000; it must be auto or an integer from 1 to 1024"),
+    ((*TRAIN, "--mesh", "seed=1000000"), "it must be sizes of axes"),
+    ((*TRAIN, "--mesh", "seed=1000,data=1000"), "1000000 devices; at most 1024 are used"),
+    ((*TRAIN, "--hidden-sizes", ",".join(["8"] * 3000)), "hidden_sizes has 3,000 entries; it must have at most 64"),
+    ((*TRAIN, "--pool-size", "2e9", "--reset-policy", "pool"), "pool of reset states, of 1 seeds take"),
+    ((*TRAIN, "--pool-size", "1e10", "--reset-policy", "pool"), "a number is too large"),
+    ((*TRAIN, "--eval-episodes", "1e9"), "eval_episodes is 1000000000; it must be at most 1048576"),
+    ((*SWEEP, "--trials", "1e9"), "trials is 1000000000; it must be at most 1048576"),
+    ((*SWEEP, "--trials", "1e6", "--seeds", "1e6"), "the curves of 1,000,000 trials x 1,000,000 seeds take"),
+    (("evolve", "lpo", "--population", "1e6", "--seeds", "1e6"), "1,000,000 candidates of"),
+    (("evolve", "lpo", "--population", "1e9"), "population is 1000000000; it must be at most 1048576"),
     (("explain", "ppo", "CartPole-v1", "--num-minibatches", "0"), "num_minibatches is 0"),
 ]
 LINES = list(lines())

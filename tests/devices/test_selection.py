@@ -10,8 +10,8 @@ from purerl.errors import InputError
     ("given", "mesh", "message"),
     [
         (3, (), "3 devices are asked for; there are 2 (cpu)"),
-        (0, (), "devices is 0; it must be auto or an integer, at least 1"),
-        ("many", (), "devices is many; it must be auto or an integer, at least 1"),
+        (0, (), "devices is 0; it must be auto or an integer from 1 to 1024"),
+        ("many", (), "devices is many; it must be auto or an integer from 1 to 1024"),
         ("auto", ("dat=2",), "unknown mesh axis 'dat': did you mean 'data'? allowed: data, seed, trial"),
         ("auto", ("data=x",), "mesh is 'data=x'; it must be sizes of axes, such as seed=4 or data=2,seed=4"),
         (2, ("seed=1",), "the mesh 1 does not fill 2 devices"),

@@ -13,7 +13,6 @@ By default each group has a separate policy, trained by the run's algorithm and 
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -34,6 +33,7 @@ from purerl.fields import is_static, number, pytree, static
 from purerl.loop import train
 from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.loop.trainer import Policy as TrainedPolicy
+from purerl.settings import reading
 from purerl.settings.values import coerce
 from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, EnvironmentSpec, Key, PyTree
 
@@ -153,9 +153,9 @@ def _assigned(run: Any, name: str, settings: Mapping[str, Any], groups: tuple[st
         return Assigned(groups=groups, factory=at_random, numbers={}, frozen=True)
     source = frozen if isinstance(frozen, str) else settings.get("start")
     if source is not None:
-        factory, config, agent = load_policy(Path(str(source)), name)
+        factory, config, agent = load_policy(reading.path_of(source), name)
     elif run.options.start is not None and not run.begun:  # whose settings are the run's, unless others were given
-        agent = load_policy(Path(run.options.start), name).agent
+        agent = load_policy(reading.path_of(run.options.start), name).agent
     if "algorithm" in settings:
         factory, config_class = registry.algorithm(str(settings["algorithm"]))
         config = config_class()
