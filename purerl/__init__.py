@@ -6,7 +6,7 @@ over devices. Every public name is loaded when it is first used, so `import pure
 
 import sys
 
-if sys.argv[:1] == ["-m"] and "purerl" in sys.orig_argv and not sys.flags.safe_path:
+if sys.argv[:1] == ["-m"] and not sys.flags.safe_path and any(f"{w}.".startswith("purerl.") for w in sys.orig_argv):
     del sys.path[0]  # python -m puts the current folder first: a file there must not stand for a module
 
 import importlib

@@ -1,0 +1,17 @@
+"""The campaign of crafted folders: some cases with real commands, and all of them before a release."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = str(Path(__file__).with_name("crafted.py"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+def test_no_crafted_folder_does_harm():
+    done = subprocess.run([sys.executable, SCRIPT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert int(done.stdout.split()[-7]) >= 300, done.stdout
