@@ -133,6 +133,7 @@ ROOMS = {
         "evolution",
         "extensions.levels",
         "extensions.self_play",
+        "host_environment",
         "profiling",
         "registry",
         "reporting",

@@ -46,9 +46,11 @@ def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
         tell(f"checking {name}: each check compiles; a minute or two ...")
         say(check_algorithm(factory, config_class(), actions=kinds, name=name, learn=False, say=tell))
         return
+    from purerl.host_environment import HostSource
     from purerl.run.environments import make_environment
     from purerl.testing import check_environment
 
     env = make_environment(name, parameters)
-    tell(f"checking {name}: {steps} steps of random play in several forms, each compiled; about a minute ...")
+    forms = "" if isinstance(env, HostSource) else " in several forms, each compiled; about a minute"
+    tell(f"checking {name}: {steps} steps of random play{forms} ...")
     say(check_environment(env, num_steps=steps, name=name, measure=True, say=tell))

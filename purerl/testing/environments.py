@@ -14,6 +14,7 @@ from purerl.errors import InputError
 from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
+from purerl.testing.host import check_host_environment
 from purerl.testing.measure import measure_environment
 from purerl.testing.play import RandomPlay, parts, play_one
 from purerl.testing.report import Check, Checks, Report
@@ -27,7 +28,7 @@ SHORT = 7  # the time limit that episodes are held to
 
 
 def check_environment(
-    env: Environment,
+    env: Environment | HostSource,
     key: Key | None = None,
     num_steps: int = 128,
     *,
@@ -37,7 +38,7 @@ def check_environment(
     measure: bool = False,
     say: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Hold an environment to the contract of `purerl.types.Environment`.
+    """Hold an environment to the contract of `purerl.types.Environment`; one on the host as `check_host_environment`.
 
     Args:
       env: the environment, which may be your own.
@@ -57,7 +58,7 @@ def check_environment(
     """
     registry.check_environment(env)
     if isinstance(env, HostSource):
-        raise InputError(f"{env.id} runs on the host; the contract is that of environments in JAX")
+        return check_host_environment(env, num_steps, name=name)
     name = type(env).__name__ if name is None else name
     key = fast(jax.random.key(0) if key is None else key)
     checks = Checks(say)
