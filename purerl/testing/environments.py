@@ -18,7 +18,7 @@ from purerl.testing.host import check_host_environment
 from purerl.testing.measure import measure_environment
 from purerl.testing.play import RandomPlay, parts, play_one
 from purerl.testing.report import Check, Checks, Report
-from purerl.testing.spaces import check_spaces
+from purerl.testing.spaces import check_spaces, notes_of_bytes
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct, traced
 from purerl.types import Array, Environment, Key, PyTree, TimeStep
 
@@ -68,6 +68,8 @@ def check_environment(
     play = jax.jit(jax.vmap(play_one, in_axes=(None, 0, None, None)), static_argnums=3)
     record = host(play(env, keys, False, num_steps))
     checks += _check_values(env, name, record)
+    shown = parts(env.observation_space, record.result[1].observation)
+    checks += notes_of_bytes({path: (part, values.max(initial=0)) for path, part, values in shown})
     if difference(host(play(env, keys, False, num_steps)), record) is not None:
         raise InputError(
             f"{name}: the same key and actions gave other results: it is not a pure function of its inputs"

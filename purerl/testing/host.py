@@ -10,9 +10,10 @@ from purerl import agent_groups
 from purerl.errors import InputError, line_of
 from purerl.host_environment import HostSource
 from purerl.prng import fast
+from purerl.spaces import Space
 from purerl.testing.play import parts
 from purerl.testing.report import Check, Report
-from purerl.testing.spaces import check_spaces
+from purerl.testing.spaces import check_spaces, notes_of_bytes
 from purerl.testing.trees import same_struct
 
 NUM_PLAYED = 2  # environments stepped one after the other
@@ -32,6 +33,7 @@ def check_host_environment(source: HostSource, num_steps: int = 128, *, name: st
     name = source.id if name is None else name
     checks = check_spaces(source, name)
     draw = jax.jit(jax.vmap(lambda key, seen: agent_groups.draw(source.action_space, key, seen)))
+    most: dict[str, tuple[Space, int]] = {}
     keys, ended = jax.random.split(fast(jax.random.key(0)), (num_steps, NUM_PLAYED)), 0
     env = _told(f"{name} cannot be opened", lambda: source.open(NUM_PLAYED, seed=0, parallel=False))
     try:
@@ -40,6 +42,8 @@ def check_host_environment(source: HostSource, num_steps: int = 128, *, name: st
             action = jax.device_get(draw(keys[t], seen))
             step = _told(f"{name}.step fails", lambda action=action, t=t: env.step(action, None, t))
             seen = _seen(source, step.observation, f"{name}.step")
+            for path, part, values in parts(source.observation_space, seen):
+                most[path] = part, max(values.max(initial=0), most.get(path, (part, 0))[1])
             if not np.isfinite(step.reward).all():
                 raise InputError(f"{name}.step: the reward became {step.reward[~np.isfinite(step.reward)][0]}")
             ended += int(np.sum(step.over))
@@ -49,6 +53,7 @@ def check_host_environment(source: HostSource, num_steps: int = 128, *, name: st
         Check("observations have the shapes and lie inside their space"),
         Check("actions are accepted as training sends them"),
         Check("rewards are finite"),
+        *notes_of_bytes(most),
     ]
     return Report(subject=name, checks=tuple(checks), figures={"episodes that ended": float(ended)})
 

@@ -10,6 +10,8 @@ from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.report import Check
 from purerl.types import Environment
 
+FEW = 32  # bytes that never exceed this are hardly pixels
+
 
 def check_spaces(env: Environment, name: str) -> list[Check]:
     """Hold the spaces of an environment to one another.
@@ -75,6 +77,22 @@ def _notes_of_observation(space: Space) -> list[str]:
     if jnp.dtype(space.dtype) == jnp.uint8 and not is_full_bytes(space):
         notes.append(f"bytes up to {np.max(np.asarray(space.high))}: networks see them divided by that, not by 255")
     return notes
+
+
+def notes_of_bytes(most: dict[str, tuple[Space, int]]) -> list[Check]:
+    """Return notes about bytes that hardly reach their bound of 255 in play, such as codes of what lies where.
+
+    Args:
+      most: by the path of a part of the observation, its space and the largest value in play.
+    """
+    few = {path: int(x) for path, (space, x) in most.items() if _is_full(space) and x <= FEW}
+    note = "bytes reached only {} in random play, and networks see them divided by 255: give the space its own bound"
+    return [Check(f"observation{path}", note.format(x)) for path, x in few.items()]
+
+
+def _is_full(space: Space) -> bool:
+    space = space.space if isinstance(space, Stacked) else space
+    return isinstance(space, Box) and jnp.dtype(space.dtype) == jnp.uint8 and is_full_bytes(space)
 
 
 def _notes_of_action(space: Space) -> list[str]:

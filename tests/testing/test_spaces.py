@@ -8,7 +8,7 @@ import pytest
 
 from purerl.errors import InputError
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Stacked
-from purerl.testing.spaces import check_spaces
+from purerl.testing.spaces import check_spaces, notes_of_bytes
 
 
 def checked(seen, acts):
@@ -51,3 +51,10 @@ def test_what_is_worth_knowing():
         "action": "0 is not well inside the bounds: draws of -1 .. 1 span them; --squash-actions goes through tanh",
     }
     assert checked(masked(2, jnp.float32), Discrete(2)) == {}
+
+
+def test_bytes_that_are_no_pixels_are_noticed():
+    pixels, codes = Box(0, 255, (7, 7, 3), np.uint8), Box(0, 10, (7, 7, 3), np.uint8)
+    played = {"['a']": (pixels, 10), "['b']": (pixels, 200), "['c']": (codes, 10), "['d']": (Discrete(3), 2)}
+    (found,) = notes_of_bytes(played)
+    assert found.name == "observation['a']" and found.detail.startswith("bytes reached only 10 in random play")
