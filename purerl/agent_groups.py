@@ -71,8 +71,9 @@ def draw(space: Space, key: Key, observation: PyTree) -> PyTree:
     """Draw an action: uniformly, of the legal ones where the observation (or a group's) has a mask."""
     if isinstance(space, Dict):
         keys = jax.random.split(key, len(space.spaces))
-        parts = zip(sorted(space.spaces), keys, strict=True)
-        return {name: draw(space.spaces[name], key, observation[name]) for name, key in parts}
+        parts = [(name, space.spaces[name], key) for name, key in zip(sorted(space.spaces), keys, strict=True)]
+        of = lambda name, part: observation[name] if isinstance(part, Stacked) else None  # a single agent's has none
+        return {name: draw(part, key, of(name, part)) for name, part, key in parts}
     if isinstance(space, Stacked):
         keys = jax.random.split(key, space.n)
         return jax.vmap(lambda key, one: draw(space.space, key, one))(keys, observation)

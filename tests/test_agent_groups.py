@@ -89,3 +89,10 @@ def test_several_choices_are_drawn_among_the_legal_ones(key):
     assert drawn.dtype == jnp.int32 and space.contains(drawn[0])
     np.testing.assert_allclose(np.bincount(drawn[:, 0], minlength=3) / 1000, [0, 0.5, 0.5], atol=0.06)
     assert set(np.unique(drawn[:, 1])) == {1}
+
+
+def test_actions_by_name_of_a_single_agent_are_drawn(key):
+    """Its observation has other names, or none."""
+    space = Dict({"turn": Discrete(3), "push": Box(-1, 1, (2,))})
+    drawn = agent_groups.draw(space, key, {"observation": jnp.zeros(4)})
+    assert bool(space.contains(drawn))
