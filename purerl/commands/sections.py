@@ -56,10 +56,10 @@ def of_environment(name: str) -> list[tuple[str, str]]:
     if name not in ENVIRONMENTS and not registry.is_own(name):
         return []
     try:
-        cls: Any = registry.environment_class(name)
+        cls = registry.environment_class(name)
     except InputError:
         return []
-    if not dataclasses.is_dataclass(cls):
+    if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         return []
     types = hints(cls)
     return [

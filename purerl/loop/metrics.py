@@ -212,19 +212,22 @@ def _unknown() -> float:
     return 0.0 if jax.config.jax_debug_nans else math.nan  # type: ignore[attr-defined]
 
 
+def _hidden(unknown: np.ndarray, value: Any) -> Any:
+    return np.where(unknown, np.float32(np.nan), value)
+
+
 def with_unknown(means: TrainMetrics) -> TrainMetrics:
     """Return means on the host, NaN where they are not known, also under `jax_debug_nans`."""
     no_episode = np.asarray(means.episodes["episodes"]) == 0
     episodes = {
-        name: value if name == "episodes" else np.where(no_episode, np.float32(np.nan), value)
-        for name, value in means.episodes.items()
+        name: value if name == "episodes" else _hidden(no_episode, value) for name, value in means.episodes.items()
     }
 
     def learned(name: str) -> Any:
         learning = _learning_of(name, means.algorithm)
         if learning is None:
             return means.algorithm[name]
-        return np.where(np.asarray(means.algorithm[learning]) == 0, np.float32(np.nan), means.algorithm[name])
+        return _hidden(np.asarray(means.algorithm[learning]) == 0, means.algorithm[name])
 
     return TrainMetrics(episodes=episodes, algorithm={name: learned(name) for name in means.algorithm})
 

@@ -6,10 +6,10 @@ import re
 import sys
 from typing import Any
 
-import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from flax.errors import InvalidRngError
 
 from purerl.errors import InputError
 from purerl.functional.action_masks import split_mask, without_mask
@@ -58,10 +58,10 @@ def _takes(network: Any, argument: str) -> bool:
 def _pair(network: Any) -> tuple[Any, Any] | None:
     """Return (init, apply) of a pair or of an object with these two; None of anything else."""
     if isinstance(network, tuple) and not hasattr(network, "_fields"):
-        found = network if len(network) == 2 else ()
+        init, apply = network if len(network) == 2 else (None, None)
     else:
-        found = tuple(getattr(network, name, None) for name in ("init", "apply"))
-    return found if found and all(callable(part) for part in found) and not isinstance(network, type) else None
+        init, apply = getattr(network, "init", None), getattr(network, "apply", None)
+    return (init, apply) if callable(init) and callable(apply) and not isinstance(network, type) else None
 
 
 def _is_pytree(network: Any) -> bool:
@@ -101,7 +101,7 @@ def own_torso(space: Space, network: Module) -> tuple[nn.Module, int]:
         raise InputError(f"network {_name(network)} holds {others[0]}; a network of an agent holds parameters alone")
     try:
         jax.eval_shape(lambda variables: torso.apply(variables, seen.zeros()), variables)
-    except flax.errors.InvalidRngError as error:
+    except InvalidRngError as error:
         kind = re.search(r'PRNG for "(\w+)"', str(error))
         raise InputError(
             f"network {_name(network)} draws random numbers{f' for {kind[1]}' if kind else ''}; a network of an agent "

@@ -5,6 +5,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.functional.unit_box import reaching
+from purerl.host_environment import HostSource
 from purerl.networks.images import image_shape, is_full_bytes, is_moved
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.report import Check
@@ -13,7 +14,7 @@ from purerl.types import Environment
 FEW = 32  # bytes that never exceed this are hardly pixels
 
 
-def check_spaces(env: Environment, name: str) -> list[Check]:
+def check_spaces(env: Environment | HostSource, name: str) -> list[Check]:
     """Hold the spaces of an environment to one another.
 
     Raises:
