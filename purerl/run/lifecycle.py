@@ -284,9 +284,13 @@ class LongJob(abc.ABC):
     def _kept(self) -> str:
         """Return what the folder holds of the job, and the command that continues it."""
         with contextlib.suppress(InputError):  # of checkpoints that are a link
-            if not checkpoint.steps(self.checkpoints):
+            if not self.has_saved():
                 return f"no checkpoint yet, start over with:\n  {self._resume}"
         return f"the last checkpoint is kept, go on with:\n  {self._resume}"
+
+    def has_saved(self) -> bool:
+        """Return whether the folder holds something to continue from."""
+        return bool(checkpoint.steps(self.checkpoints))
 
     def _stopped(self) -> int:
         self.display.close()

@@ -176,6 +176,10 @@ class Sweep(LongJob):
         if time.perf_counter() - self._shown > SHOW_SECONDS or self.done():
             self._show()
 
+    def has_saved(self) -> bool:
+        """Return whether a checkpoint is there, or the curves of trials that are complete."""
+        return super().has_saved() or (self.folder is not None and (self.folder / "curves.npz").is_file())
+
     def save(self) -> None:
         """Write what is needed to resume, and the table so far."""
         assert self.folder is not None

@@ -204,7 +204,7 @@ def test_results_that_cannot_be_written_are_told(tmp_path, capsys, monkeypatch):
 
     monkeypatch.setattr(Counting, "finish", fail)
     assert job_in(tmp_path).complete() == 1
-    assert "cannot write summary.json: Read-only file system\nthe last checkpoint is kept" in capsys.readouterr().out
+    assert "cannot write summary.json: Read-only file system\nno checkpoint yet" in capsys.readouterr().out
 
 
 SMALL = ("--num-envs", "2", "--rollout-length", "16", "--num-minibatches", "2", "--hidden-sizes", "64,64")
@@ -224,6 +224,6 @@ def test_a_limit_on_the_size_of_files_in_a_real_process(tmp_path):
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         ended.append((done.returncode, done.stdout))
     (code, out), (again, more) = ended
-    assert code == 1 and "checkpoints/000000010: File too large\nthe last checkpoint is kept, go on with:" in out
+    assert code == 1 and "checkpoints/000000010: File too large\nno checkpoint yet, start over with:" in out
     assert out.count("the next one is tried at the next interval") >= 1
     assert again == 0 and "done: final return" in more, more
