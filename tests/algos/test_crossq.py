@@ -26,7 +26,7 @@ def certain(agent):
     return agent._replace(params=agent.params | {"actor": actor, "log_temperature": jnp.float32(-30.0)})
 
 
-@pytest.mark.long
+@pytest.mark.long_for("0")
 @pytest.mark.parametrize("warmup", [1, 0])
 def test_both_losses_by_hand(key, monkeypatch, warmup):
     """One batch of both: 32 rows share their statistics, and the second half makes the targets of the first."""

@@ -20,17 +20,18 @@ FAST, FASTER = ({"coefficient": 1.0, "learning_rate": rate} for rate in (3e-3, 1
 
 
 def rollout(key, spec=SPEC, mask=None):
-    """States at random; an action tells the successor: it is the state shifted by the action."""
+    """States at random; an action tells the successor: it is the state shifted by the action. Two episodes end."""
     keys = jax.random.split(key, 2)
     state = jax.random.uniform(keys[0], (T, B, 3), jnp.float32, -1.0, 1.0)
     action = jax.random.randint(keys[1], (T, B), 0, 2)
     following = state + (action[..., None].astype(jnp.float32) * 2.0 - 1.0) * jnp.array([0.5, 0.0, 0.0])
     never = jnp.zeros((T, B), bool)
-    return Rollout(state, action, jnp.ones((T, B)), never, never, following, (), (), mask)
+    ends = never.at[2, 1].set(True).at[5, 3].set(True)
+    return Rollout(state, action, jnp.ones((T, B)), ends, never, following, (), (), mask)
 
 
 def numpy_spread(bonus, mask=None):
-    """The standard deviation of the discounted sums, environment by environment."""
+    """The standard deviation of the discounted sums, environment by environment, whatever episodes end."""
     sums, running = [], np.zeros(bonus.shape[1])
     for t in range(len(bonus)):
         running = running * DISCOUNT + bonus[t]
@@ -53,6 +54,21 @@ def test_the_bonus_by_hand(key, kind):
     np.testing.assert_allclose(learned.reward, expected, rtol=1e-3)
     np.testing.assert_array_equal(learned.observation, given.observation)  # as the environment gave it
     np.testing.assert_allclose(after.statistics.mean, mean, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.long
+def test_icms_features_learn_from_the_action_alone(key):
+    """The forward error has no gradient in them: else features that are all equal would be best."""
+    model = predictor(SPEC, CONFIG, "icm")
+
+    def slopes(key):
+        params, given = model.init(key), rollout(key)
+        both = jax.jacrev(lambda params: jnp.stack([x.mean() for x in model.surprise(params, given)]))(params)
+        return jax.tree.map(lambda x: jnp.abs(x).reshape(2, -1).max(axis=1), both)
+
+    found = jax.jit(slopes)(key)
+    error, loss = (lambda part, of=of: max(float(x[of]) for x in jax.tree.leaves(found[part])) for of in (0, 1))
+    assert error("features") == 0.0 < 1e-4 < min(error("forward"), loss("features"))
 
 
 @pytest.mark.long

@@ -132,14 +132,30 @@ def test_the_loss_by_hand(kind):
         np.testing.assert_allclose(metrics[name], total / T, rtol=2e-4, err_msg=name)
 
 
-def test_a_step_of_the_model_gets_half_of_the_gradient_of_later_steps(monkeypatch):
-    """The latent is a sum of steps and the value itself: one step moves it by 1, two steps by 1 + 1/2."""
-    model = LatentModel(
+def counting(advance):
+    """Return a model whose latent is a number and its value, with three actions that are alike."""
+    return LatentModel(
         init=lambda key: jnp.zeros(()),
         represent=lambda step, observation: observation[..., 0],
-        advance=lambda step, latent, action: (latent + step, jnp.zeros_like(latent)),
+        advance=advance,
         predict=lambda step, latent: (Categorical(jnp.zeros((*latent.shape, 3))), latent),
     )
+
+
+def test_a_tree_discounts_the_values_of_the_model(monkeypatch):
+    """One simulation: the root's value is 2 + 0.5 (3 + 1)."""
+    model = counting(lambda step, latent, action: (latent + 1, jnp.full_like(latent, 2.0)))
+    monkeypatch.setattr("purerl.algos.muzero.latent_model", lambda *_: model)
+    settings = MuZeroConfig(num_simulations=1, discount=0.5, rescale_value=False)
+    algo = muzero(EnvironmentSpec(SEEN, ACTIONS["discrete"]), settings)
+    agent = algo.init(jax.random.key(0))
+    act = jax.jit(lambda key: algo.act(agent, (), key, jnp.full((2, 2), 3.0), True))
+    np.testing.assert_allclose(act(jax.random.key(0))[2]["root_value"], 4.0)
+
+
+def test_a_step_of_the_model_gets_half_of_the_gradient_of_later_steps(monkeypatch):
+    """The latent is a sum of steps and the value itself: one step moves it by 1, two steps by 1 + 1/2."""
+    model = counting(lambda step, latent, action: (latent + step, jnp.zeros_like(latent)))
     monkeypatch.setattr("purerl.algos.muzero.latent_model", lambda *_: model)
     settings = MuZeroConfig(
         num_envs=1, rollout_length=3, num_epochs=1, num_minibatches=1, unroll_steps=2, td_lambda=0.0, discount=1.0,

@@ -33,14 +33,26 @@ def test_a_subset_is_drawn_anew_and_is_the_same_for_the_batch(key):
 
 
 @pytest.mark.long
-def test_the_critics_loss_by_hand(key):
-    batch = replays.batch(key, 16, discount=0.0)
-    algorithm = redq(SPEC, REDQConfig(**SIZES), replay=replays.fixed(batch))
+def test_both_losses_by_hand(key, monkeypatch):
+    """The target is of the smallest critic, the policy climbs the mean, and entropies of both signs count."""
+    replays.know_policy(monkeypatch)
+    config = REDQConfig(**SIZES, num_target_critics=3, initial_temperature=0.7)
+    batch = replays.batch(key, 16, discount=0.9)
+    algorithm = redq(SPEC, config, replay=replays.fixed(batch))
     agent = algorithm.init(key)
-    _, metrics = algorithm.update(agent, key, replays.rollout())
-    outputs = replays.critic_outputs(SPEC, REDQConfig(**SIZES), 3)(agent.params["critics"], batch)
-    expected = 0.5 * np.mean(np.sum((np.asarray(outputs) - np.asarray(batch.reward)) ** 2, axis=0))
-    assert float(metrics["critic_loss"]) == pytest.approx(expected, rel=1e-5)
+    agent = agent._replace(target_params=jax.tree.map(lambda x: 1.5 * x + 0.1, agent.params["critics"]))
+    learned, metrics = jax.jit(algorithm.update)(agent, key, replays.rollout())
+
+    outputs, at_known = replays.critic_outputs(SPEC, config, 3), replays.known_outputs(SPEC, config, 3)
+    log_prob = lambda seen: np.asarray(replays.log_probs(seen))
+    lowest = np.asarray(at_known(agent.target_params, batch.next_observation)).min(axis=0)
+    target = np.asarray(batch.reward) + 0.9 * (lowest - 0.7 * log_prob(batch.next_observation))
+    errors = np.asarray(outputs(agent.params["critics"], batch)) - target
+    assert float(metrics["critic_loss"]) == pytest.approx(0.5 * np.mean(np.sum(errors**2, axis=0)), rel=1e-4)
+
+    mean = np.asarray(at_known(learned.params["critics"], batch.observation)).mean(axis=0)
+    climbed = mean - 0.7 * log_prob(batch.observation)
+    assert float(metrics["actor_loss"]) == pytest.approx(-climbed.mean(), rel=1e-4)
 
 
 @pytest.mark.long
@@ -90,49 +102,35 @@ def test_it_begins_as_sac_does_and_acts_as_it(key):
 
 
 @pytest.mark.long
-def test_its_losses_are_sacs_where_the_policy_is_all_but_certain(key):
-    """Draws differ by their keys; with a narrow policy and no weight on entropy they do not matter."""
-    given = {**SIZES_OF_SAC, "initial_temperature": 1e-9, "policy_period": 1}
+def test_its_losses_are_sacs(key, monkeypatch):
+    replays.know_policy(monkeypatch)
+    given = {**SIZES_OF_SAC, "initial_temperature": 0.7}
     batch = replays.batch(key, 16, discount=0.9)
-    ours = ensemble_of_sac(DelayedConfig(**given), replays.fixed(batch))
-    theirs = sac(
-        SPEC,
-        SACConfig(**{name: value for name, value in given.items() if name != "policy_period"}),
-        replay=replays.fixed(batch),
-    )
-    agent = theirs.init(key)
-    head = agent.params["actor"]["head"]
-    narrow = head | {"bias": jnp.array([0.3, -18.0]), "kernel": head["kernel"].at[:, 1].set(0.0)}
-    actor = agent.params["actor"] | {"head": narrow}
-    put = lambda agent: agent._replace(params=agent.params | {"actor": actor})
-    learned, metrics = ours.update(put(ours.init(key)), key, replays.rollout())
-    other, expected = theirs.update(put(agent), key, replays.rollout())
-    for name in ("critic_loss", "temperature"):
+    ours = ensemble_of_sac(DelayedConfig(**given, policy_period=1), replays.fixed(batch))
+    theirs = sac(SPEC, SACConfig(**given), replay=replays.fixed(batch))
+    learned, metrics = jax.jit(ours.update)(ours.init(key), key, replays.rollout())
+    other, expected = jax.jit(theirs.update)(theirs.init(key), key, replays.rollout())
+    for name in ("critic_loss", "temperature", "entropy"):
         assert float(metrics[name]) == pytest.approx(float(expected[name]), rel=1e-5)
     gap = jax.tree.map(lambda x, y: float(jnp.max(jnp.abs(x - y))), learned.target_params, other.target_params)
     assert max(jax.tree.leaves(gap)) < 1e-5
 
 
 @pytest.mark.long
-def test_entropies_of_the_steps_in_between_count(key):
-    """With a discount of 0 at the end the target is the reward plus temperature times the discounted entropies."""
-    plain = replays.batch(key, 16, discount=0.0)
-    between = Between(observation=jnp.zeros((2, 16, 2)), discount=jnp.full((2, 16), 0.5))
-    config = DelayedConfig(**SIZES_OF_SAC, n_step=3, initial_temperature=2.0, policy_period=100)
+def test_entropies_of_the_steps_in_between_count(key, monkeypatch):
+    """They are rewards, discounted, whatever follows."""
+    replays.know_policy(monkeypatch)
+    batch = replays.batch(key, 16, discount=0.5)
+    between = Between(observation=jax.random.normal(key, (2, 16, 2)), discount=jnp.array([[0.9], [0.6]]) * jnp.ones(16))
+    config = DelayedConfig(**SIZES_OF_SAC, n_step=3, initial_temperature=0.7, policy_period=100)
 
     def loss(batch):
         algorithm = ensemble_of_sac(config, replays.fixed(batch))
-        agent = algorithm.init(key)
-        certain = agent.params["actor"]["head"]
-        certain = certain | {"bias": jnp.array([0.0, -3.0]), "kernel": jnp.zeros_like(certain["kernel"])}
-        agent = agent._replace(params=agent.params | {"actor": agent.params["actor"] | {"head": certain}})
-        outputs = replays.critic_outputs(SPEC, config, 2)(agent.params["critics"], batch)
-        return float(algorithm.update(agent, key, replays.rollout())[1]["critic_loss"]), np.asarray(outputs)
+        return float(jax.jit(algorithm.update)(algorithm.init(key), key, replays.rollout())[1]["critic_loss"])
 
-    (without, outputs), (with_them, _) = loss(plain), loss(plain._replace(between=between))
-    reward = np.asarray(plain.reward)
-    assert without == pytest.approx(0.5 * np.mean(np.sum((outputs - reward) ** 2, axis=0)), rel=1e-5)
-    entropy = 0.5 * np.log(2 * np.pi * np.e) - 3.0  # of a normal so narrow that tanh is flat there
-    draws = 2.0 * 2 * 0.5 * entropy
-    expected = 0.5 * np.mean(np.sum((outputs - (reward + draws)) ** 2, axis=0))
-    assert with_them == pytest.approx(expected, rel=0.5) and abs(with_them - without) > 1.0
+    entropy = -np.asarray(replays.log_probs(between.observation))
+    worth = 0.7 * (0.9 * entropy[0] + 0.6 * entropy[1])
+    assert loss(batch._replace(between=between)) == pytest.approx(
+        loss(batch._replace(reward=batch.reward + worth)), rel=1e-5
+    )
+    assert abs(loss(batch._replace(between=between)) - loss(batch)) > 0.1

@@ -1,15 +1,18 @@
 """SAC: the learned temperature, time limits, entropies between steps, both forms of actions."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.algos.sac import SACConfig, sac
+from purerl.algos.sac import SACConfig, SquashedActorCritic, sac
 from purerl.errors import InputError
 from purerl.replay.uniform import Between, Replay, Transitions
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
+from tests.helpers import replays
 
 OBSERVATION = Box(low=-1.0, high=1.0, shape=(2,))
 ACTION = Box(low=-2.0, high=6.0, shape=(1,))
@@ -37,6 +40,25 @@ def test_actions_stay_inside_the_box_and_are_random_at_first(key):
     assert float(jnp.std(action)) == pytest.approx(8 / 12**0.5, abs=0.2)
     greedy, _, _ = algorithm.act(agent, (), key, jnp.zeros((512, 2)), False)
     assert float(jnp.std(greedy)) < 1e-5
+
+
+def test_entropies_of_both_signs_count(key):
+    """In the targets and in the policy's value, of SAC, TQC and REDQ alike."""
+    net = SquashedActorCritic(
+        policy=SimpleNamespace(distribution=replays.KnownPolicy),
+        critics=SimpleNamespace(apply=lambda scale, seen, action: scale * seen[:, 1] + jnp.zeros((3, 1))),
+        next_values=lambda outputs, key: outputs.T[:, :2],
+        compare=lambda *_: (),
+        value=lambda outputs: outputs[0],
+    )
+    seen = jax.random.normal(key, (16, 2))
+    log_prob, plain = np.asarray(replays.log_probs(seen)), 2.0 * np.asarray(seen[:, 1])
+    assert (log_prob > 0.5).any() and (log_prob < -0.5).any()
+    target = net.target_values((), 2.0, key, seen, jnp.float32(0.7))
+    np.testing.assert_allclose(target, np.stack([plain - 0.7 * log_prob] * 2, axis=1), rtol=1e-5)
+    value, entropy = net.soft_value((), 2.0, key, seen, jnp.float32(0.7))
+    np.testing.assert_allclose(value, plain - 0.7 * log_prob, rtol=1e-5)
+    np.testing.assert_allclose(entropy, -log_prob)
 
 
 @pytest.mark.long

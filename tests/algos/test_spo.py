@@ -13,7 +13,7 @@ from purerl.networks.actor_critic import ActorCritic
 from purerl.optim.trust_region import LEAST
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete
-from purerl.types import Environment, EnvironmentSpec, Rollout, TimeStep, pytree
+from purerl.types import Environment, EnvironmentSpec, Rollout, TimeStep, pytree, static
 from purerl.wrappers.situations import Situation
 from tests.helpers.nim import Nim
 
@@ -24,8 +24,9 @@ DISCOUNT = 0.9
 
 @pytree
 class Chain(Environment):
-    """Action 1 goes on from state s to s + 1 and pays s; action 0 stays and costs 0.1. State 3 ends the task."""
+    """Action 1 leads from state s to s + 1 and pays s; action 0 stays and costs 0.1. State 3 ends the task or time."""
 
+    limited: bool = static(default=False)
     observation_space = Box(low=0, high=3, shape=(1,))
     action_space = Discrete(n=2)
 
@@ -35,8 +36,9 @@ class Chain(Environment):
     def step(self, key, state, action):
         after = jnp.minimum(state + action, 3)
         reward = jnp.where(action == 1, state.astype(jnp.float32), -0.1)
+        over = after == 3
         return after, TimeStep.transition(
-            after[None].astype(jnp.float32), reward, terminated=after == 3, time_up=jnp.bool_(False)
+            after[None].astype(jnp.float32), reward, terminated=over & ~jnp.bool_(self.limited), time_up=over
         )
 
 
@@ -57,9 +59,9 @@ def config(**changes):
     return SPOConfig(**{**given, "learning_rate": 1e-2, "learning_rate_schedule": "constant", **changes})
 
 
-def acted(settings, key=0, explore=True):
+def acted(settings, key=0, explore=True, limited=False):
     """Return (action i32[3], extras) in states 0, 1 and 2."""
-    trainer = purerl.make_trainer(lambda *a, **k: spo(*a, **k, network=table), Chain(), settings)
+    trainer = purerl.make_trainer(lambda *a, **k: spo(*a, **k, network=table), Chain(limited=limited), settings)
     states = jnp.arange(3, dtype=jnp.int32)
     situation = Situation(observation=states[:, None].astype(jnp.float32), state=states, side=jnp.zeros(3, jnp.int32))
     agent = trainer.algorithm.init(jax.random.key(0))
@@ -68,7 +70,7 @@ def acted(settings, key=0, explore=True):
     return np.asarray(action), jax.tree.map(np.asarray, extras)
 
 
-def gains(state, depth):
+def gains(state, depth, limited):
     """Return {(first action, gain)} of all ways to act for `depth` steps from a state."""
     paths = [((), state, 0.0, False)]
     for _ in range(depth):
@@ -77,23 +79,23 @@ def gains(state, depth):
             for action in (0, 1):
                 after = min(at + action, 3)
                 reward = float(at) if action else -0.1
-                following = 0.0 if after == 3 else DISCOUNT * VALUES[after]
+                following = 0.0 if after == 3 and not limited else DISCOUNT * VALUES[after]
                 advantage = 0.0 if over else reward + following - VALUES[at]
                 longer.append(((*actions, action), after, gain + advantage, over or after == 3))
         paths = longer
     return {(actions[0], round(float(gain), 4)) for actions, _, gain, _ in paths}
 
 
-@pytest.mark.long_for("1")
-@pytest.mark.parametrize("depth", [1, 3])
-def test_particles_gain_what_a_plain_search_finds(depth):
-    """Every gain is one of the ways to act, each way is found, and nothing follows the end."""
-    _, extras = acted(config(num_particles=256, depth=depth, resampling_period=depth))
+@pytest.mark.parametrize("limited", [False, True])
+def test_particles_gain_what_a_plain_search_finds(limited):
+    """Every gain is one of the ways to act, each way is found, and nothing follows the end; a limit keeps its value."""
+    depth = 3
+    _, extras = acted(config(num_particles=256, depth=depth, resampling_period=depth), limited=limited)
     assert extras["first"].shape == (3, 256) and extras["gain"].shape == (3, 1, 256)
     for state in range(3):
         pairs = zip(extras["first"][state].tolist(), extras["gain"][state, 0].tolist(), strict=True)
         found = {(action, round(gain, 4)) for action, gain in pairs}
-        expected = gains(state, depth)
+        expected = gains(state, depth, limited)
         assert all(any(a == b and abs(x - y) < 2e-4 for b, y in expected) for a, x in found)
         assert all(any(a == b and abs(x - y) < 2e-4 for b, y in found) for a, x in expected)
 

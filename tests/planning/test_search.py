@@ -18,6 +18,17 @@ def recurrent_fn(params, key, action, embedding):
     return search.recurrent_output(reward, zeros, jnp.zeros((2, 3)), zeros), embedding + 1
 
 
+def test_the_value_is_over_tried_actions():
+    """One simulation tries one action of three: its reward is the value, whatever weight the others have."""
+    root = search.root_output(jnp.zeros((2, 3)), jnp.full(2, 9.0), jnp.zeros(2, jnp.int32))
+    run = lambda key: search.search(
+        SearchConfig(num_simulations=1), key, params=jnp.asarray(REWARDS), root=root, recurrent_fn=recurrent_fn
+    )
+    output = jax.jit(run)(jax.random.key(0))
+    np.testing.assert_allclose(output.value, REWARDS[np.arange(2), output.action], rtol=1e-5)
+    assert np.all(output.action_weights[np.arange(2), output.action] < 0.6), "others have weight"
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["gumbel", "puct"])
 @pytest.mark.parametrize("run", [search.search, search.greedy_search])

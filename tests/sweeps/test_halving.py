@@ -8,7 +8,6 @@ from purerl.sweeps import halving
 from purerl.sweeps import plan as sweep_plan
 
 
-@pytest.mark.long
 def test_promotions():
     """The rule on a table of scores, by hand."""
     none = np.full((6, 2), np.nan)
@@ -25,6 +24,7 @@ def test_promotions():
     assert halving.next_trial(scores, reached, target, 3) == 5, "the second best of six"
     target[5] = 2
     assert halving.next_trial(scores, reached, target, 3) == halving.IDLE
+    assert halving.next_trial(scores[:5], reached[:5], target[:5], 3) == halving.IDLE, "five have one that goes on"
     assert sweep_plan.rungs(50, 3, 3) == [6, 17, 50]
     with pytest.raises(InputError, match="3 rungs with eta 3 need at least 9 points"):
         sweep_plan.rungs(4, 3, 3)

@@ -44,6 +44,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     "algos/crossq.py": [
         ("smallest(next_value) - jnp.exp(", "smallest(next_value) + jnp.exp("),
         ("warmup=config.renorm_warmup", "warmup=0"),
+        ("* next_policy.log_prob(sample)", "* jnp.minimum(next_policy.log_prob(sample), 0.0)"),
         ("counted = both(batch.weight > 0, batch.weight > 0)", "counted = None"),
         (
             "target = jax.lax.stop_gradient(config.reward_scale * batch.reward + batch.discount * soft)",
@@ -60,6 +61,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
             'features(params["predictor"], rollout.observation)',
         ),
         ("(predicted - sg(after))", "(predicted - after)"),
+        ('"features": sg(before)}', '"features": before}'),
         (
             "FORWARD_SHARE * error - (1.0 - FORWARD_SHARE) * told",
             "FORWARD_SHARE * error + (1.0 - FORWARD_SHARE) * told",
@@ -121,6 +123,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "algos/muzero.py": [
         ("weight = 1.0 if k == 0 else 1.0 / config.unroll_steps", "weight = 1.0"),
+        ("discount=jnp.full_like(reward, config.discount)", "discount=jnp.ones_like(reward)"),
         ("latent = 0.5 * latent + 0.5 * jax.lax.stop_gradient(latent)", "latent = 0.5 * latent + 0.5 * latent"),
         (
             "value = net.predict(params, latent)\n            if k > 0:",
@@ -206,6 +209,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("return value - temperature * log_prob, -log_prob", "return value + temperature * log_prob, -log_prob"),
         ('temperature_loss = params["log_temperature"]', 'temperature_loss = -params["log_temperature"]'),
         ("smallest = lambda outputs: jnp.min(outputs, axis=0)", "smallest = lambda outputs: jnp.max(outputs, axis=0)"),
+        (
+            "- (temperature * policy.log_prob(sample))[:, None]",
+            "- (temperature * jnp.minimum(policy.log_prob(sample), 0.0))[:, None]",
+        ),
         ("- (temperature * policy.log_prob(sample))[:, None]", "+ (temperature * policy.log_prob(sample))[:, None]"),
         ("batch.discount[:, None] * next_values", "config.discount * next_values", LIMITS),
     ],
@@ -594,6 +601,11 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
     ],
     "purerl/networks/q_networks.py": [
+        (
+            "jnp.arange(self.embedding_size, dtype=jnp.float32)",
+            "jnp.arange(1, self.embedding_size + 1, dtype=jnp.float32)",
+            "tests/algos/test_iqn.py",
+        ),
         ("value + q - jnp.mean(q, axis=-2, keepdims=True)", "value + q"),
         ("noise = jnp.sign(normal) * jnp.sqrt(jnp.abs(normal))", "noise = normal"),
     ],
@@ -637,6 +649,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         (
             "next_value = jnp.where(timestep.terminated, 0.0, value(",
             "next_value = jnp.where(timestep.done, 0.0, value(",
+            "tests/algos/test_spo.py",
         ),
         ("jnp.cumsum(jax.nn.softmax(log_weight), axis=-1)", "jnp.cumsum(log_weight, axis=-1)"),
         ("jnp.where(before.done, 0.0, advantage)", "advantage"),
@@ -821,6 +834,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("np.argsort(-np.nan_to_num(", "np.argsort(np.nan_to_num("),
         ("nan=-np.inf)", "nan=np.inf)"),
         ("len(completed) // eta]", "len(completed) // eta + 1]"),
+        ("len(completed) // eta]", "-(-len(completed) // eta)]"),
     ],
     "purerl/sweeps/population.py": [
         ("worst, best = order[:few], order[-few:]", "worst, best = order[-few:], order[:few]"),
