@@ -111,11 +111,11 @@ class _NormedCritic(nn.Module):
     initializer: str
 
     @nn.compact
-    def __call__(self, joint: PyTree, train: bool, *statistics: Any) -> Array:
-        x = BatchRenorm()(self.torso(joint), train, *statistics)
+    def __call__(self, joint: PyTree, train: bool, **statistics: Any) -> Array:
+        x = BatchRenorm()(self.torso(joint), train, **statistics)
         for size in self.hidden_sizes:
             x = ACTIVATIONS[self.activation](dense(size, 2**0.5, initializer=self.initializer)(x))
-            x = BatchRenorm()(x, train, *statistics)
+            x = BatchRenorm()(x, train, **statistics)
         return dense(1, 1.0, initializer=self.initializer)(x)[..., 0]
 
 
@@ -162,7 +162,8 @@ def normed_critics(
         counted: Array | None = None,
     ) -> tuple[Array, PyTree]:
         one = partial(module.apply, mutable=["batch_stats"])
-        done = [one(both, pair(observation, action), True, step, warmup, counted) for both in variables(params, state)]
+        how: Any = {"train": True, "step": step, "warmup": warmup, "counted": counted}
+        done = [one(both, pair(observation, action), **how) for both in variables(params, state)]
         return jnp.stack([values for values, _ in done]), tuple(changed["batch_stats"] for _, changed in done)
 
     return NormedCritics(init=init, apply=apply, train=train)
