@@ -4,7 +4,7 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
-import pathlib
+import os
 import re
 import sys
 import typing
@@ -37,7 +37,7 @@ def unknown_environment(name: str) -> InputError:
     if meant := own + sorted(familiar, key=lambda other: not installed(other.partition("/")[0])):
         return InputError(f"unknown environment '{name}': did you mean '{meant[0]}'?")
     module = name.removesuffix(".py").removeprefix("./").replace("/", ".")
-    if module and pathlib.Path(f"{module.replace('.', '/')}.py").is_file():
+    if module and os.path.isfile(f"{module.replace('.', '/')}.py"):  # which no name makes raise
         return InputError(f"unknown environment '{name}': one of your own is module:Class, such as {module}:MyClass")
     return unknown("environment", name, [*ENVIRONMENTS, *(f"{s}/..." for s in SUITES)])
 

@@ -58,3 +58,8 @@ def test_an_own_algorithm_by_its_path():
     assert registry.algorithm("tests.helpers.reinforce:flat")[1] is config
     with pytest.raises(InputError, match=r"untold does not say which config it takes"):
         registry.algorithm("tests.helpers.reinforce:untold")
+
+
+def test_names_that_no_file_can_have():
+    for name in ("1" * 5000, "\0", "a/" * 3000):
+        assert "unknown environment" in str(registry.unknown_environment(name))

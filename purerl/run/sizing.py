@@ -25,12 +25,6 @@ def check(planned: Plan) -> None:
         batch = (options.seeds, config.num_envs)
         one = planned.env.observation_space.struct
         seen = jax.tree.map(lambda x: jax.ShapeDtypeStruct((*batch, *x.shape), x.dtype), one)
-    vector = memory.nbytes(planned.shapes.state.vector)
-    if vector > there * devices:
-        raise InputError(
-            f"{config.num_envs} environments and their pool of reset states, of {options.seeds} seeds take "
-            f"{vector / 1e9:,.1f} GB; {there * devices / 1e9:,.1f} GB are free: give smaller num_envs and pool_size"
-        )
     each = memory.nbytes(seen) // (config.num_envs * jax.tree.leaves(seen)[0].shape[0])
     taken = 2 * memory.nbytes(seen) * config.rollout_length  # what was acted on, and what followed
     hint = "; --env.full_observation false is smaller" if getattr(planned.env, "full_observation", False) else ""
@@ -40,6 +34,12 @@ def check(planned: Plan) -> None:
             f"the observations of a rollout take {taken / 1e9:,.1f} GB: twice {each:,} bytes x {config.num_envs} "
             f"environments x {config.rollout_length} steps{seeds}; {there * devices / 1e9:,.1f} GB are free. "
             f"--num-envs auto takes as many environments as fit{hint}"
+        )
+    vector = memory.nbytes(planned.shapes.state.vector)
+    if vector > there * devices:
+        raise InputError(
+            f"{config.num_envs} environments and their pool of reset states, of {options.seeds} seeds take "
+            f"{vector / 1e9:,.1f} GB; {there * devices / 1e9:,.1f} GB are free: give smaller num_envs and pool_size"
         )
 
 
