@@ -90,7 +90,6 @@ def test_nothing_after_an_end_is_seen(result):
     assert np.isfinite(result.episode_return).all()
 
 
-@pytest.mark.long
 def test_cut_off_by_max_steps():
     cut = evaluate(TRAINER, CounterAgent(jnp.int32(0)), jax.random.key(0), num_episodes=50, max_steps=3)
     assert set(np.asarray(cut.episode_length).tolist()) == {1, 2, 3}
@@ -99,7 +98,6 @@ def test_cut_off_by_max_steps():
     assert (cut.episode_length[~cut.finished] == 3).all()
 
 
-@pytest.mark.long
 def test_explores_only_when_told():
     seen = evaluate(TRAINER, CounterAgent(jnp.int32(0)), jax.random.key(0), num_episodes=10, explore=True)
     assert (seen.episode_return < 0).all()

@@ -68,7 +68,6 @@ def played():
     return jax.tree.map(np.asarray, run(jax.random.key(3)))
 
 
-@pytest.mark.long
 def test_every_episode_by_hand(played):
     """Follow each environment in plain Python, from the observations it was shown at its starts."""
     state, first, shown, timestep, actions = played

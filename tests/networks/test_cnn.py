@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.networks.cnn import CNNS
+from purerl.networks.cnn import CNNS, ResidualCNN
 from purerl.networks.torsos import apply, init
 from purerl.xla import switches
 
@@ -48,3 +48,17 @@ def test_atari_networks_are_as_published(key):
         net = CNNS[name](layer_norm=False, dtype=jnp.float32, initializer="orthogonal")
         made = lambda x, net=net: apply(net, init(net, key, x), x)
         assert jax.eval_shape(made, image).shape == (features,)
+
+
+def test_bytes_are_parts_of_255(key):
+    net = CNNS["minatar"](layer_norm=False, dtype=jnp.float32, initializer="orthogonal")
+    image = jax.random.randint(key, (10, 10, 2), 0, 256).astype(jnp.uint8)
+    params = init(net, key, image)
+    np.testing.assert_allclose(apply(net, params, image), apply(net, params, image.astype(jnp.float32) / 255), rtol=1e-6)
+
+
+def test_residual_pairs_are_added(key):
+    net, image = ResidualCNN(channels=(3,)), jax.random.normal(key, (8, 8, 2))
+    params = net.init(key, image)["params"]
+    silent = {name: part if name == "Conv_0" else jax.tree.map(jnp.zeros_like, part) for name, part in params.items()}
+    assert len(params) == 5 and net.apply({"params": silent}, image).any()

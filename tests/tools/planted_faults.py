@@ -499,8 +499,8 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "purerl/functional/unit_box.py": [
         (
-            "(action - self.low) * 2.0 / (self.high - self.low) - 1.0",
-            "(action - self.low) / (self.high - self.low) - 1.0",
+            "return (action - self.low) * 2.0 / width - 1.0",
+            "return (action - self.low) / width - 1.0",
         ),
     ],
     "purerl/functional/update_rules.py": [
@@ -565,7 +565,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "purerl/networks/cnn.py": [
         ("x.astype(jnp.float32) / 255.0 if", "x.astype(jnp.float32) if"),
-        ("x = x + conv(features)(jax", "x = conv(features)(jax"),
+        ("x = x + conv(features=features)(jax", "x = conv(features=features)(jax"),
     ],
     "purerl/networks/encoder.py": [
         ("return cleared, (hidden, carry)", "return carry, (hidden, carry)"),
@@ -782,7 +782,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ),
     ],
     "purerl/reporting/compare.py": [
-        ("worst = min(_worst(run) for run in runs)", "worst = max(_worst(run) for run in runs)"),
+        ("worst = min(worst_of(run) for run in runs)", "worst = max(worst_of(run) for run in runs)"),
         ("(a, b) if a.center >= b.center", "(a, b) if a.center <= b.center"),
     ],
     "purerl/reporting/metrics_csv.py": [
@@ -846,7 +846,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("vars(self).update(tree[past])", "pass", "tests/sweeps/test_halving.py", "tests/sweeps/test_population.py"),
     ],
     "purerl/wrappers/actions.py": [
-        ("where(sticky, state.outer, action)", "where(sticky, action, state.outer)"),
+        ("where(sticky, before, action)", "where(sticky, action, before)"),
         ("return where(step.done, carry, (new_state, new_step)), None", "return (new_state, new_step), None"),
         ("(r + self.shift) * self.scale", "r * self.scale + self.shift"),
     ],
@@ -857,7 +857,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "purerl/wrappers/observations.py": [
         ("[stack[..., x.shape[-1] :], x]", "[x, stack[..., : -x.shape[-1]]]"),
-        ('legal & beside.get("action_mask", True)', "legal"),
+        ('"action_mask": legal & before', '"action_mask": legal'),
     ],
     "purerl/wrappers/situations.py": [
         (
