@@ -171,8 +171,8 @@ def _settings(text, folder):
             runs.settings(None, None, {}, {}, folder / "config.toml")
 
 
-test_settings = cases(25, 4000)(edits.map(lambda found: edited(RUN, found)), _settings)
-test_texts = cases(25, 4000)(st.one_of(st.text(), raw, raw.map(lambda x: f"a = {x}")), _settings)
+test_settings = cases(25, 600)(edits.map(lambda found: edited(RUN, found)), _settings)
+test_texts = cases(25, 600)(st.one_of(st.text(), raw, raw.map(lambda x: f"a = {x}")), _settings)
 
 
 def _sweep(text, folder):
@@ -187,8 +187,8 @@ def _evolution(text, folder):
         evolution_plan.saved_plan(folder)
 
 
-test_sweeps = cases(3, 150)(edits.map(lambda found: edited(SWEEP, found)), _sweep)
-test_evolutions = cases(2, 100)(edits.map(lambda found: edited(EVOLUTION, found)), _evolution)
+test_sweeps = cases(3, 20)(edits.map(lambda found: edited(SWEEP, found)), _sweep)
+test_evolutions = cases(2, 15)(edits.map(lambda found: edited(EVOLUTION, found)), _evolution)
 
 
 def _replaced(tree, path, value):
@@ -224,7 +224,7 @@ def _summary(text, folder):
         compare.load(folder)
 
 
-test_summaries = cases(25, 4000)(summaries, _summary)
+test_summaries = cases(25, 600)(summaries, _summary)
 tables = st.one_of(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 8), raw), min_size=1, max_size=4),
     st.lists(noise, min_size=1, max_size=4).map(lambda changes: mutated(TABLE.encode(), changes)),
@@ -254,7 +254,7 @@ def _table(case, folder):
         shutil.rmtree(made) if made.is_dir() else made.unlink()
 
 
-test_tables = cases(15, 2000)(tables, _table)
+test_tables = cases(15, 300)(tables, _table)
 AGENT = agent_file.pack({"params/a": np.zeros((2, 3), np.float32)}, {"settings": "\n".join(RUN), "update": "3"})
 headers = st.one_of(
     st.lists(noise, min_size=1, max_size=4).map(lambda changes: mutated(AGENT, changes)),
@@ -278,7 +278,7 @@ def _agent(data, folder):
             read(path)
 
 
-test_agents = cases(25, 4000)(headers, _agent)
+test_agents = cases(25, 600)(headers, _agent)
 
 
 class _Job:
@@ -301,7 +301,7 @@ def _notes(found, folder):
 
 names = st.sampled_from(["wall_seconds", "trained", "rows", "logged", "checksum", "settings"])
 parts = st.one_of(trees, st.fixed_dictionaries({"a": st.lists(st.tuples(trees, trees, trees), max_size=3)}))
-test_notes = cases(25, 4000)(
+test_notes = cases(25, 600)(
     st.dictionaries(names, st.one_of(parts, raw, edits.map(lambda found: edited(RUN, found)))), _notes
 )
 
@@ -315,7 +315,7 @@ def _archive(changes, folder):
             np.asarray(file[name])
 
 
-test_archives = cases(25, 4000)(st.lists(noise, min_size=1, max_size=4), _archive)
+test_archives = cases(25, 600)(st.lists(noise, min_size=1, max_size=4), _archive)
 
 
 def test_the_examples_are_read(tmp_path):
