@@ -1,0 +1,77 @@
+"""The style guide of CONTRIBUTING.md, as far as a test can enforce it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["CONTRIBUTING.md", "SECURITY.md"]
+LONGEST_SENTENCE = 35  # words
+RULES = {
+    r"(?<!here )\b(is|are|was|were) no (?!longer|more\b|less\b|fewer)[a-z]": "write 'is not a'",
+    r"\btrainings\b|\b[Aa] training(?=[.,;:]| (is|of|was|that|ends|can)\b)": "write 'a training run'",
+    r"\b(go|goes|going) (on|without|alone)\b": "write 'continues' or 'cannot be combined'",
+    r"\b(anew|likewise|beside|towards)\b": "write 'again', 'the same', 'next to' or 'toward'",
+    r"\bbut for\b|\bat first\b|\bin the end\b": "write 'except', 'initially' or 'at the end'",
+    r"\b(is|are|be) told\b|\btold in\b": "write 'is reported'",
+    r"\b(is|are) of\b|(?m:^ +\w+: of )": "supply the noun",
+    r"\b(centi|kilo|milli)?metres?\b|\bgrey\b|\b(colo|behavio)ur|\bcentre|\bfor ever\b": "write American English",
+    r"\b(optim|normal)is(e|ing|ation)": "write American English",
+    r"(?<![\w.`/*\-\[(])\.\d": "write 0.95, not .95",
+    r"\btrue successor|\bearlier selves\b": "write 'final observation' or 'past policies'",
+}
+
+
+def problems(text: str) -> list[str]:
+    """Return what is wrong with a text, one line each."""
+    found = [
+        f"{advice}: {' '.join(text[max(0, match.start() - 30) : match.end() + 30].split())}"
+        for rule, advice in RULES.items()
+        for match in re.finditer(rule, text)
+    ]
+    for sentence in sentences(text):
+        words = sentence.lstrip("-* ").split()
+        if words[:1] in (["Of"], ["of"]) and words[1:2] != ["course."]:
+            found.append(f"supply the noun: {sentence}")
+        if len(words) > LONGEST_SENTENCE:
+            found.append(f"{len(words)} words: {' '.join(words[:12])} ...")
+    return found
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a text. An item of a list and a cell of a table end one; so does a colon."""
+    blocks = re.split(r"\n\s*\n|\n\s*(?=[-*] |\d+\. )|\|", text)
+    return [sentence for block in blocks for sentence in re.split(r"(?<=[.!?:;])[*)]*\s+", " ".join(block.split()))]
+
+
+def prose(markdown: str) -> str:
+    """Return a page without code, figures that a program wrote, addresses and quotations."""
+    text = re.sub(r"<!-- benchmark:.*?<!-- end of benchmark -->", "", markdown, flags=re.DOTALL)
+    text = re.sub(r"^(```|:::).*?^(```|:::) *$", "\n", text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"`[^`]*`", "`code`", text)
+    text = re.sub(r"\]\([^)]*\)", "]", text)
+    return re.sub(r'<[^>]+>|"[^"\n]{1,80}"', "", text)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_follows_the_style_guide(page):
+    assert problems(prose((ROOT / page).read_text(encoding="utf-8"))) == []
+
+
+def test_the_rules_find_what_they_are_for():
+    slips = [
+        "It is no environment.",
+        "Two trainings go on anew.",
+        "An end is told in a line, but for the last.",
+        "A value is of the state.",
+        "Of a recurrent policy give the carry.",
+        "A rate of .95 is grey.",
+        "The true successor is kept.",
+        " ".join(["word"] * 36) + ".",
+    ]
+    assert [slip for slip in slips if not problems(slip)] == []
+    good = "There are no cycles. It is no longer slow. A training run resumes; see `.5`.\n- Of course.\n| a | b |"
+    assert problems(prose(good)) == []
+    assert problems(prose('```text\nis no code\n```\n    is no command\n\nThe words "is no" are quoted.')) == []
