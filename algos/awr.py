@@ -35,8 +35,8 @@ class AWRConfig(OffPolicyConfig):
 
     num_envs: int = static(default=8, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=4, doc="steps of each environment per update", at_least=1)
-    share_body: bool = static(default=False, doc="policy and value function share all below their heads")
-    learning_rate: float = number(default=1e-3, doc="Adam's step size", above=0)
+    share_body: bool = static(default=False, doc="policy and value function share everything below their heads")
+    learning_rate: float = number(default=1e-3, doc="learning rate of Adam", above=0)
     temperature: float = number(
         default=1.0,
         doc="temperature of the weights, in units of the advantage (authors' code: 1; paper: 0.05, of raw ones)",
@@ -50,7 +50,7 @@ class AWRConfig(OffPolicyConfig):
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
     max_grad_norm: float = number(default=0.5, doc="global norm that gradients are clipped to", above=0)
-    tau: float = number(default=0.01, doc="the target's step towards the network", above=0, at_most=1)
+    tau: float = number(default=0.01, doc="Polyak coefficient of the target update", above=0, at_most=1)
     n_step: int = static(default=8, doc="steps of reward before bootstrapping", at_least=1)
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=2, doc="gradient steps per update", at_least=1)
@@ -59,7 +59,7 @@ class AWRConfig(OffPolicyConfig):
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
+    reward_scale: float = number(default=1.0, doc="factor of the rewards in learning", above=0)
 
 
 def awr(

@@ -31,7 +31,7 @@ class CrossQConfig(DelayedConfig):
     critic_hidden_sizes: tuple[int, ...] = static(
         default=(1024, 1024), doc="units of the critics' hidden layers (paper: 2048,2048; SBX: 1024,1024)", at_least=1
     )
-    learning_rate: float = number(default=1e-3, doc="Adam's step size, of all parts", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of Adam, for all networks", above=0)
     learning_starts: int = static(
         default=1_000, doc="steps, of random actions, before the first gradient (paper's code: 5,000)", at_least=1
     )

@@ -50,7 +50,7 @@ class QConfig(OffPolicyConfig):
         default=500_000, doc="environment steps of the whole run; the horizon of every schedule", above=0
     )
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
-    learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
+    learning_rate: float = number(default=2.5e-4, doc="learning rate of Adam", above=0)
     learning_rate_schedule: Schedule = schedule("constant")
     max_grad_norm: float | None = number(
         default=None, doc="global norm that gradients are clipped to; none: unclipped", above=0
@@ -62,7 +62,9 @@ class QConfig(OffPolicyConfig):
     target_update_interval: int = number(
         default=50, doc="gradient steps between updates of the target network", at_least=1
     )
-    tau: float = number(default=1.0, doc="share of the new parameters in such an update; 1: a copy", above=0, at_most=1)
+    tau: float = number(
+        default=1.0, doc="Polyak coefficient of the target update; 1 copies the network", above=0, at_most=1
+    )
     n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
     double: bool = static(default=False, doc="choose the target's action by the online network")
     dueling: bool = static(default=False, doc="value and advantage streams")
@@ -71,22 +73,26 @@ class QConfig(OffPolicyConfig):
         default=None, doc="how strongly large errors are replayed; none: uniformly", at_least=0
     )
     importance_sampling_beta: float = number(
-        default=0.4, doc="exponent of the importance weights at first; rises to 1", at_least=0, at_most=1
+        default=0.4, doc="initial exponent of the importance weights; rises to 1", at_least=0, at_most=1
     )
-    epsilon_start: float = number(default=1.0, doc="probability of a random action at first", at_least=0, at_most=1)
-    epsilon_end: float = number(default=0.05, doc="probability of a random action in the end", at_least=0, at_most=1)
+    epsilon_start: float = number(default=1.0, doc="initial probability of a random action", at_least=0, at_most=1)
+    epsilon_end: float = number(default=0.05, doc="final probability of a random action", at_least=0, at_most=1)
     exploration_fraction: float = number(
-        default=0.5, doc="share of total_timesteps over which it falls", above=0, at_most=1
+        default=0.5, doc="fraction of total_timesteps over which epsilon falls", above=0, at_most=1
     )
     network: str = static(default="auto", doc="torso", choices=TORSOS)
     hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
-    activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
+    activation: str = static(default="relu", doc="activation function of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    initializer: str = static(default="normal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS))
-    precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
+    initializer: str = static(
+        default="normal", doc="weight initializer for dense and convolutional layers", choices=tuple(INITIALIZERS)
+    )
+    precision: str = static(
+        default="float32", doc="dtype of the network's matrix products", choices=("float32", "bfloat16")
+    )
     prng: str = static(
         default="fast",
         doc="random numbers of environments and algorithm; fast was measured the fastest",

@@ -32,7 +32,7 @@ class LPGConfig(NetworkConfig):
 
     num_envs: int = static(default=64, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=20, doc="steps of each environment per update", at_least=1)
-    learning_rate: float = number(default=1e-3, doc="Adam's step size", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of Adam", above=0)
     learning_rate_schedule: Schedule = schedule("constant")
     prediction_coefficient: float = number(default=0.5, doc="weight of KL(y, y_hat)", at_least=0)
     entropy_coefficient: float = number(default=0.05, doc="weight of the entropy bonus", at_least=0)

@@ -20,7 +20,7 @@ class MAPPOConfig(PPOConfig):
     """Settings of MAPPO: PPO for several agents, whose critic sees the environment's global state where it has one."""
 
     centralized_critic: bool = static(
-        default=True, doc="of several agents: the value function sees the environment's global state"
+        default=True, doc="with several agents: the value function sees the environment's global state"
     )
     normalize_value: bool = static(
         default=False, doc="the value function predicts in units of its targets' running statistics"

@@ -50,7 +50,7 @@ class MPOConfig(ActorCriticReplayConfig):
 
     num_critics: int = static(default=2, doc="critics, of which the smallest counts", at_least=1)
     num_samples: int = static(default=20, doc="actions drawn per observation, where they are continuous", at_least=1)
-    temperature_epsilon: float = number(default=0.1, doc="KL of the weighed actions from the old policy", above=0)
+    temperature_epsilon: float = number(default=0.1, doc="KL of the weighted actions from the old policy", above=0)
     kl_epsilon: float = number(
         default=0.01,
         doc="KL from the old policy, of choices and of means, in nats (acme: 0.0025; for means per dimension)",
@@ -65,7 +65,7 @@ class MPOConfig(ActorCriticReplayConfig):
     initial_kl_weight: float = number(
         default=5.0, doc="initial weight of both KL terms (acme: means 10, spreads 1000, discrete 3)", above=0
     )
-    dual_learning_rate: float = number(default=1e-2, doc="Adam's step size, of the dual variables", above=0)
+    dual_learning_rate: float = number(default=1e-2, doc="learning rate of Adam, for the dual variables", above=0)
 
 
 def mpo(

@@ -23,8 +23,8 @@ from purerl.types import Algorithm, Array, EnvironmentSpec, Key, PyTree, number,
 class MunchausenConfig(QConfig):
     """Settings of Munchausen DQN."""
 
-    temperature: float = number(default=0.03, doc="of the policy, in units of Q; near 0: DQN's", above=0)
-    munchausen_scale: float = number(default=0.9, doc="share of the log-policy that is rewarded", at_least=0, at_most=1)
+    temperature: float = number(default=0.03, doc="softmax temperature, in units of Q; near 0 recovers DQN", above=0)
+    munchausen_scale: float = number(default=0.9, doc="weight of the log-policy in the reward", at_least=0, at_most=1)
     log_policy_clip: float = number(default=-1.0, doc="lowest temperature x log-policy that is rewarded", at_most=0)
     huber_delta: float | None = number(default=None, doc="error where the loss turns linear; none: squared", above=0)
 

@@ -25,8 +25,8 @@ class OffPolicyConfig(NetworkConfig):
     """Settings of an algorithm with a replay."""
 
     rollout_length: int = static(default=1, doc="steps of each environment per update", at_least=1)
-    activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
-    learning_rate: float = number(default=2.5e-4, doc="Adam's step size", above=0)
+    activation: str = static(default="relu", doc="activation function of the hidden layers", choices=tuple(ACTIVATIONS))
+    learning_rate: float = number(default=2.5e-4, doc="learning rate of Adam", above=0)
     learning_rate_schedule: Schedule = schedule("constant")
     batch_size: int = static(default=128, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
@@ -51,15 +51,15 @@ class ActorCriticReplayConfig(OffPolicyConfig):
 
     num_envs: int = static(default=1, doc="environments stepped in parallel", at_least=1)
     hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
-    learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
+    learning_rate: float = number(default=3e-4, doc="learning rate of Adam, for all networks", above=0)
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
     replay_capacity: int = static(default=100_000, doc="steps held, all environments together", at_least=1)
     learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
-    tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
+    tau: float = number(default=0.005, doc="Polyak coefficient of the target update", above=0, at_most=1)
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
+    reward_scale: float = number(default=1.0, doc="factor of the rewards in learning", above=0)
 
 
 class OffPolicyAgent(NamedTuple):

@@ -22,7 +22,7 @@ from purerl.types import EnvironmentSpec, Key, PyTree, Rollout, Values, number, 
 class PolicyConfig(ActorCriticConfig):
     """Settings of a policy-gradient algorithm."""
 
-    learning_rate: float = number(default=2.5e-4, doc="the optimizer's step size", above=0)
+    learning_rate: float = number(default=2.5e-4, doc="learning rate of the optimizer", above=0)
     learning_rate_schedule: Schedule = schedule("linear")
     gae_lambda: float = number(default=0.95, doc="mixing of generalized advantage estimation", at_least=0, at_most=1)
     entropy_coefficient: float = number(default=0.01, doc="weight of the entropy bonus", at_least=0)
@@ -32,7 +32,7 @@ class PolicyConfig(ActorCriticConfig):
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    normalize_reward: bool = static(default=False, doc="divide rewards by the running spread of returns")
+    normalize_reward: bool = static(default=False, doc="divide rewards by the running standard deviation of returns")
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
     curiosity: str = static(
         default="none", doc="rewards for what cannot be predicted yet", choices=("none", *CURIOSITIES)

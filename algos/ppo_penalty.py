@@ -23,7 +23,7 @@ class PPOPenaltyConfig(PPOConfig):
     """Settings of PPO with a KL penalty; those of the clip only say which ratios a metric counts."""
 
     kl_target: float = number(default=0.01, doc="divergence per update that the weight adapts to, in nats", above=0)
-    initial_kl_weight: float = number(default=1.0, doc="weight of the divergence at first", above=0)
+    initial_kl_weight: float = number(default=1.0, doc="initial weight of the KL penalty", above=0)
 
 
 def ppo_penalty(

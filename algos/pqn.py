@@ -38,20 +38,20 @@ class PQNConfig(NetworkConfig):
     num_envs: int = static(default=32, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=64, doc="steps of each environment per update", at_least=1)
     hidden_sizes: tuple[int, ...] = static(default=(128, 128), doc="units of the hidden layers", at_least=1)
-    activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
+    activation: str = static(default="relu", doc="activation function of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=True, doc="normalize each hidden layer")
     rnn: str = static(default="none", doc="recurrent state", choices=("none", *RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
-    learning_rate: float = number(default=2.5e-4, doc="rectified Adam's step size", above=0)
+    learning_rate: float = number(default=2.5e-4, doc="learning rate of rectified Adam", above=0)
     learning_rate_schedule: Schedule = schedule("linear")
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=16, doc="gradient steps per pass", at_least=1)
     q_lambda: float = number(default=0.65, doc="mixing of Q(lambda)", at_least=0, at_most=1)
     max_grad_norm: float = number(default=10.0, doc="global norm that gradients are clipped to", above=0)
-    epsilon_start: float = number(default=1.0, doc="probability of a random action at first", at_least=0, at_most=1)
-    epsilon_end: float = number(default=0.05, doc="probability of a random action in the end", at_least=0, at_most=1)
+    epsilon_start: float = number(default=1.0, doc="initial probability of a random action", at_least=0, at_most=1)
+    epsilon_end: float = number(default=0.05, doc="final probability of a random action", at_least=0, at_most=1)
     exploration_fraction: float = number(
-        default=0.2, doc="share of total_timesteps over which it falls", above=0, at_most=1
+        default=0.2, doc="fraction of total_timesteps over which epsilon falls", above=0, at_most=1
     )
 
     @property

@@ -61,7 +61,7 @@ class R2D2Config(OffPolicyConfig):
     rnn: str = static(default="lstm", doc="recurrent state", choices=tuple(RNNS))
     rnn_size: int = static(default=64, doc="units of the recurrent state", at_least=1)
     learning_starts: int = static(default=20_000, doc="environment steps before the first gradient step", at_least=1)
-    learning_rate: float = number(default=1e-4, doc="Adam's step size", above=0)
+    learning_rate: float = number(default=1e-4, doc="learning rate of Adam", above=0)
     adam_epsilon: float = static(default=1e-3, doc="added to the root of Adam's second moment", at_least=0)
     max_grad_norm: float = number(default=80.0, doc="global norm that gradients are clipped to", above=0)
     batch_size: int = static(default=32, doc="sequences per gradient step (paper: 64)", at_least=1)
@@ -72,7 +72,7 @@ class R2D2Config(OffPolicyConfig):
     )
     target: str = static(
         default="n-step",
-        doc="of n_step steps, Peng's Q(lambda) or Retrace(lambda)",
+        doc="target of the TD error: n_step steps, Peng's Q(lambda) or Retrace(lambda)",
         choices=("n-step", "peng", "retrace"),
     )
     n_step: int = static(default=5, doc="steps of reward before bootstrapping", at_least=1)

@@ -51,13 +51,13 @@ class SACConfig(ActorCriticReplayConfig):
         default=500_000, doc="environment steps of the whole run; the horizon of every schedule", above=0
     )
     discount: float = number(default=0.99, doc="discount of future rewards, per step", at_least=0, at_most=1)
-    initial_temperature: float = number(default=1.0, doc="weight of the entropy at first", above=0)
+    initial_temperature: float = number(default=1.0, doc="initial weight of the entropy", above=0)
     target_entropy: float | None = number(
-        default=None, doc="nats; none: minus the number of actions, or .9 log(legal ones)"
+        default=None, doc="target entropy, in nats; none: minus the number of actions, or 0.9 log(legal actions)"
     )
-    learning_rate: float = number(default=3e-4, doc="Adam's step size, of all parts", above=0)
+    learning_rate: float = number(default=3e-4, doc="learning rate of Adam, for all networks", above=0)
     learning_rate_schedule: Schedule = schedule("constant")
-    tau: float = number(default=0.005, doc="the targets' step towards the networks", above=0, at_most=1)
+    tau: float = number(default=0.005, doc="Polyak coefficient of the target update", above=0, at_most=1)
     batch_size: int = static(default=256, doc="transitions per gradient step", at_least=1)
     num_gradient_steps: int = static(default=1, doc="gradient steps per update", at_least=1)
     learning_starts: int = static(default=1_000, doc="steps, of random actions, before the first gradient", at_least=1)
@@ -65,16 +65,18 @@ class SACConfig(ActorCriticReplayConfig):
     n_step: int = static(default=1, doc="steps of reward before bootstrapping", at_least=1)
     network: str = static(default="auto", doc="torso", choices=TORSOS)
     hidden_sizes: tuple[int, ...] = static(default=(256, 256), doc="units of the hidden layers", at_least=1)
-    activation: str = static(default="relu", doc="of the hidden layers", choices=tuple(ACTIVATIONS))
+    activation: str = static(default="relu", doc="activation function of the hidden layers", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
     normalize_observation: bool = static(
         default=False, doc="standardize float and byte observations by running statistics"
     )
-    reward_scale: float = number(default=1.0, doc="factor of the rewards that are learned from", above=0)
+    reward_scale: float = number(default=1.0, doc="factor of the rewards in learning", above=0)
     initializer: str = static(
-        default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)
+        default="orthogonal", doc="weight initializer for dense and convolutional layers", choices=tuple(INITIALIZERS)
     )
-    precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
+    precision: str = static(
+        default="float32", doc="dtype of the network's matrix products", choices=("float32", "bfloat16")
+    )
     prng: str = static(
         default="fast",
         doc="random numbers of environments and algorithm; fast was measured the fastest",

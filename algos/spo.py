@@ -68,7 +68,7 @@ class SPOConfig(NetworkConfig):
         default=0.5, doc="KL of the particles' weights from uniform ones (Stoix: 0.01)", above=0
     )
     kl_epsilon: float = number(default=0.01, doc="KL per update of choices and means, in nats", above=0)
-    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of standard deviations, in nats", above=0)
+    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update for standard deviations, in nats", above=0)
     initial_temperature: float = number(
         default=1.0, doc="initial temperature of the weights, in units of the return", above=0
     )
@@ -78,7 +78,7 @@ class SPOConfig(NetworkConfig):
         default="relu", doc="hidden layers' activation", choices=tuple(ACTIVATIONS)
     )
     squash_actions: bool = static(default=False, doc="continuous actions through tanh instead of clipped")
-    share_body: bool = static(default=False, doc="policy and value function share all below their heads")
+    share_body: bool = static(default=False, doc="policy and value function share everything below their heads")
     rnn: ClassVar[str] = "none"
     rnn_size: ClassVar[int] = 1
     head_sizes: ClassVar[tuple[int, ...]] = ()

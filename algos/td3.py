@@ -43,7 +43,7 @@ from purerl.xla.vmap_cond import any_member
 class TD3Config(ActorCriticReplayConfig):
     """Settings of TD3."""
 
-    learning_rate: float = number(default=1e-3, doc="Adam's step size, of both parts", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of Adam, for actor and critics", above=0)
     exploration_noise: float = number(default=0.1, doc="standard deviation, in half widths of the box", at_least=0)
     num_critics: int = static(default=2, doc="critics, of which the smallest counts", at_least=1)
     policy_period: int = number(default=2, doc="gradient steps of the critics per one of the policy", at_least=1)

@@ -37,18 +37,22 @@ class VDNConfig(TeamConfig):
 
     num_envs: int = static(default=10, doc="environments stepped in parallel", at_least=1)
     hidden_sizes: tuple[int, ...] = static(default=(120, 84), doc="units of the hidden layers", at_least=1)
-    initializer: str = static(default="normal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS))
+    initializer: str = static(
+        default="normal", doc="weight initializer for dense and convolutional layers", choices=tuple(INITIALIZERS)
+    )
     max_grad_norm: float | None = number(
         default=10.0, doc="global norm that gradients are clipped to; none: unclipped", above=0
     )
     target_update_interval: int = number(
         default=50, doc="gradient steps between updates of the target network", at_least=1
     )
-    tau: float = number(default=1.0, doc="share of the new parameters in such an update; 1: a copy", above=0, at_most=1)
-    epsilon_start: float = number(default=1.0, doc="probability of a random action at first", at_least=0, at_most=1)
-    epsilon_end: float = number(default=0.05, doc="probability of a random action in the end", at_least=0, at_most=1)
+    tau: float = number(
+        default=1.0, doc="Polyak coefficient of the target update; 1 copies the network", above=0, at_most=1
+    )
+    epsilon_start: float = number(default=1.0, doc="initial probability of a random action", at_least=0, at_most=1)
+    epsilon_end: float = number(default=0.05, doc="final probability of a random action", at_least=0, at_most=1)
     exploration_fraction: float = number(
-        default=0.5, doc="share of total_timesteps over which it falls", above=0, at_most=1
+        default=0.5, doc="fraction of total_timesteps over which epsilon falls", above=0, at_most=1
     )
 
 

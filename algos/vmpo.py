@@ -43,16 +43,16 @@ class VMPOConfig(PolicyConfig):
 
     num_envs: int = 16
     rollout_length: int = 64
-    learning_rate: float = number(default=1e-3, doc="Adam's step size, of networks and dual variables", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of Adam, for networks and dual variables", above=0)
     entropy_coefficient: float = 0.0
     num_epochs: int = static(default=4, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=2, doc="gradient steps per pass", at_least=1)
     normalize_advantage: bool = static(default=True, doc="standardize the advantages of each rollout (paper: no)")
     temperature_epsilon: float = number(default=0.1, doc="KL of the weights from uniform ones, in nats", above=0)
     kl_epsilon: float = number(default=0.01, doc="KL per update, of choices and of means, in nats", above=0)
-    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update of a normal's spread, in nats", above=0)
-    initial_temperature: float = number(default=1.0, doc="of the weights at first, in units of the advantage", above=0)
-    initial_kl_weight: float = number(default=5.0, doc="of both KL terms at first", above=0)
+    spread_kl_epsilon: float = number(default=1e-3, doc="KL per update for standard deviations, in nats", above=0)
+    initial_temperature: float = number(default=1.0, doc="initial temperature, in units of the advantage", above=0)
+    initial_kl_weight: float = number(default=5.0, doc="initial weight of both KL penalties", above=0)
 
     @property
     def samples_per_gradient(self) -> int:

@@ -136,7 +136,7 @@ def environment_class(env_id: str) -> type:
         raise unknown_environment(env_id)
     found = load(ENVIRONMENTS.get(env_id, env_id))
     if not (isinstance(found, type) and issubclass(found, Environment | HostSource)):
-        raise InputError(f"{env_id} is no environment: it must be a subclass of purerl.Environment")
+        raise InputError(f"{env_id} is not an environment: it must be a subclass of purerl.Environment")
     return found
 
 
@@ -234,12 +234,12 @@ def config_class(factory: Any, name: str) -> type:
         function = function.func
     wanted = "it must be a function (spec, config: MyConfig) -> Algorithm, whose MyConfig is a subclass of Config"
     if isinstance(factory, type) or not callable(factory):
-        raise InputError(f"{name} is no algorithm: {wanted}")
+        raise InputError(f"{name} is not an algorithm: {wanted}")
     try:
         parameters = list(inspect.signature(factory).parameters.values())
         annotations = typing.get_type_hints(function)
     except (TypeError, ValueError, NameError) as error:
-        raise InputError(f"{name} is no algorithm that can be read ({error}): {wanted}") from None
+        raise InputError(f"{name} is not an algorithm that can be read ({error}): {wanted}") from None
     found = annotations.get(parameters[1].name) if len(parameters) > 1 else None
     if not (isinstance(found, type) and issubclass(found, Config) and dataclasses.is_dataclass(found)):
         raise InputError(f"{name} does not say which config it takes: {wanted}")

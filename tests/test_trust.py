@@ -109,12 +109,12 @@ def test_a_run_folder_names_a_module(words, environment, run_of, mark, capsys):
 def test_a_function_is_not_called_even_where_its_module_is_trusted(words, run_of, mark, capsys):
     run_of("os:abort")
     refused(capsys, mark, words, "--trust os")
-    refused(capsys, mark, (*words, "--trust", "os"), "os:abort is no environment")
+    refused(capsys, mark, (*words, "--trust", "os"), "os:abort is not an environment")
 
 
 @pytest.mark.parametrize("words", [("train", "ppo"), ("check",), ("explain", "ppo"), ("play", "--terminal")])
 def test_a_function_that_the_user_types_is_not_called(words, mark, capsys):
-    refused(capsys, mark, (*words, "os:abort"), "os:abort is no environment")
+    refused(capsys, mark, (*words, "os:abort"), "os:abort is not an environment")
     refused(capsys, mark, (*words, "crafty:Env"), "no module 'crafty'")
 
 

@@ -24,17 +24,18 @@ from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space, Stacked
 PAGE = Path(__file__).parent.parent / "envs" / "README.md"
 REPORTS = Path(__file__).parent.parent / "results" / "suites"
 NUM_ENVS = 2048
+OFFLINE = re.compile("could not download|Name or service not known|check your connection")  # causes without a network
 INTRODUCTION = """\
 # Environments
 
-Written by `python tools/environments_table.py`; a test holds the page to the registry and the docstrings.
-`purerl.make(id, **fields)` makes one; every field may be varied, traced and vmapped. Time limits are the defaults, in
-steps. The best possible return is that of the default fields where it is a number.
+`purerl.make(id, **fields)` makes an environment. Fields that are numbers may be traced and vmapped; static fields are
+part of the program's shape. Time limits and best returns hold for the default fields; limits are in steps. This page is
+written by `python tools/environments_table.py`, and a test compares it with the registry and the docstrings.
 """
 CHECKED = """\
-Written by `python tools/check_suite.py NAME`: each id, in a process of its own, is made, stepped, checked against the
-contract, and trained on for 2,048 steps by two algorithms of its kind of action; an environment on the host is made and
-trained on. Compiled: `reset` and `step` of one environment. The games that `gymnasium` also has are those of `ale`.
+`python tools/check_suite.py NAME` makes each id in its own process, steps it, checks the contract, and trains two
+algorithms on it for 2,048 steps. Host environments are made and trained on. *Compiled in* covers `reset` and `step` of
+one environment. Atari environments of `gymnasium` are covered under `ale`.
 """
 HEADER = "| environment | observation | action | time limit | best possible return | source | steps/s |"
 
@@ -49,7 +50,7 @@ def page(speeds: dict[str, str], machine: str) -> str:
     lines = [INTRODUCTION, "## Native\n", HEADER, "|---|---|---|---|---|---|---|"]
     lines += [row(env_id, speeds.get(env_id, "")) for env_id in ENVIRONMENTS]
     lines += [f"\nSteps per second: random play of {NUM_ENVS} instances in one program, {machine}\n"]
-    lines += ["## Of other suites\n", "| ids | what | installed by | source |", "|---|---|---|---|"]
+    lines += ["## Third-party suites\n", "| ids | suite | extra | source |", "|---|---|---|---|"]
     lines += [suite_row(suite) for suite in sorted(SUITES)]
     return "\n".join([*lines, *every_id(sorted(REPORTS.glob("*.json")))]) + "\n"
 
@@ -58,13 +59,14 @@ def every_id(files: list[Path]) -> list[str]:
     """Return the lines on reports of `tools/check_suite.py`."""
     if not files:
         return []
-    lines = ["\n## Every id\n", CHECKED, "| suite | version | date | ids | hold | trained by | compiled in |"]
+    lines = ["\n## Compatibility\n", CHECKED, "| suite | version | date | ids | pass | trained by | compiled in |"]
     lines += ["|---|---|---|---|---|---|---|"]
     failed: dict[tuple[str, str], list[str]] = {}  # ids by suite with parameters, and cause
     for file in files:
         report = json.loads(file.read_text())
         suite, ids = report["suite"], report["ids"]
         hold = sum(not found["failed"] for found in ids.values())
+        untested = sum(bool(OFFLINE.search(found["failed"] or "")) for found in ids.values())
         by = sorted({done for found in ids.values() for done in found["done"]} - {"made", "stepped", "checked"})
         times = [found["compile_seconds"] for found in ids.values() if found["compile_seconds"] is not None]
         compiled = f"{np.median(times):.1f} s; at most {max(times):.1f}" if times else ""
@@ -78,13 +80,22 @@ def every_id(files: list[Path]) -> list[str]:
             report["versions"][report["package"]],
             report["date"],
             str(len(ids)) if report["offered"] == len(ids) else f"{len(ids)} of {report['offered']}",
-            str(hold),
+            str(hold) + (f"; {untested} not tested" if untested else ""),
             ", ".join(by),
             compiled,
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    causes = [f"- {suite}: {', '.join(names)}: {cause}" for (suite, cause), names in failed.items()]
-    return [*lines, *(["\nWhat fails:\n", *causes] if causes else [])]
+    for heading, offline in (
+        ("These ids fail:", False),
+        ("These ids were not tested: they download files first.", True),
+    ):
+        causes = [
+            f"- {suite}: {', '.join(names)}" + ("" if offline else f": {cause}")
+            for (suite, cause), names in failed.items()
+            if bool(OFFLINE.search(cause)) == offline
+        ]
+        lines += [f"\n{heading}\n", *causes] if causes else []
+    return lines
 
 
 def row(env_id: str, speed: str) -> str:
@@ -111,7 +122,7 @@ def suite_row(suite: str) -> str:
     module = importlib.import_module(entry.module)
     classes = [x for x in vars(module).values() if isinstance(x, type) and x.__module__ == entry.module]
     sources = [source(paragraph(x.__doc__)) for x in (*classes, module) if "Source: " in (x.__doc__ or "")]
-    how = "the base" if entry.extra is None else f"`pip install 'purerl[{entry.extra}]'`"
+    how = "none" if entry.extra is None else f"`{entry.extra}`"
     what = paragraph(module.__doc__).split(", as `")[0]
     cells = [f"[`{suite}/NAME`](adapters/{suite}.py), such as `{entry.example}`", what, how, *(sources[:1] or [""])]
     return f"| {' | '.join(cells)} |"

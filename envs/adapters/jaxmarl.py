@@ -75,7 +75,7 @@ class JaxMARLEnvironment(Environment):
     global_state: bool = static(
         default=False, doc="offer a critic all observations where the suite has no global state"
     )
-    shaped_reward: float = number(default=0.0, doc="share of Overcooked's shaped rewards that is added to the rewards")
+    shaped_reward: float = number(default=0.0, doc="weight of Overcooked's shaped rewards")
 
     def reset(self, key: Key) -> tuple[JaxMARLState, dict[str, PyTree]]:
         """Start an episode."""

@@ -34,18 +34,18 @@ class Acrobot(Environment):
     these are.
     """
 
-    gravity: float = number(default=9.8, doc="metres per second squared")
-    length_1: float = number(default=1.0, doc="metres, of the first link")
-    length_2: float = number(default=1.0, doc="metres, of the second link; only the height of the tip depends on it")
+    gravity: float = number(default=9.8, doc="meters per second squared")
+    length_1: float = number(default=1.0, doc="meters, of the first link")
+    length_2: float = number(default=1.0, doc="meters, of the second link; only the height of the tip depends on it")
     mass_1: float = number(default=1.0, doc="kilograms")
     mass_2: float = number(default=1.0, doc="kilograms")
-    center_1: float = number(default=0.5, doc="metres from the first joint to the first link's center of mass")
-    center_2: float = number(default=0.5, doc="metres from the second joint to the second link's center of mass")
-    inertia: float = number(default=1.0, doc="moment of inertia of each link, kilogram square metres")
-    torque: float = number(default=1.0, doc="newton metres of one action")
+    center_1: float = number(default=0.5, doc="meters from the first joint to the first link's center of mass")
+    center_2: float = number(default=0.5, doc="meters from the second joint to the second link's center of mass")
+    inertia: float = number(default=1.0, doc="moment of inertia of each link, kilogram square meters")
+    torque: float = number(default=1.0, doc="newton meters of one action")
     max_velocity_1: float = number(default=4 * jnp.pi, doc="radians per second")
     max_velocity_2: float = number(default=9 * jnp.pi, doc="radians per second")
-    target_height: float = number(default=1.0, doc="metres above the first joint")
+    target_height: float = number(default=1.0, doc="meters above the first joint")
     time_step: float = number(default=0.2, doc="seconds between two actions")
     time_limit: int = number(default=500, doc="steps after which an episode is truncated", at_least=1)
 

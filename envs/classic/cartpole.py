@@ -15,8 +15,8 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree
 class CartPoleState(NamedTuple):
     """The cart and the pole."""
 
-    position: Array  # f32[], of the cart, metres from the center
-    velocity: Array  # f32[], metres per second
+    position: Array  # f32[], of the cart, meters from the center
+    velocity: Array  # f32[], meters per second
     angle: Array  # f32[], of the pole, radians from upright
     angular_velocity: Array  # f32[], radians per second
     time: Array  # i32[], steps taken
@@ -31,14 +31,14 @@ class CartPole(Environment):
     Source: Barto, Sutton and Anderson (1983), as `CartPole-v1` of Gymnasium, whose dynamics these are.
     """
 
-    gravity: float = number(default=9.8, doc="metres per second squared")
+    gravity: float = number(default=9.8, doc="meters per second squared")
     cart_mass: float = number(default=1.0, doc="kilograms")
     pole_mass: float = number(default=0.1, doc="kilograms")
-    pole_half_length: float = number(default=0.5, doc="metres")
+    pole_half_length: float = number(default=0.5, doc="meters")
     force: float = number(default=10.0, doc="newtons of one push")
     time_step: float = number(default=0.02, doc="seconds between two actions")
     angle_limit: float = number(default=12 * 2 * jnp.pi / 360, doc="radians at which the pole has tipped")
-    position_limit: float = number(default=2.4, doc="metres at which the track ends")
+    position_limit: float = number(default=2.4, doc="meters at which the track ends")
     time_limit: int = number(default=500, doc="steps after which an episode is truncated", at_least=1)
 
     def reset(self, key: Key) -> tuple[CartPoleState, Array]:

@@ -24,16 +24,16 @@ class PendulumState(NamedTuple):
 class Pendulum(Environment):
     """Reward -(angle^2 + 0.1 angular_velocity^2 + 0.001 torque^2) per step; never ends by itself. No return is above 0.
 
-    Observation f32[3]: cosine and sine of the angle, angular velocity. Action f32[1]: the torque in newton metres.
+    Observation f32[3]: cosine and sine of the angle, angular velocity. Action f32[1]: the torque in newton meters.
 
     Source: `Pendulum-v1` of Gymnasium, whose dynamics these are; there the angle is not wrapped, here it is, so that an
     observation does not lose digits with every turn.
     """
 
-    gravity: float = number(default=10.0, doc="metres per second squared")
+    gravity: float = number(default=10.0, doc="meters per second squared")
     mass: float = number(default=1.0, doc="kilograms")
-    length: float = number(default=1.0, doc="metres")
-    max_torque: float = number(default=2.0, doc="newton metres")
+    length: float = number(default=1.0, doc="meters")
+    max_torque: float = number(default=2.0, doc="newton meters")
     max_velocity: float = number(default=8.0, doc="radians per second")
     time_step: float = number(default=0.05, doc="seconds between two actions")
     time_limit: int = number(default=200, doc="steps after which an episode is truncated", at_least=1)

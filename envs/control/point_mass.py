@@ -14,10 +14,10 @@ from purerl.types import Array, Environment, Key, TimeStep, number, pytree
 class PointMassState(NamedTuple):
     """The mass."""
 
-    x: Array  # f32[], metres
-    y: Array  # f32[], metres
-    velocity_x: Array  # f32[], metres per second
-    velocity_y: Array  # f32[], metres per second
+    x: Array  # f32[], meters
+    y: Array  # f32[], meters
+    velocity_x: Array  # f32[], meters per second
+    velocity_y: Array  # f32[], meters per second
     time: Array  # i32[], steps taken
 
 
@@ -35,10 +35,10 @@ class PointMass(Environment):
     """
 
     mass: float = number(default=1.0, doc="kilograms", above=0)
-    drag: float = number(default=0.1, doc="newtons per metre per second", at_least=0)
+    drag: float = number(default=0.1, doc="newtons per meter per second", at_least=0)
     max_force: float = number(default=1.0, doc="newtons along each axis")
     time_step: float = number(default=0.1, doc="seconds between two actions", above=0)
-    velocity_cost: float = number(default=0.1, doc="cost of a square metre per square second", at_least=0)
+    velocity_cost: float = number(default=0.1, doc="cost of a square meter per square second", at_least=0)
     action_cost: float = number(default=0.01, doc="cost of a full force along one axis", at_least=0)
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 

@@ -19,8 +19,8 @@ class ReacherState(NamedTuple):
     angle_2: Array  # f32[], of the second link from the first, radians, -pi .. pi
     velocity_1: Array  # f32[], radians per second
     velocity_2: Array  # f32[], radians per second
-    target_x: Array  # f32[], metres
-    target_y: Array  # f32[], metres
+    target_x: Array  # f32[], meters
+    target_y: Array  # f32[], meters
     time: Array  # i32[], steps taken
 
 
@@ -40,14 +40,14 @@ class Reacher(Environment):
     Source: the task is that of `Reacher` in Gymnasium, with the rigid-body equations written out instead of MuJoCo.
     """
 
-    length_1: float = number(default=0.5, doc="metres", above=0)
-    length_2: float = number(default=0.5, doc="metres", above=0)
+    length_1: float = number(default=0.5, doc="meters", above=0)
+    length_2: float = number(default=0.5, doc="meters", above=0)
     mass_1: float = number(default=1.0, doc="kilograms", above=0)
     mass_2: float = number(default=1.0, doc="kilograms", above=0)
-    damping: float = number(default=0.2, doc="newton metres per radian per second, of each joint", at_least=0)
-    max_torque: float = number(default=0.5, doc="newton metres, of each joint")
+    damping: float = number(default=0.2, doc="newton meters per radian per second, of each joint", at_least=0)
+    max_torque: float = number(default=0.5, doc="newton meters, of each joint")
     action_cost: float = number(default=0.05, doc="cost of a full torque on one joint", at_least=0)
-    target_range: float = number(default=0.6, doc="metres: half the side of the square of the targets", at_least=0)
+    target_range: float = number(default=0.6, doc="meters: half the side of the square of the targets", at_least=0)
     time_step: float = number(default=0.05, doc="seconds between two actions", above=0)
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 

@@ -36,7 +36,10 @@ class FrozenLake(Environment):
 
     lake: tuple[str, ...] = static(default=MAP_4X4, doc="rows of S start, F frozen, H hole, G goal")
     success_rate: float = number(
-        default=1 / 3, doc="probability of the chosen direction; else one of those beside it", at_least=0, at_most=1
+        default=1 / 3,
+        doc="probability of the chosen direction; otherwise one of its two neighbors",
+        at_least=0,
+        at_most=1,
     )
     time_limit: int = number(default=100, doc="steps after which an episode is truncated", at_least=1)
 

@@ -41,7 +41,7 @@ def command(name: str, steps: int, actions: tuple[str, ...]) -> None:
         try:
             factory, config_class = registry.algorithm(name)
         except InputError as error:
-            raise InputError(f"{name} is no environment, which is a class; as an algorithm: {error}") from None
+            raise InputError(f"{name} is not an environment class; as an algorithm: {error}") from None
         kinds = actions or (ALGORITHMS[name].actions if name in ALGORITHMS else ("discrete",))
         tell(f"checking {name}: each check compiles; a minute or two ...")
         say(check_algorithm(factory, config_class(), actions=kinds, name=name, learn=False, say=tell))

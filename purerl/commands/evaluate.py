@@ -132,9 +132,9 @@ def _check_words(
 ) -> None:
     """Refuse options that do not go together."""
     if grid is not None and films == (None, None):
-        raise InputError("--grid is of a recording: add --video FILE or --gif FILE")
+        raise InputError("--grid only works with a recording: add --video FILE or --gif FILE")
     if picture is not None and levels is None:
-        raise InputError("--picture is of levels: add --levels held-out")
+        raise InputError("--picture only works with levels: add --levels held-out")
     recorded = (grid, *films, html) != (None, None, None, None)
     if levels is not None and recorded:
         raise InputError("--levels goes with --picture; recordings of held-out levels are made without it")

@@ -24,7 +24,7 @@ def command(
     trust: tuple[str, ...],
     **flags: Any,
 ) -> None:
-    """Try a run for a moment: its cost per step, its memory, its speed, and what would be faster.
+    """Try a run for a moment: its cost per step, its memory, its speed, and the speed with other settings.
 
     \b
     purerl explain ppo CartPole-v1

@@ -29,7 +29,9 @@ from purerl.settings.options import LaunchOptions, MetaOptions
     short_help="Compare evolved objectives with PPO.",
 )
 @RUN_DIRS
-@click.option("--tasks", default="", metavar="A,B,...", help="Held-out environments, beside those of the evolution.")
+@click.option(
+    "--tasks", default="", metavar="A,B,...", help="Held-out environments, in addition to those of the evolution."
+)
 @TRUST
 def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **flags: Any) -> None:
     """Train agents with evolved objectives and with their rivals, on the evolution's tasks and on others.

@@ -27,7 +27,7 @@ class TextPath(click.Path):
         try:
             str(found).encode()
         except UnicodeEncodeError:
-            self.fail(f"the name {str(found)!r} is no text in UTF-8", param, ctx)
+            self.fail(f"the name {str(found)!r} is not valid UTF-8", param, ctx)
         return found
 
 
@@ -35,10 +35,10 @@ PATH = TextPath(path_type=Path)
 PICTURES = (".png", ".pdf", ".svg", ".jpg")  # endings of pictures of curves
 NO_CACHE = ("no_cache",)  # of LaunchOptions, for commands that run in one process
 TRUST = click.option(
-    "--trust", multiple=True, metavar="MODULE", help="Import this module where a file or folder names it."
+    "--trust", multiple=True, metavar="MODULE", help="Allow this module to be imported if a file or folder names it."
 )
 CONFIG = click.option(
-    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings: a TOML file, or those of a run."
+    "--config", "config_file", type=PATH, metavar="FILE|RUN_DIR", help="Settings from a TOML file or from a run."
 )
 CHECKPOINT = click.option(
     "--checkpoint",
@@ -50,7 +50,7 @@ SIMULATIONS = click.option(
     "--simulations",
     type=click.IntRange(1),
     metavar="N",
-    help="Of an agent that searches: simulations for each move; default as it was trained.",
+    help="Simulations per move, for agents that plan (AlphaZero, MuZero); default as trained.",
 )
 RUN_DIRS = click.argument("run_dirs", type=PATH, nargs=-1, required=True, metavar="RUN_DIR...")
 
@@ -188,5 +188,7 @@ def resume_options(cls: type, given: dict[str, Any], names: Iterable[str], *othe
     """
     allowed = {name: coerce(given.pop(name), hints(cls)[name], name) for name in names if name in given}
     if given or any(other not in (None, (), {}) for other in others):
-        raise InputError("--resume continues with the settings in the folder: give no others, and no --out, beside it")
+        raise InputError(
+            "--resume continues with the settings in the folder: other settings and --out cannot be combined with it"
+        )
     return allowed

@@ -46,8 +46,8 @@ BASIS: dict[str, Term] = {
 class ClosedForm:
     """A drift written down: for each sign of the advantage a sum of weighted terms."""
 
-    good_terms: tuple[str, ...] = static(doc="of BASIS, for A >= 0")
-    bad_terms: tuple[str, ...] = static(doc="of BASIS, for A < 0")
+    good_terms: tuple[str, ...] = static(doc="terms of BASIS for A >= 0")
+    bad_terms: tuple[str, ...] = static(doc="terms of BASIS for A < 0")
     good: Any = number(doc="f32[terms, 2], weight and parameter of each")
     bad: Any = number(doc="f32[terms, 2]")
     error: float = static(default=0.0, doc="root mean square error over that of no drift at all")

@@ -71,7 +71,7 @@ class OpenES:
     start_sigma: Any = number(default=0.04, doc="standard deviation of the candidates", above=0)
     sigma_decay: Any = number(default=0.999, doc="its factor per generation", above=0)
     least_sigma: Any = number(default=0.01, doc="where its decay ends", at_least=0)
-    learning_rate: Any = number(default=0.01, doc="of the optimizer", above=0)
+    learning_rate: Any = number(default=0.01, doc="learning rate of the optimizer", above=0)
     learning_rate_decay: Any = number(default=0.999, doc="its factor per generation", above=0)
     least_learning_rate: Any = number(default=0.001, doc="where its decay ends", at_least=0)
 
@@ -125,8 +125,10 @@ class SNES:
     population: int = static(default=64, doc="candidates per generation", at_least=2)
     antithetic: bool = static(default=True, doc="draw candidates in pairs, mean + e and mean - e")
     start_sigma: Any = number(default=0.04, doc="standard deviation of the first candidates", above=0)
-    learning_rate: Any = number(default=1.0, doc="of the mean, in standard deviations", above=0)
-    sigma_learning_rate: Any = number(default=None, doc="of the deviations; None: (3 + log n) / (5 sqrt n)", above=0)
+    learning_rate: Any = number(default=1.0, doc="learning rate of the mean, in standard deviations", above=0)
+    sigma_learning_rate: Any = number(
+        default=None, doc="learning rate of sigma; None: (3 + log n) / (5 sqrt n)", above=0
+    )
 
     def init(self, mean: Array) -> SNESState:
         """Start at `mean`, f32[n]."""

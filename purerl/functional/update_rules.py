@@ -45,7 +45,7 @@ class LPG:
     of 256 units; this is a GRU.
     """
 
-    weights: Any = number(doc="by layer")
+    weights: Any = number(doc="the weights by layer")
     categories: int = static(default=30, doc="m, of a prediction")
     temporal: bool = static(default=False, doc="whether it sees the agent's age")
 

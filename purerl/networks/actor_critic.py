@@ -189,7 +189,7 @@ def actor_critic(
     """
     central = without_global_state(space) is not space
     if central and config.share_body:
-        raise InputError("share_body goes without centralized_critic: that critic sees what the policy does not")
+        raise InputError("share_body and centralized_critic cannot be combined: that critic sees more than the policy")
     shared = (config.rnn != "none" or config.share_body) and not central
     base = recurrent_encoder(space, config, config.rnn, config.rnn_size, network)
     wide = lambda: recurrent_encoder(space, config, config.rnn, config.rnn_size, sees_global_state=True)

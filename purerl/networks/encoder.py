@@ -26,9 +26,11 @@ class NetworkConfig(Config):
     hidden_sizes: tuple[int, ...] = static(default=(64, 64), doc="units of the hidden layers", at_least=1)
     activation: str = static(default="tanh", doc="hidden layers' activation", choices=tuple(ACTIVATIONS))
     layer_norm: bool = static(default=False, doc="normalize each hidden layer")
-    precision: str = static(default="float32", doc="of the network's products", choices=("float32", "bfloat16"))
+    precision: str = static(
+        default="float32", doc="dtype of the network's matrix products", choices=("float32", "bfloat16")
+    )
     initializer: str = static(
-        default="orthogonal", doc="of dense and convolutional weights", choices=tuple(INITIALIZERS)
+        default="orthogonal", doc="weight initializer for dense and convolutional layers", choices=tuple(INITIALIZERS)
     )
 
 

@@ -50,7 +50,7 @@ class SearchConfig(NetworkConfig):
     )
     num_epochs: int = static(default=2, doc="passes over each rollout", at_least=1)
     num_minibatches: int = static(default=4, doc="gradient steps per pass", at_least=1)
-    learning_rate: float = number(default=1e-3, doc="the optimizer's step size", above=0)
+    learning_rate: float = number(default=1e-3, doc="learning rate of the optimizer", above=0)
     learning_rate_schedule: Schedule = schedule()
     max_grad_norm: float = number(default=1.0, doc="global norm that gradients are clipped to", above=0)
     value_coefficient: float = number(default=1.0, doc="weight of the value loss", at_least=0)

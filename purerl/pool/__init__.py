@@ -75,7 +75,7 @@ def make_spec(task_id: str | Environment, *, parameters: dict[str, Any] | None =
 
 
 def list_all_envs() -> list[str]:
-    """Return the ids of the native environments and the old ones; `purerl list envs SUITE` lists those of a suite."""
+    """Return the native ids and their old names; `purerl list envs --suite SUITE` lists the ids of a suite."""
     from purerl import registry
 
     return [*registry.names(), *OLD_IDS]

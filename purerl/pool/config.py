@@ -103,7 +103,9 @@ def make_environment(
     if not isinstance(env, Environment):
         raise InputError(f"{name} already runs on the host: only JAX environments and envpool/NAME make a pool")
     if groups := agent_groups.sizes(env):
-        raise InputError(f"a pool is of single agents; {name} has groups ({', '.join(groups)}): purerl.vectorize")
+        raise InputError(
+            f"pools support single-agent environments only; {name} has groups ({', '.join(groups)}): purerl.vectorize"
+        )
     return name, _limited(env, max_episode_steps)
 
 

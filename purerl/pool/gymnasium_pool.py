@@ -53,7 +53,9 @@ class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIn
 
     def _masked(self, options: dict[str, Any], env_id: Any) -> np.ndarray:
         if set(options) != {"reset_mask"} or env_id is not None:
-            raise InputError(f"options are {sorted(options)}; allowed: reset_mask, and no env_id beside it")
+            raise InputError(
+                f"options are {sorted(options)}; allowed: reset_mask, which cannot be combined with env_id"
+            )
         mask = np.asarray(options["reset_mask"], np.bool_)
         if mask.shape != (len(self),) or not mask.any():
             raise InputError(f"reset_mask must be bool[{len(self)}] with one True at least")

@@ -265,7 +265,7 @@ def lines(run: Settings, explained: Explanation) -> list[str]:
         f"memory        {_size(explained.program)} for the program; per agent: {names}, environments "
         f"{_size(explained.environments)}, rollout {_size(explained.rollout)}",
         "",
-        "what would be faster, tried for a moment (all but --seeds change what is learned):",
+        "speed with other settings, tried for a moment (all except --seeds change what the agent learns):",
     ]
     width = max((len(option.flags) for option in explained.options), default=0)
     out += [f"  {o.flags:{width}}  {o.steps_per_second / rate:5.2f}x" for o in explained.options]

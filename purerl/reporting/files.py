@@ -43,7 +43,7 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
     if not distributed.is_first():
         return
     if path.exists() and not path.is_file():
-        raise InputError(f"cannot write {path}: it is no regular file")
+        raise InputError(f"cannot write {path}: it is not a regular file")
     part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
     try:
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | AS_IT_IS, 0o666), "wb") as file:
@@ -82,7 +82,7 @@ def append(path: Path) -> IO[bytes]:
       InputError: if there is a link, a folder or a device at `path`.
     """
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise InputError(f"cannot write {path}: it is no regular file")
+        raise InputError(f"cannot write {path}: it is not a regular file")
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | AS_IT_IS, 0o666)
     return open(handle, "ab", buffering=0)
 

@@ -129,7 +129,7 @@ def _repair(
     elif reading.is_file(path):
         found = _parse(reading.content(path, reading.TABLE), counter, known)
     elif os.path.lexists(path):
-        raise InputError(f"cannot write {path}: it is no regular file")
+        raise InputError(f"cannot write {path}: it is not a regular file")
     if found.damaged or (expected and not found.columns and reading.is_file(path) and path.stat().st_size):
         _set_aside(path)
     elif not found.columns:

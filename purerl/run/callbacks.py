@@ -87,7 +87,7 @@ class View:
 
     def _open(self) -> "Run":
         if self._run is None:
-            raise InputError("a callback's view is of one row: use it during the call")
+            raise InputError("a callback's view is only valid during the call")
         return self._run
 
     def _alone(self, what: str) -> "Run":

@@ -140,7 +140,7 @@ def with_simulations(config: Any, simulations: int, name: str) -> Any:
       InputError: if their algorithm does not search.
     """
     if not hasattr(config, "num_simulations"):
-        raise InputError(f"the agents of {name} do not search: simulations are of alphazero and muzero")
+        raise InputError(f"the agents of {name} do not plan: simulations only apply to alphazero and muzero")
     return dataclasses.replace(config, num_simulations=simulations)
 
 

@@ -57,7 +57,7 @@ class LaunchOptions:
 class RunOptions:
     """The settings of a run beside its algorithm's config."""
 
-    seeds: int = option(1, "agents trained side by side in one program", "N", at_least=1, at_most=MOST)
+    seeds: int = option(1, "agents trained in parallel, in one program", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "the first seed; agent i has seed + i", "S")
     start: str | None = option(
         None,
@@ -72,7 +72,7 @@ class RunOptions:
     checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     keep_checkpoints: int = option(3, "number of checkpoints kept, the newest ones", "K", at_least=1)
     extension: tuple[str, ...] = option(
-        (), "extensions of yours around the loop, module:object, separated by commas", "NAMES", meaning="none"
+        (), "your own extensions, module:object, separated by commas", "NAMES", meaning="none"
     )
     keep_best: bool = option(
         False, "also keep the checkpoint with the highest mean evaluation return, as checkpoints/best"
@@ -85,7 +85,7 @@ class RunOptions:
     )
     tensorboard: bool = option(False, "also write TensorBoard events")
     wandb: str | None = option(None, "also log to this project of Weights & Biases", "PROJECT")
-    mlflow: bool = option(False, "also log to MLflow, where MLFLOW_TRACKING_URI says")
+    mlflow: bool = option(False, "also log to MLflow, at MLFLOW_TRACKING_URI")
     devices: int | str = option(
         "auto", "number of devices", "N", meaning="auto: one per seed, up to the number available"
     )
@@ -97,7 +97,7 @@ class SweptRunOptions:
     """The options of a sweep's runs: fields of `RunOptions` whose default or meaning differs in a sweep."""
 
     seeds: int = option(8, "agents of each trial", "N", at_least=1, at_most=MOST)
-    seed: int = option(0, "the first seed; it also draws the trials", "S")
+    seed: int = option(0, "the first seed; it also samples the trials", "S")
     devices: int | str = option(
         "auto", "devices that share the agents", "N", meaning="auto: all, on a CPU one per core"
     )
@@ -119,9 +119,9 @@ class SearchOptions:
     trials: int = option(64, "number of trials; for PBT the size of the population", "N", at_least=1, at_most=MOST)
     points: int = option(50, "points of each curve", "N", at_least=1, at_most=10000)
     chunk: int = option(
-        0, "trials trained at once", "N", at_least=0, at_most=MOST, meaning="0: as suits speed and memory"
+        0, "trials trained at once", "N", at_least=0, at_most=MOST, meaning="0: chosen for speed and memory"
     )
-    eta: int = option(3, "halving: one in this many trials goes on to the next rung", "N", at_least=2, at_most=MOST)
+    eta: int = option(3, "halving: one in this many trials reaches the next rung", "N", at_least=2, at_most=MOST)
     rungs: int = option(
         3, "halving: lengths at which trials are compared, the last the whole run", "N", at_least=2, at_most=32
     )
@@ -129,12 +129,12 @@ class SearchOptions:
         0, "halving: trials trained at once", "N", at_least=0, at_most=MOST, meaning="0: as many as reach the last rung"
     )
     generations: int = option(
-        20, "PBT: how often changed copies of the best replace the worst", "N", at_least=2, at_most=10000
+        20, "PBT: how often mutated copies of the best members replace the worst", "N", at_least=2, at_most=10000
     )
     checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     fresh_seeds: int = option(
         0,
-        "train the best settings with this many other seeds in the end: what chose them also flattered them",
+        "train the best settings with this many other seeds at the end, because the score that selected them is optimistic",
         "N",
         at_least=0,
         at_most=MOST,
@@ -147,7 +147,7 @@ class EvolveOptions:
 
     population: int = option(64, "candidates per generation", "N", at_least=2, at_most=MOST)
     generations: int = option(100, "number of generations", "N", at_least=1, at_most=MOST)
-    seeds: int = option(1, "trainings per candidate and task", "N", at_least=1, at_most=MOST)
+    seeds: int = option(1, "training runs per candidate and task", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "random seed of the evolution", "S")
     strategy: str = option(
         "openes", "the strategy: openes, snes, or an algorithm of evosax such as evosax:CMA_ES", "NAME"
@@ -155,8 +155,8 @@ class EvolveOptions:
     sigma: float = option(0.04, "standard deviation of the first candidates", "X", at_least=0)
     sigma_decay: float = option(0.999, "factor of sigma per generation, for openes", "X", at_least=0)
     meta_learning_rate: float = option(0.01, "learning rate of Adam, the optimizer of openes", "X", at_least=0)
-    antithetic: bool = option(True, "draw candidates in pairs, mean + e and mean - e", "BOOL")
-    fitness: str = option("auc", "score of a training: auc, final or wins", "NAME", choices=FITNESS)
+    antithetic: bool = option(True, "sample candidates in pairs, mean + e and mean - e", "BOOL")
+    fitness: str = option("auc", "score of a training run: auc, final or wins", "NAME", choices=FITNESS)
     shaping: str = option(
         "zscore", "normalization of a task's fitness over the population: zscore or rank", "NAME", choices=SHAPING
     )
@@ -165,10 +165,15 @@ class EvolveOptions:
         0.0, "stop after this many minutes, compilation included", "X", at_least=0, meaning="0: after all generations"
     )
     chunk: int = option(
-        0, "trainings side by side on a device", "N", at_least=0, at_most=MOST, meaning="0: as suits speed and memory"
+        0,
+        "training runs in parallel on a device",
+        "N",
+        at_least=0,
+        at_most=MOST,
+        meaning="0: chosen for speed and memory",
     )
     devices: int | str = option(
-        "auto", "devices that share the trainings", "N", meaning="auto: all, on a CPU one per core"
+        "auto", "devices that share the training runs", "N", meaning="auto: all, on a CPU one per core"
     )
     checkpoint_generations: int = option(10, "generations between two checkpoints", "K", at_least=1)
     keep_checkpoints: int = option(3, "number of checkpoints kept, the newest ones", "K", at_least=1)
@@ -181,9 +186,13 @@ class MetaOptions:
 
     seeds: int = option(32, "agents per task and method", "N", at_least=2, at_most=MOST)
     tuning: float = option(
-        1.0, "trainings that tune PPO, as a share of the evolution's; 0: no tuned PPO", "X", at_least=0, at_most=1000
+        1.0,
+        "training runs that tune PPO, as a fraction of the evolution's; 0: no tuned PPO",
+        "X",
+        at_least=0,
+        at_most=1000,
     )
-    compare: str = option("final", "score of a training: final or auc", "NAME", choices=("final", "auc"))
+    compare: str = option("final", "score of a training run: final or auc", "NAME", choices=("final", "auc"))
 
 
 def make_options(cls: type[T], values: Mapping[str, Any], source: str = "") -> T:

@@ -40,7 +40,7 @@ class Range:
         if self.log and low <= 0:
             raise InputError(f"the range {low!r}:{high!r}:log must be above 0")
         if self.whole and (low != int(low) or high != int(high)):
-            raise InputError(f"the range {low!r}:{high!r} is of integers; its ends must be integers")
+            raise InputError(f"the range {low!r}:{high!r} is for an integer setting; its ends must be integers")
 
     @property
     def edges(self) -> tuple[float, float]:

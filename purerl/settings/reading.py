@@ -50,7 +50,7 @@ def _check(path: Path, found: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(found.st_mode):
         raise InputError(f"cannot read {path}: it is a folder")
     if not stat.S_ISREG(found.st_mode):
-        raise InputError(f"cannot read {path}: it is no regular file")
+        raise InputError(f"cannot read {path}: it is not a regular file")
     if found.st_size > most:
         raise InputError(f"cannot read {path}: it has {found.st_size:,} bytes; at most {most:,} are read")
 

@@ -47,7 +47,7 @@ def no_job(kind: JobKind, folder: Path | str) -> InputError:
 def taken(folder: Path) -> InputError:
     """Return the error for a folder to make that is there already."""
     if not folder.is_dir():
-        return InputError(f"{folder} exists and is no folder; name another --out")
+        return InputError(f"{folder} exists and is not a folder; choose another --out")
     begun = any((folder / kind.file).is_file() for kind in (RUN, SWEEP, EVOLUTION))
     also = f", or go on there with --resume {folder}" if begun else ""
     return InputError(f"{folder} exists; name another --out{also}")
@@ -104,8 +104,8 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     lacking = [part for part in from_python if part not in handed] if isinstance(from_python, list) else ["objects"]
     if from_python and lacking:
         raise InputError(
-            f"the {kind.noun} in {folder} was made in Python of what no file holds ({', '.join(map(str, lacking))}): "
-            f"go on there, with the same arguments, by {kind.resume_call(folder)}"
+            f"the {kind.noun} in {folder} was made in Python from objects that no file holds "
+            f"({', '.join(map(str, lacking))}): continue there with the same arguments: {kind.resume_call(folder)}"
         )
     missing = [name for name in ("format", *needed) if name not in table]
     if missing:

@@ -176,7 +176,7 @@ class Chunks(Search):
         if os.path.lexists(folder / "curves.npz"):
             curves, more = load_curves(folder, self.curves, sizes=self.sizes, settings=settings)
             if more["sizes"].shape != self.sizes.shape:
-                raise InputError(f"{folder / 'curves.npz'} is of another sweep: its chunks are of other groups")
+                raise InputError(f"{folder / 'curves.npz'} belongs to another sweep: its chunks have other groups")
         step = checkpoint.newest(folder / "checkpoints")
         if step and step >= (0 if curves is None else int(curves.trained.sum())):
             ends = np.cumsum([len(group.members) for group in self.plan.groups]) * self.plan.num_points

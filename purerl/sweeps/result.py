@@ -271,7 +271,7 @@ def load_curves(folder: Path, blank: Curves, **more: np.ndarray) -> tuple[Curves
                 shape, dtype = there[name]
                 fits = len(shape) == wanted.ndim if name in more else shape == wanted.shape
                 if dtype != wanted.dtype or not fits or math.prod(shape) > max(MOST, wanted.size):
-                    raise InputError(f"{path} is of another sweep: '{name}' is {dtype}{list(shape)}")
+                    raise InputError(f"{path} belongs to another sweep: '{name}' is {dtype}{list(shape)}")
             curves = Curves(**{name: file[name] for name in Curves._fields})
             return curves, {name: file[name] for name in more}
     except InputError as error:

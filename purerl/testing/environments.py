@@ -101,7 +101,7 @@ def _check_parts(env: Environment, name: str) -> list[Check]:
         raise InputError(f"{name} is not a pytree: decorate its class with purerl.types.pytree")
     for path, leaf in leaves.items():
         if not isinstance(leaf, bool | int | float | complex | np.ndarray | np.generic | jax.Array):
-            raise InputError(f"{name}{path} is a {type(leaf).__name__}; what is no number is declared by static(...)")
+            raise InputError(f"{name}{path} is a {type(leaf).__name__}; declare what is not a number with static(...)")
     for space in ("observation_space", "action_space"):
         try:
             given = getattr(env, space)

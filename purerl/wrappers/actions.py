@@ -20,7 +20,7 @@ class StickyActions(Wrapper):
     """
 
     keeps_state: ClassVar[bool] = True
-    probability: float = number(default=0.25, doc="of repeating the previous action", at_least=0, at_most=1)
+    probability: float = number(default=0.25, doc="probability of repeating the previous action", at_least=0, at_most=1)
 
     def reset(self, key: Key) -> tuple[Wrapped, PyTree]:
         """Start an episode, without a previous action."""

@@ -39,7 +39,7 @@ class AgentIds(Wrapper):
         """
         sizes = agent_groups.sizes(self.env)
         if not sizes:
-            raise InputError(f"AgentIds takes groups of agents; {type(self.env).__name__} is of a single agent")
+            raise InputError(f"AgentIds needs groups of agents; {type(self.env).__name__} has a single agent")
         cuts = list(itertools.accumulate(sizes.values()))
         return dict(zip(sizes, jnp.split(jnp.eye(cuts[-1]), cuts[:-1]), strict=True))
 

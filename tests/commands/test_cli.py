@@ -238,7 +238,7 @@ def test_terminals_without_letters_and_names_that_are_no_text(tmp_path):
     assert "l\\xe4uft" in done.stdout
     bad = os.fsdecode(b"bad\xff")
     done = purerl("train", "a2c", "Catch", "--out", bad, cwd=tmp_path, env=bare | {"PYTHONIOENCODING": "utf-8"})
-    assert done.returncode == 2 and "is no text in UTF-8" in done.stderr.splitlines()[-1]
+    assert done.returncode == 2 and "is not valid UTF-8" in done.stderr.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["läuft"]
 
 

@@ -38,7 +38,7 @@ def test_where_it_was_not_trained(run_folder, tmp_path, capsys):
     for more, message in (
         (("--video", "x.avi"), "a video must end in .gif, .mp4, .webm"),
         (("--gif", "x.mp4"), "must end in .gif"),
-        (("--grid", "3x3"), "--grid is of a recording"),
+        (("--grid", "3x3"), "--grid only works with a recording"),
         (("--grid", "0x3", "--gif", "x.gif"), "write ROWSxCOLUMNS"),
         (("--env.rowz", "3"), "unknown parameter of Catch 'rowz': did you mean 'rows'"),
         (("--env.rows", "6"), "whose spaces are others"),

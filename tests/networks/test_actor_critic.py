@@ -64,7 +64,7 @@ def test_layers_behind_the_body_by_hand(rnn):
 
 def test_a_critic_that_sees_more_has_a_body_of_its_own():
     space = Dict(spaces={"observation": SPACE, "global_state": SPACE})
-    with pytest.raises(InputError, match="share_body goes without centralized_critic"):
+    with pytest.raises(InputError, match="share_body and centralized_critic cannot be combined"):
         actor_critic(space, HEAD, ActorCriticConfig(share_body=True))
 
 

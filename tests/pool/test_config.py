@@ -47,7 +47,7 @@ def test_limits():
         make_environment("CartPole-v1", {}, 0)
     with pytest.raises(InputError, match="gymnasium/CartPole-v1 already runs on the host"):
         make_environment("gymnasium/CartPole-v1", {}, None)
-    with pytest.raises(InputError, match=r"a pool is of single agents; Spread has groups \(agents\)"):
+    with pytest.raises(InputError, match=r"pools support single-agent environments only; Spread has groups \(agents\)"):
         make_environment("Spread", {}, None)
     with pytest.raises(InputError, match="give CartPole its own when you make it: gravity"):
         make_environment(CartPole(), {"gravity": 3.0}, None)

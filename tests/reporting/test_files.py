@@ -33,7 +33,7 @@ def test_links_are_replaced_and_not_followed(tmp_path):
     for target in (other, tmp_path / "nowhere"):
         path = tmp_path / f"link-to-{target.name}"
         path.symlink_to(target)
-        with pytest.raises(InputError, match="no regular file"):
+        with pytest.raises(InputError, match="not a regular file"):
             append(path)
         write_whole(path, "new")
         assert path.read_text() == "new" and not path.is_symlink()
@@ -60,11 +60,11 @@ def test_folders_and_devices_stay(name, tmp_path):
     if not path.exists():
         path.mkdir()
     for write in (append, lambda path: write_whole(path, "new")):
-        with pytest.raises(InputError, match="no regular file"):
+        with pytest.raises(InputError, match="not a regular file"):
             write(path)
     link = tmp_path / "link"
     link.symlink_to(path)
-    with pytest.raises(InputError, match="no regular file"):
+    with pytest.raises(InputError, match="not a regular file"):
         write_whole(link, "new")
     assert link.is_symlink() and not path.is_file()
 

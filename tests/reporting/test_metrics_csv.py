@@ -127,7 +127,7 @@ def test_a_file_that_is_missing_or_a_folder_or_a_link(written):
     other.write_text("precious")
     written.unlink()
     written.symlink_to(other)
-    with pytest.raises(InputError, match="no regular file"):
+    with pytest.raises(InputError, match="not a regular file"):
         metrics_csv.Log(written, 6, rows=ROWS, tell=told.append)
     assert other.read_text() == "precious"
 

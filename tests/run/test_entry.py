@@ -92,7 +92,9 @@ def test_what_came_from_objects_is_resumed_from_python(tmp_path, capsys, monkeyp
         "--trust",
         "tests.helpers.reinforce",
     )
-    assert code == 2 and "was made in Python of what no file holds (algorithm)" in err and err.count("\n") == 1
+    assert (
+        code == 2 and "was made in Python from objects that no file holds (algorithm)" in err and err.count("\n") == 1
+    )
     with pytest.raises(InputError, match=r"add --trust tests\.helpers\.walk"):
         purerl.resume(tmp_path / "cut", algorithm=reinforce.flat)
     found = purerl.resume(tmp_path / "cut", algorithm=reinforce.flat, trust=True, display="none")

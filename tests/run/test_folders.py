@@ -38,7 +38,7 @@ def test_places_where_no_folder_can_be(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("file", "link"):
-        with pytest.raises(InputError, match=rf"{name} exists and is no folder; name another --out$"):
+        with pytest.raises(InputError, match=rf"{name} exists and is not a folder; choose another --out$"):
             new(tmp_path / name)
     for name in ("file/run", "x" * 300, "file/a/b"):
         with pytest.raises(InputError, match="cannot write"):

@@ -46,11 +46,11 @@ def test_algorithms(given, config, name, cls, suffices):
     [
         (reinforce.untold, None, "does not say which config it takes: it must be a function"),
         ("os:abort", None, "os:abort does not say which config it takes"),
-        ("os:path", None, "os:path is no algorithm"),
-        (PPOConfig, None, "is no algorithm"),
+        ("os:path", None, "os:path is not an algorithm"),
+        (PPOConfig, None, "is not an algorithm"),
         ("ppo", PPOConfig, "the config of ppo is the class PPOConfig; it must be a PPOConfig, such as PPOConfig()"),
         (ppo, ReinforceConfig(), "the config of .*ppo is ReinforceConfig; it must be a PPOConfig"),
-        ("tests.helpers.reinforce:Config", None, "is no algorithm"),
+        ("tests.helpers.reinforce:Config", None, "is not an algorithm"),
     ],
 )
 def test_what_is_no_algorithm(given, config, message):

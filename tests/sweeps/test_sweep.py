@@ -237,13 +237,13 @@ def small(tmp_path_factory):
     '"0.0001:0.01:log"-"0.001:0.01:log"-over.learning_rate is 0.001:0.01:log, and the checkpoint',
     "discount = 0.99-discount = 0.9-discount is 0.9, and the checkpoint was made with 0.99",
     "seed = 3-seed = 4-seed is 4, and the checkpoint was made with 3",
-    "trials = 2-trials = 3-curves.npz is of another sweep: 'env_steps' is int64",
+    "trials = 2-trials = 3-curves.npz belongs to another sweep: 'env_steps' is int64",
 )
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
         ('"0.0001:0.01:log"', '"0.001:0.01:log"', "over.learning_rate is 0.001:0.01:log, and the checkpoint"),
-        ("trials = 2", "trials = 3", "curves.npz is of another sweep: 'env_steps' is int64"),
+        ("trials = 2", "trials = 3", "curves.npz belongs to another sweep: 'env_steps' is int64"),
         ("seed = 3", "seed = 4", "seed is 4, and the checkpoint was made with 3"),
         ("discount = 0.99", "discount = 0.9", "discount is 0.9, and the checkpoint was made with 0.99"),
     ],
@@ -271,7 +271,7 @@ def test_damaged_and_crafted_curves_are_refused_before_they_are_read(small, tmp_
         large = {"trained": np.zeros(10_000_000, np.int64)}, {"settings": np.zeros(5_000_000, np.uint8)}
         for change in (*large, {"failed": arrays["failed"].astype(np.float32)}, {"sizes": np.array(None, object)}):
             np.savez_compressed(file, **arrays | change)
-            with pytest.raises(InputError, match="of another sweep"):
+            with pytest.raises(InputError, match="another sweep"):
                 restore()
     for damaged in (data[: len(data) // 2], b"", data.replace(b"trained", b"trainee"), bytes(1000)):
         file.write_bytes(damaged)

@@ -140,7 +140,7 @@ def test_a_class_that_is_no_pytree():
 
 @pytest.mark.long
 def test_a_field_that_is_no_number():
-    with pytest.raises(InputError, match=r"Walk\.length is a str; what is no number is declared by static"):
+    with pytest.raises(InputError, match=r"Walk\.length is a str; declare what is not a number with static"):
         check_environment(Walk(length="long"))  # type: ignore[arg-type]
 
 

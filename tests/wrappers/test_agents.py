@@ -175,5 +175,5 @@ def test_the_policy_sees_the_number_and_so_does_a_centralized_critic():
 
 @pytest.mark.long
 def test_a_single_agent_has_no_number():
-    with pytest.raises(InputError, match="AgentIds takes groups of agents; CartPole is of a single agent"):
+    with pytest.raises(InputError, match="AgentIds needs groups of agents; CartPole has a single agent"):
         AgentIds(CartPole()).reset(jax.random.key(0))

@@ -194,7 +194,7 @@ def _check_groups(algorithm: AlgorithmFactory, config: Config, env: Duo, name: s
         raise InputError(f"{name}: a policy that starts from a trained agent does not begin with its parameters")
     fresh = begin(jax.random.key(1)).agent["left"]
     if difference(host(begun.opt_state), host(fresh.opt_state)) is not None:
-        raise InputError(f"{name}: a policy that starts from a trained agent does not begin its optimizer anew")
+        raise InputError(f"{name}: a policy that starts from a trained agent does not start with a new optimizer")
     checks.append(Check("starts from a trained agent with schedules that begin anew"))
     return [*checks, _check_frozen(trainer, algorithm, config, state, env, name)]
 

@@ -64,7 +64,7 @@ class GroupsConfig(Config):
 class MultiAgentConfig(GroupsConfig):
     """Settings of several policies in one environment; steps are the environment's."""
 
-    policies: Mapping[str, Policy] = number(default=None, doc="by name")
+    policies: Mapping[str, Policy] = number(default=None, doc="the policies by name")
 
 
 def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:

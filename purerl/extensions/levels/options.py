@@ -22,14 +22,16 @@ class LevelOptions:
     )
     levels_capacity: int = static(default=4000, doc="levels kept for replay", at_least=1)
     levels_minimum_fill: float = number(
-        default=0.5, doc="share of the capacity that is filled before a replay", at_least=0, at_most=1
+        default=0.5, doc="fraction of the capacity that is filled before the first replay", at_least=0, at_most=1
     )
     levels_replay_probability: float = number(
-        default=0.8, doc="probability of a replay, else levels are drawn anew", at_least=0, at_most=1
+        default=0.8, doc="probability that an update replays levels instead of sampling new ones", at_least=0, at_most=1
     )
-    levels_temperature: float = number(default=0.3, doc="of the ranks of scores; high: all as likely", above=0)
+    levels_temperature: float = number(
+        default=0.3, doc="temperature of the rank-based sampling; high values sample uniformly", above=0
+    )
     levels_staleness: float = number(
-        default=0.3, doc="share of a replay by how long ago levels were played", at_least=0, at_most=1
+        default=0.3, doc="weight of staleness in the choice of levels to replay", at_least=0, at_most=1
     )
     levels_score: str = static(default="max_monte_carlo", doc="estimate of the regret of a level", choices=SCORES)
     levels_mutations: int = number(default=5, doc="accel: changes to a level that was replayed", at_least=1)

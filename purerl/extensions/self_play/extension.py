@@ -14,7 +14,7 @@ class SelfPlayOptions:
     """How many earlier selves a policy plays against."""
 
     self_play: int = static(
-        default=0, doc="earlier selves to play against, in a symmetric game of two groups; writes elo.csv", at_least=0
+        default=0, doc="past policies to play against, in a symmetric game of two groups; writes elo.csv", at_least=0
     )
 
 

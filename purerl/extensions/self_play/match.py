@@ -89,7 +89,7 @@ def contender_of(name: str, game: Situations, simulations: int | None = None) ->
     """
     if name in PLAYERS:
         if simulations is not None:
-            raise InputError(f"simulations are of agents that search; {name} is none")
+            raise InputError(f"simulations only apply to agents that plan (alphazero, muzero); {name} is none")
         moves = game.action_space.n  # type: ignore[attr-defined]
         if name == "lookahead" and moves > MOST_MOVES:
             raise InputError(f"lookahead tries every move and every reply: {moves} moves are too many for it")

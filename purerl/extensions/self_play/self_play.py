@@ -43,7 +43,7 @@ class SelfPlayConfig(GroupsConfig):
 
     algorithm: Any = static(default=None, doc="(spec, config) -> Algorithm, a policy-gradient one")
     policy: Any = number(default=None, doc="its settings")
-    num_selves: int = static(default=8, doc="earlier selves that are kept, P", at_least=1)
+    num_selves: int = static(default=8, doc="past policies that are kept, P", at_least=1)
 
 
 class SelfPlayAgent(NamedTuple):
@@ -79,9 +79,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
     validate(config, "self-play")
     sides, num = _sides(spec), config.num_selves
     if config.num_envs < 2 * num:
-        raise InputError(
-            f"{num} earlier selves on both sides need num_envs {2 * num} at least; it is {config.num_envs}"
-        )
+        raise InputError(f"{num} past policies on both sides need num_envs {2 * num} at least; it is {config.num_envs}")
     inner = multi_agent(_of_one_side(spec, sides), of_groups(config, (SELF,)))
 
     def init(key: Key) -> SelfPlayAgent:

@@ -56,7 +56,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
     starts = jax.device_get(jax.jit(jax.vmap(game.reset))(jax.random.split(fast(key), STARTS))[0])
     numbers = {name.tobytes(): 0 for name in np.asarray(look(starts))}
     if len(numbers) > 1:
-        raise InputError("perfect play is of games with one start, without chance")
+        raise InputError("`perfect` only supports deterministic games with a fixed starting position")
     frontier, left = jax.tree.map(lambda x: x[:1], starts), []
     while len(frontier.side):
         found = []
@@ -67,7 +67,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
             (after, moves), (_, others) = (jax.device_get(leave(fast(jax.random.key(n)), padded)) for n in (0, 1))
             moves, others = (jax.tree.map(lambda x, size=size: x[:size], each) for each in (moves, others))
             if not all(np.array_equal(x[moves.legal], y[moves.legal]) for x, y in zip(moves, others, strict=True)):
-                raise InputError("perfect play is of games with one start, without chance")
+                raise InputError("`perfect` only supports deterministic games with a fixed starting position")
             left.append(moves)
             for place in np.argwhere(moves.legal & ~moves.done):
                 name = moves.after[tuple(place)].tobytes()
@@ -75,7 +75,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
                     numbers[name] = len(numbers)
                     found.append(jax.tree.map(lambda x, place=tuple(place): x[place], after))
             if len(numbers) > most:
-                raise InputError(f"perfect play is of games with at most {most:,} positions; this one has more")
+                raise InputError(f"`perfect` only supports games with at most {most:,} positions; this one has more")
         frontier = jax.tree.map(lambda *x: np.stack(x), *found) if found else frontier._replace(side=np.zeros(0))
     moves = jax.tree.map(lambda *x: np.concatenate(x), *left)
     following = np.zeros(moves.legal.shape, int)

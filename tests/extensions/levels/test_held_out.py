@@ -76,7 +76,7 @@ def test_command_and_picture(maze_run, tmp_path, capsys):
     for more, message in (
         (("--levels", ","), "--levels names no level of Maze; allowed: held-out, "),
         (("--levels", "spirl"), "unknown level of Maze 'spirl': did you mean 'spiral'"),
-        (("--picture", "x.png"), "--picture is of levels: add --levels held-out"),
+        (("--picture", "x.png"), "--picture only works with levels: add --levels held-out"),
         (("--levels", "held-out", "--picture", "x.gif"), "must end in .png"),
         (("--levels", "held-out", "--gif", "x.gif"), "--levels goes with --picture"),
     ):

@@ -121,7 +121,7 @@ def test_only_agents_that_search_take_simulations():
     game = match.game_of("pgx/tic_tac_toe")
     with pytest.raises(InputError, match="agents that search; lookahead is none"):
         match.contender_of("lookahead", game, 8)
-    with pytest.raises(InputError, match="zoo/ppo-pgx-tic_tac_toe do not search"):
+    with pytest.raises(InputError, match="zoo/ppo-pgx-tic_tac_toe do not plan"):
         match.contender_of("zoo/ppo-pgx-tic_tac_toe", game, 8)
 
 
@@ -155,7 +155,7 @@ def test_a_run_plays(kind, tmp_path):
         assert CliRunner().invoke(cli, [*words, "--simulations", "8"]).exit_code == 0
         assert match.contender_of(str(folder), match.game_of("pgx/tic_tac_toe"), 8).name == str(folder)
     else:
-        with pytest.raises(InputError, match="do not search: simulations are of alphazero and muzero"):
+        with pytest.raises(InputError, match="do not plan: simulations only apply to alphazero and muzero"):
             run.searching(8)
     with pytest.raises(InputError, match="plays another game"):
         match.contender_of(str(folder), match.game_of("pgx/connect_four"))
