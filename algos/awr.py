@@ -44,7 +44,7 @@ class AWRConfig(OffPolicyConfig):
     )
     normalize_advantage: bool = static(
         default=True,
-        doc="divide the advantages of each batch by their spread (authors' code: of all samples; paper: no)",
+        doc="divide each batch's advantages by their standard deviation (authors' code: over all samples; paper: no)",
     )
     max_weight: float = number(default=20.0, doc="largest weight of a sample", above=0)
     value_coefficient: float = number(default=0.5, doc="weight of the value loss", at_least=0)

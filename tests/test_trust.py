@@ -181,7 +181,7 @@ def test_the_door_asks_whoever_comes(mark):
         with pytest.raises(InputError, match="add --trust crafted to import it"):
             ask("crafted:Env")
     assert not mark.exists()
-    with pytest.raises(InputError, match="crafted:start is no environment"):
+    with pytest.raises(InputError, match="crafted:start is not an environment"):
         purerl.make("crafted:start")
     assert mark.exists()
 

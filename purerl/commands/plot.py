@@ -30,7 +30,7 @@ def command(run_dirs: tuple[Path, ...], metric: str, smooth: int, x: str, out: P
     check_file(out, *PICTURES)
     from purerl.reporting import plot as plots
 
-    view = plots.View(metric=metric, x=x, smooth=smooth)
+    view = plots.PlotView(metric=metric, x=x, smooth=smooth)
     single = len(run_dirs) == 1
     path = (
         plots.plot_run(run_dirs[0], out, view) if single else plots.plot_runs(run_dirs, out or Path("curves.png"), view)

@@ -75,7 +75,7 @@ def _at_points() -> Any:
     return jax.jit(jax.vmap(at_point))
 
 
-class View(NamedTuple):
+class PlotView(NamedTuple):
     """What is drawn of a run."""
 
     metric: str = "episode_return"  # a column of metrics.csv
@@ -88,7 +88,7 @@ class View(NamedTuple):
         return "wall_seconds" if self.x == "wall" else "env_steps"
 
 
-RETURNS = View()
+RETURNS = PlotView()
 MOST_LETTERS = 100  # of a text in a picture
 INSIDE = 6  # names of curves that fit beside them; more stand at the right of the picture
 MOST_TIMES = 8  # as long as the shortest run may the longest be on a linear axis
@@ -109,7 +109,9 @@ class Style(NamedTuple):
         return Style(color=f"C{index % 10}", dashes=("-", "--", "-.")[index // 10 % 3], seeds=runs <= SEEDS_SHOWN)
 
 
-def curve(axes: "Axes", columns: dict[str, np.ndarray], style: Style, label: str = "", view: View = RETURNS) -> None:
+def curve(
+    axes: "Axes", columns: dict[str, np.ndarray], style: Style, label: str = "", view: PlotView = RETURNS
+) -> None:
     """Draw one run: training as a line with a band over seeds, of returns the evaluations as dots.
 
     Args:
@@ -170,7 +172,7 @@ def panel(
     axes: "Axes",
     runs: Sequence[tuple[str, dict[str, np.ndarray]]],
     title: str,
-    view: View = RETURNS,
+    view: PlotView = RETURNS,
     levels: Mapping[str, float] = MappingProxyType({}),
 ) -> None:
     """Draw one or several runs on one task.
@@ -229,7 +231,7 @@ def tidy(axes: "Axes") -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def label_curves(axes: "Axes", view: View = RETURNS) -> None:
+def label_curves(axes: "Axes", view: PlotView = RETURNS) -> None:
     """Name the axes of learning curves."""
     from matplotlib.ticker import EngFormatter
 
@@ -260,13 +262,13 @@ def write(figure: "Figure", file: IO[bytes], kind: str) -> None:
         figure.savefig(file, format=kind)
 
 
-def plot_run(folder: Path, path: Path | None = None, view: View = RETURNS) -> Path:
+def plot_run(folder: Path, path: Path | None = None, view: PlotView = RETURNS) -> Path:
     """Write a run's curve.png; return where it is."""
     stem = "".join(c if c.isalnum() or c in "-_" else "-" for c in view.metric)
     return plot_runs([folder], path or folder / f"{'curve' if view.metric == RETURNS.metric else stem}.png", view)
 
 
-def plot_runs(folders: Sequence[Path], path: Path, view: View = RETURNS) -> Path:
+def plot_runs(folders: Sequence[Path], path: Path, view: PlotView = RETURNS) -> Path:
     """Write one picture of several runs, with axes of their own for each task; return where it is."""
     tasks: dict[str, list[tuple[str, str, dict[str, np.ndarray]]]] = {}
     for folder, name in zip(folders, short_names(folders), strict=True):

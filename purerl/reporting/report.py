@@ -131,7 +131,7 @@ def _drawn(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, metric
     down = -(-len(metrics) // across)
     figure = plot.new_figure(8 if across == 1 else 11, 4.8 if len(metrics) == 1 else 3.4 * down)
     for i, metric in enumerate(metrics):
-        plot.panel(figure.add_subplot(down, across, i + 1), runs, title or metric, plot.View(metric=metric))
+        plot.panel(figure.add_subplot(down, across, i + 1), runs, title or metric, plot.PlotView(metric=metric))
     file = io.BytesIO()
     plot.write(figure, file, "png")
     return file.getvalue()

@@ -163,7 +163,7 @@ def _check_files(path: Path) -> None:
         for name in folders + files:
             inner = Path(place) / name
             if not (reading.is_folder(inner) or reading.is_file(inner)):
-                raise InputError(f"checkpoint {path} is damaged ({inner.relative_to(path)} is no regular file)")
+                raise InputError(f"checkpoint {path} is damaged ({inner.relative_to(path)} is not a regular file)")
             if name.startswith("_"):  # JSON
                 reading.check(inner, reading.NOTES)
 

@@ -134,7 +134,7 @@ class SearchOptions:
     checkpoint_interval: float = option(60.0, "time between two checkpoints", "SECONDS", at_least=0)
     fresh_seeds: int = option(
         0,
-        "train the best settings with this many other seeds at the end, because the score that selected them is optimistic",
+        "train the best settings with this many other seeds at the end: the score that selected them is optimistic",
         "N",
         at_least=0,
         at_most=MOST,

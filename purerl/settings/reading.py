@@ -78,7 +78,7 @@ def text(path: Path, most: int, follow: bool = False) -> str:
     try:
         return content(path, most, follow).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"cannot read {path}: it is no text in UTF-8 ({error.reason})") from None
+        raise InputError(f"cannot read {path}: it is not valid UTF-8 ({error.reason})") from None
 
 
 def is_file(path: Path) -> bool:
@@ -107,10 +107,10 @@ def path_of(name: object) -> Path:
     try:
         os.lstat(found)
     except ValueError as error:  # a zero byte, or half a letter
-        raise InputError(f"{str(name)!r:.200} is no path: {error}") from None
+        raise InputError(f"{str(name)!r:.200} is not a path: {error}") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
-            raise InputError(f"{str(name)!r:.80} is no path: {error.strerror}") from None
+            raise InputError(f"{str(name)!r:.80} is not a path: {error.strerror}") from None
     return found
 
 
@@ -150,7 +150,7 @@ def json_object(path: Path, most: int = NOTES) -> dict[str, Any]:
             raise
         raise InputError(f"cannot read {path}: {_first(error)}") from None
     if not isinstance(found, dict):
-        raise InputError(f"{path} is damaged: it is no object")
+        raise InputError(f"{path} is damaged: it is not an object")
     check_plain(found, path)
     return found
 

@@ -110,14 +110,14 @@ def test_a_metric_over_time_and_smoothed(tmp_path):
     columns = metrics_csv.read(folder / "metrics.csv")
     columns["wall_seconds"], columns["entropy"] = np.arange(20.0), np.arange(20.0) ** 2
     axes = Axes()
-    plot.curve(axes, columns, plot.Style("C0"), view=plot.View(metric="entropy", x="wall", smooth=3))
+    plot.curve(axes, columns, plot.Style("C0"), view=plot.PlotView(metric="entropy", x="wall", smooth=3))
     (x, y, style), *dots = axes.lines
     assert x[0] == 0 and x[-1] == 19 and style["label"] == "entropy" and not dots
     expected = [np.mean(np.arange(20.0)[max(0, i - 2) : i + 1] ** 2) for i in range(20)]
     np.testing.assert_allclose(np.interp(np.arange(20.0), x, y), expected, atol=0.5)
     np.testing.assert_allclose(plot.smoothed(np.arange(20.0) ** 2, 3), expected)
     with pytest.raises(InputError, match="unknown metric 'entropie': did you mean 'entropy'"):
-        plot.curve(axes, columns, plot.Style("C0"), view=plot.View(metric="entropie"))
+        plot.curve(axes, columns, plot.Style("C0"), view=plot.PlotView(metric="entropie"))
 
 
 def test_tasks_have_axes_of_their_own(tmp_path):
@@ -174,7 +174,7 @@ def test_names_are_shown_as_they_are(name, tmp_path):
     axes = figure.add_subplot()
     columns = {"seed": np.zeros(2), "env_steps": np.arange(2.0), name: np.arange(2.0)}
     columns["evaluation_return"] = np.full(2, np.nan)
-    plot.panel(axes, [(name, columns), ("other", columns)], name, plot.View(metric=name), levels={name: 0.5})
+    plot.panel(axes, [(name, columns), ("other", columns)], name, plot.PlotView(metric=name), levels={name: 0.5})
     plot.save(figure, tmp_path / "a.png")
     shown = [text.get_text() for text in axes.get_legend().get_texts()]
     assert len(shown) == 3 and all(text.isprintable() and len(text) < 200 for text in shown)

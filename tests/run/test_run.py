@@ -16,7 +16,7 @@ from purerl.catalog.algorithms import ALGORITHMS
 from purerl.envs.classic.cartpole import CartPole
 from purerl.loop.evaluate import play_episodes
 from purerl.reporting import plot
-from purerl.reporting.plot import View, plot_run
+from purerl.reporting.plot import PlotView, plot_run
 from purerl.run import checkpoint, opening, run, trained_run
 from purerl.run.plan import make_plan
 from purerl.run.program import EVALUATION_BATCH
@@ -133,7 +133,7 @@ def test_a_metric_of_ones_own_reaches_the_rows_and_the_page(tmp_path, monkeypatc
     flags = {"num_envs": 2, "rollout_length": 4, "hidden_sizes": (4,), "total_timesteps": 32, "log_interval": 1}
     assert opening.start(settings("counting", "Catch", flags | {"evaluations": 0}), tmp_path / "a", plain=True) == 0
     assert [float(row["my/number"]) for row in rows(tmp_path / "a")] == [1, 2, 3, 4]
-    assert plot_run(tmp_path / "a", view=View(metric="my/number")).name == "my-number.png"
+    assert plot_run(tmp_path / "a", view=PlotView(metric="my/number")).name == "my-number.png"
     pictures = (tmp_path / "a" / "report.html").read_text().count("data:image/png")
     assert pictures == 2, "the curve, and the metrics"
 

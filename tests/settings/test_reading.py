@@ -40,7 +40,13 @@ def endless(path):
         file.truncate(2**40)
 
 
-THINGS = {pipe: "no regular file", link: "is a link", folder: "is a folder", plug: "no regular", endless: "at most"}
+THINGS = {
+    pipe: "not a regular file",
+    link: "is a link",
+    folder: "is a folder",
+    plug: "not a regular",
+    endless: "at most",
+}
 
 
 @pytest.mark.timeout(20)

@@ -40,7 +40,7 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     record = reading.json_object(path)
     wrong = next((name for name, kind in NEEDED.items() if not isinstance(record.get(name), kind)), None)
     if wrong is not None:
-        raise InputError(f"{path} is damaged: it lacks {wrong}, or that is of a wrong type")
+        raise InputError(f"{path} is damaged: it lacks {wrong}, or it has the wrong type")
     if record["from_step"]:
         raise InputError(f"{path}: only the last {record['steps'] - record['from_step']:,} steps were kept")
     with trusting(trust):
