@@ -1,5 +1,6 @@
 """The site: `bash .ci/docs` builds it into build/docs/, with warnings as errors."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -20,7 +21,7 @@ default_role = "code"  # `name` in a docstring
 nitpicky = True
 nitpick_ignore_regex = [  # what annotations name: other projects' types, type variables, private names
     (r"py:.*", r"(?!purerl).*"),
-    (r"py:class", r"purerl\..*\.T"),
+    (r"py:class", r"purerl\..*\.[RT]"),
     (r"py:class", r"purerl\.(settings|run|sweeps|evolution|host|pool|loop)\..*"),  # what no page shows
 ]
 
@@ -46,4 +47,16 @@ html_theme_options = {
     "show_navbar_depth": 1,
 }
 html_show_sourcelink = False
+
+myst_enable_extensions += ["dollarmath"]
+extensions += ["sphinx_copybutton"]  # a button on every block of code
+copybutton_exclude = ".linenos, .gp, .go"
+if "GITHUB_REPOSITORY" in os.environ:  # set by the workflow that builds the site: only it knows the address
+    html_theme_options |= {
+        "repository_url": f"{os.environ['GITHUB_SERVER_URL']}/{os.environ['GITHUB_REPOSITORY']}",
+        "path_to_docs": "docs",
+        "use_source_button": True,
+        "use_edit_page_button": True,
+        "use_issues_button": True,
+    }
 html_last_updated_fmt = None

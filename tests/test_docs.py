@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import pytest
@@ -16,6 +17,9 @@ import purerl
 from purerl import registry
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.commands.cli import cli
+from purerl.extensions.host.learning import sampler_metrics
+from purerl.loop.metrics import EpisodeStatistics
+from purerl.reporting import metrics_csv
 from tests.helpers.cli import unknown_parameters
 
 ROOT = Path(__file__).parent.parent
@@ -105,6 +109,23 @@ def test_flags_and_settings_that_other_projects_users_are_told_exist():
     table = TEXTS["coming-from.md"].split("## CleanRL")[0]
     settings = re.findall(r"^\| `[A-Z_`, ]+` \| (.*) \|$", table, re.M)
     assert settings and {name for row in settings for name in re.findall(r"`(\w+)`", row)} <= fields
+
+
+def test_the_metrics_reference_is_complete():
+    """Compared with the pinned updates of every algorithm, and with the names in the sources of the extensions."""
+    golden = (ROOT / "tests" / "golden" / "updates.json").read_text()
+    sources = "".join(path.read_text() for path in sorted((ROOT / "purerl" / "extensions").rglob("*.py")))
+    logged = {
+        *re.findall(r"\[1\]\['(\w+)'\]", golden),
+        *metrics_csv.FIRST_COLUMNS,
+        *EpisodeStatistics.clear(1).summary(),
+        *re.findall(r'"(levels/\w+|reward_of_\w+)": ', sources),
+        *sampler_metrics(SimpleNamespace(replay_ratio=1.0), idle=0.5, lag=1.0, ahead=1.0),
+        "info/NAME",
+        "POLICY/NAME",
+    }
+    cells = [line.split("|")[1] for line in TEXTS["metrics.md"].splitlines() if line.startswith("| `")]
+    assert {name for cell in cells for name in re.findall(r"`([\w/]+)`", cell)} == logged
 
 
 def test_every_environment_has_its_picture():
