@@ -1,12 +1,22 @@
 """The style guide of CONTRIBUTING.md, as far as a test can enforce it."""
 
+import ast
 import re
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["CONTRIBUTING.md", "SECURITY.md"]
+PAGES = [
+    *(f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))),
+    *("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "benchmarks/README.md"),
+]
+MODULES = [
+    path
+    for folder in ("purerl", "algos", "envs")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if not any(parent.is_symlink() for parent in path.parents)
+]
 LONGEST_SENTENCE = 35  # words
 RULES = {
     r"(?<!here )\b(is|are|was|were) no (?!longer|more\b|less\b|fewer)[a-z]": "write 'is not a'",
@@ -75,3 +85,28 @@ def test_the_rules_find_what_they_are_for():
     good = "There are no cycles. It is no longer slow. A training run resumes; see `.5`.\n- Of course.\n| a | b |"
     assert problems(prose(good)) == []
     assert problems(prose('```text\nis no code\n```\n    is no command\n\nThe words "is no" are quoted.')) == []
+
+
+def messages(tree):
+    """Yield (line, text) of the settings' and options' texts and of the errors of a module; {} is what is filled in."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        told = [keyword.value for keyword in node.keywords if keyword.arg in ("doc", "help", "short_help", "summary")]
+        told += node.args[1:2] if name == "option" else node.args[:1] if name.endswith("Error") else []
+        for value in told:
+            parts = value.values if isinstance(value, ast.JoinedStr) else [value]
+            if all(isinstance(part, ast.Constant | ast.FormattedValue) for part in parts):
+                text = "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in parts)
+                yield value.lineno, text
+
+
+def test_settings_and_errors_follow_the_style_guide():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {problem}"
+        for path in MODULES
+        for line, text in messages(ast.parse(path.read_text(encoding="utf-8")))
+        for problem in problems(re.sub(r"`[^`]*`|'[^']*'", "code", text))
+    ]
+    assert found == []
