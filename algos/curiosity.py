@@ -83,7 +83,7 @@ def with_bonus(
       rollout: [T, B], observations as the environment gave them.
       spec: the environment's spaces.
       config: the settings of the torsos.
-      kind: of `CURIOSITIES`.
+      kind: a name in `CURIOSITIES`.
       coefficient: the weight of the bonus.
       learning_rate: Adam's step size.
     """

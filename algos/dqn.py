@@ -135,7 +135,7 @@ def dqn(
         none is given.
       network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; or the
         whole `QNetwork`, Q values f32[..., num_actions]; one that fits the observations if none is given.
-      replay: of transitions; as the config says if none is given.
+      replay: a replay of transitions; as the config says if none is given.
       exploration: epsilon-greedy as the config says if none is given.
 
     Raises:
@@ -216,7 +216,7 @@ def q_agent(
       network: with outputs f32[..., num_actions] or [..., num_actions, num_atoms].
       loss: what a gradient step reduces.
       q_values: the network's outputs -> Q values f32[..., num_actions].
-      replay: of transitions; as the config says if none is given.
+      replay: a replay of transitions; as the config says if none is given.
       exploration: as the config says if none is given.
       optimizer: as for `dqn`.
 
@@ -257,7 +257,7 @@ def q_gradient_step(
     """Return the gradient step of a loss: every `interval` steps the target network moves by `tau`.
 
     Args:
-      loss: of the online network against the target network.
+      loss: the loss of the online network, given the target network.
       optimizer_at: updates so far, i32[] -> optimizer.
       interval: gradient steps between two updates of the target network.
       tau: Polyak coefficient of such an update; 1 copies the online network.

@@ -89,7 +89,7 @@ def mpo(
     Args:
       spec: the environment's spaces: discrete actions, or a Box with finite bounds.
       config: the settings.
-      optimizer: of the networks, and of the dual variables: of optax, such as `optax.lion`, or `GradientPlan` ->
+      optimizer: for the networks and the dual variables: an optax optimizer such as `optax.lion`, or `GradientPlan` ->
         transformation; Adam if none is given.
       network: a module (observation [N, ...]) -> features f32[N, n], of flax linen, or of NNX, below the policy's head;
         a critic of continuous actions has its own, with `hidden_sizes` on its features and the action.

@@ -82,7 +82,7 @@ class GradientStep(Protocol):
 
         Args:
           agent: before it.
-          batch: of N samples, from `Replay.sample`; observations are normalized.
+          batch: a batch of N samples, from `Replay.sample`; observations are normalized.
           key: for what the loss samples.
 
         Returns:

@@ -93,7 +93,7 @@ def pqn(
     Args:
       spec: the environment's spaces; actions are discrete.
       config: the settings.
-      optimizer: of optax, such as `optax.lion`, behind a clip of the norm, or `GradientPlan` -> transformation;
+      optimizer: an optax optimizer such as `optax.lion`, with clipped gradients, or `GradientPlan` -> transformation;
         rectified Adam if none is given.
       network: a module (observation [N, ...]) -> features f32[N, n] below the head, of flax linen, or of NNX; one that
         fits the observations if none is given.

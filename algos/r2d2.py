@@ -118,7 +118,7 @@ def r2d2(
         none is given.
       network: a module (observation [N, ...]) -> features f32[N, n] below the recurrent layer, of flax linen, or of
         NNX.
-      replay: of sequences; a prioritized one if none is given.
+      replay: a replay of sequences; a prioritized one if none is given.
 
     Raises:
       InputError: if the settings contradict one another or the actions are not discrete.
@@ -249,7 +249,7 @@ def sequence_values(q: RecurrentQNetwork, params: PyTree, batch: Sequences, burn
     Args:
       q: the network.
       params: its parameters.
-      batch: of burn_in + L steps.
+      batch: a batch of burn_in + L steps.
       burn_in: steps.
 
     Returns:

@@ -164,12 +164,12 @@ def actor_step(
 
     Args:
       agent: with an opt_state for the `actor_part`, under "actor".
-      critic_params: of the critics that the policy follows.
+      critic_params: the parameters of the critics that the policy follows.
       batch: N transitions.
       key: for the actions.
       net: the policy and the critics.
       config: the settings.
-      optimizer: of this update.
+      optimizer: the optimizer of this update.
     """
     loss = lambda params: actor_loss(params, critic_params, batch, key, net=net, config=config)
 

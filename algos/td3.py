@@ -67,8 +67,8 @@ class CriticErrors(Protocol):
         """Return (the critics' loss f32[N], |TD error| f32[N]).
 
         Args:
-          outputs: of the critics, f32[num, N, ...].
-          next_outputs: of the target critics at the next observation and action, f32[num, N, ...].
+          outputs: the outputs of the critics, f32[num, N, ...].
+          next_outputs: the outputs of the target critics at the next observation and action, f32[num, N, ...].
           reward, discount: f32[N].
         """
         ...

@@ -74,7 +74,7 @@ def team_network(
       spec: the team's spaces.
       config: the settings.
       agents: the space of the agents' observations, `Stacked` over them.
-      num_actions: of an agent.
+      num_actions: the number of actions of an agent.
       torso: a module below the head; None: as the config says.
       what: the algorithm, for errors.
 

@@ -46,7 +46,7 @@ def tiles(text: str, colors: dict[str, Color] | None = None, tile: tuple[int, in
     Args:
       text: lines of one length. A letter that `TILES` and `colors` do not name, such as a digit, has the `hue` of its
         place in the alphabet 0-9 a-z.
-      colors: of further letters, or of the same ones.
+      colors: the colors of further letters, or of the same ones.
       tile: height and width of a tile in pixels; by default square, such that the picture is about 320 pixels wide.
 
     Returns:

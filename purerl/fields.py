@@ -165,7 +165,7 @@ def validate(tree: Any, what: str, only_static: bool = False) -> None:
     Args:
       tree: a dataclass made by `pytree`.
       what: its name in the message.
-      only_static: of the fields that are part of the tree's structure; the others may hold anything inside JAX.
+      only_static: only the fields that are part of the tree's structure; the others may hold anything inside JAX.
 
     Raises:
       InputError: naming the field, its value and what is allowed.

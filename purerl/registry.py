@@ -201,7 +201,7 @@ def algorithm(name: str) -> tuple[Any, Any]:
     """Return (factory, config class) of an algorithm by name; nothing of a "module:function" is called.
 
     Args:
-      name: of the table, or your own (spec, config) -> Algorithm as "module:function".
+      name: a name in the table, or your own (spec, config) -> Algorithm as "module:function".
 
     Raises:
       InputError: for an unknown name, naming the nearest, or something that is no algorithm.

@@ -105,7 +105,7 @@ def bootstrap_interval(
     then hold the truth 93% to 97% of the time from about 8 seeds on (91% with 5 seeds of one task).
 
     Args:
-      key: of the draws.
+      key: the key of the resampling.
       scores: one array of scores, or as many as `statistic` takes; the seeds of each are drawn by themselves.
       statistic: (*scores) -> f32[...], such as `iqm` or `probability_of_improvement`.
       resamples: how often.
@@ -164,7 +164,7 @@ def load(folders: Sequence[str | Path], scale: Mapping[str, tuple[float, float]]
     """Return the `purerl.reporting.tasks.TaskScores` of finished runs: by algorithm f64[seeds, tasks] on one scale.
 
     Args:
-      folders: of the runs, one of each algorithm for each task.
+      folders: the folders of the runs, one of each algorithm for each task.
       scale: by task the returns that count as 0 and 1; else the worst and the best of these runs.
 
     Raises:

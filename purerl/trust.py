@@ -62,7 +62,7 @@ def checked(name: str, source: object = "") -> str:
     """Return a name if the module that it needs is trusted; nothing is imported here.
 
     Args:
-      name: of an algorithm, an environment, an extension or an objective.
+      name: the name of an algorithm, an environment, an extension or an objective.
       source: the file that gives it, for the message.
 
     Raises:

@@ -39,7 +39,7 @@ class TimeStep(NamedTuple):
         """Return a step: `terminated` where the task ended, `truncated` where only the time is up.
 
         Args:
-          observation: of the state after the step, also where the episode ended.
+          observation: the observation of the state after the step, even if the episode ended.
           reward: f32[]; of several agents {group: f32[n]}.
           terminated: bool[], the task ended.
           time_up: bool[], the time limit is reached; ignored where the task ended.

@@ -14,7 +14,7 @@ def text(name: str, board: np.ndarray) -> str:
     """Return the board as lines.
 
     Args:
-      name: of `GAMES`.
+      name: a name in `GAMES`.
       board: i[rows, columns], indices into `MARKS`.
     """
     rows, columns = board.shape

@@ -124,7 +124,7 @@ def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> 
     """Return an environment object of gymnax's interface as an environment.
 
     Args:
-      env: of gymnax, or a subclass of its `Environment` of your own.
+      env: an environment of gymnax, or your own subclass of its `Environment`.
       params: its parameters; None: its `default_params`. They may be traced.
       time_limit: steps after which an episode is truncated; None: `max_steps_in_episode` of the parameters, where they
         have one.

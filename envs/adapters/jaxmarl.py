@@ -110,7 +110,7 @@ class JaxMARLEnvironment(Environment):
         """Return whether an episode would be over without its time limit, bool[].
 
         Args:
-          key: of the step.
+          key: the key of the step.
           before: the suite's state before the step.
           chosen: its actions.
           after: its state after the step.

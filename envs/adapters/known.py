@@ -116,7 +116,7 @@ def check_name(suite: str, package: str, name: str) -> None:
     """Refuse a name that a suite is known not to have, or not to be offered, without importing it.
 
     Args:
-      suite: of `purerl.catalog.environments.SUITES`.
+      suite: a name in `purerl.catalog.environments.SUITES`.
       package: what its code imports.
       name: without the suite.
 

@@ -183,7 +183,7 @@ def resume_options(cls: type, given: dict[str, Any], names: Iterable[str], *othe
     Args:
       cls: the dataclass of the options.
       given: the flags that were given, without those of `LaunchOptions`.
-      names: of the options allowed.
+      names: the names of the options allowed.
       others: the arguments and lists of flags beside them; None or empty where they were not given.
     """
     allowed = {name: coerce(given.pop(name), hints(cls)[name], name) for name in names if name in given}

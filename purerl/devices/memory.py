@@ -31,7 +31,7 @@ def free(arguments: PyTree = ()) -> int:
     """Return the bytes that a program may take on the first device: a part of what is free now.
 
     Args:
-      arguments: of the program, as far as they are on the device already: their bytes count as free.
+      arguments: the arguments of the program, as far as they are on the device already: their bytes count as free.
     """
     held = sum(
         math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize * _sharers(leaf.sharding)

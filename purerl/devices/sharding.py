@@ -145,7 +145,7 @@ def sharded_vmap(
     program for a single device differently, which may change the last bits.)
 
     Args:
-      function: of any number of arguments.
+      function: a function of any number of arguments.
       mesh: from `make_mesh`; the number of members is a multiple of `axis` (`pad`).
       axis: "seed" or "trial".
       in_axes, out_axes: prefixes of the arguments and results with leaves 0 (one per member) or None (shared).

@@ -61,7 +61,7 @@ def evolve(
       candidate: any pytree that the learner takes, such as an objective; where the search starts.
       learner: candidate -> algorithm, such as `Plug(ppo, "objective")` of `purerl.evolution.inner_loop`.
       tasks: `purerl.evolution.inner_loop.Task`s: what it is trained on and for how long.
-      strategy: of `purerl.evolution.strategies`, whose population then counts; None: as `options` say.
+      strategy: one of `purerl.evolution.strategies`, whose population then counts; None: as `options` say.
       out: a folder for generations.csv, checkpoints and the report; none is written without one.
       resume: go on with the evolution in `out`, if there is one; the arguments must be the same.
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
@@ -94,7 +94,7 @@ def load(folder: str | Path, trust: bool = False) -> Evolved:
     """Return the evolution in a folder, as its newest checkpoint has it.
 
     Args:
-      folder: of the evolution.
+      folder: the folder of the evolution.
       trust: import the modules that it names, where a task or the objective is a module:name.
 
     Raises:

@@ -75,7 +75,7 @@ def make_evolution(
       shaping: "zscore" or "rank": how a task's fitness is normalized over the population before tasks are averaged.
       common: all candidates of a generation are tried with the same random numbers; else each with different ones.
       chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
-      mesh: of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.
+      mesh: a mesh of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.
       checked: that these arguments were not refused before; trying an objective compiles a small program.
 
     Raises:

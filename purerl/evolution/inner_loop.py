@@ -83,7 +83,7 @@ def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None,
     """Apply a function to each member, in one compiled loop over chunks of them.
 
     Args:
-      function: of one member.
+      function: a function of one member.
       members: arrays with leading axis [M].
       chunk: how many side by side; None: all, but on a CPU one by one, which is as fast there, and gives each the same
         bits wherever it stands.

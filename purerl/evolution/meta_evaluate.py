@@ -100,7 +100,7 @@ def meta_evaluate(
     Args:
       runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
       held_out: environments beside those of the evolution; their config and lifetime are those of the first task.
-      mesh: of `purerl.devices.sharding`; None: the devices of the first run.
+      mesh: a mesh of `purerl.devices.sharding`; None: the devices of the first run.
       **options: fields of `purerl.settings.options.MetaOptions`, such as seeds=32.
 
     Raises:
@@ -141,7 +141,7 @@ def tune_ppo(
       tasks: settings are ranked on each; the best mean rank wins.
       trainings: shared evenly by `TRIALS` settings, or one each where there are fewer.
       kind: "final" or "auc": the score compared.
-      mesh: of `purerl.devices.sharding`.
+      mesh: a mesh of `purerl.devices.sharding`.
       tell: is given a line now and then.
 
     Returns:

@@ -55,7 +55,7 @@ def categorical_divergence(logits: Array, target: Array) -> tuple[Array, Array]:
     The divergence is 0 for a perfect prediction; their gradients are the same.
 
     Args:
-      logits: of p, f32[N, n].
+      logits: the logits of p, f32[N, n].
       target: m, f32[N, n].
     """
     chex.assert_rank([logits, target], 2)

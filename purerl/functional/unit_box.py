@@ -48,7 +48,7 @@ def unit_box(space: Space, what: str) -> UnitBox:
     """Return the maps between a box of actions and [-1, 1].
 
     Args:
-      space: of the actions.
+      space: the space of the actions.
       what: the algorithm, for errors.
 
     Raises:

@@ -133,7 +133,7 @@ def with_values(setup: Setup, values: Mapping[str, Any]) -> Setup:
     """Return a setup with some fields replaced.
 
     Args:
-      setup: of a run.
+      setup: the setup of a run.
       values: by field; `env.NAME` is the environment's, other names are the config's or an extension's.
     """
     for name, value in values.items():

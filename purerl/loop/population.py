@@ -59,7 +59,7 @@ def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER, 
     Args:
       make: makes the trainer of a member.
       mesh: from `sharding.make_mesh`; the number of members is a multiple of its axis.
-      axes: of the states: `TOGETHER` or `APART`.
+      axes: the axes of the states: `TOGETHER` or `APART`.
       metric: what a point is of; -NAME: the negative of it, so that more is better.
 
     Returns:
@@ -90,9 +90,9 @@ def blank_states(make: MakeFromSetup, num_members: int, values: Values, setup: S
     Args:
       make: makes the trainer of a member.
       num_members: how many.
-      values: of one member.
+      values: the values of one member.
       setup: what the values are set in.
-      axes: of the states: `TOGETHER` or `APART`.
+      axes: the axes of the states: `TOGETHER` or `APART`.
     """
 
     def init(values: Values, setup: Setup) -> TrainState:

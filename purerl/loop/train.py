@@ -109,7 +109,7 @@ def make_trainer(
       algorithm: (spec, config) -> Algorithm, such as `ppo`.
       env: one environment; its fields may be traced.
       config: the algorithm's settings; its numbers may be traced.
-      wraps: of extensions, the outermost first.
+      wraps: the wraps of extensions, the outermost first.
 
     Raises:
       InputError: if one of them is of another kind, or a setting is out of range.

@@ -54,7 +54,7 @@ class VectorEnvironment:
         """Start an episode in every environment.
 
         Args:
-          key: of any generator; the environments draw from `prng`'s.
+          key: a key of any generator; the environments draw from `prng`'s.
 
         Returns:
           (state, observation[B]).

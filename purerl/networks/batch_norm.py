@@ -125,7 +125,7 @@ def normed_critics(
     """Return critics for an observation space; their input is the observation next to the action.
 
     Args:
-      space: of observations.
+      space: the space of observations.
       action_size: numbers of an action.
       config: the settings of what is below the hidden layers.
       hidden_sizes: units of the hidden layers.

@@ -53,7 +53,7 @@ def critics(
     """Return critics for an observation space; their input is the observation next to the action.
 
     Args:
-      space: of observations.
+      space: the space of observations.
       action_size: numbers of an action.
       config: the settings of the layers.
       num: how many critics.

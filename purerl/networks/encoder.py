@@ -132,7 +132,7 @@ def recurrent_encoder(
     """Return the encoder for an observation space.
 
     Args:
-      space: of observations.
+      space: the space of observations.
       config: the settings of the torso.
       rnn: "none" or one of `RNNS`; a linear one unrolls by a parallel scan, GRU and LSTM with their products together.
       rnn_size: its units.

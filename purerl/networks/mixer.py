@@ -41,7 +41,7 @@ def mixing(global_state: Space, num_agents: int, size: int, initializer: str = "
       global_state: the space of s, which stands in a team's observation as "global_state".
       num_agents: n.
       size: units of the hidden layer.
-      initializer: of the layers that make the weights.
+      initializer: the initializer of the layers that make the weights.
 
     Source: Rashid et al. (2018), arXiv:1803.11485.
     """

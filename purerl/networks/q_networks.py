@@ -144,7 +144,7 @@ def q_network(
     The last of `config.hidden_sizes` is in the head if that is dueling or noisy, else in the torso.
 
     Args:
-      space: of observations.
+      space: the space of observations.
       num_actions: n.
       config: the settings of the layers.
       num_atoms: outputs per action; None: one, without an axis.

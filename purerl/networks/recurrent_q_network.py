@@ -30,7 +30,7 @@ class QUnroll(Protocol):
         """Return Q values along T steps.
 
         Args:
-          params: of the network.
+          params: the parameters of the network.
           carry: [B, ...], before the first step.
           observation: [T, B, ...].
           done: bool[T, B]; the carry starts over after an episode's end.

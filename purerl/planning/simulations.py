@@ -26,7 +26,7 @@ class RecurrentFn(Protocol):
         """Step B nodes by B actions.
 
         Args:
-          params: of the network.
+          params: the parameters of the network.
           rng_key: for a stochastic model.
           action: i32[B], indices of candidate actions.
           embedding: [B, ...], of the nodes.

@@ -107,7 +107,7 @@ def write(state: SequenceStorage, rollout: Rollout, sizes: SequenceSizes, depth:
     Args:
       state: the storage.
       rollout: [T, B], with extras["td_error"] f32[T, B] and extras["known"] bool[T, B].
-      sizes: of the replay.
+      sizes: the sizes of the replay.
       depth: which observations are stacks, see `frames.depths`.
     """
     at, last = state.head, sizes.chunk - 1

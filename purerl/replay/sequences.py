@@ -50,7 +50,7 @@ def sequences(
 
     Args:
       spec: the environment's spaces.
-      sizes: of the replay and of a sequence.
+      sizes: the sizes of the replay and of a sequence.
       carry: the recurrent state of B environments, for its shapes.
       batch_size: sequences per sampled batch.
       exponent: alpha.
@@ -123,7 +123,7 @@ def gather(state: SequenceStorage, index: Array, weight: Array, sizes: SequenceS
       state: the storage.
       index: i32[N].
       weight: f32[N].
-      sizes: of the replay.
+      sizes: the sizes of the replay.
       depth: which observations are stacks, see `frames.depths`.
     """
     row, column = index // sizes.num_envs, index % sizes.num_envs

@@ -34,7 +34,7 @@ def write_whole(path: Path, content: str | Callable[[IO[bytes]], Any]) -> None:
     It is written under a name that nobody can guess and prepare a link at. A link at `path` is replaced, not followed.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       content: its text, or a function that writes into the open file it is given.
 
     Raises:

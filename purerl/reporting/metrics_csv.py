@@ -50,7 +50,7 @@ class Log:
           counter: the column that `upto` limits.
           others: the other columns, where they are known before the first row.
           rows: how many rows up to `upto` there must be.
-          checksum: of the file's bytes up to them; 0 where it is not known.
+          checksum: the checksum of the file's bytes up to them; 0 where it is not known.
           tell: takes lines about what is lost.
 
         Raises:

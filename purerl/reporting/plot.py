@@ -115,9 +115,9 @@ def curve(
     """Draw one run: training as a line with a band over seeds, of returns the evaluations as dots.
 
     Args:
-      axes: of matplotlib.
+      axes: axes of matplotlib.
       columns: from `metrics_csv.read`.
-      style: of the run.
+      style: the style of the run.
       label: its name in the legend; without one the legend says what line and dots are.
       view: which column, over what, how smooth.
 
@@ -178,7 +178,7 @@ def panel(
     """Draw one or several runs on one task.
 
     Args:
-      axes: of matplotlib.
+      axes: axes of matplotlib.
       runs: (name, columns) each.
       title: above it.
       view: as for `curve`.

@@ -78,8 +78,8 @@ class Tracker:
         """Begin, or go on with what an earlier process began in a run's folder.
 
         Args:
-          folder: of the run.
-          settings: of the run, by their whole names.
+          folder: the folder of the run.
+          settings: the settings of the run, by their whole names.
           tell: shows the user a line.
         """
         self._folder, self._settings, self._tell, self._alive = folder, settings, tell, True

@@ -27,7 +27,7 @@ def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -
     Args:
       run: the settings.
       columns: from `metrics_csv.read`.
-      last_update: of the whole run; a seed without a row there did not finish.
+      last_update: the last update of the whole run; a seed without a row there did not finish.
     """
     worst = lowest(columns)
     seeds = list(range(run.options.seed, run.options.seed + run.options.seeds))
@@ -64,7 +64,7 @@ def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, Any]:
     below two.
 
     Args:
-      values: of each seed, NaN where it failed.
+      values: the values of each seed, NaN where it failed.
       worst: what a failed seed counts as in the mean, the interquartile mean and the interval.
     """
     failed = [not math.isfinite(value) for value in values]

@@ -36,7 +36,7 @@ class ActingPolicy:
           agent: `state.agent` of a `TrainState` (one seed's).
           env: with the spaces that it was trained in.
           explore: act as in training instead of greedily.
-          seed: of the random numbers, where there are any.
+          seed: the seed of the random numbers, where there are any.
         """
         check_seed(seed)
         self._algorithm, self.agent = algorithm, jax.tree.map(jnp.asarray, agent)

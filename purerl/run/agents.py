@@ -36,7 +36,7 @@ def content(run: Any, agent: PyTree, seed: int, target: bool = True, **texts: st
 
     Args:
       run: a `TrainedRun`.
-      agent: of one seed.
+      agent: the agent of one seed.
       seed: that one.
       target: whether the target network is in it; one of the same shape as the network itself can be left out.
       **texts: also to be in its metadata.
@@ -61,8 +61,8 @@ def read(path: Path, shapes: Progress) -> Progress:
     A target network that is not in the file is the network itself, and so is each copy (`HoldsCopies`).
 
     Args:
-      path: of the file.
-      shapes: of the run that its settings describe.
+      path: the path of the file.
+      shapes: the shapes of the run that its settings describe.
 
     Raises:
       InputError: if the file is damaged, or its numbers are not those of such an agent.

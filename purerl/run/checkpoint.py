@@ -39,7 +39,7 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
     Several processes write together, each what it holds, into a folder that all see.
 
     Args:
-      folder: of all checkpoints of a run; made where there is none.
+      folder: the folder of all checkpoints of a run; made where there is none.
       step: its name, the number of updates.
       tree: arrays, typed keys among them.
       metadata: numbers and text to store beside it.
@@ -106,7 +106,7 @@ def find(folder: Path, which: str | int) -> tuple[Path, int]:
     """Return (the folder that holds it, the step) of one of a run's checkpoints.
 
     Args:
-      folder: of all checkpoints of a run.
+      folder: the folder of all checkpoints of a run.
       which: "latest", "best" or a step.
     """
     kept, best = steps(folder), steps(best_folder(folder))
@@ -190,7 +190,7 @@ def load(
     """Read a checkpoint back.
 
     Args:
-      folder: of all checkpoints of a run.
+      folder: the folder of all checkpoints of a run.
       step: which.
       template: the tree that is expected; its leaves have shapes and dtypes (`jax.eval_shape` gives one).
       added: arrays that checkpoints of an earlier version do not have -> the number that each is filled with there.

@@ -23,10 +23,10 @@ def enter_folder(
     """Return (a job's folder with its settings in it, whether to continue the job that is there).
 
     Args:
-      kind: of the job.
+      kind: the kind of the job.
       out: the folder; None: runs/<words>-<n>.
-      words: of the name.
-      text: of the file of settings.
+      words: the words of the name.
+      text: the text of the file of settings.
       resume: continue the job in `out` if there is one; its settings must be the same.
 
     Raises:
@@ -102,9 +102,9 @@ def changes(
     """Compare the settings in a job's folder with those that its checkpoint was made with.
 
     Args:
-      file: of the settings, for messages.
+      file: the file of the settings, for messages.
       written: the text that the checkpoint holds.
-      text: of the job's settings now.
+      text: the text of the job's settings now.
       may_change: whether a setting, by its whole name such as "env.gravity", may differ.
       absent: the values that settings have where a text does not name them.
 

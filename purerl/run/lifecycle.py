@@ -50,11 +50,11 @@ class LongJob(abc.ABC):
         """Take the folder.
 
         Args:
-          folder: of the job; None: write nothing.
+          folder: the folder of the job; None: write nothing.
           display: "auto", "plain" or "none", as `purerl.reporting.display.open_display`.
           from_python: whether Python alone, not a command, can resume the job.
           locked: keep other processes from writing there.
-          names: of the environments and whatever else may be a module:name.
+          names: the names of the environments and whatever else may be a module:name.
         """
         self.folder, self._display = folder, display
         self.first = distributed.is_first()

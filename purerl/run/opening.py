@@ -79,7 +79,7 @@ def old_run(
     """Return a run where its newest checkpoint left it; it goes on to the bits of a run that never stopped.
 
     Args:
-      folder: of the run.
+      folder: the folder of the run.
       display, callbacks: as for `new_run`.
       handed: the objects that it was made of.
       total_timesteps: in place of its own; schedules follow it from where the run is.

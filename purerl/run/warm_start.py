@@ -33,7 +33,7 @@ def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) ->
     Args:
       fresh: the agent as its algorithm begins.
       given: the agent that was trained.
-      name: of the fresh one, for messages.
+      name: the name of the new agent, for messages.
       frozen: whether it only acts.
 
     Raises:
@@ -75,7 +75,7 @@ def started(algorithm: Callable[P, Algorithm], agent: PyTree, name: str) -> Call
     Args:
       algorithm: (spec, config) -> Algorithm.
       agent: that was trained.
-      name: of what begins, for messages.
+      name: the name of the new agent, for messages.
     """
 
     @functools.wraps(algorithm)

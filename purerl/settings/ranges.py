@@ -145,7 +145,7 @@ def bind(over: Mapping[str, Any], setup: Setup) -> dict[str, Dimension]:
 
     Args:
       over: a `Range` or a list of values by name; `env.NAME` is a field of the environment.
-      setup: of the runs; its other fields are those of every trial.
+      setup: the setup of the runs; its other fields are those of every trial.
 
     Returns:
       The dimensions by name, their values typed as the fields say.

@@ -33,7 +33,7 @@ def check(path: Path, most: int, follow: bool = False) -> None:
     """Raise an `InputError` unless there is a regular file of at most `most` bytes; it is not opened.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       most: bytes.
       follow: whether it may be a link, as where the user named it.
     """
@@ -178,7 +178,7 @@ def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[dict[s
     """Open a file of NumPy's, .npz: yield ({name: (shape, dtype)}, the open file); arrays are read when asked for.
 
     Args:
-      path: of the file.
+      path: the path of the file.
       most: bytes of each array, at most.
       follow: whether it may be a link.
 

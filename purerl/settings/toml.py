@@ -86,8 +86,8 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     """Return the settings in the folder of a run, sweep or evolution.
 
     Args:
-      folder: of the job.
-      kind: of the job.
+      folder: the folder of the job.
+      kind: the kind of the job.
       needed: entries without which the file is not complete.
       handed: what the caller has as Python objects, such as "algorithm".
 

@@ -19,7 +19,7 @@ def trials(dimensions: Mapping[str, Dimension], method: str, num_trials: int, se
       method: "random"; "qmc", scrambled Sobol points; or "grid", which takes every listed value and as many evenly
         spread ones of each range as `num_trials` allows.
       num_trials: how many; a grid may be smaller.
-      seed: of the draw.
+      seed: the seed of the sampling.
     """
     if method == "grid":
         return _grid(dimensions, num_trials)

@@ -226,8 +226,8 @@ def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], Any]) -
     """Return the tree of a sweep's newest checkpoint, its arrays on the host; None if there is none.
 
     Args:
-      folder: of the sweep.
-      plan: of the sweep.
+      folder: the folder of the sweep.
+      plan: the plan of the sweep.
       template: (number of members that are stored) -> the tree that is expected.
 
     Raises:
@@ -257,7 +257,7 @@ def load_curves(folder: Path, blank: Curves, **more: np.ndarray) -> tuple[Curves
     """Return the curves of a sweep's folder, and what else is in the file; nothing is read that is not expected.
 
     Args:
-      folder: of the sweep.
+      folder: the folder of the sweep.
       blank: curves of the shapes that are expected.
       **more: what else, by name, of the dtypes and numbers of axes that are expected.
 

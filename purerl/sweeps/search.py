@@ -21,7 +21,7 @@ class Search(abc.ABC):
         """Begin with no trial trained.
 
         Args:
-          plan: of the sweep.
+          plan: the plan of the sweep.
           env_steps: i64[trials, points], where the points of the curves are.
         """
         self.plan, self.mesh, self.num_seeds = plan, plan.mesh, len(plan.seeds)

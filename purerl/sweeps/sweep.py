@@ -59,7 +59,7 @@ def sweep(
       config: what all trials share; for an algorithm and an environment by name, the settings in configs/.
       over: by field, `Uniform(8, 12)`, `LogUniform(1e-4, 1e-2)`, `IntUniform(2, 9)`, or a list of values.
       trials: how many; a grid may be smaller. The size of the population of "pbt".
-      seeds: of each trial: seed, seed + 1, ... The same ones for every trial.
+      seeds: the seeds of each trial: seed, seed + 1, ... The same ones for every trial.
       method: "random", "grid", "qmc" (Sobol points), "halving" (successive halving) or "pbt" (population based
         training).
       total_timesteps: environment steps of each agent; as the config says if none is given.

@@ -21,7 +21,7 @@ def measure_environment(env: Environment, key: Key, steps: int = 64) -> dict[str
     Args:
       env: the environment.
       key: for random play.
-      steps: of each environment per timed call.
+      steps: steps of each environment per timed call.
     """
     figures: dict[str, float | str] = {}
     for batch in BATCH_SIZES:

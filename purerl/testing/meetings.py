@@ -29,7 +29,7 @@ def check_meetings(algorithm: AlgorithmFactory, config: Config, env: Probe, stat
     Args:
       algorithm, config, name: as for `check_algorithm`.
       env: a probe.
-      state: of its training on the probe.
+      state: the state of the training on the probe.
 
     Raises:
       InputError: for the first thing that is wrong.

@@ -92,7 +92,7 @@ def show(see: Callable[..., PyTree], env: Environment, observation: PyTree, *mor
     Args:
       see: (spaces of one agent, its observation, its part of each of `more`) -> what it is shown.
       env: the wrapped one.
-      observation: of it; flags of agents and the global state stay as they are.
+      observation: its observation; flags of agents and the global state stay as they are.
       *more: by group where there are groups, such as actions and rewards.
     """
     specs = agent_specs(env)

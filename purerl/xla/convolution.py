@@ -36,7 +36,7 @@ def convolve(inputs: Array, kernel: Array, bias: Array, strides: tuple[int, int]
       inputs: f32[N, height, width, channels].
       kernel: f32[kernel height, kernel width, channels, features].
       bias: f32[features].
-      strides: of both axes.
+      strides: the strides of both axes.
       padding: "VALID", "SAME", or (before, after) of both axes.
     """
     if isinstance(padding, str):

@@ -23,7 +23,7 @@ def linear_scan(
       a, b: f32[T, B, n].
       begin: h before the first step, f32[B, n].
       done: bool[T, B]; the state is 0 before the step that follows.
-      product: of a with a, b or h; associative, and distributes over sums.
+      product: a function that multiplies a by a, b or h; associative, and distributes over sums.
 
     Source: Blelloch (1990), Prefix sums and their applications; resets: Lu et al. (2023), arXiv:2303.03982.
     """

@@ -84,7 +84,7 @@ class GroupPolicy(NamedTuple):
 
         Args:
           name: the policy's, by which the rollout holds its carry and its extras.
-          rollout: of the environment, [T, B] with dicts by group.
+          rollout: the rollout of the environment, [T, B] with dicts by group.
         """
         if self.joint:
             return self._team_rollout(name, rollout)

@@ -114,7 +114,7 @@ def assigned(run: Any, env: Environment, settings: Mapping[str, Mapping[str, Any
     Args:
       run: `purerl.settings.runs.Settings`.
       env: its environment, of several agents.
-      settings: of groups, by group and name.
+      settings: the settings of groups, by group and name.
 
     Raises:
       InputError: if a group or a setting of a group does not exist, or has a wrong value.

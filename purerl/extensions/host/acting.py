@@ -26,7 +26,7 @@ class ActOnHost(Protocol):
         """Return (action, carry after, carry before, extras, prepared observation), each [B, ...].
 
         Args:
-          part: of the agent.
+          part: a part of the agent.
           carry: [B, ...].
           restart: bool[B], where an episode starts.
           keys: [T, 2], of the rollout.

@@ -27,7 +27,7 @@ class Actors:
         """Start.
 
         Args:
-          groups: of environments that have begun.
+          groups: the groups of environments that have begun.
           acting: the programs.
           key: the run's.
           version: the number of updates done.

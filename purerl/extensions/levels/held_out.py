@@ -41,7 +41,7 @@ def chosen_levels(env: Environment, text: str, name: str) -> dict[str, Level]:
     Args:
       env: one environment.
       text: the names.
-      name: of the environment, for messages.
+      name: the name of the environment, for messages.
 
     Raises:
       InputError: if it has no held-out levels, or none of such a name.
@@ -67,7 +67,7 @@ def play_levels(
 
     Args:
       run: the trained agents.
-      plan: of the environment, from `trained_run.plan_in`.
+      plan: the plan of the environment, from `trained_run.plan_in`.
       levels: by name.
       episodes: on each level.
       seed: draws what is random; None: the run's first.
@@ -119,8 +119,8 @@ def draw_levels(
 
     Args:
       run, plan, levels, seed: as for `play_levels`.
-      results: of it.
-      path: of the picture.
+      results: what the agent reached on it.
+      path: the path of the picture.
 
     Raises:
       InputError: if the environment has no picture, or the file cannot be written.

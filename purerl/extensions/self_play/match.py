@@ -54,7 +54,7 @@ def game_of(environment: str, parameters: Mapping[str, Any] | None = None, *, bo
 
     Args:
       environment: its name.
-      parameters: of it; whoever plays the other side by them has no part.
+      parameters: its parameters; whoever plays the other side by them has no part.
       board: whether it must have a board that is drawn as text.
 
     Raises:
@@ -79,9 +79,9 @@ def contender_of(name: str, game: Situations, simulations: int | None = None) ->
     """Return a contender.
 
     Args:
-      name: of `PLAYERS`, a run's folder, an agent's file, or zoo/NAME.
+      name: a name in `PLAYERS`, a run's folder, an agent's file, or zoo/NAME.
       game: that is played.
-      simulations: of its search for each move; None: as it was trained.
+      simulations: simulations per move, if it plans; None: as it was trained.
 
     Raises:
       InputError: if there is none of that name, it plays another game or does not search, or the game is too large for
@@ -185,7 +185,7 @@ def compare(run: TrainedRun, plan: Plan, against: str, games: int, seed: int | N
 
     Args:
       run: whose agents play, but those of seeds that failed.
-      plan: of the run, with the environment that is played.
+      plan: the plan of the run, with the environment that is played.
       against: as `contender_of` takes it.
       games: from each seat.
       seed: draws the starts, and whatever is random; None: the run's own.

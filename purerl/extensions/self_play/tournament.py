@@ -154,7 +154,7 @@ def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: 
 
     Args:
       env, config: of the run.
-      agent: of one seed.
+      agent: the agent of one seed.
       seed: its number.
     """
     env, config = jax.tree.map(as_leaf, (env, config))
