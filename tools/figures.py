@@ -215,30 +215,30 @@ FIGURES = (
 
 MISSED = {  # (task, label) -> why the reference is missed
     ("MountainCar-v0", "dqn"): (
-        "nothing is learned before the goal is found by chance, which CleanRL's DQN seldom does either; PQN finds it."
+        "learning starts when exploration reaches the goal, as rarely in CleanRL. PQN reaches it."
     ),
     ("Pendulum-v1", "ppo"): (
-        "nothing here ends above -146, by whatever algorithm, so that -130 is hardly of the same starting states."
+        "no algorithm here exceeds -146, so the published -130 was probably measured on different starting states."
     ),
     ("Freeway-MinAtar", "ppo"): (
-        "by less than one crossing, at half the frames of the reference; after 2e7 three seeds on a GPU had 64.4."
+        "less than one crossing, at half the frames of the reference. After 2e7, three seeds reached 64.4."
     ),
     ("jaxmarl/MPE_simple_spread_v3", "qmix"): (
-        "in runs of 400,000 steps, rectified Adam at 5e-3 and agents' numbers in the observations, both as JaxMARL's, "
-        "closed half of the gap; the other half is not explained: neither orthogonal weights nor rollouts that are as "
-        "long as an episode, of 1e6 steps each, closed any of it."
+        "in runs of 400,000 steps, rectified Adam at 5e-3 and agent ids in the observations, both as in JaxMARL, closed "
+        "half of the gap. We cannot explain the other half: orthogonal weights and rollouts of a complete episode did "
+        "not change it."
     ),
     ("gymnasium/Walker2d-v4", "sac"): (
-        "CleanRL counts the episodes of training: here they reach 3350 over the last 30,000 steps. The greedy policy, "
-        "which is judged, reaches 3690 at 270,000 steps and less at the end."
+        "CleanRL reports training episodes, which reach 3350 here over the last 30,000 steps. The greedy policy, "
+        "reported here, reaches 3690 at 270,000 steps and less at the end."
     ),
     ("gymnasium/Hopper-v4", "td3-long"): (
-        "one seed, by CleanRL's rate of 3e-4 (by 1e-3, as at 300,000 steps, it ended at 1717). CleanRL counts the "
-        "episodes of training: here they return 3198 at the end. The greedy policy, which is judged, wandered between "
-        "745 and 3132 over the last 500,000 steps."
+        "one seed with CleanRL's learning rate of 3e-4. (With 1e-3, as in the shorter run, it ended at 1717.) CleanRL "
+        "reports training episodes, which return 3198 here at the end. The greedy policy, reported here, varied "
+        "between 745 and 3132 over the last 500,000 steps."
     ),
     ("envpool/Pong-v5", "dqn"): (
-        "half an hour of one core ends long before the curve does; Rainbow gets there in three times the steps."
+        "we stopped after 30 minutes on one core, before the curve flattens. Rainbow gets there in 3 times the steps."
     ),
 }
 
