@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,9 +22,13 @@ GROUPS = "\b\n" + "\n".join(f"{name:20} {entry.help}" for name, entry in groups.
     default="",
     help="gymnax, gymnasium, envpool, rejax, brax, torch, sb3 or sb3=PYTHON; purejaxrl=FOLDER and other checkouts.",
 )
+@click.option(
+    "--here", type=PATH, metavar="DIR", help="Opponents run in this Python; DIR/NAME has packages of one of them."
+)
 @click.option("--envs", metavar="ID,...", default="", help="For environments: which; default: all native ones.")
 @click.option("--runs", default=5, metavar="N", help="Timed runs of each program; default 5.")
 @click.option("--size", default=1.0, metavar="X", help="A factor on the steps of a run; below 1 to try it out.")
+@click.option("--tiny", is_flag=True, help="For gpu: few environments, seeds and steps, on any device; a dry run.")
 @click.option("--minutes", default=30.0, metavar="X", help="For faults: of all its groups together; default 30.")
 @click.option("--devices", type=int, metavar="N", help="Devices that a CPU is divided into, for programs over devices.")
 @click.option("--missing", is_flag=True, help="Leave out what this machine's report has already.")
@@ -32,9 +37,11 @@ GROUPS = "\b\n" + "\n".join(f"{name:20} {entry.help}" for name, entry in groups.
 def command(
     words: tuple[str, ...],
     against: str,
+    here: Path | None,
     envs: str,
     runs: int,
     size: float,
+    tiny: bool,
     minutes: float,
     devices: int | None,
     missing: bool,
@@ -64,9 +71,9 @@ def command(
             raise unknown("environment", env_id, ENVIRONMENTS)
     if runs < 1 or not 0 < size <= 1 or not minutes > 0:
         raise InputError(f"--runs {runs} must be at least 1, --size {size} above 0 and at most 1, --minutes above 0")
-    trainers, hosts, gymnax = opponents.chosen(_names(against))
+    trainers, hosts, gymnax = opponents.chosen(_names(against), here)
     request = groups.Request(
-        trainers=trainers, hosts=hosts, gymnax=gymnax, envs=ids, runs=runs, size=size, minutes=minutes
+        trainers=trainers, hosts=hosts, gymnax=gymnax, envs=ids, runs=runs, size=size, minutes=minutes, tiny=tiny
     )
     from rich.console import Console
 
@@ -76,10 +83,11 @@ def command(
 
     if devices is not None:
         make_host_devices(devices)
-    settings = {"runs": runs, "size": size, "against": [text.partition("=")[0] for text in _names(against)]}
-    console, here = Console(), report.machine()
-    console.print(", ".join(f"{name} {value}" for name, value in (here | summary.versions()).items()))
-    path = out / report.file_name(here)
+    settings: dict[str, Any] = {"runs": runs, "size": size}
+    settings |= {"against": [text.partition("=")[0] for text in _names(against)]} | ({"tiny": True} if tiny else {})
+    console, machine = Console(), report.machine()
+    console.print(", ".join(f"{name} {value}" for name, value in (machine | summary.versions()).items()))
+    path = out / report.file_name(machine)
     for name in names:
         if missing and name in report.read(path):
             continue

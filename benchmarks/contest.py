@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from benchmarks.opponents import Opponent, command
+from benchmarks.opponents import Opponent, command, environment
 from benchmarks.timing import progress
 
 WORKERS = Path(__file__).parent / "workers"
@@ -61,7 +61,12 @@ class FrameworkProcess:
         line = [sys.executable, str(WORKERS / "with_purerl.py")] if opponent is None else command(opponent, WORKERS)
         try:
             self.process = subprocess.Popen(
-                line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True
+                line,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self.errors,
+                text=True,
+                env=environment(opponent),
             )
         except OSError as error:
             self.errors.close()

@@ -19,6 +19,7 @@ class Request(NamedTuple):
     runs: int  # timed runs of each program
     size: float  # a factor on the steps of each run; below 1 the figures show only that it works
     minutes: float = 30.0  # of all groups of faults together
+    tiny: bool = False  # for the group gpu: few environments, seeds and steps, on any device
 
     def seconds(self, share: float) -> float:
         """Return the seconds of a group of faults that has a share of the minutes."""
@@ -54,10 +55,22 @@ BENCHMARKS = {
     "memory": Benchmark("seeds:measure_memory", "processes that train 1 and 256 seeds"),
     "gpu.kernels": Benchmark("gpu:measure_kernels", "kernels of an update on an H200, by the compiler"),
     "gpu.launches": Benchmark("gpu:measure_launches", "loops as CUDA graphs, and as JAX launches them"),
-    "gpu.training": Benchmark("gpu:measure_training", "PPO and DQN on a GPU, one seed"),
-    "gpu.seeds": Benchmark("gpu:measure_seeds", "2048 and 10,000 seeds of PPO on a GPU"),
+    "gpu.ppo": Benchmark("gpu:measure_ppo", "PPO on CartPole on a GPU, 4 x 128"),
+    "gpu.ppo-wide": Benchmark("gpu:measure_wide_ppo", "PPO on CartPole on a GPU, 2048 x 128"),
+    "gpu.breakout": Benchmark("gpu:measure_breakout", "PPO on MinAtar's Breakout on a GPU"),
+    "gpu.dqn": Benchmark("gpu:measure_dqn", "DQN on CartPole on a GPU"),
+    "gpu.pqn": Benchmark("gpu:measure_pqn", "PQN on CartPole on a GPU"),
+    "gpu.seeds-2048": Benchmark("gpu:measure_2048_seeds", "2048 seeds of PPO on a GPU"),
+    "gpu.seeds-10000": Benchmark("gpu:measure_10000_seeds", "10,000 seeds of PPO on a GPU"),
+    "gpu.compile": Benchmark("program_parts:measure", "compilation of PPO on a GPU by part, 1 and 2048 seeds"),
     "gpu.brax": Benchmark("gpu:measure_brax", "PPO on brax's ant on a GPU"),
-    "gpu.tag": Benchmark("gpu:measure_tag", "2000 environments of 105 and of 1000 agents on a GPU"),
+    "gpu.grid-5": Benchmark("gpu:measure_small_grid", "2000 grid worlds of tag with 5 agents on a GPU"),
+    "gpu.grid-100": Benchmark("gpu:measure_large_grid", "2000 grid worlds of tag with 100 agents on a GPU"),
+    "gpu.tag-105": Benchmark("gpu:measure_small_crowd", "2000 planes of tag with 105 agents on a GPU"),
+    "gpu.tag-1000": Benchmark("gpu:measure_large_crowd", "2000 planes of tag with 1000 agents on a GPU"),
+    "gpu.craftax-classic": Benchmark("gpu:measure_craftax_classic", "PPO on Craftax-Classic on a GPU"),
+    "gpu.craftax": Benchmark("gpu:measure_craftax", "PPO on Craftax on a GPU"),
+    "gpu.tests": Benchmark("gpu:measure_tests", "the tests that need a GPU"),
     "pool.throughput": Benchmark("pool:throughput", "1024 CartPoles, NumPy in and out, beside EnvPool's"),
     "pool.inside": Benchmark("pool:inside", "a loop of acting and stepping: XLA interfaces, callbacks, Python"),
     "pool.alternating": Benchmark("pool:alternating", "the sampler alternating against batched"),

@@ -1,6 +1,8 @@
 """Who can be measured beside purerl, and the command that starts each in a temporary environment of its own."""
 
+import os
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +23,7 @@ class Opponent(NamedTuple):
     checkout: str | None = None
     uses_jax: bool = True
     python: str | None = None  # an interpreter that has it, in place of a temporary environment
+    site: str | None = None  # a folder of packages that come before the interpreter's own
 
 
 TRAINERS = {
@@ -109,12 +112,14 @@ HOSTS = {  # environments on the host, by the names that Gymnasium gave them
 }
 
 
-def chosen(names: Sequence[str]) -> tuple[list[Opponent], list[Opponent], bool]:
+def chosen(names: Sequence[str], here: Path | None = None) -> tuple[list[Opponent], list[Opponent], bool]:
     """Return (trainers, hosts of environments, whether gymnax is one) that `--against` names.
 
     Args:
       names: such as "sb3"; "sb3=PYTHON" for an interpreter that has it; "purejaxrl=FOLDER" for a checkout. gymnax is
         one of purerl's own dependencies and is measured in this process.
+      here: a folder. Opponents then run in this Python, without the network; a subfolder of an opponent's name has
+        packages that only it uses.
 
     Raises:
       InputError: if one is unknown, or is no package and its checkout is not there.
@@ -132,7 +137,11 @@ def chosen(names: Sequence[str]) -> tuple[list[Opponent], list[Opponent], bool]:
             raise InputError(f"{name} is not a package: --against {name}=FOLDER names a checkout of it")
         if place and not opponent.needs_checkout and shutil.which(place) is None:
             raise InputError(f"--against {name}={place}: that is no Python interpreter")
-        found.append(opponent._replace(**{"checkout" if opponent.needs_checkout else "python": place or None}))
+        opponent = opponent._replace(**{"checkout" if opponent.needs_checkout else "python": place or None})
+        if here is not None and opponent.python is None:
+            own = here / name
+            opponent = opponent._replace(python=sys.executable, site=str(own) if own.is_dir() else None)
+        found.append(opponent)
     trainers = [opponent for opponent in found if opponent.name in TRAINERS]
     return trainers, [opponent for opponent in found if opponent.name in HOSTS], "gymnax" in names
 
@@ -147,3 +156,10 @@ def command(opponent: Opponent, workers: Path) -> list[str]:
     packages = [*opponent.packages, *([f"jax=={jax.__version__}"] if opponent.uses_jax else [])]
     line = [shutil.which("uv") or "uv", "run", "--quiet", "--no-project", "--isolated"]
     return [*line, *(f"--with={package}" for package in packages), "python", script]
+
+
+def environment(opponent: Opponent | None) -> dict[str, str]:
+    """Return the environment variables of the process of an opponent, or of purerl."""
+    if opponent is None or opponent.site is None:
+        return dict(os.environ)
+    return os.environ | {"PYTHONPATH": os.pathsep.join([opponent.site, os.environ.get("PYTHONPATH", "")])}

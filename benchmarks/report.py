@@ -7,6 +7,7 @@ A block of a page names its file and its groups of figures, and ends with a seco
 """
 
 import datetime
+import hashlib
 import json
 import os
 import platform
@@ -24,8 +25,14 @@ from purerl.errors import InputError
 from purerl.reporting import summary
 
 PACKAGES = ("gymnax", "envpool", "ale-py")  # their environments are measured in this process
+ROOT = Path(__file__).parents[1]
+SOURCES = (  # on which the speed of training on a GPU depends
+    *("algos/**/*.py", "envs/**/*.py", "purerl/**/*.py", "benchmarks/workers/*.py", "tests/test_gpu.py"),
+    *(f"benchmarks/{name}.py" for name in ("contest", "gpu", "program_parts", "training")),
+)
+APART = ("commands", "evolution", "pool", "reporting", "sweeps", "testing")  # packages that it does not depend on
 BEGIN, END = "<!-- benchmark: {file}: {names} -->\n", "<!-- end of benchmark -->"
-BLOCK = re.compile(r"<!-- benchmark: (\S*): ([\w. ]*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
+BLOCK = re.compile(r"<!-- benchmark: (\S*): ([\w. -]*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
 
 
 def machine() -> dict[str, Any]:
@@ -42,6 +49,16 @@ def machine() -> dict[str, Any]:
         "system": platform.system(),
         "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
     }
+
+
+def code() -> str:
+    """Return a hash of `SOURCES`, by which figures are those of a state of the code."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
+        name = path.relative_to(ROOT)
+        if name.parts[1] not in APART:
+            digest.update(f"{name.as_posix()}\n".encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def file_name(about: dict[str, Any]) -> str:
@@ -69,22 +86,31 @@ def write(folder: Path, name: str, measured: Sequence[Table], settings: dict[str
     here = machine()
     path = folder / file_name(here)
     about = {"date": datetime.date.today().isoformat(), "machine": here, "versions": summary.versions(*PACKAGES)}
-    group = about | {"settings": settings, "tables": [table._asdict() for table in measured]}
+    group = about | {"code": code(), "settings": settings, "tables": [table._asdict() for table in measured]}
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"groups": read(path) | {name: group}}, indent=1) + "\n")
     return path
 
 
 def page(groups: dict[str, Any], names: Sequence[str]) -> str:
-    """Return the groups of a report that `names` selects, as Markdown."""
-    parts = []
+    """Return the groups of a report that `names` selects, as Markdown; neighbors with the same columns in one table."""
+    sections: list[tuple[dict[str, list[str]], list[Table]]] = []  # names by where and when, and what was measured
     for name, group in ((name, groups[name]) for name in select(names) if name in groups):
         about = group["machine"]
-        parts.append(
-            f"`python -m benchmarks {name}`, {group['date']}: {about['processor']}, {about['cores']} cores, "
-            f"{about['devices']}, jax {group['versions']['jax']}; load at the start {about['load']}."
+        where = (
+            f"{group['date']}: {about['processor']}, {about['cores']} cores, {about['devices']}, "
+            f"jax {group['versions']['jax']}; load at the start {about['load']}."
         )
-        parts += [tables.markdown(tables.from_json(table)) for table in group["tables"]]
+        measured = [tables.from_json(table) for table in group["tables"]]
+        if not sections or [table[:2] for table in measured] != [table[:2] for table in sections[-1][1]]:
+            sections.append(({}, [table._replace(rows=[]) for table in measured]))
+        sections[-1][0].setdefault(where, []).append(name)
+        for joined, table in zip(sections[-1][1], measured, strict=True):
+            joined.rows.extend(table.rows)
+    parts = []
+    for places, measured in sections:
+        parts.append("\n".join(f"`python -m benchmarks {' '.join(found)}`, {where}" for where, found in places.items()))
+        parts += map(tables.markdown, measured)
     return "\n\n".join(parts) + "\n"
 
 

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import purerl
-from benchmarks import __main__, convolutions, costs, environments, groups, report, tables, training
+from benchmarks import __main__, convolutions, costs, environments, gpu, groups, report, tables, training
 from benchmarks.contest import WORKERS, Failed, FrameworkProcess, Problem, Score, contest
-from benchmarks.opponents import HOSTS, TRAINERS, Opponent, chosen, command
+from benchmarks.opponents import HOSTS, TRAINERS, Opponent, chosen, command, environment
 from benchmarks.timing import ratios, spread
 from purerl.errors import InputError
 
@@ -134,6 +134,28 @@ def test_a_curve_is_drawn_where_it_is_asked_for(tmp_path):
         assert worker.train(3).curve == [] and worker.train(4, curve=True).curve == [[1, 4.0]]
 
 
+def test_an_opponent_has_packages_of_its_own(tmp_path, monkeypatch):
+    (tmp_path / "purejaxql").mkdir()
+    monkeypatch.setenv("PYTHONPATH", "before")
+    (opponent,), _, _ = chosen([f"purejaxql={tmp_path}"], tmp_path)
+    assert opponent.python == sys.executable and opponent.checkout == str(tmp_path)
+    assert environment(opponent)["PYTHONPATH"] == f"{tmp_path / 'purejaxql'}:before"
+    assert environment(None)["PYTHONPATH"] == "before"
+
+
+def test_tiny_problems_are_of_the_same_settings():
+    tasks = [
+        value.args[1] for name, value in vars(gpu).items() if name.startswith("measure_") and hasattr(value, "args")
+    ]
+    assert len(tasks) == 14
+    for task in tasks:
+        small = gpu.tiny(task)
+        _, cls = training.registry.algorithm(task.algorithm)
+        assert set(small.settings) == set(task.settings) and set(small.parameters or {}) == set(task.parameters or {})
+        assert small.seeds <= 2 and 2 * cls(**small.settings).steps_per_update <= small.steps
+        assert task.environment.startswith("craftax/") or purerl.make(task.environment, **(small.parameters or {}))
+
+
 def test_a_contest_without_purerl_is_none():
     with pytest.raises(Failed, match="no_such_setting"):
         contest(TASK._replace(settings=TINY | {"no_such_setting": 1}), [], runs=1)
@@ -158,6 +180,8 @@ def test_opponents():
     assert {"uv", "run", "--with=rejax==0.1.3"} <= {
         Path(word).name if "uv" in word else word for word in command(fresh, Path())
     }
+    (here,), _, _ = chosen(["rejax"], Path("/no/where"))
+    assert command(here, Path("workers")) == [sys.executable, "workers/with_rejax.py"] and here.site is None
     for opponent in (*TRAINERS.values(), *HOSTS.values()):
         assert (Path(training.__file__).parent / "workers" / opponent.worker).is_file()
 
@@ -260,6 +284,33 @@ def test_pages_show_the_reports(page):
     assert blocks
     for file, names, block in blocks:
         assert block == report.page(report.read(ROOT / "results" / file), names.split())
+
+
+def test_neighbors_of_equal_columns_are_one_table():
+    def group(title, *row):
+        table = tables.Table(title=title, columns=tables.columns("what: text; steps/s: rate"), rows=[list(row)])
+        about = {"processor": "x", "cores": 1, "devices": "1 x cpu", "load": 0.1}
+        return {"date": "today", "machine": about, "versions": {"jax": "1"}, "tables": [table._asdict()]}
+
+    groups_ = {"gpu.ppo": group("A", "a", 1.0), "gpu.dqn": group("A", "b", 2.0), "gpu.brax": group("B", "c", 3.0)}
+    page = report.page(groups_, ["gpu"])
+    assert page.count("A:") == 1 and page.count("B:") == 1 and "| a | 1 |\n| b | 2 |\n" in page
+    assert page.startswith("`python -m benchmarks gpu.ppo gpu.dqn`, today: x")
+    later = report.page(groups_ | {"gpu.dqn": groups_["gpu.dqn"] | {"date": "later"}}, ["gpu"])
+    assert "gpu.ppo`, today" in later and "\n`python -m benchmarks gpu.dqn`, later" in later and later.count("A:") == 1
+
+
+def test_the_code_is_that_of_the_sources(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "ROOT", tmp_path)
+    for name in ("purerl/loop/train.py", "purerl/commands/train.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("x = 1\n")
+    before = report.code()
+    (tmp_path / "purerl/commands/train.py").write_text("x = 2\n")
+    assert report.code() == before
+    (tmp_path / "purerl/loop/train.py").write_text("x = 2\n")
+    assert report.code() != before
+    assert all(list(Path(report.__file__).parents[1].glob(pattern)) for pattern in report.SOURCES)
 
 
 def test_a_cost_is_of_the_size_that_it_names(tmp_path, monkeypatch):
