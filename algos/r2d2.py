@@ -30,6 +30,7 @@ from purerl.functional.q_targets import (
     retrace,
     unscale,
     windows,
+    with_successors,
 )
 from purerl.functional.returns import lambda_returns
 from purerl.networks.modules import Module
@@ -44,7 +45,6 @@ from purerl.replay.sequences import (
     after_burn_in,
     sequences,
     successors_held,
-    with_successors,
 )
 from purerl.replay.uniform import Replay
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static

@@ -10,12 +10,12 @@ from purerl.algos.off_policy import OffPolicyConfig, uniform_replay
 from purerl.algos.r2d2 import sequence_sizes, sequence_values
 from purerl.errors import InputError
 from purerl.functional.action_masks import action_mask, mask_illegal
-from purerl.functional.q_targets import at_action, at_best, at_last, windows
+from purerl.functional.q_targets import at_action, at_best, at_last, windows, with_successors
 from purerl.networks.modules import Module
 from purerl.networks.q_networks import q_network
 from purerl.networks.recurrent_q_network import QStep, recurrent_q_network
 from purerl.networks.torsos import RNNS
-from purerl.replay.sequences import Sequences, after_burn_in, sequences, successors_held, with_successors
+from purerl.replay.sequences import Sequences, after_burn_in, sequences, successors_held
 from purerl.replay.uniform import Replay, Transitions
 from purerl.spaces import Stacked
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, Rollout, pytree, static

@@ -158,3 +158,15 @@ def retrace(
     decay = jnp.where(done | last, 0.0, discount * trace)
     alone = reward + discount * jnp.where(terminated, 0.0, next_value) - decay * next_taken
     return decayed_sum(alone, decay)
+
+
+def with_successors(along: Array, successor: Array, follows: Array) -> Array:
+    """Return the next value of every step, [L, N, ...]: that of the next step, or of a stored next observation.
+
+    Args:
+      along: [L, N, ...], of every step.
+      successor: [K, N, ...], of stored next observations.
+      follows: i32[K, N], the steps that these follow; L: none.
+    """
+    later = jnp.concatenate([along[1:], jnp.zeros_like(along[:1])])
+    return later.at[follows, jnp.arange(along.shape[1])].set(successor, mode="drop")

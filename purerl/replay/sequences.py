@@ -228,15 +228,3 @@ def successors_held(batch: Sequences, burn_in: int) -> Array:
     """Return bool[L, N], the steps after the burn-in that are not truncated or whose final observation is stored."""
     env = jnp.arange(batch.truncated.shape[1])
     return (~batch.truncated[burn_in:]).at[batch.follows, env].set(True, mode="drop")
-
-
-def with_successors(along: Array, successor: Array, follows: Array) -> Array:
-    """Return the next value of every step, [L, N, ...]: that of the next step, or of a stored next observation.
-
-    Args:
-      along: [L, N, ...], of every step.
-      successor: [K, N, ...], of stored next observations.
-      follows: i32[K, N], the steps that these follow; L: none.
-    """
-    later = jnp.concatenate([along[1:], jnp.zeros_like(along[:1])])
-    return later.at[follows, jnp.arange(along.shape[1])].set(successor, mode="drop")

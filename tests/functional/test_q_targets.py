@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from purerl.functional.q_targets import at_action, at_last, huber, rescale, unscale, windows
+from purerl.functional.q_targets import at_action, at_last, huber, rescale, unscale, windows, with_successors
 from tests.helpers.slow_targets import h, h_inverse, slow_targets
 
 
@@ -56,3 +56,11 @@ def test_n_step_targets_equal_a_loop(seed, ends):
     expected, last = slow_targets(reward, terminated, truncated, values, 0.9, 3)
     assert window.last[:, 0].tolist() == last.tolist()
     assert np.allclose(y, expected, atol=1e-4)
+
+
+def test_true_successors_stand_where_they_follow():
+    along = jnp.arange(8.0).reshape(4, 2)
+    successor = jnp.array([[10.0, 11.0], [20.0, 21.0]])
+    follows = jnp.array([[1, 4], [3, 3]])  # 4: of no step
+    found = with_successors(along, successor, follows)
+    np.testing.assert_array_equal(found, [[2, 3], [10, 5], [6, 7], [20, 21]])

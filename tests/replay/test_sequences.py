@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from purerl.replay.sequence_storage import SequenceSizes, nbytes
-from purerl.replay.sequences import sequences, with_successors
+from purerl.replay.sequences import sequences
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec
 from tests.helpers.numbered import SPEC, rollout
@@ -139,12 +139,3 @@ def test_an_episode_that_was_given_up_ends_before_the_next_rollout():
         if of == 1:
             (k,) = np.flatnonzero(np.asarray(batch.follows[:, n]) == 3)
             assert float(batch.successor[k, n, 0]) == 7.5, "the true successor of the last step before"
-
-
-@pytest.mark.long
-def test_true_successors_stand_where_they_follow():
-    along = jnp.arange(8.0).reshape(4, 2)
-    successor = jnp.array([[10.0, 11.0], [20.0, 21.0]])
-    follows = jnp.array([[1, 4], [3, 3]])  # 4: of no step
-    found = with_successors(along, successor, follows)
-    np.testing.assert_array_equal(found, [[2, 3], [10, 5], [6, 7], [20, 21]])
