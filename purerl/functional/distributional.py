@@ -47,6 +47,25 @@ def project(support: Array, probability: Array, support_to: Array) -> Array:
     return jnp.einsum("ni,nij->nj", probability, jnp.maximum(1.0 - distance, 0.0), precision="highest")
 
 
+def two_hot(x: Array, support: Array) -> Array:
+    r"""Return the distribution on the two nearest atoms whose mean is x, clipped to the atoms' range.
+
+    Args:
+      x: f32[...].
+      support: evenly spaced atoms, f32[n].
+
+    Returns:
+      f32[..., n].
+
+    Source: Schrittwieser et al. (2020), arXiv:1911.08265, appendix F.
+    """
+    chex.assert_rank(support, 1)
+    low, step = support[0], support[1] - support[0]
+    position = (jnp.clip(x, low, support[-1]) - low) / step  # in atoms
+    distance = jnp.abs(position[..., None] - jnp.arange(support.shape[0], dtype=jnp.float32))
+    return jnp.maximum(1.0 - distance, 0.0)
+
+
 def categorical_divergence(logits: Array, target: Array) -> tuple[Array, Array]:
     r"""Return (the cross-entropy, the KL divergence) of categorical predictions from their targets, f32[N] each.
 

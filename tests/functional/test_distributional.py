@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.functional.distributional import atoms, categorical_divergence, expectation, project, quantile_huber
+from purerl.functional.distributional import (
+    atoms,
+    categorical_divergence,
+    expectation,
+    project,
+    quantile_huber,
+    two_hot,
+)
 
 
 def numpy_projection(z, p, support):
@@ -82,3 +89,12 @@ def test_wrong_shapes_are_refused():
     ):
         with pytest.raises(AssertionError):
             wrong()
+
+
+def test_two_hot_has_the_mean_and_two_neighbors():
+    support = jnp.linspace(-2.0, 2.0, 9)
+    x = jnp.array([[-3.0, -2.0, 0.25], [0.6, 1.9, 5.0]])
+    found = two_hot(x, support)
+    np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(found @ support, np.clip(x, -2.0, 2.0), atol=1e-6)
+    np.testing.assert_allclose(found[0, 2], [0, 0, 0, 0, 0.5, 0.5, 0, 0, 0], atol=1e-6)
