@@ -253,7 +253,7 @@ def q_agent(
 
 def q_gradient_step(
     loss: QLoss, optimizer_at: Callable[[Array], Any], interval: Array | int, tau: Array | float = 1.0
-) -> GradientStep:
+) -> GradientStep[OffPolicyAgent]:
     """Return the gradient step of a loss: every `interval` steps the target network moves by `tau`.
 
     Args:

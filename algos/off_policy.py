@@ -1,7 +1,7 @@
 """What all algorithms with a replay share; `dqn.py` holds the Q agent and `sac.py` the soft agent that build on it."""
 
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -18,6 +18,8 @@ from purerl.replay.uniform import Replay, uniform
 from purerl.spaces import Space
 from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 from purerl.xla.vmap_cond import any_member
+
+T = TypeVar("T")
 
 
 @pytree
@@ -74,10 +76,41 @@ class OffPolicyAgent(NamedTuple):
     observation_statistics: RunningStatistics | None
 
 
-class GradientStep(Protocol):
+class ReplayAgent(Protocol):
+    """What `learn_from_replay` needs of an agent: these fields of a NamedTuple."""
+
+    @property
+    def replay(self) -> Any:
+        """The state of the replay."""
+        ...
+
+    @property
+    def num_updates(self) -> Array:
+        """Updates so far, i32[]."""
+        ...
+
+    @property
+    def num_gradient_steps(self) -> Array:
+        """Gradient steps so far, i32[]."""
+        ...
+
+    @property
+    def observation_statistics(self) -> RunningStatistics | None:
+        """What batches are normalized by."""
+        ...
+
+    def _replace(self: T, /, **fields: Any) -> T:
+        """Return the agent with other values of some fields."""
+        ...
+
+
+A = TypeVar("A", bound=ReplayAgent)
+
+
+class GradientStep(Protocol[A]):
     """One gradient step on a batch from the replay."""
 
-    def __call__(self, agent: OffPolicyAgent, batch: Any, key: Key, /) -> tuple[OffPolicyAgent, Array, Metrics]:
+    def __call__(self, agent: A, batch: Any, key: Key, /) -> tuple[A, Array, Metrics]:
         """Take the step.
 
         Args:
@@ -116,14 +149,14 @@ def new_statistics(spec: EnvironmentSpec, config: Any) -> RunningStatistics | No
 
 
 def learn_from_replay(
-    agent: OffPolicyAgent,
+    agent: A,
     key: Key,
     rollout: Rollout,
     *,
     replay: Replay,
-    gradient_step: GradientStep,
-    config: OffPolicyConfig,
-) -> tuple[OffPolicyAgent, Metrics]:
+    gradient_step: GradientStep[A],
+    config: Any,
+) -> tuple[A, Metrics]:
     """Store a rollout and, after `config.learning_starts` steps, take `config.num_gradient_steps`: an `update`.
 
     The replay stores raw observations. Batches are normalized by the agent's current statistics, if it has any.
@@ -132,10 +165,10 @@ def learn_from_replay(
       agent, key, rollout: as for `Algorithm.update`.
       replay: its functions.
       gradient_step: learns from one batch.
-      config: the settings.
+      config: the settings, with `learning_starts` and `num_gradient_steps`.
     """
 
-    def once(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
+    def once(agent: A, key: Key, started: Array) -> tuple[A, Metrics]:
         key_sample, key_step = jax.random.split(key)
         batch = replay.sample(agent.replay, key_sample)
         if agent.observation_statistics is not None:
@@ -148,7 +181,7 @@ def learn_from_replay(
         chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
         return chosen._replace(replay=stored), jax.tree.map(lambda m: jnp.where(started, m, 0), metrics)
 
-    def learn(agent: OffPolicyAgent, key: Key, started: Array) -> tuple[OffPolicyAgent, Metrics]:
+    def learn(agent: A, key: Key, started: Array) -> tuple[A, Metrics]:
         if config.num_gradient_steps == 1:
             return once(agent, key, started)
         keys = jax.random.split(key, config.num_gradient_steps)

@@ -8,7 +8,7 @@ and rewards are seen by the network where the environment's observation holds th
 """
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -216,7 +216,7 @@ def _targets(window: Windows, next_value: Array) -> Array:
     return rescale(window.reward + window.discount * unscale(at_last(next_value, window.last)))
 
 
-def sequence_sizes(config: OffPolicyConfig, burn_in: int, train: int, what: str) -> SequenceSizes:
+def sequence_sizes(config: Any, burn_in: int, train: int, what: str) -> SequenceSizes:
     """Return the sizes of an algorithm's sequences: chunks of a rollout each.
 
     Args:

@@ -208,7 +208,7 @@ def soft_agent(
     net: "SoftActorCritic",
     *,
     init: Callable[[Key], OffPolicyAgent],
-    gradient_step: GradientStep,
+    gradient_step: GradientStep[OffPolicyAgent],
     replay: Replay,
 ) -> Algorithm:
     """Return the soft actor-critic that learns by a gradient step: SAC and its family."""
