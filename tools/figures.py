@@ -224,8 +224,8 @@ MISSED = {  # (task, label) -> why the reference is missed
         "less than one crossing, at half the frames of the reference. After 2e7, three seeds reached 64.4."
     ),
     ("jaxmarl/MPE_simple_spread_v3", "qmix"): (
-        "in runs of 400,000 steps, rectified Adam at 5e-3 and agent ids in the observations, both as in JaxMARL, closed "
-        "half of the gap. We cannot explain the other half: orthogonal weights and rollouts of a complete episode did "
+        "in runs of 400,000 steps, rectified Adam at 5e-3 and agent ids in the observations, both as in JaxMARL, "
+        "closed half of the gap. We cannot explain the other half: orthogonal weights and rollouts of a complete episode did "
         "not change it."
     ),
     ("gymnasium/Walker2d-v4", "sac"): (

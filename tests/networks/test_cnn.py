@@ -54,7 +54,9 @@ def test_bytes_are_parts_of_255(key):
     net = CNNS["minatar"](layer_norm=False, dtype=jnp.float32, initializer="orthogonal")
     image = jax.random.randint(key, (10, 10, 2), 0, 256).astype(jnp.uint8)
     params = init(net, key, image)
-    np.testing.assert_allclose(apply(net, params, image), apply(net, params, image.astype(jnp.float32) / 255), rtol=1e-6)
+    np.testing.assert_allclose(
+        apply(net, params, image), apply(net, params, image.astype(jnp.float32) / 255), rtol=1e-6
+    )
 
 
 def test_residual_pairs_are_added(key):
