@@ -119,7 +119,7 @@ def test_only_games_in_turns_are_compared():
 @pytest.mark.long
 def test_only_agents_that_search_take_simulations():
     game = match.game_of("pgx/tic_tac_toe")
-    with pytest.raises(InputError, match="agents that search; lookahead is none"):
+    with pytest.raises(InputError, match=r"agents that plan .*; lookahead is none"):
         match.contender_of("lookahead", game, 8)
     with pytest.raises(InputError, match="zoo/ppo-pgx-tic_tac_toe do not plan"):
         match.contender_of("zoo/ppo-pgx-tic_tac_toe", game, 8)
