@@ -225,8 +225,8 @@ MISSED = {  # (task, label) -> why the reference is missed
     ),
     ("jaxmarl/MPE_simple_spread_v3", "qmix"): (
         "in runs of 400,000 steps, rectified Adam at 5e-3 and agent ids in the observations, both as in JaxMARL, "
-        "closed half of the gap. We cannot explain the other half: orthogonal weights and rollouts of a complete episode did "
-        "not change it."
+        "closed half of the gap. We cannot explain the other half: orthogonal weights and rollouts of a complete "
+        "episode did not change it."
     ),
     ("gymnasium/Walker2d-v4", "sac"): (
         "CleanRL reports training episodes, which reach 3350 here over the last 30,000 steps. The greedy policy, "
