@@ -14,7 +14,7 @@ author = "the purerl authors"
 copyright = "the purerl authors, Apache-2.0"
 version = release = purerl.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_nb", "reference"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon", "myst_nb", "pages", "reference"]
 exclude_patterns = ["_ext", "_build", "own/README.md"]
 smartquotes = False
 default_role = "code"  # `name` in a docstring
@@ -27,7 +27,7 @@ nitpick_ignore_regex = [  # what annotations name: other projects' types, type v
 
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
 nb_execution_mode = "off"  # notebooks are kept with their outputs; tests execute them
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"

@@ -1,0 +1,65 @@
+"""The parts of pages that the code generates."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from purerl.catalog.algorithms import ALGORITHMS
+
+DOCS = Path(__file__).parent.parent / "docs"
+sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent / "tools")]
+import algorithm_pages  # noqa: E402
+import environment_pages  # noqa: E402
+import md  # noqa: E402
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[core: ppo.nothing]", "has no ppo.nothing"),
+        ("see [line: a text that no line holds].", "0 lines"),
+        ("see [line: batch].", "lines of purerl.algos.ppo hold 'batch'"),
+        ("[peers: CleanRL]\nno_such_setting: 1\n", "no setting 'no_such_setting'"),
+        ("[peers: CleanRL; paper]\nnum_envs: 1\n", "1 values for 2 columns"),
+    ],
+)
+def test_a_page_that_contradicts_an_algorithm_fails(text, message):
+    with pytest.raises(LookupError, match=message):
+        algorithm_pages.expand("ppo", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("```observation\nposition\nvelocity\n```", "2 meanings for the 4 entries"),
+        ("```action\nleft\nstay\nright\n```", "3 meanings for the 2 entries"),
+        ("```observation cart\nposition\n```", "no part 'cart'"),
+    ],
+)
+def test_a_page_that_contradicts_an_environment_fails(text, message):
+    with pytest.raises(LookupError, match=message):
+        environment_pages.expand("CartPole-v1", text)
+
+
+def test_generated_parts_by_hand():
+    text = environment_pages.expand("Pendulum-v1", "```action\ntorque | N m\n```")
+    assert text.splitlines()[-1] == "| 0 | torque | N m | -2 | 2 |"
+    text = algorithm_pages.expand("ppo", "[peers: CleanRL]\nnum_envs: 8\n")
+    assert text.splitlines()[-1] == "| `num_envs` | `4` | 8 |"
+    assert "| **Self-play** | no |" in algorithm_pages.usage("dqn")
+    assert "`dr`, `plr`" in algorithm_pages.usage("a2c") and "`plr`" not in algorithm_pages.usage("pqn")
+    assert "made for teams" in algorithm_pages.usage("qmix") and "both players" in algorithm_pages.usage("alphazero")
+
+
+def test_sources_are_links_except_in_code():
+    link = "[arXiv:1707.06347](https://arxiv.org/abs/1707.06347)"
+    assert md.linked("Schulman, arXiv:1707.06347, 2017") == f"Schulman, {link}, 2017"
+    for same in (link, "`arXiv:1707.06347`", "    arXiv:1707.06347", "```text\narXiv:1707.06347\n```"):
+        assert md.linked(same) == same
+
+
+def test_every_algorithm_that_two_pages_could_document_is_on_one():
+    homes = [module for name in ALGORITHMS for module in algorithm_pages.modules_of(name)]
+    wanted = {path.partition(":")[0] for entry in ALGORITHMS.values() for path in (entry.factory, entry.config)}
+    assert sorted(homes) == sorted(wanted)
