@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import purerl
 from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.commands.cli import cli
 from purerl.extensions.host.learning import sampler_metrics
@@ -47,7 +48,8 @@ def documented_modules():
         folder = ROOT.joinpath(*package.split("."))
         inside = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
         found += [f"{package}.{part}" for part in inside] if name.endswith(".*") else [name]
-    return found
+    entries = [path for entry in ALGORITHMS.values() for path in (entry.factory, entry.config)]  # on pages of their own
+    return [*found, *dict.fromkeys(path.partition(":")[0] for path in entries)]
 
 
 @pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks])

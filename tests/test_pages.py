@@ -1,17 +1,60 @@
-"""The parts of pages that the code generates."""
+"""The pages of algorithms and environments: each has one, and what it says of the code holds."""
 
+import dataclasses
+import re
 import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from purerl import registry
 from purerl.catalog.algorithms import ALGORITHMS
+from purerl.commands.cli import cli
 
 DOCS = Path(__file__).parent.parent / "docs"
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent / "tools")]
 import algorithm_pages  # noqa: E402
 import environment_pages  # noqa: E402
 import md  # noqa: E402
+
+THEIRS = {"train_frequency"}  # settings of other projects that pages name
+
+
+def page(folder, name):
+    return (DOCS / folder / f"{name}.md").read_text(encoding="utf-8")
+
+
+def sections(text):
+    return re.findall(r"^## (.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("folder", "names"), [("algorithms", ALGORITHMS)])
+def test_each_has_a_page(folder, names):
+    assert {path.stem for path in (DOCS / folder).glob("*.md")} == {*names, "index"}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_the_page_of_an_algorithm_is_complete(name):
+    written = page("algorithms", name)
+    text = algorithm_pages.expand(name, written)
+    assert [head for head in sections(text) if head in algorithm_pages.SECTIONS] == list(algorithm_pages.SECTIONS)
+    assert f"    purerl train {name} " in written and "$$" in written and "```{code-block} python" in text
+    assert len(re.findall(r"^\d+\. ", written, re.MULTILINE)) >= 4
+    assert not re.search(r"^\[(?!modules: )[a-z]+[\]:]", text, re.MULTILINE), "a line that stands for a part is unknown"
+    assert re.search(r"arXiv:|doi:|openreview", written.partition("## References")[2])
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_settings_and_flags_that_the_page_of_an_algorithm_names_exist(name):
+    text = re.sub(r"^\[peers.*?\n\n", "", page("algorithms", name), flags=re.MULTILINE | re.DOTALL)
+    others = {n for link in re.findall(r"\]\(([\w-]+)\.md", text) for n in [link] if n in ALGORITHMS}
+    fields = {f.name for n in {name, *others} for f in dataclasses.fields(registry.algorithm(n)[1])}
+    known = fields | set(algorithm_pages.known_metrics()) | {"target_params", "global_state"} | THEIRS
+    assert set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text)) <= known
+    flags = {flag for code in re.findall(r"`[^`]*`", text) for flag in re.findall(r"--([a-z][a-z-]+)", code)}
+    run = CliRunner().invoke(cli, ["train", name, "CartPole-v1", "--help"]).output
+    assert {flag for flag in flags if flag.replace("-", "_") not in fields and f"--{flag} " not in run} == set()
 
 
 @pytest.mark.parametrize(

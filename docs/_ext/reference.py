@@ -1,6 +1,7 @@
 """What the pages take from the code: docstrings as they are written here, public names, help pages, the gallery."""
 
 import dataclasses
+import functools
 import importlib
 import inspect
 import io
@@ -9,12 +10,14 @@ import re
 import tokenize
 from typing import Any
 
+import md
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import purerl
 from purerl import registry
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.fields import is_static
 
@@ -27,11 +30,27 @@ def write_plainly(app: Any, what: str, name: str, thing: Any, options: Any, line
     blocks[::2] = [_plain(block) for block in blocks[::2]]
     blocks[1::2] = [f"::\n\n{block}\n" for block in blocks[1::2]]
     lines[:] = "".join(blocks).split("\n")
-    if what == "class" and (fields := fields_of(thing)):
+    lines[:] = [_linked(line) for line in lines]
+    if what == "class" and thing in with_own_tables():
+        lines += ["", "The table of its fields is above.", ""]
+    elif what == "class" and (fields := fields_of(thing)):
         lines += ["", "**Fields**", ""]
         for field, default, doc in fields:
             lines += [f"- ``{field}{default}``" + (f": {_plain(doc)}" if doc else "")]
         lines += [""]
+
+
+@functools.cache
+def with_own_tables() -> frozenset[type]:
+    """Return the classes whose fields a page shows in a table: algorithms' settings."""
+    return frozenset(registry.load(entry.config) for entry in ALGORITHMS.values())
+
+
+def _linked(line: str) -> str:
+    """Return a line of a docstring whose arXiv numbers and DOIs are links."""
+    for pattern, address in md.LINKS:
+        line = pattern.sub(lambda found, to=address: f"`{found[0]} <{found.expand(to)}>`__", line)
+    return line
 
 
 def _plain(text: str) -> str:
@@ -160,6 +179,7 @@ class Gallery(SphinxDirective):
         cells = []
         for env_id, path in ENVIRONMENTS.items():
             first = (registry.load(path).__doc__ or "").split("\n")[0]
+            first = first.replace("|", "\\|")
             cells.append(f"![{env_id}](gallery/{env_id}.gif)<br>**{env_id}**<br>{first}")
         cells += [""] * (-len(cells) % 3)
         rows = ["| | | |", "|---|---|---|", *(f"| {' | '.join(cells[i : i + 3])} |" for i in range(0, len(cells), 3))]
