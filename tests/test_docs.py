@@ -49,7 +49,7 @@ def documented_modules():
         inside = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__init__")
         found += [f"{package}.{part}" for part in inside] if name.endswith(".*") else [name]
     entries = [path for entry in ALGORITHMS.values() for path in (entry.factory, entry.config)]  # on pages of their own
-    return [*found, *dict.fromkeys(path.partition(":")[0] for path in entries)]
+    return [*found, *dict.fromkeys(path.partition(":")[0] for path in (*entries, *ENVIRONMENTS.values()))]
 
 
 @pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if blocks])

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from purerl import registry
 from purerl.catalog.algorithms import ALGORITHMS
+from purerl.catalog.environments import ENVIRONMENTS
 from purerl.commands.cli import cli
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -29,7 +30,7 @@ def sections(text):
     return re.findall(r"^## (.*)$", text, re.MULTILINE)
 
 
-@pytest.mark.parametrize(("folder", "names"), [("algorithms", ALGORITHMS)])
+@pytest.mark.parametrize(("folder", "names"), [("algorithms", ALGORITHMS), ("environments", ENVIRONMENTS)])
 def test_each_has_a_page(folder, names):
     assert {path.stem for path in (DOCS / folder).glob("*.md")} == {*names, "index"}
 
@@ -55,6 +56,19 @@ def test_settings_and_flags_that_the_page_of_an_algorithm_names_exist(name):
     flags = {flag for code in re.findall(r"`[^`]*`", text) for flag in re.findall(r"--([a-z][a-z-]+)", code)}
     run = CliRunner().invoke(cli, ["train", name, "CartPole-v1", "--help"]).output
     assert {flag for flag in flags if flag.replace("-", "_") not in fields and f"--{flag} " not in run} == set()
+
+
+@pytest.mark.parametrize("env_id", ENVIRONMENTS)
+def test_the_page_of_an_environment_is_complete(env_id):
+    written = page("environments", env_id)
+    text = environment_pages.expand(env_id, written)
+    heads = [head for head in sections(text) if head in environment_pages.SECTIONS]
+    assert heads == list(environment_pages.SECTIONS)
+    assert "```action" in written and "```observation" in written
+    assert not re.search(r"^(\[(?!modules: )[a-z]+\]|```(action|observation))", text, re.MULTILINE)
+    fields = {field.name for field in dataclasses.fields(registry.environment_class(env_id))}
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", written))
+    assert named <= fields | {"global_state", "row_last", "column_last"}
 
 
 @pytest.mark.parametrize(

@@ -101,11 +101,10 @@ def every_id(files: list[Path]) -> list[str]:
 def row(env_id: str, speed: str) -> str:
     """Return the line of a native environment."""
     env = purerl.make(env_id)
-    path = ENVIRONMENTS[env_id].removeprefix("purerl.envs.").partition(":")[0].replace(".", "/") + ".py"
     doc = paragraph(type(env).__doc__)
     limit = getattr(env, "time_limit", None)
     cells = [
-        f"[{env_id}]({path})",
+        f"[{env_id}](../docs/environments/{env_id}.md)",
         describe(env.observation_space),
         describe(env.action_space),
         "none" if limit is None else str(limit),

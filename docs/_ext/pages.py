@@ -34,8 +34,8 @@ def expand(app: Any, page: str, source: list[str]) -> None:
         source[0] = algorithm_pages.expand(name, source[0])
     elif folder == "environments":
         source[0] = environment_pages.expand(name, source[0])
-    if folder in ("envs", "results"):  # links that stand for the repository's own folders
-        source[0] = source[0].replace("](../docs/", "](../")
+    if folder in ("envs", "results"):  # these folders are links: in the repository they are not inside docs/
+        source[0] = source[0].replace("](../docs/", "](/")
     if not page.startswith("notebooks"):
         source[0] = md.linked(source[0])
 

@@ -42,8 +42,9 @@ def write_plainly(app: Any, what: str, name: str, thing: Any, options: Any, line
 
 @functools.cache
 def with_own_tables() -> frozenset[type]:
-    """Return the classes whose fields a page shows in a table: algorithms' settings."""
-    return frozenset(registry.load(entry.config) for entry in ALGORITHMS.values())
+    """Return the classes whose fields a page shows in a table: algorithms' settings and environments."""
+    configs = {entry.config for entry in ALGORITHMS.values()}
+    return frozenset(registry.load(path) for path in (*configs, *ENVIRONMENTS.values()))
 
 
 def _linked(line: str) -> str:
@@ -180,7 +181,7 @@ class Gallery(SphinxDirective):
         for env_id, path in ENVIRONMENTS.items():
             first = (registry.load(path).__doc__ or "").split("\n")[0]
             first = first.replace("|", "\\|")
-            cells.append(f"![{env_id}](gallery/{env_id}.gif)<br>**{env_id}**<br>{first}")
+            cells.append(f"![{env_id}](gallery/{env_id}.gif)<br>[{env_id}](environments/{env_id}.md)<br>{first}")
         cells += [""] * (-len(cells) % 3)
         rows = ["| | | |", "|---|---|---|", *(f"| {' | '.join(cells[i : i + 3])} |" for i in range(0, len(cells), 3))]
         table = self.parse_text_to_nodes("\n".join(rows))
