@@ -21,6 +21,7 @@ default_role = "code"  # `name` in a docstring
 nitpicky = True
 nitpick_ignore_regex = [  # what annotations name: other projects' types, type variables, private names
     (r"py:.*", r"(?!purerl).*"),
+    (r"py:class", r"purerl\.envs\.adapters\.common\..*"),
     (r"py:class", r"purerl\..*\.[RT]"),
     (r"py:class", r"purerl\.(settings|run|sweeps|evolution|host|pool|loop)\..*"),  # what no page shows
 ]
