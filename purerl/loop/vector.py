@@ -18,6 +18,7 @@ from purerl.loop.resets import Resets
 from purerl.prng import GENERATORS, as_generator
 from purerl.types import Array, Environment, Key, PyTree, TimeStep, number, pytree, static
 from purerl.wrappers import DomainRandomization
+from purerl.xla.once import once
 from purerl.xla.trees import where
 
 R = TypeVar("R")
@@ -115,8 +116,8 @@ class VectorEnvironment:
 
     def sample(self, key: Key) -> PyTree:
         """Draw an action for every environment, [B, ...]."""
-        keys = jax.random.split(as_generator(key, self.prng), self.num_envs)
-        return jax.vmap(self.env.action_space.sample)(keys)
+        sample = jax.vmap(self.env.action_space.sample)
+        return once(lambda key: sample(jax.random.split(key, self.num_envs)), as_generator(key, self.prng))
 
     def each(self, function: Callable[[Environment, *Ts], R], *arguments: *Ts) -> R:
         """Return the results [B, ...] of a function (env, *arguments) on every environment; arguments [B, ...]."""

@@ -17,6 +17,7 @@ WORKAROUNDS = {
     "graphs": "loops as CUDA graphs, on a GPU",
     "linear_scan": "linear recurrences step by step, on a CPU",
     "neighbors": "nearest neighbors without a sort of all distances, on a CPU and a GPU",
+    "once": "sampled actions computed once, on a CPU",
     "packing": "loops that carry and stack few arrays, on a GPU",
     "permutation": "random orders by a sort of one operand",
     "product": "gradients of layers with few outputs as products of vectors, on a CPU",
