@@ -40,8 +40,8 @@ PLATFORMS = [f"manylinux{kind}_x86_64" for kind in ("_2_28", "_2_27", "_2_24", "
 PACKAGES = {  # for all, and for one opponent; what they need in turn is there or is listed
     "": (
         *("brax>=0.14,<0.15", "craftax>=1.6", "decorator", "distrax", "dm-tree", "farama-notifications", "flashbax"),
-        *("gast", "gymnasium>=1.3,<1.4", "gymnax>=1", "jaxopt", "mctx", "ml-collections", "mujoco", "mujoco-core"),
-        *("mujoco-mjx", "tensorboardX", "tfp-nightly", "trimesh"),
+        *("gast", "gymnasium>=1.3,<1.4", "gymnax>=1", "jaxopt", "mctx", "ml-collections"),
+        *("mujoco==4.0.0", "mujoco-core==4.0.0", "mujoco-mjx", "tensorboardX", "tfp-nightly", "trimesh"),
     ),
     "purejaxql": ("gymnax<1", "setuptools<81"),
 }
@@ -112,7 +112,8 @@ def pack(checkouts: dict[str, Path]) -> int:
     for name, folder in checkouts.items():
         if not folder.is_dir():
             raise InputError(f"--checkouts {name}={folder}: that is not a folder")
-    shutil.rmtree(WHEELS, ignore_errors=True)
+    for folder in (WHEELS, SITE):
+        shutil.rmtree(folder, ignore_errors=True)
     for name, packages in PACKAGES.items():
         options = ["--quiet", "--no-deps", "--only-binary=:all:", "--python-version=3.12", "--implementation=cp"]
         options += [f"--platform={platform}" for platform in PLATFORMS]
