@@ -68,22 +68,22 @@ class Stage(NamedTuple):
 
 
 STAGES = (  # by worth; the seconds of all are `MINUTES`
-    Stage("seeds-2048", 110, ("purejaxrl",)),
-    Stage("seeds-10000", 90, ("purejaxrl",)),
-    Stage("compile", 50),
-    Stage("ppo-wide", 40, ("purejaxrl",)),
-    Stage("ppo", 40, ("purejaxrl",)),
-    Stage("breakout", 45, ("purejaxrl",)),
-    Stage("dqn", 40, ("purejaxrl",)),
-    Stage("pqn", 40, ("purejaxql",)),
-    Stage("tag-1000", 35),
-    Stage("grid-5", 20),
-    Stage("grid-100", 20),
-    Stage("tag-105", 30),
-    Stage("brax", 60, ("brax",), runs=1),
-    Stage("craftax-classic", 40, ("craftax",), runs=1),
-    Stage("craftax", 30, (), runs=1),
-    Stage("tests", 30, runs=1),
+    Stage(name="seeds-2048", seconds=110, against=("purejaxrl",)),
+    Stage(name="seeds-10000", seconds=90, against=("purejaxrl",)),
+    Stage(name="compile", seconds=50),
+    Stage(name="ppo-wide", seconds=40, against=("purejaxrl",)),
+    Stage(name="ppo", seconds=40, against=("purejaxrl",)),
+    Stage(name="breakout", seconds=45, against=("purejaxrl",)),
+    Stage(name="dqn", seconds=40, against=("purejaxrl",)),
+    Stage(name="pqn", seconds=40, against=("purejaxql",)),
+    Stage(name="tag-1000", seconds=35),
+    Stage(name="grid-5", seconds=20),
+    Stage(name="grid-100", seconds=20),
+    Stage(name="tag-105", seconds=30),
+    Stage(name="brax", seconds=60, against=("brax",), runs=1),
+    Stage(name="craftax-classic", seconds=40, against=("craftax",), runs=1),
+    Stage(name="craftax", seconds=30, runs=1),
+    Stage(name="tests", seconds=30, runs=1),
 )
 
 

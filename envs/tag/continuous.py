@@ -201,7 +201,6 @@ class TagContinuous(Environment):
             flags = (others < self.num_taggers, state.present[others])
         else:
             others, found = nearest(state.x, state.y, state.present, rows=None, k=self.num_neighbors, chunk=self.chunk)
-            found = found & state.present[:, None]
             flags = (found & (others < self.num_taggers), found)
         # All of an agent at once: faster than feature by feature.
         relative = known.at[others].get(mode="promise_in_bounds") - known[:, None]

@@ -127,6 +127,15 @@ def test_too_many_agents_for_keys_are_compared_by_distance(monkeypatch):
     np.testing.assert_array_equal(index[5], [4, 6, 3])
 
 
+def test_who_is_not_active_has_no_neighbors():
+    x, active = jnp.arange(6.0) ** 2, jnp.arange(6) != 2
+    number, found = neighbors.nearest(x, jnp.zeros(6), active, rows=None, k=2, chunk=2)
+    np.testing.assert_array_equal(found, np.broadcast_to(active[:, None], (6, 2)))
+    assert number[3].tolist() == [4, 1] and 2 not in np.asarray(number)[np.asarray(found)]
+    some = jnp.asarray([2, 3], jnp.int32)
+    assert neighbors.nearest(x, jnp.zeros(6), active, rows=some, k=2, chunk=2)[1].tolist() == [[False] * 2, [True] * 2]
+
+
 @pytest.mark.long
 def test_its_switch_searches_by_top_k(monkeypatch):
     x, y, active = jnp.arange(6.0) ** 2, jnp.zeros(6), jnp.ones(6, jnp.bool_)
