@@ -55,7 +55,7 @@ def by_cells(x: Array, y: Array, active: Array, rows: None, k: int, chunk: int) 
 
     @custom_vmap
     def search(x: Array, y: Array, active: Array) -> tuple[Array, Array]:
-        among_all = lambda rows: by_keys(x, y, active, rows, k, chunk)
+        among_all = lambda rows: by_keys(x, y, active, rows=rows, k=k, chunk=chunk)
         return neighbor_cells.search(x, y, active, k, among_all)
 
     @search.def_vmap
