@@ -1,7 +1,7 @@
 """The contracts: what an environment, an algorithm, a rollout and a config are."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import jax
 import jax.numpy as jnp
@@ -266,6 +266,10 @@ class Config:
     def samples_per_gradient(self) -> int:
         """Environment steps in the batch of a gradient step; a whole rollout unless an algorithm overrides it."""
         return self.steps_per_update
+
+    def resumed(self) -> Self:
+        """Return the config of a run that has begun: what it read from files is in its checkpoint."""
+        return self
 
 
 AlgorithmFactory = Callable[[EnvironmentSpec, Any], Algorithm]

@@ -36,6 +36,13 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
         source="Bellemare et al. 2017, arXiv:1707.06887",
         actions=("discrete",),
     ),
+    "disco": AlgorithmEntry(
+        factory="purerl.algos.disco:disco",
+        config="purerl.algos.disco:DiscoConfig",
+        summary="the discovered update rule Disco103, from a file of its weights",
+        source="Oh et al. 2025, doi:10.1038/s41586-025-09761-x",
+        actions=("discrete",),
+    ),
     "dqn": AlgorithmEntry(
         factory="purerl.algos.dqn:dqn",
         config="purerl.algos.dqn:DQNConfig",

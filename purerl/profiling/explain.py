@@ -160,7 +160,8 @@ def _short_wait(config: Any) -> Any:
     """Return the config with learning from the start on, so that a test of a moment sees it."""
     if not hasattr(config, "learning_starts"):
         return config
-    least = max(config.batch_size, config.num_envs * (getattr(config, "sequence_length", 1) + config.n_step))
+    stored = getattr(config, "sequence_length", 1) + getattr(config, "n_step", 0)
+    least = max(config.samples_per_gradient, config.num_envs * stored)
     return dataclasses.replace(config, learning_starts=min(config.learning_starts, 4 * least))
 
 

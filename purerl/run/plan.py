@@ -79,8 +79,9 @@ def made(run: Settings) -> Made:
     factory = run.make_algorithm()
     if not any(row.starts for row in used):
         factory = _started(run, factory)
+    config = run.config.resumed() if run.begun else run.config
     return Made(
-        env=env, extensions=used, make=maker(factory, used), setup=Setup(config=run.config, env=env, options=options)
+        env=env, extensions=used, make=maker(factory, used), setup=Setup(config=config, env=env, options=options)
     )
 
 

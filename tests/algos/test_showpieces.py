@@ -95,7 +95,23 @@ def test_a_config_inherits_in_one_line(name):
 @pytest.mark.parametrize(
     ("algorithms", "setting"),
     [
-        (("a2c", "impala", "pqn", "ppo", "ppo-penalty", "reinforce", "vmpo", "mappo", "r2d2", "vdn", "qmix"), "rnn"),
+        (
+            (
+                "a2c",
+                "impala",
+                "pqn",
+                "ppo",
+                "ppo-penalty",
+                "reinforce",
+                "vmpo",
+                "mappo",
+                "r2d2",
+                "vdn",
+                "qmix",
+                "disco",
+            ),
+            "rnn",
+        ),
         (("mappo",), "centralized_critic"),
         (("mappo",), "normalize_value"),
         (("mappo",), "value_huber_delta"),
@@ -117,6 +133,7 @@ def test_actor_critics_offer_their_values():
         factory, config = registry.algorithm(name)
         if not (entry.teams or config.plans) or name == "mappo":
             kind = "discrete" if "discrete" in entry.actions else "continuous"
-            if factory(EnvironmentSpec(space, actions[kind]), config()).values is not None:
+            settings = config(weights="random") if name == "disco" else config()
+            if factory(EnvironmentSpec(space, actions[kind]), settings).values is not None:
                 has.add(name)
     assert has == {"a2c", "impala", "mappo", "ppo", "ppo-penalty", "reinforce", "vmpo"}

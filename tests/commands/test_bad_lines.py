@@ -126,7 +126,7 @@ def lines():
     for algorithm in sorted(ALGORITHMS):
         yield ("train", algorithm, "CartPole-v1", "--learning-rate", "-1"), "learning_rate is -1.0; it must be above 0"
         yield ("train", algorithm, "Nowhere-v9"), "unknown environment 'Nowhere-v9'"
-    for algorithm in ("dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2"):
+    for algorithm in ("dqn", "c51", "iqn", "munchausen", "qrdqn", "rainbow", "pqn", "r2d2", "disco"):
         yield ("train", algorithm, "Pendulum-v1"), f"{algorithm} needs discrete actions"
     for algorithm in ("ddpg", "td3"):
         yield ("train", algorithm, "CartPole-v1"), "reinforce, sac, spo, vmpo take them"
@@ -180,6 +180,8 @@ MORE = [
     ((*TRAIN, "--network", "nature"), "network nature is for images"),
     ((*TRAIN, "--network", "impala"), "network impala is for images"),
     ((*TRAIN, "--rnn", "gru", "--num-minibatches", "8"), "num_minibatches 8 does not divide num_envs"),
+    (("train", "disco", "Catch"), "disco needs the weights of its rule: --weights disco_103.npz, the file at https://"),
+    (("train", "disco", "Catch", "--weights", "no.npz"), "cannot read weights no.npz: No such file"),
     (("train", "r2d2", "CartPole-v1", "--rnn", "none"), "rnn is 'none'; allowed: gru, lstm"),
     ((*TRAIN, "--seed", "4294967296"), "seed is 4294967296; it must be an integer from 0 to 4294967295"),
     ((*TRAIN, "--sampler", "fast"), "sampler"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.algos.a2c import A2CConfig, a2c
+from purerl.algos.disco import DiscoConfig, disco
 from purerl.algos.dqn import DQNConfig, dqn
 from purerl.algos.impala import IMPALAConfig, impala
 from purerl.algos.ppo import PPOConfig, ppo
@@ -13,14 +14,18 @@ from purerl.algos.pqn import PQNConfig, pqn
 from purerl.algos.r2d2 import R2D2Config, r2d2
 from purerl.functional import masked
 from purerl.functional.normalize import ReturnScale, RunningStatistics
+from purerl.networks.disco_rule import DiscoRule
+from purerl.networks.meta_network import MetaSizes
 from purerl.spaces import Box, Discrete
 from purerl.types import EnvironmentSpec, Rollout
+from tests.helpers.disco_inputs import SMALL
 
 LENGTH, NUM_ENVS = 8, 4
 SPEC = EnvironmentSpec(Box(low=-1.0, high=1.0, shape=(3,)), Discrete(n=3))
 SIZES = {"num_envs": NUM_ENVS, "rollout_length": LENGTH, "hidden_sizes": (8,), "total_timesteps": 1000}
 NORMALIZED = {"normalize_observation": True, "normalize_reward": True}
 REPLAYED = {"learning_starts": 128, "replay_capacity": 64 * NUM_ENVS}
+RULE = DiscoRule.create(jax.random.key(0), MetaSizes(**SMALL))
 # Environment 1 restarts at step 4 and 5; in 2 the agent leaves at step 2 for good; in 3 it is never there.
 MASK = np.ones((LENGTH, NUM_ENVS), bool)
 MASK[4:6, 1] = MASK[3:, 2] = MASK[:, 3] = False
@@ -35,6 +40,7 @@ CASES = {
     "pqn": lambda: pqn(SPEC, PQNConfig(**SIZES, num_minibatches=4)),
     "dqn": lambda: dqn(SPEC, DQNConfig(**SIZES, **REPLAYED, batch_size=16, n_step=3)),
     "dqn by priority": lambda: dqn(SPEC, DQNConfig(**SIZES, **REPLAYED, batch_size=16, priority_exponent=0.6)),
+    "disco": lambda: disco(SPEC, DiscoConfig(**SIZES, **REPLAYED, batch_size=4, model_size=8, num_atoms=9), rule=RULE),
     "r2d2": lambda: r2d2(
         SPEC, R2D2Config(**SIZES, **REPLAYED, rnn_size=8, burn_in=8, sequence_length=16, batch_size=8, n_step=3)
     ),

@@ -3,6 +3,7 @@
 import dataclasses
 
 from purerl import registry
+from tests.helpers.disco_inputs import WEIGHTS
 
 # Small and quick settings, for whatever field an algorithm has.
 SMALL = {
@@ -53,6 +54,13 @@ SETTINGS = {
     "crossq": {"critic_hidden_sizes": (32,), "num_gradient_steps": 2},
     "d4pg": DETERMINISTIC | {"v_min": -10.0, "v_max": 10.0, "n_step": 2},
     "ddpg": DETERMINISTIC,
+    "disco": {
+        "weights": str(WEIGHTS) if WEIGHTS.exists() else "random",
+        "rollout_length": 16,
+        "batch_size": 16,
+        "learning_starts": 256,
+        "model_size": 16,
+    },
     "impala": {"learning_rate": 1e-2},
     "pqn": {"num_minibatches": 4},
     "r2d2": SEQUENCES,
@@ -90,7 +98,10 @@ TINY = {
     "resampling_period": 1,
     "reset_policy": "always",
 }
-TINY_SETTINGS = {"r2d2": {"batch_size": 2, "burn_in": 0, "sequence_length": 4}}
+TINY_SETTINGS = {
+    "disco": {"weights": "random", "batch_size": 2, "model_size": 4, "v_min": -2.0, "v_max": 2.0},
+    "r2d2": {"batch_size": 2, "burn_in": 0, "sequence_length": 4},
+}
 
 
 def tiny(name):

@@ -11,8 +11,11 @@ from purerl.algos.lpg import LPGConfig, lpg
 from purerl.catalog.algorithms import ALGORITHMS
 from purerl.extensions.groups.joint import multi_agent, policies_for
 from purerl.functional.update_rules import LPG
+from purerl.networks.disco_rule import DiscoRule
+from purerl.networks.meta_network import MetaSizes
 from purerl.spaces import Box, Dict, Discrete, Stacked
 from purerl.types import Environment, TimeStep, number, pytree, static
+from tests.helpers.disco_inputs import SMALL
 from tests.helpers.small import set_tiny, tiny
 
 NUM_UPDATES = 3
@@ -22,6 +25,7 @@ CASES = {  # name -> (algorithm, changes of its tiny settings, kind of actions o
     "ppo rnd": ("ppo", {"curiosity": "rnd"}, None),
     "ppo icm": ("ppo", {"curiosity": "icm", "target_kl": 0.01}, None),
     "ppo gru": ("ppo", {"rnn": "gru", "num_epochs": 3, "learning_rate": 0.05, "clip_epsilon": 0.05}, None),
+    "disco masked": ("disco", {"rnn": "gru"}, "masked"),
     "dqn masked": ("dqn", {}, "masked"),
     "dqn of three steps": ("dqn", {"n_step": 3, "normalize_observation": True}, None),
     "sac discrete": ("sac", {}, "discrete"),
@@ -110,6 +114,9 @@ def updates(case):
     if name == "lpg":  # its rule is an argument
         rule = MindsPredictions(inner=LPG.create(jax.random.key(1), 5, units=8))
         factory, config = partial(lpg, rule=rule), set_tiny(name, LPGConfig)
+    elif name == "disco":
+        factory, config = tiny(name)
+        factory = partial(factory, rule=DiscoRule.create(jax.random.key(1), MetaSizes(**SMALL)))
     else:
         factory, config = tiny(name)
     config = dataclasses.replace(config, **changes)
@@ -126,7 +133,7 @@ def updates(case):
         none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(trainer.step, state)[1])
         state, metrics = jax.lax.fori_loop(0, NUM_UPDATES, lambda _, now: trainer.step(now[0]), (state, none))
         agents = state.agent.values() if teams else [state.agent]
-        without = {"params": (), "target_params": ()}
+        without = {"params": (), "target_params": (), "rule": ()}
         left = [agent._replace(**{name: x for name, x in without.items() if hasattr(agent, name)}) for agent in agents]
         player, agent = trainer.player(state.agent)
         play = lambda seed: player.act(agent, state.carry, jax.random.key(seed), state.observation, False)[0]

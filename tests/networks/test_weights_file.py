@@ -62,6 +62,6 @@ def test_other_files_are_refused(tmp_path):
         weights_file.read(tmp_path / "none.npz", SIZES)
 
 
-@pytest.mark.skipif(not WEIGHTS.exists(), reason="needs disco_103.npz")
+@pytest.mark.skipif(not WEIGHTS.exists(), reason="needs .cache/disco_103.npz")
 def test_the_published_file_is_read():
     assert sum(layer.kernel.size + layer.bias.size for layer in weights_file.read(WEIGHTS).values()) == 754_778

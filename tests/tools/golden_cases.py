@@ -39,6 +39,7 @@ CASES = {
     "crossq": partial(compiled, "crossq", "Pendulum-v1"),
     "d4pg": partial(compiled, "d4pg", "Pendulum-v1", num_atoms=11, n_step=3),
     "ddpg": partial(compiled, "ddpg", "Reacher"),
+    "disco": partial(compiled, "disco", "Catch", updates=20, weights="random", learning_starts=64, batch_size=8),
     "dqn": partial(compiled, "dqn", "CartPole-v1"),
     "dqn/everything": partial(compiled, "dqn", "CartPole-v1", **EVERYTHING),
     "dqn/images": partial(compiled, "dqn", "Breakout-MinAtar", updates=50),

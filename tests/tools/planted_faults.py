@@ -97,6 +97,15 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ('log_prob - rollout.extras["log_prob"]', 'rollout.extras["log_prob"] - log_prob'),
         ("trace_lambda=config.gae_lambda", "trace_lambda=1.0"),
     ],
+    "algos/disco.py": [
+        ("jnp.where(inputs.terminated, 0.0, divergence(", "jnp.where(inputs.done, 0.0, divergence("),
+        ("polyak(agent.target_params, agent.params, ", "polyak(agent.target_params, params, "),
+        ("two_hot(rescale(targets.value), ", "two_hot(targets.value, ", "tests/networks/test_disco_rule.py"),
+        (
+            "successor=jax.tree.map(lambda x, y: x.at[-1].set(y), batch.successor, following)",
+            "successor=batch.successor",
+        ),
+    ],
     "algos/iqn.py": [
         ("quantile_huber(quantiles, targets, config.kappa, tau)", "quantile_huber(quantiles, targets, config.kappa)"),
         ("jax.random.uniform(key_next, (", "jax.random.uniform(key_tau, ("),
@@ -566,6 +575,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     "purerl/networks/cnn.py": [
         ("x.astype(jnp.float32) / 255.0 if", "x.astype(jnp.float32) if"),
         ("x = x + conv(features=features)(jax", "x = conv(features=features)(jax"),
+    ],
+    "purerl/networks/disco_rule.py": [
+        ("advantage = value - target_value[:length]", "advantage = value - target_value[1:]"),
+        ("jnp.minimum(jnp.exp(log_ratio), 1.0)", "jnp.exp(log_ratio)"),
     ],
     "purerl/networks/encoder.py": [
         ("return cleared, (hidden, carry)", "return carry, (hidden, carry)"),
