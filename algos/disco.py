@@ -240,7 +240,9 @@ def disco(
         now: Predictions = apply(heads, params["heads"], features, inputs.action)  # of the actions taken
         now = now._replace(policy=mask_illegal(now.policy, action_mask(batch.observation)))
         means = {name: masked.mean(x, inputs.mask) for name, x in loss_terms(inputs, now, targets).items()}
-        total = sum((getattr(config, f"{name}_coefficient") * x for name, x in means.items()), start=jnp.float32(0))
+        total = jnp.zeros(())
+        for name, mean in means.items():
+            total = total + getattr(config, f"{name}_coefficient") * mean
         value = unscale(expectation(now.q, support))
         policy = head.distribution(now.policy, jnp.zeros(head.num_log_std))
         metrics = {f"{name}_loss": x for name, x in means.items()} | {

@@ -85,7 +85,7 @@ def settings(name):
     wanted |= {"initial_temperature": 1e-6, "target_entropy": -50.0, "tau": 0.1}
     if name in ("qmix", "vdn"):  # their target follows a tenth of the way every twenty steps
         wanted["total_timesteps"] = 36_000
-    if name in ("r2d2", "ddpg", "td3"):
+    if name in ("r2d2", "ddpg", "td3", "disco"):
         wanted |= {"rollout_length": 8, "num_gradient_steps": 8, "burn_in": 8, "sequence_length": 8}
     return factory, dataclasses.replace(config, **{field: x for field, x in wanted.items() if field in names})
 
