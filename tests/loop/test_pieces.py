@@ -266,7 +266,6 @@ CALLS = {  # what is called -> the words that its line must hold
     # the suite
     "check_algorithm": (lambda: purerl.testing.check_algorithm("ppo"), "algorithm is the text 'ppo'"),
     "check_environment": (lambda: purerl.testing.check_environment("CartPole-v1"), "purerl.make('CartPole-v1')"),
-    "check_environment host": (lambda: purerl.testing.check_environment(HOSTED), "gymnasium/Some-v1 runs on the host"),
     "play host": (lambda: purerl.play(HOSTED, None, KEY), "gymnasium/Some-v1 runs on the host"),
     "make_train host": (lambda: make_train(ppo, HOSTED, CONFIG), "gymnasium/Some-v1 runs on the host"),
     "check_environment class": (lambda: purerl.testing.check_environment(CartPole), "the class CartPole"),
