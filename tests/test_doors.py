@@ -131,6 +131,8 @@ READERS = {  # functions that open files or parse what they hold, beside `settin
     ("purerl.extensions.host.replay_failure", "play_again"): "environments",
     ("purerl.extensions.host.trainer", "HostTrainer._open"): "environments",
     ("purerl.extensions.host.trainer", "HostTrainer.evaluate"): "environments",
+    ("purerl.testing.host", "check_host_environment"): "environments",
+    ("purerl.networks.weights_file", "_arrays"): "a regular file whose sizes were checked",
     ("purerl.networks.linear_rnn", "LinearRNN._read"): "a gate",
     ("purerl.run.folders", "lock"): "a file that was checked, for its lock",
     ("purerl.run.checkpoint", "_read"): "a checkpoint that was checked, by Orbax",

@@ -62,7 +62,10 @@ def test_the_speedups_are_those_of_the_benchmarks():
         f"Over {len(found)} tasks on two CPU cores the median speedup is {middle:.1f}x, from {low:.2f}x" in comparison
     )
     gpu = "benchmark-intel-xeon-16-nvidia-h200.json"
-    one, many = speedups(gpu, ["gpu.training"], "purerl against it"), speedups(gpu, ["gpu.seeds"], "purerl against it")
+    one, many = (
+        speedups(gpu, ["gpu.ppo", "gpu.ppo-wide", "gpu.breakout"], "purerl against it"),
+        speedups(gpu, ["gpu.seeds-2048"], "purerl against it"),
+    )
     assert (
         f"{min(one):.1f}x to {max(one):.1f}x as fast as PureJaxRL for one agent, and {many[0]:.2f}x for 2,048" in page
     )

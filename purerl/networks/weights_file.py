@@ -66,6 +66,8 @@ def read(path: str | Path, sizes: MetaSizes = MetaSizes()) -> dict[str, Layer]:
 
 
 def _arrays(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+    if Path(path).exists() and not Path(path).is_file():
+        raise InputError(f"cannot read weights {path}: it is not a regular file")
     try:
         with zipfile.ZipFile(path) as archive:
             sizes = {info.filename.removesuffix(".npy"): info.file_size for info in archive.infolist()}

@@ -183,7 +183,6 @@ CALLS = {  # what is called -> the words that its line must hold
     "field replaced": (lambda: dataclasses.replace(CONFIG, gama=1), "unknown field of PPOConfig 'gama'"),
     "env field": (lambda: CartPole(gravty=1), "did you mean 'gravity'"),
     "space without n": (lambda: Discrete(), "Discrete needs n"),
-    "space by place": (lambda: Discrete(4), "Discrete takes its fields by name"),
     "box without bounds": (lambda: Box(shape=(3,)), "Box needs low and high"),
     # lengths
     "steps text": (lambda: make_train(ppo, ENV, CONFIG, total_timesteps="5"), "total_timesteps is '5'"),

@@ -33,7 +33,10 @@ def test_written_and_read(tmp_path):
         ("format = 99", "has format 99, written by purerl another version"),
         ("over = 1", "is not complete: it has no format"),
         (f"format = {toml.FORMAT}", "is not complete: it has no over and no search"),
-        (f"format = {toml.FORMAT}\nfrom_python = true", r"with the same arguments: purerl.sweep\(..., out='.*', resume=True\)$"),
+        (
+            f"format = {toml.FORMAT}\nfrom_python = true",
+            r"with the same arguments: purerl.sweep\(..., out='.*', resume=True\)$",
+        ),
     ],
 )
 def test_folders_that_are_refused(tmp_path, text, message):
