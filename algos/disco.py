@@ -72,7 +72,7 @@ class DiscoConfig(NetworkConfig):
     replay_capacity: int = static(default=29_696, doc="steps held, all environments together", at_least=1)
     learning_starts: int = static(default=1_856, doc="environment steps before the first gradient step", at_least=1)
     trace_lambda: float = number(default=0.95, doc="lambda of Retrace", at_least=0, at_most=1)
-    tau: float = number(default=0.1, doc="the target's step towards the network", above=0, at_most=1)
+    tau: float = number(default=0.1, doc="step of the target toward the network", above=0, at_most=1)
     policy_coefficient: float = number(default=1.0, doc="weight of the policy's divergence", at_least=0)
     y_coefficient: float = number(default=1.0, doc="weight of y's divergence", at_least=0)
     z_coefficient: float = number(default=1.0, doc="weight of z's divergence", at_least=0)

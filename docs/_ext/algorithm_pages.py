@@ -24,7 +24,6 @@ import published
 
 import purerl
 from purerl import registry
-from purerl.algos.off_policy import OffPolicyConfig
 from purerl.catalog.algorithms import ALGORITHMS, AlgorithmEntry
 from purerl.networks.actor_critic import PolicyAgent
 from purerl.types import Config, EnvironmentSpec
@@ -86,7 +85,7 @@ def facts(name: str) -> dict[str, str]:
     }["plans" if config.plans else "team" if kinds.joint else "groups"]
     own = {
         "Actions": ", ".join(entry.actions),
-        "Learns from": "a replay buffer" if issubclass(config, OffPolicyConfig) else "the rollout of its own policy",
+        "Learns from": "a replay buffer" if hasattr(config, "replay_ratio") else "the rollout of its own policy",
         "Recurrent network": _rnn(config),
         "Several agents": f"{several} ([many agents](../many-agents.md))" if several != "no" else several,
         "Self-play": "`--self-play N`" if kinds.self_play else "no",
@@ -115,7 +114,8 @@ def _kinds(entry: AlgorithmEntry, config: type[Config]) -> Kinds:
     if joint:
         return Kinds(values=False, groups=True, joint=True, self_play=False)
     env = purerl.make("CartPole-v1" if "discrete" in entry.actions else "Pendulum-v1")
-    made = registry.load(entry.factory)(EnvironmentSpec(env.observation_space, env.action_space), config())
+    settings = config(**{"weights": "random"} if "weights" in config.__dataclass_fields__ else {})
+    made = registry.load(entry.factory)(EnvironmentSpec(env.observation_space, env.action_space), settings)
     small = jax.eval_shape(made.init, jax.random.key(0))
     on_policy = isinstance(small, PolicyAgent)
     return Kinds(
