@@ -22,7 +22,7 @@ nitpicky = True
 nitpick_ignore_regex = [  # what annotations name: other projects' types, type variables, private names
     (r"py:.*", r"(?!purerl).*"),
     (r"py:class", r"purerl\.envs\.adapters\.common\..*"),
-    (r"py:class", r"purerl\..*\.[RT]"),
+    (r"py:class", r"purerl\..*\.[ART]"),
     (r"py:class", r"purerl\.(settings|run|sweeps|evolution|host|pool|loop)\..*"),  # what no page shows
 ]
 

@@ -76,7 +76,7 @@ def table(results: Path = FOLDER) -> str:
         "",
         "`python tools/learning_curves.py --table` writes this page from the files in this folder. A file contains one",
         "curve per seed; its head holds the complete settings, the commit and the machine, and is a `config.toml`.",
-        "[How the settings were tuned](search/README.md) describes the sweeps.",
+        "`search/README.md` describes the sweeps that tuned the settings.",
         *_overview(results),
         *_side_by_side(results),
     ]
