@@ -58,7 +58,7 @@ CONTRACT = {
     "an agent of another structure": (with_agent(lambda agent, c: tuple(agent)), r"update: agent\[0\] is not in"),
     "a metric of integers": (with_metrics({"loss": jnp.int32(0)}), r"metric 'loss' is int32\[\]; it must be float32"),
     "a metric per sample": (with_metrics({"loss": jnp.zeros(3)}), r"metric 'loss' is float32\[3\]"),
-    "a metric that is NaN": (with_metrics({"loss": jnp.float32(jnp.nan)}), "metric 'loss' is nan after 1 updates"),
+    "a metric that is infinite": (with_metrics({"loss": jnp.float32(jnp.inf)}), "metric 'loss' is inf after 1 updates"),
     "weights that are NaN": (
         with_agent(lambda agent, c: agent._replace(weights=agent.weights / jnp.where(agent.updates > 1, 0.0, 1.0))),
         r"agent\.weights is not finite after 2 updates",
