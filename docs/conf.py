@@ -14,7 +14,10 @@ author = "the purerl authors"
 copyright = "the purerl authors, Apache-2.0"
 version = release = purerl.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon", "myst_nb", "pages", "reference"]
+extensions = [
+    *("sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon"),
+    *("myst_nb", "pages", "reference", "sphinx_copybutton"),
+]
 exclude_patterns = ["_ext", "_build", "own/README.md"]
 smartquotes = False
 default_role = "code"  # `name` in a docstring
@@ -49,8 +52,6 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 
-myst_enable_extensions += ["dollarmath"]
-extensions += ["sphinx_copybutton"]  # a button on every block of code
 copybutton_exclude = ".linenos, .gp, .go"
 if "GITHUB_REPOSITORY" in os.environ:  # set by the workflow that builds the site: only it knows the address
     html_theme_options |= {

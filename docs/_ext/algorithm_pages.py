@@ -114,8 +114,8 @@ def _kinds(entry: AlgorithmEntry, config: type[Config]) -> Kinds:
     if joint:
         return Kinds(values=False, groups=True, joint=True, self_play=False)
     env = purerl.make("CartPole-v1" if "discrete" in entry.actions else "Pendulum-v1")
-    settings = config(**{"weights": "random"} if "weights" in config.__dataclass_fields__ else {})
-    made = registry.load(entry.factory)(EnvironmentSpec(env.observation_space, env.action_space), settings)
+    spec = EnvironmentSpec(env.observation_space, env.action_space)
+    made = registry.load(entry.factory)(spec, config().resumed())  # no file of weights is needed
     small = jax.eval_shape(made.init, jax.random.key(0))
     on_policy = isinstance(small, PolicyAgent)
     return Kinds(

@@ -133,7 +133,6 @@ def test_actor_critics_offer_their_values():
         factory, config = registry.algorithm(name)
         if not (entry.teams or config.plans) or name == "mappo":
             kind = "discrete" if "discrete" in entry.actions else "continuous"
-            settings = config(weights="random") if name == "disco" else config()
-            if factory(EnvironmentSpec(space, actions[kind]), settings).values is not None:
+            if factory(EnvironmentSpec(space, actions[kind]), config().resumed()).values is not None:
                 has.add(name)
     assert has == {"a2c", "impala", "mappo", "ppo", "ppo-penalty", "reinforce", "vmpo"}
