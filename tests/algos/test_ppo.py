@@ -247,7 +247,8 @@ def test_actions_of_every_kind(key):
             np.testing.assert_allclose(unit, 0.5 * (jnp.tanh(extras["raw_action"]) + 1), atol=1e-5)
             assert (unit > 0).all() and (unit < 1).all()
         else:  # the draw goes past the bounds, the action stops there, and the density is the draw's
-            np.testing.assert_array_equal(action, np.clip(extras["raw_action"], box.low, box.high).astype(np.float32))
+            drawn = extras["raw_action"] + np.array([0.0, 1.0], np.float32)  # 0 is the middle of a box without 0 inside
+            np.testing.assert_array_equal(action, np.clip(drawn, box.low, box.high).astype(np.float32))
             assert (np.abs(extras["raw_action"][:, 0]) > 0.1).mean() > 0.5
 
 

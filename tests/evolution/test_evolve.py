@@ -158,7 +158,7 @@ def test_from_python(tmp_path, capsys):
         load,
         lambda folder: CliRunner().invoke(cli, ["evolve", "--resume", str(folder)], catch_exceptions=False),
     ):
-        with pytest.raises(InputError, match=r"made in Python .* by purerl.evolve\(..., out='.*run', resume=True\)$"):
+        with pytest.raises(InputError, match=r"made in Python .* purerl.evolve\(..., out='.*run', resume=True\)$"):
             read(folder)
     again = evolve(start, Plug(ppo, "objective"), tasks, **settings | {"resume": True})
     assert again.plan.algorithm == "ppo" and "is complete: 2 generations" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """The command line, in this process or another."""
 
+import contextvars
 import dataclasses
 import subprocess
 import sys
@@ -22,7 +23,7 @@ def purerl(*words, cwd=None, env=None):
 def told(capsys, *words):
     """Run in this process; return (exit code, what was printed to stderr)."""
     with pytest.raises(SystemExit) as caught:
-        cli.main(list(words))
+        contextvars.Context().run(cli.main, list(words))  # which trusts nothing that this process named before
     return caught.value.code, capsys.readouterr().err
 
 

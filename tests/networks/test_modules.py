@@ -111,8 +111,11 @@ REPLAY = {"batch_size": 8, "learning_starts": 32, "replay_capacity": 64}
 
 def small(config_class, **more):
     wanted = SMALL | REPLAY | {"num_minibatches": 2, "burn_in": 0, "sequence_length": 8, "n_step": 1} | more
+    wanted |= {"weights": "random"}  # of Disco's rule
     if config_class.__name__ in ("VDNConfig", "QMIXConfig"):
         wanted = {name: value for name, value in wanted.items() if name not in ("burn_in", "sequence_length")}
+    if config_class.__name__ == "DiscoConfig":
+        wanted |= {"batch_size": 2}
     if config_class.__name__ == "R2D2Config":
         wanted |= {"learning_starts": 320, "replay_capacity": 640}
     return config_class(**{name: value for name, value in wanted.items() if name in config_class.__dataclass_fields__})

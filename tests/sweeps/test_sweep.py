@@ -207,7 +207,7 @@ def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
     settings = {"over": {"learning_rate": [1e-3, 1e-2]}, "trials": 2, "seeds": 1, "display": "plain"}
     settings |= {"method": "grid", "total_timesteps": STEPS, "points": 2, "out": tmp_path / "run"}
     result = purerl.sweep(clipped, CartPole(), CONFIG, **settings)
-    with pytest.raises(InputError, match=r"made in Python .* by purerl.sweep\(..., out='.*run', resume=True\)$"):
+    with pytest.raises(InputError, match=r"made in Python .* purerl.sweep\(..., out='.*run', resume=True\)$"):
         resume(tmp_path / "run", plain=True)
     again = purerl.sweep(clipped, CartPole(), CONFIG, **settings, resume=True)
     assert again.best == result.best

@@ -81,7 +81,7 @@ class Slippery(Nim):
 @pytest.mark.long_for("move", "start")
 @pytest.mark.parametrize("env", [Drawn(), Slippery()], ids=["start", "move"])
 def test_chance_is_an_error(env):
-    with pytest.raises(InputError, match="games with one start, without chance"):
+    with pytest.raises(InputError, match="only supports deterministic games with a fixed starting position"):
         solve(Situations(env), KEY)
 
 
