@@ -125,7 +125,10 @@ class Selection(NamedTuple):
 def gumbel(config: SearchConfig) -> Selection:
     """Return Gumbel MuZero's selection: sequential halving at the root, and by completed Q values below it."""
     qtransform = lambda *node: mctx.qtransform_completed_by_mix_value(
-        *node, value_scale=config.value_scale, rescale_values=config.normalize_search_value
+        *node,
+        value_scale=config.value_scale,
+        rescale_values=config.normalize_search_value,
+        epsilon=1.0,  # mctx's is 1e-8: the smallest errors of values decided where no action was better
     )
     at_root: Any = {"max_num_considered_actions": config.max_considered_actions, "qtransform": qtransform}
     return Selection(

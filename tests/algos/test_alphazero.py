@@ -143,7 +143,9 @@ def test_gumbels_policy_by_hand():
 @pytest.mark.long
 @pytest.mark.parametrize("search", ["gumbel", "puct"])
 def test_greedy_actions_win_and_depend_on_no_key(search):
-    settings = config(search=search, num_simulations=64 if search == "gumbel" else 400)
+    """By simulations alone: the prior and the values are random."""
+    more = {"num_simulations": 64, "value_scale": 1.0} if search == "gumbel" else {"num_simulations": 400}
+    settings = config(search=search, **more)
     first, second = act(settings, key=1)[0], act(settings, key=2)[0]
     np.testing.assert_array_equal(first, second)
     best = {1: 0, 2: 1, 4: 0, 5: 1, 7: 0}
