@@ -426,15 +426,14 @@ def test_normalized_observations_do_not_depend_on_their_scale(factory, of):
     sizes = {"num_envs": 4, "rollout_length": 4, "num_simulations": 4, "num_minibatches": 2, "hidden_sizes": (8,)}
     config = of(**sizes, normalize_observation=True)
 
+    @jax.jit
     def after(scale, offset):
         trainer = purerl.make_trainer(factory, Restated(env=CartPole(), scale=scale, offset=offset), config)
-        state, step = jax.jit(trainer.init)(jax.random.key(0)), jax.jit(trainer.step)
+        state = trainer.init(jax.random.key(0))
         seen = scale * jax.random.normal(jax.random.key(1), (512, 4)) + offset
         statistics = state.agent.observation_statistics.update(seen, None)
         state = state._replace(agent=state.agent._replace(observation_statistics=statistics))
-        for _ in range(4):
-            state, _ = step(state)
-        return state.agent
+        return jax.lax.fori_loop(0, 4, lambda _, state: trainer.step(state)[0], state).agent
 
     plain, moved = after(1.0, 0.0), after(64.0, 32.0)
     assert float(plain.observation_statistics.samples) == 512 + 4 * config.steps_per_update
@@ -444,7 +443,7 @@ def test_normalized_observations_do_not_depend_on_their_scale(factory, of):
         np.testing.assert_allclose(one, other, atol=2e-3)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_it_learns_to_swing_up_by_sampled_actions():
     settings = runs.settings("alphazero", "Pendulum-v1", {"total_timesteps": 40_000}).config
     trained = purerl.make_train(alphazero, purerl.make("Pendulum-v1"), settings)

@@ -60,22 +60,20 @@ def test_normalized_observations_do_not_depend_on_their_scale(name):
     """The same actions and, to rounding, the same parameters, whatever unit observations are in."""
     factory, config, task = KINDS[name]
     config = dataclasses.replace(config, normalize_observation=True)
-    (_, plain), (_, moved) = (
-        run(factory, Restated(env=make(task), scale=scale, offset=offset), config)
-        for scale, offset in ((1.0, 0.0), (64.0, 32.0))
-    )
-    assert float(plain.agent.observation_statistics.samples) == 8 * config.steps_per_update
-    np.testing.assert_allclose(
-        moved.agent.observation_statistics.mean,
-        64.0 * plain.agent.observation_statistics.mean + 32.0,
-        rtol=1e-3,
-        atol=0.1,
-    )
-    for one, other in zip(*(jax.tree.leaves(state.agent.params) for state in (plain, moved)), strict=True):
+
+    @jax.jit
+    def learned(scale, offset):
+        trainer = make_trainer(factory, Restated(env=make(task), scale=scale, offset=offset), config)
+        return jax.lax.fori_loop(0, 8, lambda _, state: trainer.step(state)[0], trainer.init(jax.random.key(0))).agent
+
+    plain, moved = learned(1.0, 0.0), learned(64.0, 32.0)
+    assert float(plain.observation_statistics.samples) == 8 * config.steps_per_update
+    mean = 64.0 * plain.observation_statistics.mean + 32.0
+    np.testing.assert_allclose(moved.observation_statistics.mean, mean, rtol=1e-3, atol=0.1)
+    for one, other in zip(*(jax.tree.leaves(agent.params) for agent in (plain, moved)), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-3)
-    _, without = run(
-        factory, Restated(env=make(task), scale=64.0), dataclasses.replace(config, normalize_observation=False)
-    )
+    config = dataclasses.replace(config, normalize_observation=False)
+    without = jax.eval_shape(make_trainer(factory, make(task), config).init, jax.random.key(0))
     assert without.agent.observation_statistics is None
 
 

@@ -137,7 +137,7 @@ def updates(case):
         left = [agent._replace(**{name: x for name, x in without.items() if hasattr(agent, name)}) for agent in agents]
         player, agent = trainer.player(state.agent)
         play = lambda seed: player.act(agent, state.carry, jax.random.key(seed), state.observation, False)[0]
-        greedy = jax.tree.map(lambda *actions: jnp.stack(actions).astype(jnp.float32), *map(play, range(8)))
+        greedy = jax.tree.map(lambda actions: actions.astype(jnp.float32), jax.lax.map(play, jnp.arange(8)))
         leaves = jax.tree.leaves_with_path((left, metrics.algorithm, {"greedy": greedy}))
         return {jax.tree_util.keystr(path): x for path, x in leaves if jnp.issubdtype(x.dtype, jnp.floating)}
 

@@ -21,6 +21,7 @@ from tests.helpers.small import small, tiny
 
 # Of these .ci/run tests the contract and the worth of a time limit; that they learn the probes is slow.
 LONG = {
+    "c51",
     "crossq",
     "d4pg",
     "disco",
@@ -35,6 +36,7 @@ LONG = {
     "redq",
     "reinforce",
     "sac",
+    "spo",
     "tqc",
 }
 QUICK = {"CartPole-v1", "Catch", "Pendulum-v1", "GridWorld", "CoinGame"}  # of these the default run takes steps
