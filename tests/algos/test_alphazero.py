@@ -190,7 +190,7 @@ def constant(space, head, config):
     )
 
 
-@pytest.mark.long_for("gumbel", "puct")
+@pytest.mark.long_for("puct")
 @pytest.mark.parametrize("search", ["gumbel", "puct"])
 def test_nothing_follows_an_end_and_a_time_limit_keeps_its_value(search):
     """From state 1: action 0 is worth 1 + .9 x 5, action 1 is worth 1, however often the tree looks beyond them."""
