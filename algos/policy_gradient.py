@@ -41,7 +41,7 @@ class PolicyConfig(ActorCriticConfig):
         default=0.1, doc="weight of the rewards of curiosity (RND's paper: two advantages, weighted 1 to 2)", at_least=0
     )
     curiosity_learning_rate: float = number(
-        default=1e-3, doc="Adam's step size, of what predicts (RND's paper: 1e-4)", above=0
+        default=1e-3, doc="Adam's step size, of the predictor network (RND's paper: 1e-4)", above=0
     )
 
     def new_value_statistics(self) -> RunningStatistics | None:

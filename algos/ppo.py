@@ -87,7 +87,7 @@ class Batch(NamedTuple):
     log_prob: Array  # f32, under the policy that acted
     value: Array  # f32, V(s) before the update
     advantage: Array  # f32
-    target: Array | None  # f32, what V(s) is regressed on; None: value + advantage
+    target: Array | None  # f32, the target of V(s), if values are normalized; None: value + advantage
     done: Array  # bool
     mask: Array | None  # bool, which samples count; None: all
 
@@ -133,9 +133,9 @@ def ppo(
         return new_agent(key, net.init(key), optimizer_at, spec, config)
 
     def update(agent: PolicyAgent, key: Key, rollout: Rollout) -> tuple[PolicyAgent, Metrics]:
-        agent, rollout = preprocess(agent, rollout, spec, config)  # normalized as it was acted on
+        agent, rollout = preprocess(agent, rollout, spec, config)  # observations as the policy saw them
         batch = with_advantages(agent, rollout)
-        agent, samples = agent.with_normalized_targets(batch)  # where the config normalizes values
+        agent, samples = agent.with_normalized_targets(batch)  # if the config normalizes values, as MAPPO's may
         params, opt_state, metrics = minibatch_epochs(
             partial(minibatch_loss, scheduled(config, agent.num_updates)),
             optimizer=optimizer_at(agent.num_updates),
@@ -210,9 +210,9 @@ def ppo(
             total = metrics["policy_loss"] + value_loss - current.entropy_coefficient * metrics["entropy"]
         else:
             total, metrics = objectives.mean_loss(loss, samples, {"config": current}, mask)
-        ratio = jnp.exp(samples.log_ratio)
-        clipped = jnp.abs(ratio - 1.0) > current.clip_epsilon
-        diagnostics = {"approx_kl": ratio - 1.0 - samples.log_ratio, "clip_fraction": clipped.astype(jnp.float32)}
+        ratio = objectives.ratio_of(samples.log_ratio)  # finite for any log-ratio
+        outside = jnp.abs(ratio - 1.0) > current.clip_epsilon
+        diagnostics = {"approx_kl": ratio - 1.0 - samples.log_ratio, "clip_fraction": outside.astype(jnp.float32)}
         return total, metrics | masked.means(diagnostics, mask)
 
     def terms(current: PPOConfig, samples: objectives.Samples) -> dict[str, Array]:
@@ -253,6 +253,6 @@ def act(
 
 
 def __getattr__(name: str) -> Any:
-    if name == "MAPPOConfig":  # it stood here before mappo.py
+    if name == "MAPPOConfig":  # an earlier place of it
         return importlib.import_module("purerl.algos.mappo").MAPPOConfig
     raise AttributeError(f"module {__name__} has no attribute {name}")

@@ -1,4 +1,4 @@
-"""What a run is made of, held to its kinds: one line for each wrong one, before anything is traced."""
+"""Type checks of a run's parts: one line for each wrong one, before anything is traced."""
 
 import dataclasses
 import inspect

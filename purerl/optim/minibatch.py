@@ -26,7 +26,7 @@ class MinibatchLoss(Protocol):
         Args:
           params: what the gradient is taken of.
           minibatch: [M, ...], or a part of it at a time; of whole sequences [T, M, ...].
-          carry: the recurrent state before the sequences, [M, ...]; () of samples.
+          carry: the recurrent state before the sequences, [M, ...]; () for shuffled samples.
         """
         ...
 
@@ -64,7 +64,8 @@ def minibatch_epochs(
       key: for the orders.
       config: the settings.
       sequences: whether sequences stay whole, as a recurrent network or a trace over time needs them.
-      prepare: minibatch -> minibatch, applied to each as a whole, such as to standardize a column; None: as it is.
+      prepare: minibatch -> what the loss gets in its place, applied to each as a whole, such as with a standardized
+        column; None: the minibatch.
       accept: metrics of a step -> bool[]; a step that is not accepted is undone and ends the update. None: all are.
 
     Returns:

@@ -62,7 +62,7 @@ class Log:
             known = [*first, *sorted(others)] if others else []
             self.columns, self.rows, self.checksum = _repair(path, upto, counter, known, expected=rows, tell=tell)
             if checksum not in (0, self.checksum) and self.rows == rows:
-                tell(f"{path} was changed after it was written: some values of its {rows} rows are others; they stay")
+                tell(f"{path} was changed after it was written: other values in its {rows} rows are kept")
         self._file: IO[bytes] = append(path)
         self._path, self._tell, self._late = path, tell, b""  # what the disk did not take yet
 

@@ -72,7 +72,7 @@ def save(folder: Path, step: int, tree: PyTree, metadata: dict[str, Any], keep: 
         if distributed.is_loss(error):  # although its text may hold words of the operating system
             raise
         raise SaveError(f"cannot write {path}: {orbax_calls.disk_reason(error)}") from None
-    others = [other for other in steps(folder) if other != step]  # later ones are of a run that was killed after them
+    others = [other for other in steps(folder) if other != step]  # later ones are left from a killed run
     for old in others[: max(0, len(others) - keep + 1)] if jax.process_index() == 0 else []:
         shutil.rmtree(folder / f"{old:09d}")
     return path

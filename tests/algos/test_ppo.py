@@ -163,6 +163,14 @@ def test_kl_stop(once):
 
 
 @pytest.mark.long
+def test_metrics_stay_finite_at_any_ratio():
+    """Log-ratios of about 200, whose exponential is infinite in float32."""
+    rollout = make_rollout()
+    rollout = rollout._replace(extras=rollout.extras | {"log_prob": rollout.extras["log_prob"] - 200.0})
+    _, metrics = updated(rollout=rollout)
+    assert all(np.isfinite(value) for value in metrics.values())
+
+
 def test_learning_rate_falls_to_zero():
     """With a horizon of one update the second update may not change anything."""
     algo = ppo(SPEC, dataclasses.replace(CONFIG, learning_rate_schedule="linear", total_timesteps=T * B), network=table)

@@ -100,7 +100,7 @@ class EnvGroup:
         self._restart = np.asarray(restart_after(step))
 
     def _cut_off(self) -> HostStep:
-        """Return a step that is none: no environment moved."""
+        """Return a placeholder for a step in which no environment moved."""
         zeros, no = np.zeros(self._num_envs, np.float32), np.zeros(self._num_envs, np.bool_)
         return HostStep(
             observation=self._observation,
