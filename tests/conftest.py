@@ -33,7 +33,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # workers inherit it
 import jax
 import pytest
 
-from purerl import trust
+from purerl.trust import names
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
@@ -64,18 +64,18 @@ def run_folder(tmp_path_factory):
     return folder
 
 
-for name in ("tests.helpers.leaving", "tests.helpers.nim", "tests.helpers.reinforce", "tests.run.test_run"):
-    trust._trusted.set(
-        trust._trusted.get() | {name}
+for module in ("tests.helpers.leaving", "tests.helpers.nim", "tests.helpers.reinforce", "tests.run.test_run"):
+    names._trusted.set(
+        names._trusted.get() | {module}
     )  # environments and algorithms of ours, which tests name where a user would type them
 
 
 @pytest.fixture(autouse=True)
 def trusted():
     """Forget the modules that a test named: the next one may not import them."""
-    before = trust._trusted.get()
+    before = names._trusted.get()
     yield
-    trust._trusted.set(before)
+    names._trusted.set(before)
 
 
 @pytest.fixture(autouse=True, scope="module")

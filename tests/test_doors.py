@@ -9,8 +9,8 @@ from tests.test_layers import MODULES
 LOOKUPS = {"__import__", "entry_points", "find_spec", "import_module", "run_module", "run_path"}
 NEVER = {"eval", "exec"} | {f"{of}.{name}" for of in ("pickle", "marshal", "dill") for name in ("load", "loads")}
 BY_NAME = {  # where a name that is not a literal is imported or looked up: where it comes from
-    ("purerl.trust", "load"): "the door: it asks first",
-    ("purerl.trust", "CurrentFolder.find_spec"): "a statement of a module that the user named",
+    ("purerl.trust.names", "load"): "the door: it asks first",
+    ("purerl.trust.names", "CurrentFolder.find_spec"): "a statement of a module that the user named",
     ("purerl.commands.shield", "_Matplotlib.find_spec"): "matplotlib",
     ("purerl", "__getattr__"): "the table of public names",
     ("purerl", "_hint"): "an attribute in the code of the user",
@@ -120,7 +120,7 @@ def test_texts_in_pictures_are_literal():
 
 READS = {"loads", "open", "read_bytes", "read_text", "safe_open", "fromfile", "genfromtxt", "loadtxt"}
 LOADS = {"json.load", "np.load", "ocp.load", "tomllib.load"}
-READERS = {  # functions that open files or parse what they hold, beside `settings.reading`: what they read
+READERS = {  # functions that open files or parse what they hold, beside `trust.reading`: what they read
     ("purerl.zoo", "names"): "a list of our own",
     ("purerl.settings.agent_file", "_sorted"): "bytes just made",
     ("purerl.settings.agent_file", "_opened"): "a file that was checked",
@@ -132,7 +132,6 @@ READERS = {  # functions that open files or parse what they hold, beside `settin
     ("purerl.extensions.host.trainer", "HostTrainer._open"): "environments",
     ("purerl.extensions.host.trainer", "HostTrainer.evaluate"): "environments",
     ("purerl.testing.host", "check_host_environment"): "environments",
-    ("purerl.networks.weights_file", "_arrays"): "a regular file whose sizes were checked",
     ("purerl.networks.linear_rnn", "LinearRNN._read"): "a gate",
     ("purerl.run.folders", "lock"): "a file that was checked, for its lock",
     ("purerl.run.checkpoint", "_read"): "a checkpoint that was checked, by Orbax",
@@ -150,7 +149,7 @@ def test_files_are_read_by_one_reader():
         (module, function)
         for module, tree in files.items()
         for function, called, _ in lookups(tree)
-        if (called.rpartition(".")[2] in READS or called in LOADS) and module != "purerl.settings.reading"
+        if (called.rpartition(".")[2] in READS or called in LOADS) and module != "purerl.trust.reading"
     }
     assert not found - READERS.keys()
     assert not READERS.keys() - found, "an exception that nothing needs"

@@ -20,8 +20,9 @@ from purerl.evolution.report import COLUMNS
 from purerl.reporting import compare, metrics_csv, report, summary
 from purerl.run import checksums, folders
 from purerl.run.lifecycle import LongJob
-from purerl.settings import agent_file, reading, runs, toml
+from purerl.settings import agent_file, runs, toml
 from purerl.sweeps import plan as sweep_plan
+from purerl.trust import reading
 
 CASES = int(os.environ.get("PURERL_FUZZ_CASES", "0"))
 HOSTILE = ("1" * 5000, "9" * 400 + ".0", "1e400", "-inf", "nan", "1_000", "0x10", "\x1b[2J", "$\\frac$", "", "\0", "٣")

@@ -1,17 +1,16 @@
 """The weights of a meta-network from a file of NumPy arrays, as google-deepmind/disco_rl publishes them.
 
-Reading one runs nothing: no pickle is loaded, and an array is read only if its name and size are the expected ones.
+An array is read only if its name, its shape and its dtype are the expected ones.
 """
 
-import zipfile
 from pathlib import Path
-from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError, unknown
 from purerl.networks.meta_network import Layer, MetaSizes, layer_shapes
+from purerl.trust import reading
 
 ADDRESS = "https://raw.githubusercontent.com/google-deepmind/disco_rl/main/disco_rl/update_rules/weights/disco_103.npz"
 _LIFETIME = "lstm/~/meta_lstm/~unroll"
@@ -38,7 +37,6 @@ NAMES = {  # layer of `layer_shapes` -> its name in the file
     "lifetime_input": f"{_LIFETIME}/mlp_2/~/linear_0",
     "lifetime": f"{_LIFETIME}/lstm/linear",
 }
-_HEADER = 4096  # bytes that an array's header may take
 
 
 def array_shapes(sizes: MetaSizes = MetaSizes()) -> dict[str, tuple[int, ...]]:
@@ -66,37 +64,22 @@ def read(path: str | Path, sizes: MetaSizes = MetaSizes()) -> dict[str, Layer]:
 
 
 def _arrays(path: str | Path, shapes: dict[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
-    if Path(path).exists() and not Path(path).is_file():
-        raise InputError(f"cannot read weights {path}: it is not a regular file")
-    try:
-        with zipfile.ZipFile(path) as archive:
-            sizes = {info.filename.removesuffix(".npy"): info.file_size for info in archive.infolist()}
-        _check_names(path, sizes, shapes)
-        with np.load(path, allow_pickle=False) as file:
-            found = {name: file[name] for name in shapes}
-    except OSError as error:
-        raise InputError(f"cannot read weights {path}: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError) as error:
-        why = str(error).partition("\n")[0][:200]
-        raise InputError(f"{path} is not a file of weights such as disco_103.npz: {why}") from None
-    for name, shape in shapes.items():
-        _check(f"{name} of {path}", found[name], shape)
+    with reading.arrays(Path(path), reading.TABLE, follow=True) as (there, file):
+        _check_kinds(path, there, shapes)
+        found = {name: file[name] for name in shapes}
+    for name, array in found.items():
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} of {path} holds a number that is not finite")
     return found
 
 
-def _check_names(path: str | Path, sizes: dict[str, int], shapes: dict[str, tuple[int, ...]]) -> None:
-    for name in sizes:
+def _check_kinds(path: str | Path, there: reading.Kinds, shapes: dict[str, tuple[int, ...]]) -> None:
+    for name in there:
         if name not in shapes:
             raise unknown(f"array in {path}", name, shapes)
-    for name, shape in shapes.items():
-        if name not in sizes:
+    for name, wanted in shapes.items():
+        if name not in there:
             raise InputError(f"{path} has no array {name}; it must hold the {len(shapes)} arrays of disco_103.npz")
-        if sizes[name] > 8 * int(np.prod(shape)) + _HEADER:
-            raise InputError(f"{name} of {path} takes {sizes[name]:,} bytes; it must be float32{list(shape)}")
-
-
-def _check(what: str, array: Any, shape: tuple[int, ...]) -> None:
-    if array.shape != shape or array.dtype != np.float32:
-        raise InputError(f"{what} is {array.dtype}{list(array.shape)}; it must be float32{list(shape)}")
-    if not np.isfinite(array).all():
-        raise InputError(f"{what} holds a number that is not finite")
+        shape, dtype = there[name]
+        if shape != wanted or dtype != np.float32:
+            raise InputError(f"{name} of {path} is {dtype}{list(shape)}; it must be float32{list(wanted)}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from purerl.errors import InputError
 from purerl.reporting.files import append, write_whole
-from purerl.settings import reading
+from purerl.trust import reading
 
 FIRST_COLUMNS = (
     "seed", "update", "env_steps", "wall_seconds", "episode_return", "episode_length", "episodes", "evaluation_return",

@@ -16,8 +16,9 @@ import numpy as np
 from purerl.errors import InputError, printable
 from purerl.reporting import metrics_csv, plot, summary
 from purerl.reporting.files import short_names, write_whole
-from purerl.settings import reading, toml
+from purerl.settings import toml
 from purerl.settings.values import to_text
+from purerl.trust import reading
 
 FILE = "report.html"
 VIDEOS = (".mp4", ".gif", ".webm")

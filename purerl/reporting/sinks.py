@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from purerl.errors import InputError, install
 from purerl.reporting.files import own_folder, write_whole
-from purerl.settings import reading
 from purerl.settings.options import RunOptions
+from purerl.trust import reading
 
 PACKAGES = {"tensorboard": "tensorboardX", "wandb": "wandb", "mlflow": "mlflow"}  # option -> what must be importable
 BESIDE = ("seed", "update", "env_steps", "wall_seconds")  # columns of a row that are no metrics

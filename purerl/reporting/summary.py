@@ -15,8 +15,9 @@ from purerl import __version__, stats
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
 from purerl.reporting.plot import ENOUGH_SEEDS
-from purerl.settings import reading, toml
+from purerl.settings import toml
 from purerl.settings.runs import Settings
+from purerl.trust import reading
 
 
 def summarize(run: Settings, columns: dict[str, np.ndarray], last_update: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from purerl.errors import InputError
 from purerl.prng import is_key, typed
 from purerl.reporting.files import own_folder
 from purerl.run import checksums, orbax_calls
-from purerl.settings import reading
+from purerl.trust import reading
 from purerl.types import Array, PyTree
 
 _UNFINISHED = re.compile(r"[0-9]{9,}\.orbax-checkpoint-tmp.*")

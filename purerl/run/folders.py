@@ -12,9 +12,10 @@ from typing import Any
 from purerl.devices import distributed
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
-from purerl.settings import reading, toml
+from purerl.settings import toml
 from purerl.settings.toml import JobKind
 from purerl.settings.values import to_text
+from purerl.trust import reading
 
 
 def enter_folder(

@@ -23,10 +23,11 @@ from purerl.run.folders import changes
 from purerl.run.program import Functions, Progress
 from purerl.run.stepped_program import SteppedFunctions
 from purerl.run.warm_start import TrainedPolicy, started
-from purerl.settings import agent_file, reading, toml
+from purerl.settings import agent_file, toml
 from purerl.settings.extensions import check_given
 from purerl.settings.options import RunOptions
 from purerl.settings.runs import Settings, absent, dump, settings
+from purerl.trust import reading
 from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 
 _loading: list[Path] = []  # the folders whose agents are being loaded, each named by the one before

@@ -11,7 +11,7 @@ from typing import Any
 
 from purerl import zoo
 from purerl.errors import InputError
-from purerl.settings import reading
+from purerl.trust import reading
 
 SUFFIX = ".safetensors"
 

@@ -17,10 +17,11 @@ from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
-from purerl.settings import extensions, objects, reading, toml
+from purerl.settings import extensions, objects, toml
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.starting import agent_settings
 from purerl.settings.values import coerce
+from purerl.trust import reading
 from purerl.types import AlgorithmFactory, Config, Environment
 
 ABOUT_FILES = ("algorithm", "environment", "env", "format", "version", "from_python", "search", "over")

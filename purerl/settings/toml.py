@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 from purerl import __version__
 from purerl.errors import InputError, told
-from purerl.settings import agent_file, reading
+from purerl.settings import agent_file
+from purerl.trust import reading
 
 END = "# end"  # the last line of a file that is whole
 FORMAT = 1  # of the folders that runs, sweeps and evolutions write

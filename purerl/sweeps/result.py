@@ -17,9 +17,10 @@ from purerl.prng import is_key
 from purerl.reporting.files import csv_text, write_whole
 from purerl.run import checkpoint
 from purerl.run.folders import changes
-from purerl.settings import reading, toml
+from purerl.settings import toml
 from purerl.settings.runs import absent, dump
 from purerl.sweeps.plan import SweepPlan, dump_sweep
+from purerl.trust import reading
 
 FREE = (  # settings that may change
     *("search.checkpoint_interval", "search.chunk", "search.fresh_seeds"),

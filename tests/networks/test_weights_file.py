@@ -37,9 +37,9 @@ BAD = {
     "another": ({"lstm/linear/ww": np.zeros(2)}, "unknown array in .*: did you mean 'lstm/linear/w'"),
     "shape": ({"lstm/linear/b": np.zeros(5, np.float32)}, r"lstm/linear/b of .* is float32\[5\]; it must be .*\[6\]"),
     "dtype": ({"lstm/linear/b": np.zeros(6)}, r"is float64\[6\]; it must be float32\[6\]"),
-    "large": ({"lstm/linear/b": np.zeros(100_000)}, "takes 800,128 bytes"),
+    "large": ({"lstm/linear/b": np.zeros(100_000)}, r"is float64\[100000\]; it must be float32\[6\]"),
     "nan": ({"lstm/linear/b": np.full(6, np.nan, np.float32)}, "not finite"),
-    "pickle": ({"lstm/linear/b": np.array([Harmful()], object)}, "is not a file of weights.*allow_pickle=False"),
+    "pickle": ({"lstm/linear/b": np.array([Harmful()], object)}, r"is object\[1\]; it must be float32\[6\]"),
 }
 
 
@@ -56,9 +56,9 @@ def test_other_files_are_refused(tmp_path):
     whole = written(tmp_path / "w.npz").read_bytes()
     (tmp_path / "cut.npz").write_bytes(whole[: len(whole) // 2])
     for name in ("w.npy", "w.pickle", "cut.npz"):
-        with pytest.raises(purerl.InputError, match="is not a file of weights such as"):
+        with pytest.raises(purerl.InputError, match="is damaged"):
             weights_file.read(tmp_path / name, SIZES)
-    with pytest.raises(purerl.InputError, match=r"cannot read weights .*: No such file"):
+    with pytest.raises(purerl.InputError, match=r"cannot read .*: No such file"):
         weights_file.read(tmp_path / "none.npz", SIZES)
 
 

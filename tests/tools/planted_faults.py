@@ -832,7 +832,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ('if _text_of(file).rstrip().rpartition("\\n")[2] != END:', "if False:"),
         ('{f"{prefix}{name}": value}', "{name: value}"),
     ],
-    "purerl/trust.py": [
+    "purerl/trust/names.py": [
         ("not trusted & {module, name, ALL}", "not trusted & {module, name}"),
         ("_trusted.set(_trusted.get() - ({ALL} - before))", "pass"),
     ],

@@ -33,8 +33,8 @@ from purerl.fields import is_static, number, pytree, static
 from purerl.loop import train
 from purerl.loop.trainer import MakeTrainer, Trainer
 from purerl.loop.trainer import Policy as TrainedPolicy
-from purerl.settings import reading
 from purerl.settings.values import coerce
+from purerl.trust import reading
 from purerl.types import Algorithm, AlgorithmFactory, Config, Environment, EnvironmentSpec, Key, PyTree
 
 SHARED_BY_ALL = tuple(name for name in SHARED if name != "discount")  # all policies of a run share these

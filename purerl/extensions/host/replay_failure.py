@@ -7,8 +7,7 @@ import jax
 from purerl import registry
 from purerl.errors import InputError
 from purerl.host_environment import HostSource
-from purerl.settings import reading
-from purerl.trust import checked, trusting
+from purerl.trust import checked, reading, trusting
 
 EVALUATION = "evaluation"  # the group whose environments play the task itself
 

@@ -27,6 +27,7 @@ DEEPEST = 32  # tables or lists in one another
 LONGEST = 19  # digits of an integer: 64 bits
 NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+Kinds = dict[str, tuple[tuple[int, ...], Any]]  # of arrays: {name: (shape, dtype)}
 
 
 def check(path: Path, most: int, follow: bool = False) -> None:
@@ -174,7 +175,7 @@ def check_plain(found: Any, source: object) -> None:
 
 
 @contextlib.contextmanager
-def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[dict[str, tuple[tuple[int, ...], Any]], Any]]:
+def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[Kinds, Any]]:
     """Open a file of NumPy's, .npz: yield ({name: (shape, dtype)}, the open file); arrays are read when asked for.
 
     Args:
@@ -207,7 +208,7 @@ DAMAGES = (
 )  # what NumPy and zipfile raise where a file is not what it should be
 
 
-def _shapes(path: Path) -> dict[str, tuple[tuple[int, ...], Any]]:
+def _shapes(path: Path) -> Kinds:
     """Return the shapes and dtypes in an .npz file, by name, without reading its arrays."""
     import numpy as np
 

@@ -8,7 +8,8 @@ import pytest
 
 from purerl.errors import InputError
 from purerl.reporting import metrics_csv, summary
-from purerl.settings import agent_file, reading, toml
+from purerl.settings import agent_file, toml
+from purerl.trust import reading
 
 READERS = {
     "config.toml": lambda path: toml.read(path),
