@@ -918,8 +918,10 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("jnp.uint32(i), _SPLIT)", "jnp.uint32(i), _FOLD)"),
         ("jax.random.split(jax.random.fold_in(key, num_updates))", "jax.random.split(key)"),
     ],
-    "purerl/spaces.py": [
+    "purerl/spaces/discrete.py": [
         ("jnp.all((value >= 0) & (value < self.n))", "jnp.all((value >= 0) & (value <= self.n))"),
+    ],
+    "purerl/spaces/box.py": [
         ("jnp.asarray(self.high, jnp.int32) + 1", "jnp.asarray(self.high, jnp.int32)"),
         ("(value >= low) & (value <= high)", "(value >= low) & (value < high)"),
     ],

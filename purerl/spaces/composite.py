@@ -1,0 +1,78 @@
+"""Spaces made of spaces: named parts, and what several agents see or do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from purerl.errors import InputError, told
+from purerl.fields import number, pytree, static
+from purerl.spaces.space import Space, count, fits, set_field
+
+
+@pytree
+class Dict(Space):
+    """Named spaces, nested as deep as wanted; an element is a dict."""
+
+    spaces: Mapping[str, Any] = number(kw_only=False)
+
+    def __post_init__(self) -> None:
+        """Hold the parts to spaces."""
+        if isinstance(self.spaces, Space | list | tuple | str | type):
+            raise InputError(f"Dict: spaces is {told(self.spaces)}; it must be a dict of spaces by name")
+        for name, part in self.spaces.items() if isinstance(self.spaces, Mapping) else ():
+            _check_part(part, f"Dict: '{name}'")
+
+    def sample(self, key: jax.Array) -> dict[str, Any]:
+        """Draw from every space, each with a key of its own."""
+        keys = jax.random.split(key, len(self.spaces))
+        return {name: self.spaces[name].sample(k) for name, k in zip(sorted(self.spaces), keys, strict=True)}
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]: whether the names are the same and every part is inside."""
+        if not isinstance(value, Mapping) or set(value) != set(self.spaces):
+            return jnp.array(False)
+        return jnp.all(jnp.stack([space.contains(value[name]) for name, space in self.spaces.items()]))
+
+    @property
+    def struct(self) -> dict[str, Any]:
+        """A dict of the parts' structures."""
+        return {name: space.struct for name, space in self.spaces.items()}
+
+
+@pytree
+class Stacked(Space):
+    """The same space `n` times: what `n` agents see or do, stacked along a leading axis."""
+
+    space: Any = number(kw_only=False)
+    n: int = static(at_least=1, kw_only=False)
+
+    def __post_init__(self) -> None:
+        """Hold the space and the number of agents to their kinds."""
+        _check_part(self.space, "Stacked: space")
+        set_field(self, "n", count(self.n, "Stacked: n"))
+
+    def sample(self, key: jax.Array) -> Any:
+        """Draw for every agent with a key of its own."""
+        return jax.vmap(self.space.sample)(jax.random.split(key, self.n))
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]: whether every agent's part is inside."""
+        leaves, structure = jax.tree.flatten(self.struct)
+        if jax.tree.structure(value) != structure:
+            return jnp.array(False)
+        inside = all(fits(x, leaf) for x, leaf in zip(jax.tree.leaves(value), leaves, strict=True))
+        return jnp.all(jax.vmap(self.space.contains)(value)) if inside else jnp.array(False)
+
+    @property
+    def struct(self) -> Any:
+        """The space's structure with a leading axis."""
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.n, *leaf.shape), leaf.dtype), self.space.struct)
+
+
+def _check_part(part: Any, what: str) -> None:
+    """Raise an `InputError` for what is no space; JAX puts other things than spaces here, such as axes of a vmap."""
+    foreign = type(part).__module__.partition(".")[0] in ("gymnasium", "gym", "gymnax", "dm_env", "brax", "jumanji")
+    if foreign or isinstance(part, str | list | tuple | Mapping | type):
+        raise InputError(f"{what} is {told(part)}; it must be one of purerl.spaces")

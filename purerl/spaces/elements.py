@@ -1,0 +1,95 @@
+"""Functions of a space and its elements: their form, their leaves, and elements as vectors."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.spaces.box import Box
+from purerl.spaces.composite import Dict, Stacked
+from purerl.spaces.discrete import Discrete, MultiDiscrete
+from purerl.spaces.space import Space
+
+
+def form(space: Space) -> Any:
+    """Return what an agent's networks depend on: the parts, shapes and dtypes of a space, and how many choices it has.
+
+    Bounds of numbers are left out: two spaces of one form may have others.
+    """
+    match space:
+        case Dict():
+            return {name: form(part) for name, part in space.spaces.items()}
+        case Stacked():
+            return space.n, form(space.space)
+        case Discrete() | MultiDiscrete():
+            return str(space)
+    return space.struct
+
+
+def unstacked(space: Space) -> Space:
+    """Return a space whose stacks hold no longer the frames of consecutive steps: a replay must keep them whole."""
+    if isinstance(space, Dict):
+        return Dict(spaces={name: unstacked(part) for name, part in space.spaces.items()})
+    return dataclasses.replace(space, stack=1) if isinstance(space, Box) and space.stack > 1 else space
+
+
+def leaves(space: Space) -> list[Space]:
+    """Return the spaces of the leaves of an element, in the order of `jax.tree.leaves`."""
+    if isinstance(space, Dict):
+        return [leaf for name in sorted(space.spaces) for leaf in leaves(space.spaces[name])]
+    return [space]
+
+
+def parts(space: Space, value: Any) -> list[tuple[Space, Any]]:
+    """Return the leaves of a space beside those of an element, in the order of their names."""
+    if isinstance(space, Dict):
+        return [part for name in sorted(space.spaces) for part in parts(space.spaces[name], value[name])]
+    return [(space, value)]
+
+
+def element(space: Space, value: Any) -> Any:
+    """Return what stands for an element, or a batch of them, with the names of the space and NumPy or JAX arrays.
+
+    A tuple or a list stands for a `Dict` whose names are "0", "1", ...; a list or a number for an array.
+
+    Raises:
+      ValueError: if it is not built as the space is.
+    """
+    space = _parts_of_stack(space)
+    if isinstance(space, Dict):
+        names = [str(i) for i in range(len(space.spaces))]
+        if isinstance(value, tuple | list) and set(names) == set(space.spaces) and len(value) == len(names):
+            value = dict(zip(names, value, strict=True))
+        if not isinstance(value, Mapping) or set(value) != set(space.spaces):
+            raise ValueError(f"a {type(value).__name__} is not a dict of {', '.join(space.spaces)}")
+        return {name: element(part, value[name]) for name, part in space.spaces.items()}
+    array = value if isinstance(value, jax.Array) else np.asarray(value)  # a ValueError for lists of unequal lengths
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"a {type(value).__name__} is not an array of numbers")
+    return array
+
+
+def _parts_of_stack(space: Space) -> Space:
+    """Return a stack of dicts as a dict of stacks."""
+    if isinstance(space, Stacked) and isinstance(space.space, Dict):
+        return Dict(spaces={name: Stacked(space=part, n=space.n) for name, part in space.space.spaces.items()})
+    return space
+
+
+def flat(space: Space, value: Any) -> jax.Array:
+    """Return elements of a space as vectors, f32[..., n]: choices as one-hot, the parts of a dict side by side."""
+    pieces = []
+    for part, x in parts(space, value):
+        match part:
+            case Discrete(n=n):
+                pieces.append(jax.nn.one_hot(x, n, dtype=jnp.float32))
+            case MultiDiscrete(nvec=nvec):
+                pieces += [jax.nn.one_hot(x[..., i], n, dtype=jnp.float32) for i, n in enumerate(nvec)]
+            case _:
+                shape = part.struct.shape
+                pieces.append(x.reshape(*x.shape[: x.ndim - len(shape)], math.prod(shape)).astype(jnp.float32))
+    return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces, axis=-1)

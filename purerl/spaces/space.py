@@ -1,0 +1,63 @@
+"""What every space is: a structure, a way to sample, a test of membership."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from purerl.errors import InputError
+
+
+class Space:
+    """A set of values with a fixed structure, shape and dtype."""
+
+    def sample(self, key: jax.Array) -> Any:
+        """Draw an element uniformly (from a standard normal where there are no bounds)."""
+        raise NotImplementedError
+
+    def contains(self, value: Any) -> jax.Array:
+        """Return bool[]: whether `value` has this space's shape and dtype and lies within its bounds."""
+        raise NotImplementedError
+
+    @property
+    def struct(self) -> Any:
+        """The shapes and dtypes of an element: a pytree of `jax.ShapeDtypeStruct`."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """How many numbers an element has when it is flattened (one for a `Discrete`)."""
+        return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.struct))
+
+    def zeros(self) -> Any:
+        """Return an element-shaped tree of zeros."""
+        return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.struct)
+
+    def __str__(self) -> str:
+        """Return the kind and the shapes, such as Box float32[3], in one line."""
+        leaf = lambda x: f"{x.dtype}[{','.join(map(str, x.shape))}]"
+        shown = leaf(self.struct) if isinstance(self.struct, jax.ShapeDtypeStruct) else jax.tree.map(leaf, self.struct)
+        return f"{type(self).__name__} {shown}"
+
+
+def fits(value: Any, struct: jax.ShapeDtypeStruct) -> bool:
+    """Return whether a value is an array of this shape and dtype."""
+    return hasattr(value, "dtype") and value.shape == struct.shape and value.dtype == struct.dtype
+
+
+def set_field(space: Space, name: str, value: Any) -> None:
+    """Set a field of a space that is being made, which is frozen."""
+    object.__setattr__(space, name, value)
+
+
+def count(n: Any, what: str) -> int:
+    """Return a whole number from 1 on.
+
+    Raises:
+      InputError: if it is none, naming it.
+    """
+    if isinstance(n, bool | np.bool_) or not isinstance(n, int | np.integer) or n < 1:
+        raise InputError(f"{what} is {n!r}; it must be a whole number, at least 1")
+    return int(n)
