@@ -24,15 +24,22 @@ class PrioritizedStorage(NamedTuple):
     rollouts: Array  # i32[], added so far; stays at the largest integer
     size: Array  # i32[], steps of a rollout
 
+    @staticmethod
+    def create(spec: EnvironmentSpec, capacity: int, num_envs: int) -> "PrioritizedStorage":
+        """Return an empty storage of `capacity` steps."""
+        storage = create(spec, capacity, num_envs)
+        return PrioritizedStorage(
+            storage=storage,
+            tree=SumTree.create(storage.flag.size),
+            largest=jnp.float32(1),
+            rollouts=jnp.int32(0),
+            size=jnp.int32(0),
+        )
+
 
 def nbytes(spec: EnvironmentSpec, capacity: int, num_envs: int) -> int:
     """Return the size in bytes of a prioritized replay of `capacity` steps."""
-
-    def empty() -> tuple[Storage, SumTree]:
-        storage = create(spec, capacity, num_envs)
-        return storage, SumTree.create(storage.flag.size)
-
-    return memory.nbytes(jax.eval_shape(empty))
+    return memory.nbytes(jax.eval_shape(lambda: PrioritizedStorage.create(spec, capacity, num_envs)))
 
 
 def prioritized(
@@ -75,16 +82,6 @@ def prioritized(
     check(spec, capacity, num_envs, batch_size, n_step, needed=nbytes(spec, capacity, num_envs))
     depth = stacks(spec)
 
-    def init() -> PrioritizedStorage:
-        storage = create(spec, capacity, num_envs)
-        return PrioritizedStorage(
-            storage=storage,
-            tree=SumTree.create(storage.flag.size),
-            largest=jnp.float32(1),
-            rollouts=jnp.int32(0),
-            size=jnp.int32(0),
-        )
-
     def add(state: PrioritizedStorage, rollout: Rollout) -> PrioritizedStorage:
         storage, index, void = write(state.storage, rollout, depth)
         # No step starts any more in the rows of final observations, which may have held older steps.
@@ -93,16 +90,14 @@ def prioritized(
             jnp.where(indices < storage.flag.size, indices, NOWHERE),
             jnp.concatenate([jnp.full(index.size, state.largest), jnp.zeros(void.size)]),
         )
-        rollouts = increment(state.rollouts)
-        size = jnp.int32(index.size)
-        return PrioritizedStorage(storage=storage, tree=tree, largest=state.largest, rollouts=rollouts, size=size)
+        rollouts, size = increment(state.rollouts), jnp.int32(index.size)
+        return state._replace(storage=storage, tree=tree, rollouts=rollouts, size=size)
 
     def sample(state: PrioritizedStorage, key: Key) -> Transitions:
         index = state.tree.draw(key, batch_size)
         added = state.rollouts.astype(jnp.float32) * state.size.astype(jnp.float32)  # in int32 it would overflow
         beta = correction + (1.0 - correction) * jnp.minimum(added / correction_steps, 1.0)
-        priority = state.tree.at(index)
-        weight = jnp.where(priority > 0.0, (priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -beta, 0.0)
+        weight = state.tree.weight(index, beta)
         return gather(state.storage, index, weight, discount, n_step=n_step, depth=depth)
 
     def update(state: PrioritizedStorage, batch: Transitions, td_error: Array) -> PrioritizedStorage:
@@ -112,4 +107,5 @@ def prioritized(
         largest = jnp.maximum(state.largest, jnp.max(jnp.where(counts, priority, 0.0)))
         return state._replace(tree=tree, largest=largest)
 
+    init = lambda: PrioritizedStorage.create(spec, capacity, num_envs)
     return Replay(init=init, add=add, sample=sample, update=update)

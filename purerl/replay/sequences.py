@@ -87,9 +87,7 @@ def sequences(
 
     def sample(state: SequenceStorage, key: Key) -> Sequences:
         index = state.tree.draw(key, batch_size)
-        priority = state.tree.at(index)
-        weight = jnp.where(priority > 0.0, (priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -correction, 0.0)
-        return gather(state, index, weight, sizes, depth)
+        return gather(state, index, state.tree.weight(index, correction), sizes, depth)
 
     def update(state: SequenceStorage, batch: Sequences, priority: Array) -> SequenceStorage:
         index = jnp.where(batch.weight > 0.0, batch.start, NOWHERE)

@@ -39,6 +39,11 @@ class SumTree(NamedTuple):
         """Return the leaves f32[N] at i32[N]."""
         return jnp.take(self.levels[-1], index, mode="clip")
 
+    def weight(self, index: Array, exponent: Array | float) -> Array:
+        """Return importance weights f32[N] of leaves i32[N]: (value / their least)^-exponent, 0 of a value of 0."""
+        value = self.at(index)
+        return jnp.where(value > 0.0, (value / jnp.maximum(jnp.min(value), 1e-30)) ** -exponent, 0.0)
+
     def set(self, index: Array, value: Array) -> "SumTree":
         """Set the leaves at i32[N] to f32[N]; an index that occurs twice gets one of its values.
 

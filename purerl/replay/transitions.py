@@ -66,11 +66,6 @@ def gather(
         flag = take_rows(state.flag, last)
         reward = reward + jnp.where(going, factor * take_rows(state.reward, last), 0.0)
         factor = jnp.where(going, factor * discount, factor)
-
-    inner = None
-    if between and after:
-        at, discounts = (jnp.stack(parts) for parts in zip(*after, strict=True))
-        inner = Between(observations(state, at, depth), discounts)
     return Transitions(
         observation=observations(state, index, depth),
         action=jax.tree.map(lambda xs: take_rows(xs, index), state.action),
@@ -79,8 +74,14 @@ def gather(
         next_observation=observations(state, step(last), depth),
         weight=jnp.where(flag == NO_START, 0.0, weight),
         start=index,
-        between=inner,
+        between=_between(state, after, depth) if between and after else None,
     )
+
+
+def _between(state: Storage, after: list[tuple[Array, Array]], depth: PyTree) -> Between:
+    """Return the observations at the indices i32[N] after the first, with their discounts f32[N]."""
+    index, discount = (jnp.stack(parts) for parts in zip(*after, strict=True))
+    return Between(observations(state, index, depth), discount)
 
 
 def observations(state: Storage, index: Array, depth: PyTree = None) -> PyTree:
