@@ -56,12 +56,7 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
       name: the program's name in its help and its errors.
     """
     shield.up(own=args is None)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
-    for logger in ("jax._src.callback", "jax._src.debugging"):  # what a callback raises is told in a line
-        logging.getLogger(logger).setLevel(logging.CRITICAL)
-    logging.getLogger("jax._src.xla_bridge").addFilter(_without_traceback)  # of a GPU's plugin on a machine without one
+    _prepare_output()
     run = partial((command or cli).main, args=args, prog_name=name, standalone_mode=False)
     words = sys.argv[1:] if args is None else args
     sign = threading.Timer(SILENCE, click.echo, (_loading(words),), {"err": True})
@@ -99,6 +94,16 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
     if args is None and any(thread.name.startswith(HOST_THREADS) for thread in threading.enumerate()):
         leave(code)  # a host environment still hangs: Python would abort when it ends a thread in C++
     sys.exit(code)
+
+
+def _prepare_output() -> None:
+    """Let no letter break the output, and no library write what is told in a line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
+    for logger in ("jax._src.callback", "jax._src.debugging"):  # what a callback raises is told in a line
+        logging.getLogger(logger).setLevel(logging.CRITICAL)
+    logging.getLogger("jax._src.xla_bridge").addFilter(_without_traceback)  # of a GPU's plugin on a machine without one
 
 
 def _is_closed(output: TextIO) -> bool:

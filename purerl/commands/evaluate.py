@@ -1,5 +1,6 @@
 """`purerl evaluate`: play episodes with trained agents."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,17 +82,15 @@ def command(
     purerl evaluate runs/alphazero-pgx-connect_four-1 --against lookahead
     """
     parameters, given = typed(flags)
-    rows, columns = _grid(grid)
+    shape = _grid(grid)
     _check_words(grid, levels, against, picture=picture, films=(video, gif), html=html)
     check_file(picture, *PICTURES)
     check_file(gif, ".gif")
     check_file(html, ".html")
     take_modules(trust, against)
     launch(take_launch(given_values(given)))
-    import numpy as np
-
     from purerl.reporting import video as videos
-    from purerl.run import recording, trained_run
+    from purerl.run import trained_run
 
     films = [path for path in (video, gif) if path is not None]
     for path in films:
@@ -102,23 +101,10 @@ def command(
     plan = trained_run.plan_in(run, None, parameters)
     if levels is not None:
         _evaluate_levels(run, plan, levels, episodes, seed=seed, picture=picture)
-        return
-    if against is not None:
+    elif against is not None:
         _evaluate_against(run, plan, against, episodes, seed)
-        return
-    if films:
-        videos.drawable(plan.env, run.settings.environment)
-    if html is not None:
-        recording.viewable(plan.env, run.settings.environment)
-    played = trained_run.play(run, episodes, None, seed, parameters)
-    say("\n".join(trained_run.table(run, played)))
-    best = int(np.argmax(np.where(run.failed, -np.inf, played.episode_return.mean(axis=1))))
-    for path in films:
-        recording.film(run, path, rows=rows, columns=columns, plan=plan, seed=seed, best=best)
-        say(path)
-    if html is not None:
-        recording.save_html(run, html, plan=plan, seed=seed, best=best)
-        say(html)
+    else:
+        _evaluate(run, plan, episodes, seed=seed, parameters=parameters, films=films, grid=shape, html=html)
 
 
 def _check_words(
@@ -140,6 +126,39 @@ def _check_words(
         raise InputError("--levels goes with --picture; recordings of held-out levels are made without it")
     if against is not None and (levels is not None or recorded):
         raise InputError("--against plays games and counts who wins; leave out --levels, --video, --gif and --html")
+
+
+def _evaluate(
+    run: "TrainedRun",
+    plan: "Plan",
+    episodes: int,
+    *,
+    seed: int | None,
+    parameters: Mapping[str, Any],
+    films: Sequence[Path],
+    grid: tuple[int, int],
+    html: Path | None,
+) -> None:
+    """Play in the environment, show the results, and record the best agent."""
+    import numpy as np
+
+    from purerl.reporting import video as videos
+    from purerl.run import recording, trained_run
+
+    if films:
+        videos.drawable(plan.env, run.settings.environment)
+    if html is not None:
+        recording.viewable(plan.env, run.settings.environment)
+    played = trained_run.play(run, episodes, None, seed, parameters)
+    say("\n".join(trained_run.table(run, played)))
+    best = int(np.argmax(np.where(run.failed, -np.inf, played.episode_return.mean(axis=1))))
+    rows, columns = grid
+    for path in films:
+        recording.film(run, path, rows=rows, columns=columns, plan=plan, seed=seed, best=best)
+        say(path)
+    if html is not None:
+        recording.save_html(run, html, plan=plan, seed=seed, best=best)
+        say(html)
 
 
 def _evaluate_levels(

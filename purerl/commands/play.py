@@ -72,20 +72,11 @@ def command(
     trained on has its parameters.
     """
     parameters, _ = typed({})
+    _check_words(environment, policy, against, seat=seat, simulations=simulations, shown=terminal or gif is not None)
     if against is not None:
-        if gif is not None or terminal or policy != "random":
-            raise InputError("--against shows the game as it is played; leave out --policy, --gif and --terminal")
-        if Path(environment).is_dir() or agent_file.find(Path(environment)):
-            raise InputError(f"--against takes the game first: purerl play pgx/connect_four --against {environment}")
         take_modules(trust, environment, against)
         _match(environment, parameters, against, seat=seat, seed=seed, simulations=simulations)
         return
-    if seat != "first":
-        raise InputError("--seat is for --against")
-    if simulations is not None:
-        raise InputError("--simulations is for --against")
-    if gif is None and not terminal:
-        raise InputError("play needs --gif FILE, --terminal or --against PLAYER")
     check_file(gif, ".gif")
     named, policy = _player(environment, policy)
     take_modules(trust, named, policy)
@@ -104,6 +95,24 @@ def command(
         render.save_gif(render.frames(env, episode), gif, fps)
         say(gif)
     say(_outcome(episode, max_steps))
+
+
+def _check_words(
+    environment: str, policy: str, against: str | None, *, seat: str, simulations: int | None, shown: bool
+) -> None:
+    """Refuse options that do not go together; `shown`: whether --gif or --terminal is given."""
+    if against is not None:
+        if shown or policy != "random":
+            raise InputError("--against shows the game as it is played; leave out --policy, --gif and --terminal")
+        if Path(environment).is_dir() or agent_file.find(Path(environment)):
+            raise InputError(f"--against takes the game first: purerl play pgx/connect_four --against {environment}")
+        return
+    if seat != "first":
+        raise InputError("--seat is for --against")
+    if simulations is not None:
+        raise InputError("--simulations is for --against")
+    if not shown:
+        raise InputError("play needs --gif FILE, --terminal or --against PLAYER")
 
 
 def _player(environment: str, policy: str) -> tuple[str | None, str]:

@@ -255,27 +255,28 @@ def action_head(space: Space, squash: bool = False) -> ActionHead:
             )
         case Box() if jnp.issubdtype(space.dtype, jnp.floating) and len(space.shape) == 1:
             size = space.shape[0]
-            if not squash:
-                return ActionHead(num_outputs=size, num_log_std=size, distribution=Normal, to_action=reaching(space))
-
-            if space.is_unbounded:
-                raise InputError(f"squashed actions need finite bounds; they are {space.low} and {space.high}")
-
-            def scale(draw: Array) -> Array:
-                low, high = jnp.asarray(space.low, draw.dtype), jnp.asarray(space.high, draw.dtype)
-                return space.clip(low + 0.5 * (jnp.tanh(draw) + 1.0) * (high - low))
-
-            return ActionHead(
-                num_outputs=size,
-                num_log_std=size,
-                distribution=lambda mean, log_std: SquashedNormal(Normal(mean, log_std)),
-                to_action=scale,
-            )
+            head = ActionHead(num_outputs=size, num_log_std=size, distribution=Normal, to_action=reaching(space))
+            return _squashed(head, space) if squash else head
         case Dict() if space.spaces:
             return _joint_head({name: action_head(space.spaces[name], squash) for name in sorted(space.spaces)})
     raise InputError(
         f"no action distribution for {space}; allowed: Discrete, MultiDiscrete, a Box of floats with one axis, "
         "a Dict of these"
+    )
+
+
+def _squashed(head: ActionHead, space: Box) -> ActionHead:
+    """Return a head of normal draws that go through tanh and are scaled to the bounds."""
+    if space.is_unbounded:
+        raise InputError(f"squashed actions need finite bounds; they are {space.low} and {space.high}")
+
+    def scale(draw: Array) -> Array:
+        low, high = jnp.asarray(space.low, draw.dtype), jnp.asarray(space.high, draw.dtype)
+        return space.clip(low + 0.5 * (jnp.tanh(draw) + 1.0) * (high - low))
+
+    return head._replace(
+        distribution=lambda mean, log_std: SquashedNormal(Normal(mean, log_std)),
+        to_action=scale,
     )
 
 

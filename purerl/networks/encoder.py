@@ -165,18 +165,29 @@ def recurrent_encoder(
         if hasattr(cell, "unroll"):  # it takes a sequence at once
             after, hidden = cell.apply({"params": params["rnn"]}, carry, features, done, method=cell.unroll)
             return hidden, after
-        begin = initial_carry(done.shape[1])
-
-        def advance(carry: PyTree, at: tuple[Array, Array]) -> tuple[PyTree, tuple[Array, PyTree]]:
-            carry, hidden = apply(cell, params["rnn"], carry, at[0])
-            cleared = jax.tree.map(lambda new, old: jnp.where(at[1][:, None], new, old), begin, carry)
-            return cleared, (hidden, carry)
-
-        _, (hidden, after) = jax.lax.scan(advance, carry, (features, done))
-        return hidden, after
+        step_cell = lambda carry, features: apply(cell, params["rnn"], carry, features)
+        return _step_by_step(step_cell, carry, features, done, begin=initial_carry(done.shape[1]))
 
     base = Encoder(init=initialize, initial_carry=initial_carry, step=step, unroll=unroll, size=cell.features)
     return base if sees_global_state else _blind(base)
+
+
+def _step_by_step(
+    step: Callable[[PyTree, Array], tuple[PyTree, Array]],
+    carry: PyTree,
+    features: Array,
+    done: Array,
+    *,
+    begin: PyTree,
+) -> tuple[Array, PyTree]:
+    """Return (hidden [T, B, n], carries [T, B] after each step); where an episode ends the next starts from `begin`."""
+
+    def advance(carry: PyTree, at: tuple[Array, Array]) -> tuple[PyTree, tuple[Array, PyTree]]:
+        carry, hidden = step(carry, at[0])
+        cleared = jax.tree.map(lambda new, old: jnp.where(at[1][:, None], new, old), begin, carry)
+        return cleared, (hidden, carry)
+
+    return jax.lax.scan(advance, carry, (features, done))[1]
 
 
 def _blind(base: Encoder) -> Encoder:

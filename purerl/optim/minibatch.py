@@ -76,11 +76,7 @@ def minibatch_epochs(
     def gradient_step(learner: tuple[PyTree, PyTree, Array], minibatch: PyTree, carry: PyTree):
         params, opt_state, running = learner
         samples = (minibatch if prepare is None else prepare(minibatch), carry)
-        mean = lambda params, samples: loss(params, *samples)
-        if sequences:
-            gradient, metrics = jax.grad(mean, has_aux=True)(params, samples)
-        else:
-            gradient, metrics = minibatch_gradient(mean, params, samples, minibatch.mask)
+        gradient, metrics = _gradient(loss, params, samples, minibatch.mask, whole=sequences)
         stepped = apply_gradients(optimizer, gradient, opt_state, params)
         if accept is None:
             return (*stepped, running), metrics
@@ -93,6 +89,16 @@ def minibatch_epochs(
         gradient_step, learner, batch=batch, carry=carry, key=key, config=config, sequences=sequences
     )
     return params, restored(opt_state), metrics
+
+
+def _gradient(
+    loss: MinibatchLoss, params: PyTree, samples: tuple[PyTree, PyTree], mask: Array | None, *, whole: bool
+) -> tuple[PyTree, Metrics]:
+    """Return (the gradient of a minibatch's loss, metrics); samples that are independent may go in parts."""
+    mean = lambda params, samples: loss(params, *samples)
+    if whole:
+        return jax.grad(mean, has_aux=True)(params, samples)
+    return minibatch_gradient(mean, params, samples, mask)
 
 
 def check_minibatches(config: Any, sequences: bool, what: str) -> None:

@@ -75,32 +75,19 @@ def imagine(
     """
     num, length = config.num_particles, config.resampling_period
     start = _start(key, situation, num, policy=policy, value=value)
-    offset = num * jnp.arange(len(start.value) // num, dtype=jnp.int32)[:, None]
 
-    def act(particles: Particles, inputs: tuple[Key, Array]) -> tuple[Particles, None]:
-        (key, number), before = inputs, particles
+    def act(before: Particles, inputs: tuple[Key, Array]) -> tuple[Particles, None]:
+        key, number = inputs
         key_action, key_step = jax.random.split(key)
         action = policy(before.situation.observation).sample(seed=key_action)
-        keys = jax.random.split(key_step, before.done.shape[0])
-        timestep = jax.vmap(step)(keys, before.situation, action)
-        next_value = jnp.where(timestep.terminated, 0.0, value(timestep.observation.observation))
-        next_value = jnp.where(before.done, before.value, next_value)
-        advantage = timestep.reward + config.discount * next_value - before.value
-        particles = Particles(
-            situation=timestep.observation,
-            value=next_value,
-            done=before.done | timestep.done,
-            first=jax.tree.map(lambda new, old: jnp.where(number == 0, new, old), action, before.first),
-            gain=before.gain + jnp.where(before.done, 0.0, advantage),
-        )
-        return particles, None
+        timestep = jax.vmap(step)(jax.random.split(key_step, before.done.shape[0]), before.situation, action)
+        first = jax.tree.map(lambda new, old: jnp.where(number == 0, new, old), action, before.first)
+        after = value(timestep.observation.observation)
+        return _advanced(before, timestep, after, config.discount)._replace(first=first), None
 
     def period(particles: Particles, inputs: tuple[Key, Array]) -> tuple[Particles, Array]:
         keys, k = inputs
-        resampled = survivors(keys[0], particles.gain.reshape(-1, num) / temperature)
-        index = jnp.where(k > 0, resampled, jnp.arange(num, dtype=jnp.int32)) + offset
-        particles = jax.tree.map(lambda x: x[index.ravel()], particles)
-        particles = particles._replace(gain=jnp.zeros_like(particles.gain))
+        particles = _resampled(keys[0], particles, num, temperature=temperature, keep=k == 0)
         each = jax.random.split(keys[1], length), jnp.arange(length) + k * length
         particles, _ = jax.lax.scan(act, particles, each)
         return particles, particles.gain.reshape(-1, num)
@@ -122,6 +109,28 @@ def _start(key: Key, situation: Situation, num: int, *, policy: ParticlePolicy, 
         done=jnp.zeros_like(first_value, bool),
         first=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), action),
         gain=jnp.zeros_like(first_value),
+    )
+
+
+def _resampled(key: Key, particles: Particles, num: int, *, temperature: Array, keep: Array) -> Particles:
+    """Return the survivors of the particles with gains of 0; all of them where `keep` is true."""
+    weight = particles.gain.reshape(-1, num) / temperature
+    index = jnp.where(keep, jnp.arange(num, dtype=jnp.int32), survivors(key, weight))
+    rows = index + num * jnp.arange(len(weight), dtype=jnp.int32)[:, None]
+    particles = jax.tree.map(lambda x: x[rows.ravel()], particles)
+    return particles._replace(gain=jnp.zeros_like(particles.gain))
+
+
+def _advanced(before: Particles, timestep: TimeStep, value: Array, discount: Array) -> Particles:
+    """Return the particles after a time step to situations of these values f32[B x N], but for their first actions."""
+    next_value = jnp.where(timestep.terminated, 0.0, value)
+    next_value = jnp.where(before.done, before.value, next_value)
+    advantage = timestep.reward + discount * next_value - before.value
+    return before._replace(
+        situation=timestep.observation,
+        value=next_value,
+        done=before.done | timestep.done,
+        gain=before.gain + jnp.where(before.done, 0.0, advantage),
     )
 
 

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, TypeVarTuple
 
 import jax
@@ -13,13 +14,14 @@ from purerl.devices.memory import nbytes
 from purerl.errors import InputError
 from purerl.loop.extension import MakeFromSetup, Setup
 from purerl.loop.train import CompiledTrainer, TrainState, collect, whole_updates
+from purerl.loop.vector import VectorEnvironment
 from purerl.prng import convert
 from purerl.profiling.flops import operations
 from purerl.run.lifecycle import cause_of
 from purerl.run.plan import made
 from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import Settings
-from purerl.types import PyTree
+from purerl.types import Config, Key, PyTree, TimeStep
 from purerl.xla import backend
 
 Ts = TypeVarTuple("Ts")
@@ -89,7 +91,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     if not isinstance(trainer, CompiledTrainer) or type(trainer).step is not CompiledTrainer.step:
         names = ", ".join(row.name for row in found.extensions) or "this run"
         raise InputError(f"explain measures the compiled loop only, which {names} replaces")
-    env, setup = trainer.vector.env, found.setup._replace(config=_short_wait(run.config))
+    setup = found.setup._replace(config=_short_wait(run.config))
     config = setup.config
     tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")
     try:
@@ -104,16 +106,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     def rollout(state: TrainState) -> Any:
         return collect(trainer.algorithm, trainer.vector, state, key, config.rollout_length)
 
-    def environment_alone(state: TrainState) -> Any:
-        action = jax.vmap(env.action_space.sample)(jax.random.split(key, config.num_envs))
-
-        def step(carry: tuple, key: Any) -> tuple[tuple, Any]:
-            vector, _ = carry
-            vector, observation, timestep = trainer.vector.step(key, vector, action)
-            return (vector, observation), timestep
-
-        return jax.lax.scan(step, (state.vector, state.observation), jax.random.split(key, config.rollout_length))
-
+    environment_alone = partial(_environment_alone, trainer.vector, key, config)
     evaluate = lambda agent: trainer.evaluate(agent, key, EVALUATION_BATCH)
     _, evaluation = _compiled(jax.vmap(evaluate), timed.state.agent)
     (act, compiling_act), (move, compiling_move) = (
@@ -138,6 +131,17 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
         peak=matmul_peak(),
         options=_options(found.make, setup, run.options.seeds, tell),
     )
+
+
+def _environment_alone(vector: VectorEnvironment, key: Key, config: Config, state: TrainState) -> PyTree:
+    """Step the environments of a rollout with the same random actions, without a policy."""
+    action = jax.vmap(vector.env.action_space.sample)(jax.random.split(key, config.num_envs))
+
+    def step(carry: tuple[PyTree, PyTree], key: Key) -> tuple[tuple[PyTree, PyTree], TimeStep]:
+        after, observation, timestep = vector.step(key, carry[0], action)
+        return (after, observation), timestep
+
+    return jax.lax.scan(step, (state.vector, state.observation), jax.random.split(key, config.rollout_length))
 
 
 def _parts(upto: Mapping[str, tuple[float, float, float]], per_step: int, steps: int) -> tuple[PartCost, ...]:

@@ -15,12 +15,12 @@ from purerl.host_environment import HostSource
 from purerl.prng import fast
 from purerl.spaces import Box, Discrete, MultiDiscrete, Space, Stacked
 from purerl.testing.host import check_host_environment
-from purerl.testing.measure import measure_environment
+from purerl.testing.measure import figures_of, measure_environment
 from purerl.testing.play import RandomPlay, parts, play_one
 from purerl.testing.report import Check, Checks, Report
 from purerl.testing.spaces import check_spaces, notes_of_bytes
 from purerl.testing.trees import describe, device, difference, host, paths, same_struct, traced
-from purerl.types import Array, Environment, Key, PyTree, TimeStep
+from purerl.types import Environment, Key, PyTree, TimeStep
 
 NUM_PLAYED = 8  # environments played side by side
 COMPARED = 3  # steps compared between eager and compiled execution
@@ -68,21 +68,13 @@ def check_environment(
     play = jax.jit(jax.vmap(play_one, in_axes=(None, 0, None, None)), static_argnums=3)
     record = host(play(env, keys, False, num_steps))
     checks += _check_values(env, name, record)
-    shown = parts(env.observation_space, record.result[1].observation)
-    checks += notes_of_bytes({path: (part, values.max(initial=0)) for path, part, values in shown})
-    if difference(host(play(env, keys, False, num_steps)), record) is not None:
-        raise InputError(
-            f"{name}: the same key and actions gave other results: it is not a pure function of its inputs"
-        )
-    checks.append(Check("deterministic for a key"))
+    checks.append(_check_repeats(name, host(play(env, keys, False, num_steps)), record))
     if eager:
         checks.append(_check_eager(env, name, key, record))
     checks.append(_check_starts(env, name, key_starts, record, same_start))
     checks.append(_check_time_limit(env, name, lambda short: host(play(short, keys, False, num_steps)), record))
-    invalid = host(play(env, keys, True, num_steps))
-    problem = _value_problem(env, invalid)
-    checks.append(Check("actions outside the space", "harmless" if problem is None else f"not handled: {problem}"))
-    figures = _figures(env, record) | (measure_environment(env, key) if measure else {})
+    checks.append(_check_outside(env, host(play(env, keys, True, num_steps))))
+    figures = figures_of(env, record) | (measure_environment(env, key) if measure else {})
     return Report(subject=name, checks=tuple(checks), figures=figures)
 
 
@@ -169,7 +161,23 @@ def _check_values(env: Environment, name: str, record: RandomPlay) -> list[Check
         Check("no NaN, rewards finite"),
         Check("terminated and truncated never together"),
     ]
-    return [*checks, _check_observe(env, name, record)] if type(env).observe is not Environment.observe else checks
+    if type(env).observe is not Environment.observe:
+        checks.append(_check_observe(env, name, record))
+    shown = parts(env.observation_space, record.result[1].observation)
+    return [*checks, *notes_of_bytes({path: (part, values.max(initial=0)) for path, part, values in shown})]
+
+
+def _check_outside(env: Environment, invalid: RandomPlay) -> Check:
+    problem = _value_problem(env, invalid)
+    return Check("actions outside the space", "harmless" if problem is None else f"not handled: {problem}")
+
+
+def _check_repeats(name: str, again: RandomPlay, record: RandomPlay) -> Check:
+    if difference(again, record) is not None:
+        raise InputError(
+            f"{name}: the same key and actions gave other results: it is not a pure function of its inputs"
+        )
+    return Check("deterministic for a key")
 
 
 def _check_observe(env: Environment, name: str, record: RandomPlay) -> Check:
@@ -284,41 +292,3 @@ def _check_time_limit(env: Environment, name: str, play: Any, record: RandomPlay
     if longest > int(short):
         raise InputError(f"{name}: with time_limit = {int(short)} an episode went on to step {longest}")
     return Check("episodes end by their time limit", f"{int(limit)} steps")
-
-
-def _figures(env: Environment, record: RandomPlay) -> dict[str, float | str]:
-    step = record.result[1]
-    done = step.terminated | step.truncated
-    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(env.observation_space.struct))
-    figures: dict[str, float | str] = {"bytes per observation": str(size)}
-    figures["episodes ended in random play"] = f"{done.sum()} in {done.size} steps"
-    if done.any():
-        figures["mean return of random play"] = float(record.episode_return[done].mean())
-        figures["mean length of random play"] = float(record.length[done].mean())
-    figures["gradients"] = _gradients(env)
-    return figures
-
-
-def _gradients(env: Environment) -> str:
-    """Return whether rewards and states can be differentiated by the state and the action."""
-
-    def outcome(floats: PyTree, rest: PyTree, key: Key) -> Array:
-        state, action = jax.tree.map(lambda x, y: x if y is None else y, floats, rest, is_leaf=lambda x: x is None)
-        after, timestep = env.step(key, state, action)
-        leaves = [x for x in jax.tree.leaves(after) if jnp.issubdtype(x.dtype, jnp.floating)]
-        return agent_groups.mean_reward(timestep.reward) + sum(
-            (jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0)
-        )
-
-    key = fast(jax.random.key(0))
-    inputs = (jax.eval_shape(env.reset, key)[0], env.action_space.struct)
-    is_float = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
-    floats = jax.tree.map(lambda x: x if is_float(x) else None, inputs)
-    rest = jax.tree.map(lambda x: None if is_float(x) else x, inputs)
-    if not jax.tree.leaves(floats):
-        return "none: neither the state nor the action holds floats"
-    try:
-        jax.eval_shape(jax.grad(outcome), floats, rest, key)
-    except Exception as error:
-        return f"none: {str(error).strip().splitlines()[0]}"
-    return "reverse mode"

@@ -1,15 +1,18 @@
-"""Measure the speed of an environment."""
+"""Measure an environment: its speed, and what random play shows of it."""
 
 import time
 from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from purerl.agent_groups import mean_reward
 from purerl.loop.vector import vectorize
-from purerl.types import Environment, Key
+from purerl.prng import fast
+from purerl.testing.play import RandomPlay
+from purerl.types import Array, Environment, Key, PyTree
 
 BATCH_SIZES = (1, 64, 2048, 16384)
 RESET_SHARE_AT = 2048
@@ -66,3 +69,40 @@ def _seconds(function: Callable[[Key], Any], key: Key, repeats: int = 3) -> floa
         jax.block_until_ready(function(key))
         times.append(time.perf_counter() - start)
     return float(np.median(times))
+
+
+def figures_of(env: Environment, record: RandomPlay) -> dict[str, float | str]:
+    """Return what random play shows of an environment: sizes, episodes, and whether it can be differentiated."""
+    step = record.result[1]
+    done = step.terminated | step.truncated
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(env.observation_space.struct))
+    figures: dict[str, float | str] = {"bytes per observation": str(size)}
+    figures["episodes ended in random play"] = f"{done.sum()} in {done.size} steps"
+    if done.any():
+        figures["mean return of random play"] = float(record.episode_return[done].mean())
+        figures["mean length of random play"] = float(record.length[done].mean())
+    figures["gradients"] = _gradients(env)
+    return figures
+
+
+def _gradients(env: Environment) -> str:
+    """Return whether rewards and states can be differentiated by the state and the action."""
+
+    def outcome(floats: PyTree, rest: PyTree, key: Key) -> Array:
+        state, action = jax.tree.map(lambda x, y: x if y is None else y, floats, rest, is_leaf=lambda x: x is None)
+        after, timestep = env.step(key, state, action)
+        leaves = [x for x in jax.tree.leaves(after) if jnp.issubdtype(x.dtype, jnp.floating)]
+        return mean_reward(timestep.reward) + sum((jnp.sum(x).astype(jnp.float32) for x in leaves), jnp.float32(0))
+
+    key = fast(jax.random.key(0))
+    inputs = (jax.eval_shape(env.reset, key)[0], env.action_space.struct)
+    is_float = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
+    floats = jax.tree.map(lambda x: x if is_float(x) else None, inputs)
+    rest = jax.tree.map(lambda x: None if is_float(x) else x, inputs)
+    if not jax.tree.leaves(floats):
+        return "none: neither the state nor the action holds floats"
+    try:
+        jax.eval_shape(jax.grad(outcome), floats, rest, key)
+    except Exception as error:
+        return f"none: {str(error).strip().splitlines()[0]}"
+    return "reverse mode"

@@ -9,9 +9,11 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from purerl.extensions.groups.turn_based import TurnCarry
 from purerl.functional import masked
 from purerl.spaces import Space
-from purerl.types import Algorithm, Array, PyTree, Rollout
+from purerl.types import Algorithm, Array, Key, PyTree, Rollout
+from purerl.xla.trees import where
 
 
 class GroupPolicy(NamedTuple):
@@ -74,6 +76,24 @@ class GroupPolicy(NamedTuple):
         return (seen if isinstance(seen, dict) else {"observation": seen}) | {
             "global_state": jax.tree.map(many, observation["global_state"])
         }
+
+    def initial_carry(self, num_envs: int) -> PyTree:
+        """Return the recurrent state of its agents at the start of an episode, [B, n, ...]."""
+        carry = self.unflatten(self.algorithm.initial_carry(self.batch(num_envs)))
+        return TurnCarry(now=carry, before=carry) if self.in_turns else carry
+
+    def act(
+        self, agent: PyTree, carry: PyTree, key: Key, observation: PyTree, explore: bool
+    ) -> tuple[dict[str, PyTree], PyTree, PyTree]:
+        """Return (the actions by group, the carry, the extras [B, n, ...]) in B environments, as `Algorithm.act`."""
+        seen = self.flatten(self.observation(observation, 1), 0)
+        before = self.flatten(carry.now if self.in_turns else carry, 0)
+        actions, after, extras = self.algorithm.act(agent, before, key, seen, explore)
+        after = self.unflatten(after)
+        if self.in_turns:
+            turn = self.concatenate(observation["turn"], 1)
+            after = where(turn, TurnCarry(now=after, before=carry.now), carry)
+        return self.split(self.unflatten(actions), 1), after, self.unflatten(extras)
 
     def turn(self, observation: PyTree) -> Array:
         """Return bool[T, B x n], whose turn it is, of a rollout's observations."""

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from purerl import agent_groups
 from purerl.errors import InputError, unknown
 from purerl.extensions.groups.group_policy import GroupPolicy
-from purerl.extensions.groups.turn_based import OpenTurn, TurnCarry, turns_only
+from purerl.extensions.groups.turn_based import OpenTurn, turns_only
 from purerl.run.warm_start import begin_with
 from purerl.spaces import Box, Dict, Space, Stacked, form, unstacked
 from purerl.types import (
@@ -34,7 +34,6 @@ from purerl.types import (
     pytree,
     static,
 )
-from purerl.xla.trees import where
 
 OPEN_TURNS = "open turns"  # beside the policies' states: the turns whose outcome is still to come, by policy
 SHARED = tuple(field.name for field in dataclasses.fields(Config))
@@ -94,29 +93,17 @@ def multi_agent(spec: EnvironmentSpec, config: MultiAgentConfig) -> Algorithm:
         return agent | ({OPEN_TURNS: none} if none else {})
 
     def initial_carry(num_envs: int) -> dict[str, PyTree]:
-        def of(policy: GroupPolicy) -> PyTree:
-            carry = policy.unflatten(policy.algorithm.initial_carry(policy.batch(num_envs)))
-            return TurnCarry(now=carry, before=carry) if policy.in_turns else carry
-
-        return {name: of(policy) for name, policy in policies.items()}
+        return {name: policy.initial_carry(num_envs) for name, policy in policies.items()}
 
     def act(agent: dict[str, PyTree], carry: dict[str, PyTree], key: Key, observation: PyTree, explore: bool):
         action, after, extras, keys = {}, {}, {}, keys_of(key)
         for name, policy in policies.items():
-            seen = policy.flatten(policy.observation(observation, 1), 0)
-            before = policy.flatten(carry[name].now if policy.in_turns else carry[name], 0)
-            actions, new_carry, extra = policy.algorithm.act(agent[name], before, keys[name], seen, explore)
-            action |= policy.split(policy.unflatten(actions), 1)
-            after[name], extras[name] = policy.unflatten(new_carry), policy.unflatten(extra)
-            if policy.in_turns:
-                turn = policy.concatenate(observation["turn"], 1)
-                turned = TurnCarry(now=after[name], before=carry[name].now)
-                after[name] = where(turn, turned, carry[name])
+            actions, after[name], extras[name] = policy.act(agent[name], carry[name], keys[name], observation, explore)
+            action |= actions
         return action, after, extras
 
     def update(agent: dict[str, PyTree], key: Key, rollout: Rollout) -> tuple[dict[str, PyTree], Metrics]:
-        agent, metrics, keys = dict(agent), {}, keys_of(key)
-        open_turns = {}
+        agent, metrics, open_turns, keys = dict(agent), {}, {}, keys_of(key)
         for name, policy in policies.items():
             if policy.frozen:
                 continue

@@ -66,10 +66,7 @@ def turns_only(rollout: Rollout, turn: Array, next_turn: Array, before: OpenTurn
         (before.observation, before.action, before.extras), (rollout.observation, rollout.action, rollout.extras)
     )
     outcome = _outcomes(
-        longer(before.reward, rollout.reward),
-        longer(no, rollout.terminated),
-        longer(no, rollout.truncated),
-        longer(no, next_turn),
+        *map(longer, (before.reward, no, no, no), (rollout.reward, rollout.terminated, rollout.truncated, next_turn))
     )
     counts = turn & outcome.known
     # At most T turns are known: before an open one is closed, at least one step is another's.

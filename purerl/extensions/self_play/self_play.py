@@ -78,8 +78,7 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
     """
     validate(config, "self-play")
     sides, num = _sides(spec), config.num_selves
-    if config.num_envs < 2 * num:
-        raise InputError(f"{num} past policies on both sides need num_envs {2 * num} at least; it is {config.num_envs}")
+    _check_envs(config.num_envs, num)
     inner = multi_agent(_of_one_side(spec, sides), of_groups(config, (SELF,)))
 
     def init(key: Key) -> SelfPlayAgent:
@@ -109,10 +108,8 @@ def self_play(spec: EnvironmentSpec, config: SelfPlayConfig) -> Algorithm:
 
     def update(agent: SelfPlayAgent, key: Key, rollout: Rollout) -> tuple[SelfPlayAgent, Metrics]:
         first = plays_first(config.num_envs, num)
-        of_learner = {
-            name: side(getattr(rollout, name), first, 1)
-            for name in ("observation", "next_observation", "action", "reward")
-        }
+        names = ("observation", "next_observation", "action", "reward")
+        of_learner = {name: side(getattr(rollout, name), first, 1) for name in names}
         learner, metrics = inner.update(
             agent.learner, key, rollout._replace(**of_learner, carry=rollout.carry["learner"])
         )
@@ -179,6 +176,13 @@ def deal(tree: PyTree, num: int) -> PyTree:
 def collect(tree: PyTree, count: int) -> PyTree:
     """Undo `deal` for `count` environments."""
     return jax.tree.map(lambda x: jax.lax.collapse(jnp.swapaxes(x, 0, 1), 0, 2)[:count], tree)
+
+
+def _check_envs(num_envs: int, num_selves: int) -> None:
+    if num_envs < 2 * num_selves:
+        raise InputError(
+            f"{num_selves} past policies on both sides need num_envs {2 * num_selves} at least; it is {num_envs}"
+        )
 
 
 def _sides(spec: EnvironmentSpec) -> tuple[str, str]:

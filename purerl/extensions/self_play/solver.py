@@ -51,6 +51,23 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
     Raises:
       InputError: if there are more positions, or starts or moves are drawn at random.
     """
+    numbers, moves = _visited(game, key, most)
+    following = np.zeros(moves.legal.shape, int)
+    inner = moves.legal & ~moves.done
+    following[inner] = [numbers[name.tobytes()] for name in moves.after[inner]]
+    worth, each = np.zeros(len(numbers), np.float32), moves.reward
+    for _ in range(len(numbers) + 1):
+        each = moves.reward + np.where(inner, moves.sign * worth[following], 0.0)
+        each = np.where(moves.legal, each, -np.inf)
+        before, worth = worth, each.max(axis=1).astype(np.float32)
+        if np.array_equal(before, worth):
+            break
+    seen = np.stack([np.frombuffer(name, np.uint8) for name in numbers])
+    return Solution(seen=seen, worth=worth, best=each >= worth[:, None])
+
+
+def _visited(game: Situations, key: Key, most: int) -> tuple[dict[bytes, int], _Moves]:
+    """Return ({what the mover observes: number} of every position that can be reached, the moves out of them)."""
     leave = jax.jit(lambda key, some: jax.vmap(partial(_moves, game))(jax.random.split(key, BATCH), some))
     look = jax.jit(jax.vmap(_bytes))
     starts = jax.device_get(jax.jit(jax.vmap(game.reset))(jax.random.split(fast(key), STARTS))[0])
@@ -77,19 +94,7 @@ def solve(game: Situations, key: Key, most: int = MOST_POSITIONS) -> Solution:
             if len(numbers) > most:
                 raise InputError(f"`perfect` only supports games with at most {most:,} positions; this one has more")
         frontier = jax.tree.map(lambda *x: np.stack(x), *found) if found else frontier._replace(side=np.zeros(0))
-    moves = jax.tree.map(lambda *x: np.concatenate(x), *left)
-    following = np.zeros(moves.legal.shape, int)
-    inner = moves.legal & ~moves.done
-    following[inner] = [numbers[name.tobytes()] for name in moves.after[inner]]
-    worth, each = np.zeros(len(numbers), np.float32), moves.reward
-    for _ in range(len(numbers) + 1):
-        each = moves.reward + np.where(inner, moves.sign * worth[following], 0.0)
-        each = np.where(moves.legal, each, -np.inf)
-        before, worth = worth, each.max(axis=1).astype(np.float32)
-        if np.array_equal(before, worth):
-            break
-    seen = np.stack([np.frombuffer(name, np.uint8) for name in numbers])
-    return Solution(seen=seen, worth=worth, best=each >= worth[:, None])
+    return numbers, jax.tree.map(lambda *x: np.concatenate(x), *left)
 
 
 def perfect(solution: Solution) -> Player:
