@@ -235,7 +235,7 @@ def learn_from_search(
     key: Key,
     rollout: Rollout,
     *,
-    batch: Any,
+    batch: PyTree,
     value_target: Array,
     loss: MinibatchLoss,
     optimizer_at: ScheduledOptimizer,

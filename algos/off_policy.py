@@ -99,7 +99,7 @@ class ReplayAgent(Protocol):
         """What batches are normalized by."""
         ...
 
-    def _replace(self: T, /, **fields: Any) -> T:
+    def _replace(self: T, /, **fields: object) -> T:
         """Return the agent with other values of some fields."""
         ...
 
@@ -200,7 +200,7 @@ def learn_from_replay(
     return agent._replace(num_updates=increment(agent.num_updates)), metrics
 
 
-def _normalized(statistics: RunningStatistics, batch: Any) -> Any:
+def _normalized(statistics: RunningStatistics, batch: PyTree) -> Any:
     """Return a batch with all its observations normalized."""
     by_statistics, between = partial(normalized, statistics), batch.between
     return batch._replace(
@@ -216,7 +216,7 @@ def polyak(target_params: PyTree, params: PyTree, tau: Array | float) -> PyTree:
 
 
 def random_at_first(
-    space: Space, config: OffPolicyConfig, agent: OffPolicyAgent, key: Key, observation: PyTree, *, action: Any
+    space: Space, config: OffPolicyConfig, agent: OffPolicyAgent, key: Key, observation: PyTree, *, action: PyTree
 ) -> Any:
     """Return uniform actions until learning starts, then `action`, [B, ...].
 

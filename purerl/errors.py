@@ -60,7 +60,7 @@ def install(extra: str) -> str:
     return f"pip install 'purerl[{extra}]' (in a clone: uv sync --inexact --extra {extra})"
 
 
-def check_arguments(function: Any, what: str, arguments: str) -> None:
+def check_arguments(function: object, what: str, arguments: str) -> None:
     """Raise an `InputError` unless something can be called with arguments, by position.
 
     Args:
@@ -83,7 +83,7 @@ def check_arguments(function: Any, what: str, arguments: str) -> None:
         raise InputError(f"{what} {name} takes {signature}; it must be a function ({arguments})") from None
 
 
-def check_partial(function: Any, what: str) -> None:
+def check_partial(function: object, what: str) -> None:
     """Raise an `InputError` for an argument of a `functools.partial` that its function does not have."""
     given: dict[str, Any] = {}
     while isinstance(function, functools.partial):
@@ -123,7 +123,7 @@ def hints(cls: type) -> dict[str, Any]:
     return {field.name: resolved[field.name] for field in dataclasses.fields(cls)}
 
 
-def describe(hint: Any) -> str:
+def describe(hint: object) -> str:
     """Return a field's type in words, for messages and help pages."""
     if isinstance(hint, types.UnionType):
         return " or ".join(describe(part) for part in typing.get_args(hint))
@@ -143,7 +143,7 @@ def told(value: Any) -> str:
     )
 
 
-def path_given(value: Any, what: str) -> Path:
+def path_given(value: object, what: str) -> Path:
     """Return a path that was given from Python.
 
     Raises:

@@ -20,7 +20,7 @@ MOST_ENTRIES = 64  # of a list of numbers with bounds, such as the units of laye
 
 def number(
     *,
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     doc: str = "",
     at_least: float | None = None,
     at_most: float | None = None,
@@ -42,11 +42,11 @@ def number(
 
 def static(
     *,
-    default: Any = dataclasses.MISSING,
+    default: object = dataclasses.MISSING,
     doc: str = "",
     at_least: float | None = None,
     at_most: float | None = None,
-    choices: tuple[Any, ...] | None = None,
+    choices: tuple[object, ...] | None = None,
     or_function: bool = False,
     kw_only: bool = True,
 ) -> Any:
@@ -144,7 +144,7 @@ def _tell_wrong_arguments(cls: type) -> None:
     cls.__init__ = init
 
 
-def _as_tuple(value: Any) -> Any:
+def _as_tuple(value: object) -> Any:
     return tuple(map(_as_tuple, value)) if isinstance(value, list) else value
 
 
@@ -221,7 +221,7 @@ def _hints_if_known(cls: type) -> dict[str, Any]:
         return {}
 
 
-def fits(value: Any, hint: Any, exact: bool = True) -> bool:
+def fits(value: object, hint: object, exact: bool = True) -> bool:
     """Return whether a value is of a field's type, as far as that is one of numbers, texts, lists and none.
 
     Args:

@@ -170,7 +170,7 @@ def update_keys(key: jax.Array, num_updates: jax.Array) -> tuple[jax.Array, jax.
     return key_rollout, key_update
 
 
-def _from_bits(key: jax.Array, impl: Any) -> jax.Array:
+def _from_bits(key: jax.Array, impl: object) -> jax.Array:
     width = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=impl))).shape
     return jax.random.wrap_key_data(jax.random.bits(key, width, jnp.uint32), impl=impl)
 

@@ -57,7 +57,7 @@ def _own() -> frozenset[str]:
     return frozenset([*algorithms, *starts, *ENVIRONMENTS.values(), *EXTENSIONS.values()])
 
 
-def path_of(thing: Any) -> str:
+def path_of(thing: object) -> str:
     """Return the "module:name" of a class or function."""
     return f"{getattr(thing, '__module__', '?')}:{getattr(thing, '__qualname__', type(thing).__name__)}"
 
@@ -145,7 +145,7 @@ def is_own(env_id: str) -> bool:
     return ":" in env_id and env_id.partition("/")[0] not in SUITES
 
 
-def check_environment(env: Any) -> None:
+def check_environment(env: object) -> None:
     """Raise an `InputError` unless something is an environment, in JAX or on the host."""
     from purerl.host_environment import HostSource
     from purerl.types import Environment
@@ -216,7 +216,7 @@ def algorithm(name: str) -> tuple[Any, Any]:
     return load(entry.factory), load(entry.config)
 
 
-def config_class(factory: Any, name: str) -> type:
+def config_class(factory: object, name: str) -> type:
     """Return the class of an algorithm's config, which the annotation of its second parameter names.
 
     Args:

@@ -25,7 +25,7 @@ def make_trainer(
     algorithm: AlgorithmFactory | str,
     env: Environment | HostSource | str,
     config: Config | None = None,
-    extensions: Mapping[Extension | str, Any] = MappingProxyType({}),
+    extensions: Mapping[Extension | str, object] = MappingProxyType({}),
 ) -> Trainer:
     """Return the trainer of an algorithm on an environment: a run, update by update.
 
@@ -52,7 +52,7 @@ def make_train(
     config: Config | None = None,
     total_timesteps: int | None = None,
     num_points: int | None = None,
-    extensions: Mapping[Extension | str, Any] = MappingProxyType({}),
+    extensions: Mapping[Extension | str, object] = MappingProxyType({}),
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
     """Return a whole run as one pure function: key -> (state, metrics), each metric f32[num_updates].
 

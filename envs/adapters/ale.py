@@ -55,7 +55,7 @@ def _for_one(rom: str) -> bool:
 class ALESource(HostSource):
     """An Atari game."""
 
-    def __init__(self, name: str, rom: str, parameters: dict[str, Any]):
+    def __init__(self, name: str, rom: str, parameters: dict[str, object]):
         """Ask the game for its actions."""
         self.id, self._rom = f"ale/{name}", rom
         self._settings = host_common.atari_settings(parameters, self.id)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+from jax.typing import DTypeLike
 
 from purerl.errors import InputError, told, unknown
 from purerl.spaces import Box, Dict, Space
@@ -57,7 +58,7 @@ def building() -> Iterator[None]:
 def settle(tree: PyTree) -> PyTree:
     """Return the tree as arrays of a firm dtype, so that reset and step agree on them; None stays None."""
 
-    def firm(x: Any) -> Array:
+    def firm(x: object) -> Array:
         if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
             return x
         return jnp.asarray(x, dtype=jnp.asarray(x).dtype)
@@ -65,12 +66,12 @@ def settle(tree: PyTree) -> PyTree:
     return jax.tree.map(firm, tree)
 
 
-def scalar(value: Any) -> Array:
+def scalar(value: object) -> Array:
     """Return f32[]."""
     return jnp.asarray(value).astype(jnp.float32).reshape(())
 
 
-def flag(value: Any) -> Array:
+def flag(value: object) -> Array:
     """Return bool[]."""
     return jnp.asarray(value).astype(jnp.bool_).reshape(())
 
@@ -89,7 +90,7 @@ def box(struct: jax.ShapeDtypeStruct, low: Any = -math.inf, high: Any = math.inf
     return Box(low=_bound(low, dtype), high=_bound(high, dtype), shape=struct.shape, dtype=dtype)
 
 
-def _bound(bound: Any, dtype: Any) -> Any:
+def _bound(bound: object, dtype: DTypeLike) -> Any:
     if jnp.issubdtype(dtype, jnp.integer):
         if isinstance(bound, Tracer):
             return bound.astype(dtype)
@@ -113,7 +114,7 @@ def space_of(struct: PyTree) -> Space:
     return box(struct)
 
 
-def freeze(what: str, options: Mapping[str, Any], objects: bool = False) -> Options:
+def freeze(what: str, options: Mapping[str, object], objects: bool = False) -> Options:
     """Return constructor arguments as a sorted, hashable tuple, so that equal environments compile once.
 
     Args:
@@ -125,7 +126,7 @@ def freeze(what: str, options: Mapping[str, Any], objects: bool = False) -> Opti
       InputError: if one is not made of numbers, texts and lists.
     """
 
-    def frozen(name: str, value: Any) -> Any:
+    def frozen(name: str, value: object) -> Any:
         if isinstance(value, list | tuple):
             return tuple(frozen(name, entry) for entry in value)
         if isinstance(value, Mapping):
@@ -154,7 +155,7 @@ class Given:
         return f"<{type(self.env).__name__}>"
 
 
-def check_kind(suite: str, env: Any, cls: type, example: str) -> None:
+def check_kind(suite: str, env: object, cls: type, example: str) -> None:
     """Raise an `InputError` unless an object is one of a suite's environments."""
     if not isinstance(env, cls):
         what = f"the class {env.__name__}" if isinstance(env, type) else told(env)
@@ -168,7 +169,7 @@ class _Frozen(tuple):
 def thaw(options: Options) -> dict[str, Any]:
     """Return the arguments as they were given, with tuples for lists."""
 
-    def thawed(value: Any) -> Any:
+    def thawed(value: object) -> Any:
         return {k: thawed(v) for k, v in value} if isinstance(value, _Frozen) else value
 
     return {name: thawed(value) for name, value in options}

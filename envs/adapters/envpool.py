@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import importlib
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def names() -> list[str]:
 class EnvPoolSource(HostSource):
     """One of EnvPool's environments."""
 
-    def __init__(self, name: str, parameters: dict[str, Any]):
+    def __init__(self, name: str, parameters: dict[str, object]):
         """Look at what EnvPool says of it."""
         self.id, self._name = f"envpool/{name}", name
         is_atari = "episodic_life" in self._spec({}).config._fields
@@ -110,7 +111,7 @@ class EnvPoolSource(HostSource):
             "reward_clip": False,  # ours, so that the score is known
         }
 
-    def _spec(self, options: dict[str, Any]) -> Any:
+    def _spec(self, options: Mapping[str, object]) -> Any:
         try:
             with _quiet():
                 return _envpool().make_spec(self._name, **options)

@@ -210,7 +210,7 @@ class _Processes:
         for process in self._vector.processes:
             process.kill()
 
-    def _joined(self, values: Any) -> Any:
+    def _joined(self, values: object) -> Any:
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), values)
 
 

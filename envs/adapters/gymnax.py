@@ -103,7 +103,7 @@ class CustomGymnaxEnvironment(Environment):
             )
         return common.Timed(common.settle(after), time), step
 
-    def _params(self, limit: Any) -> Any:
+    def _params(self, limit: object) -> Any:
         if limit is None or not _limited(self.params):
             return self.params
         return self.params.replace(max_steps_in_episode=limit)
@@ -145,7 +145,7 @@ def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> 
     return made
 
 
-def _limited(params: Any) -> bool:
+def _limited(params: PyTree) -> bool:
     return hasattr(params, "max_steps_in_episode") and hasattr(params, "replace")
 
 
@@ -213,7 +213,7 @@ def _concrete(space: Any, params: Any) -> Any:
             return space(params)
 
 
-def _convert(space: Any, struct: PyTree) -> Space:
+def _convert(space: object, struct: PyTree) -> Space:
     """Return gymnax's space as ours; `struct` holds the dtypes that really come out, None: as it states."""
     from gymnax.environments import spaces
 

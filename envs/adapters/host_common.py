@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -77,7 +78,7 @@ def sent(space: Any, action: Any) -> Any:
     return np.clip(action, space.low, space.high) if kind == "Box" else action
 
 
-def step_of(xp: Any, values: tuple[Any, ...], began: Any) -> HostStep:
+def step_of(xp: ModuleType, values: tuple[object, ...], began: Any) -> HostStep:
     """Return a step from (observation, reward, terminated, truncated, info) of environments that reset a step later.
 
     Args:
@@ -132,7 +133,7 @@ class Followed(HostEnvironment):
         """Close the library's environments."""
         self._vector.close()
 
-    def _follow(self, xp: Any, followed: PyTree, values: tuple[Any, ...]) -> tuple[PyTree, HostStep]:
+    def _follow(self, xp: ModuleType, followed: PyTree, values: tuple[object, ...]) -> tuple[PyTree, HostStep]:
         """Return what is followed from now on, here who begins an episode, and the step."""
         step = step_of(xp, values, followed)
         return step.over, step
@@ -174,7 +175,7 @@ PRESETS = {
 }
 
 
-def atari_settings(given: dict[str, Any], what: str) -> AtariSettings:
+def atari_settings(given: dict[str, object], what: str) -> AtariSettings:
     """Return the settings that a preset and changes to it make.
 
     Raises:

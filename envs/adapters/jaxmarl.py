@@ -106,7 +106,7 @@ class JaxMARLEnvironment(Environment):
             observation = self._observe(state, observation)
             return state, TimeStep.transition(observation, reward, terminated=over & ended, time_up=over)
 
-    def _ended(self, key: Key, before: PyTree, chosen: dict, after: PyTree, told: Mapping[str, Any]) -> Array:
+    def _ended(self, key: Key, before: PyTree, chosen: dict, after: PyTree, told: Mapping[str, object]) -> Array:
         """Return whether an episode would be over without its time limit, bool[].
 
         Args:
@@ -273,7 +273,7 @@ def _layout(name: str, options: common.Options) -> Layout:
         )
 
 
-def _kind(agent: Any) -> str:
+def _kind(agent: PyTree) -> str:
     """Return an agent's name without its number: agent_0 -> agent."""
     return str(agent).rstrip("0123456789").rstrip("_") or "agent"
 
@@ -285,7 +285,7 @@ def _tells_legal(env: Any, state: PyTree) -> bool:
         return False
 
 
-def _as_numbers(x: Any) -> Array:
+def _as_numbers(x: object) -> Array:
     x = jnp.asarray(x)
     return x.astype(jnp.float32) if x.dtype == jnp.uint8 else x
 

@@ -52,7 +52,7 @@ class NavixEnvironment(Environment):
             observation, reward = self._observe(after), common.scalar(after.reward)
             return after, TimeStep.transition(observation, reward, terminated=terminated, time_up=time_up)
 
-    def _observe(self, state: Any) -> jax.Array:
+    def _observe(self, state: PyTree) -> jax.Array:
         return state.observation.astype(self.observation_space.dtype)
 
     @property

@@ -80,7 +80,7 @@ def _number(x: Array) -> Array:
     return jnp.where(jnp.isnan(x), jnp.zeros_like(x), x) if jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
-def _plain(observation: Any) -> PyTree:
+def _plain(observation: PyTree) -> PyTree:
     """Return an observation; Playground's privileged state is what only a critic sees, `global_state`."""
     if not isinstance(observation, Mapping):
         return observation
@@ -128,7 +128,7 @@ def _import() -> Any:
     return registry
 
 
-def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(config: Mapping[str, object], prefix: str = "") -> dict[str, Any]:
     flat = {}
     for name, value in config.items():
         flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}

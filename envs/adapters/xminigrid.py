@@ -116,7 +116,7 @@ def names() -> list[str]:
     return sorted(_import().registered_environments())
 
 
-def _ruleset(what: str, rules: Any) -> dict[str, jax.Array]:
+def _ruleset(what: str, rules: object) -> dict[str, jax.Array]:
     """Return the arrays of a ruleset by name."""
     given = rules if isinstance(rules, Mapping) else {name: getattr(rules, name, None) for name in RULESET}
     if sorted(given) != sorted(RULESET) or any(part is None for part in given.values()):

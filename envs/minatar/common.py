@@ -179,7 +179,7 @@ def alone(function: Callable[[*Ts], R], *arguments: *Ts) -> R:
     Fused, it would compute the arguments anew for each of the many values that depend on them.
     """
 
-    def outlined(*arguments: Any) -> Any:
+    def outlined(*arguments: object) -> Any:
         with set_xla_metadata(inlineable="false"):
             return jax.jit(function)(*arguments)
 

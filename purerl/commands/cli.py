@@ -137,7 +137,7 @@ def _show_error(kind: type[BaseException], error: BaseException, trace: Any) -> 
     click.echo(printable("".join(traceback.format_exception(kind, error, trace))), err=True, nl=False)
 
 
-def _show_warning(message: Any, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+def _show_warning(message: Any, category: type[Warning], filename: str, lineno: int, *_: object) -> None:
     """Print a warning, likewise."""
     click.echo(printable(warnings.formatwarning(message, category, filename, lineno)), err=True, nl=False)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -69,7 +69,7 @@ def command(
     against: str | None,
     picture: Path | None,
     trust: tuple[str, ...],
-    **flags: Any,
+    **flags: object,
 ) -> None:
     """Play episodes with the agents of a run, without exploration; also where they were not trained.
 
@@ -134,7 +134,7 @@ def _evaluate(
     episodes: int,
     *,
     seed: int | None,
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     films: Sequence[Path],
     grid: tuple[int, int],
     html: Path | None,

@@ -1,7 +1,6 @@
 """`purerl evolve`: evolve an objective by whole trainings, or resume an evolution that was stopped."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -58,7 +57,7 @@ def command(
     resume_folder: Path | None,
     trust: tuple[str, ...],
     plain: bool,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Evolve OBJECTIVE. A candidate's fitness is the return of whole trainings that use it.
 

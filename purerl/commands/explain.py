@@ -1,7 +1,6 @@
 """`purerl explain`: the cost of a run, estimated before it runs."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,7 +21,7 @@ def command(
     environment: str | None,
     config_file: Path | None,
     trust: tuple[str, ...],
-    **flags: Any,
+    **flags: object,
 ) -> None:
     """Try a run for a moment: its cost per step, its memory, its speed, and the speed with other settings.
 

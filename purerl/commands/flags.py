@@ -22,7 +22,7 @@ def options_of(cls: Any, only: Iterable[str] = ()) -> list[click.Option]:
     return [_flag(field, types[field.name]) for field in fields]
 
 
-def _flag(field: dataclasses.Field, hint: Any) -> click.Option:
+def _flag(field: dataclasses.Field, hint: object) -> click.Option:
     if field.metadata.get("tables"):
         return TablesOption(field)
     names = ["--" + field.name.replace("_", "-"), field.name]
@@ -39,7 +39,7 @@ def _flag(field: dataclasses.Field, hint: Any) -> click.Option:
     return click.Option(names, type=kind, metavar=metavar, help=f"{doc}{default}.")
 
 
-def flags_of(*classes: Any, only: Iterable[str] = ()) -> Callable[[click.Command], click.Command]:
+def flags_of(*classes: object, only: Iterable[str] = ()) -> Callable[[click.Command], click.Command]:
     """Return a decorator that adds the flags of dataclasses to a command; arguments as for `options_of`."""
 
     def add(command: click.Command) -> click.Command:

@@ -1,7 +1,6 @@
 """`purerl meta-evaluate`: compare evolved objectives with PPO, DPO and a tuned PPO."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -33,7 +32,7 @@ from purerl.settings.options import LaunchOptions, MetaOptions
     "--tasks", default="", metavar="A,B,...", help="Held-out environments, in addition to those of the evolution."
 )
 @TRUST
-def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **flags: Any) -> None:
+def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **flags: object) -> None:
     """Train agents with evolved objectives and with their rivals, on the evolution's tasks and on others.
 
     Several RUN_DIRs that differ in --seed are meta-seeds: their objectives are pooled.

@@ -126,7 +126,7 @@ def take_options(cls: type[T], flags: dict[str, Any]) -> T:
     return make_options(cls, {name: flags.pop(name) for name in hints(cls) if name in flags})
 
 
-def take_launch(given: dict[str, Any]) -> LaunchOptions:
+def take_launch(given: dict[str, object]) -> LaunchOptions:
     """Take the `LaunchOptions` out of the flags given."""
     options = take_options(LaunchOptions, given)
     others = (options.coordinator, options.num_processes, options.process_index)
@@ -160,14 +160,14 @@ def names_of(text: str | None) -> list[str]:
     return names
 
 
-def typed(flags: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def typed(flags: Mapping[str, object]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (the environment's parameters, the flags that were given) of a call, texts as their values."""
     parameters = {name: from_text(text) for name, text in click.get_current_context().meta["parameters"].items()}
     name_modules(module_of(value) for value in parameters.values() if names_module(value))
     return parameters, given_values(flags)
 
 
-def given_values(flags: Mapping[str, Any]) -> dict[str, Any]:
+def given_values(flags: Mapping[str, object]) -> dict[str, Any]:
     """Return the flags that were given, texts as their values."""
     given = {name: value for name, value in flags.items() if value is not None}
     return {name: _value(value) if isinstance(value, str) else value for name, value in given.items()}
@@ -177,7 +177,7 @@ def _value(text: str) -> Any:
     return str(text) if isinstance(text, Literal) else from_text(text)
 
 
-def resume_options(cls: type, given: dict[str, Any], names: Iterable[str], *others: Any) -> dict[str, Any]:
+def resume_options(cls: type, given: dict[str, object], names: Iterable[str], *others: object) -> dict[str, Any]:
     """Return the options that `--resume` allows, typed.
 
     Args:

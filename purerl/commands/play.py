@@ -1,8 +1,9 @@
 """`purerl play`: show an episode."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -141,7 +142,7 @@ def _outcome(episode: "Episode", max_steps: int) -> str:
 
 
 def _match(
-    environment: str, parameters: dict[str, Any], against: str, seat: str, seed: int, simulations: int | None
+    environment: str, parameters: Mapping[str, object], against: str, seat: str, seed: int, simulations: int | None
 ) -> None:
     """Let a person play against a player, and say how it ended."""
     import jax

@@ -1,7 +1,6 @@
 """The sections of a help page: which of a command's options belong together, and the environment's own parameters."""
 
 import dataclasses
-from typing import Any
 
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError, describe, hints
@@ -33,7 +32,7 @@ SECTIONS = {  # title -> options by name; all others are under "Options"
 SECTION_OF = {name: title for title, names in SECTIONS.items() for name in names}
 
 
-def details(field: dataclasses.Field, hint: Any) -> str:
+def details(field: dataclasses.Field, hint: object) -> str:
     """Return the kind and the default of a config's or an environment's field, as help pages show them."""
     choices = field.metadata.get("choices")
     kind = " | ".join(str(choice) for choice in choices) if choices else describe(hint)
@@ -41,7 +40,7 @@ def details(field: dataclasses.Field, hint: Any) -> str:
     return f"[{kind}{default}]"
 
 
-def metavar(field: dataclasses.Field, hint: Any) -> str:
+def metavar(field: dataclasses.Field, hint: object) -> str:
     """Return the name of a field's value: what kind of thing to write."""
     if field.metadata.get("choices"):
         return "NAME"

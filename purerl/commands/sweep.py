@@ -1,7 +1,6 @@
 """`purerl sweep`: train with many settings, or resume a sweep that was stopped."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -51,7 +50,7 @@ def command(
     resume_folder: Path | None,
     trust: tuple[str, ...],
     plain: bool,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Train ALGORITHM on ENVIRONMENT with many settings, each with several seeds.
 

@@ -1,7 +1,6 @@
 """`purerl train`: train agents, or resume a run that was stopped."""
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -47,7 +46,7 @@ def command(
     callback_names: tuple[str, ...],
     trust: tuple[str, ...],
     plain: bool,
-    **flags: Any,
+    **flags: object,
 ) -> int:
     """Train ALGORITHM on ENVIRONMENT.
 

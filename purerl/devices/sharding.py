@@ -178,7 +178,7 @@ def _without_empty(leaf: Array) -> Array:
     return leaf if leaf.size else jnp.zeros(leaf.shape, leaf.dtype)
 
 
-def _is_none(axis: Any) -> bool:
+def _is_none(axis: object) -> bool:
     return axis is None
 
 

@@ -9,8 +9,7 @@ import contextlib
 import itertools
 import math
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import jax
 
@@ -24,7 +23,7 @@ VARIABLE = "PJRT_NPROC"  # how many threads XLA starts, at least one per device
 
 
 @contextlib.contextmanager
-def fitting(config: Config, environment: str, parameters: dict[str, Any]) -> Iterator[None]:
+def fitting(config: Config, environment: str, parameters: Mapping[str, object]) -> Iterator[None]:
     """Let JAX start, inside, with as many threads as a training can use.
 
     Without effect once JAX has started, where the variable is set, and for environments of other packages.

@@ -49,11 +49,11 @@ def evolve(
     learner: Learner,
     tasks: Sequence[Task],
     *,
-    strategy: Any = None,
+    strategy: object = None,
     out: str | Path | None = None,
     resume: bool = False,
     display: str = "auto",
-    **options: Any,
+    **options: object,
 ) -> Evolved:
     """Evolve the float parameters of a candidate by whole trainings with it.
 
@@ -85,7 +85,7 @@ def start(plan: EvolvePlan, out: Path | None = None, plain: bool = False) -> int
     return EvolutionJob(plan, folder, "plain" if plain else "auto").complete()
 
 
-def resume(folder: Path, plain: bool = False, **devices: Any) -> int:
+def resume(folder: Path, plain: bool = False, **devices: object) -> int:
     """Continue an evolution that was stopped, on other `devices` if they are given, to the same bits; as `start`."""
     return EvolutionJob(saved_plan(folder, **devices), folder, "plain" if plain else "auto", go_on=True).complete()
 

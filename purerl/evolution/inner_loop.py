@@ -100,7 +100,7 @@ def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None,
     chosen = np.arange(num_chunks * width) % count
     grouped = jax.tree.map(lambda x: x[chosen].reshape(num_chunks, width, *x.shape[1:]), members)
 
-    def together(*members: Any) -> Array:
+    def together(*members: object) -> Array:
         if width == 1:
             return function(*(jax.tree.map(lambda x: x[0], members)))[None]
         return jax.vmap(function)(*members)

@@ -93,7 +93,7 @@ def meta_evaluate(
     held_out: Sequence[str] = (),
     *,
     mesh: Mesh | None = None,
-    **options: Any,
+    **options: object,
 ) -> MetaEvaluation:
     """Compare a learned objective with PPO, DPO and a tuned PPO.
 
@@ -263,7 +263,7 @@ def save(found: MetaEvaluation, folder: Path) -> Path:
     return path
 
 
-def _without_nan(value: Any) -> Any:
+def _without_nan(value: object) -> Any:
     if isinstance(value, dict):
         return {name: _without_nan(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):

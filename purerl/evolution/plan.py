@@ -75,8 +75,8 @@ def make_plan(
     objective: str,
     tasks: Sequence[str],
     options: EvolveOptions,
-    flags: Mapping[str, Any] | None = None,
-    parameters: Mapping[str, Any] | None = None,
+    flags: Mapping[str, object] | None = None,
+    parameters: Mapping[str, object] | None = None,
 ) -> EvolvePlan:
     """Return the plan of an evolution by names.
 
@@ -94,7 +94,7 @@ def make_plan(
     return _plan(objective, entry, runs, _tasks(entry, runs), options)
 
 
-def sort_options(values: Mapping[str, Any]) -> tuple[EvolveOptions, dict[str, Any]]:
+def sort_options(values: Mapping[str, object]) -> tuple[EvolveOptions, dict[str, Any]]:
     """Return (options, what is left for the algorithm's config) of values by name."""
     known = hints(EvolveOptions)
     options = {name: value for name, value in values.items() if name in known}
@@ -132,7 +132,7 @@ def choose_mesh(options: EvolveOptions) -> Mesh:
     return make_mesh(take(options.devices, options.population * options.seeds))
 
 
-def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
+def saved_plan(folder: Path, **replaced: object) -> EvolvePlan:
     """Return the plan of an evolution's folder.
 
     Raises:
@@ -154,14 +154,16 @@ def saved_plan(folder: Path, **replaced: Any) -> EvolvePlan:
     return _plan(objective, entry, runs, tasks, dataclasses.replace(options, **replaced))
 
 
-def _tasks(entry: ObjectiveEntry, runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]]) -> tuple[Task, ...]:
+def _tasks(
+    entry: ObjectiveEntry, runs: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]]
+) -> tuple[Task, ...]:
     return tuple(make_task(entry.algorithm, name, flags, parameters) for name, (flags, parameters) in runs.items())
 
 
 def _plan(
     objective: str,
     entry: ObjectiveEntry,
-    runs: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]],
+    runs: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]],
     tasks: tuple[Task, ...],
     options: EvolveOptions,
 ) -> EvolvePlan:
@@ -198,7 +200,10 @@ def _check_size(options: EvolveOptions, parameters: int) -> None:
 
 
 def _text(
-    head: Mapping[str, Any], options: EvolveOptions, tasks: Sequence[Task] = (), given: Mapping[str, Any] | None = None
+    head: Mapping[str, object],
+    options: EvolveOptions,
+    tasks: Sequence[Task] = (),
+    given: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the file's text; `given` are the parameters of the tasks' environments that were given, by task."""
     tables: dict[str, Any] = {}

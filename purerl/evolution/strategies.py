@@ -187,22 +187,22 @@ class Evosax:
             state = self.strategy.init(jax.random.key(0), mean, self._params())
         return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.asarray(x).dtype), state)  # not weakly typed
 
-    def ask(self, state: Any, key: Key) -> tuple[Array, Any]:
+    def ask(self, state: PyTree, key: Key) -> tuple[Array, Any]:
         """Return (candidates f32[P, n], state)."""
         with jax.numpy_dtype_promotion("standard"):
             return self.strategy.ask(key, state, self._params())
 
-    def tell(self, state: Any, candidates: Array, fitness: Array) -> Any:
+    def tell(self, state: PyTree, candidates: Array, fitness: Array) -> Any:
         """Return the state after the generation; fitness is f32[P], larger is better."""
         with jax.numpy_dtype_promotion("standard"):
             updated, _ = self.strategy.tell(jax.random.key(0), candidates, -fitness, state, self._params())
         return jax.tree.map(lambda new, old: new.astype(old.dtype), updated, state)
 
-    def mean(self, state: Any) -> Array:
+    def mean(self, state: PyTree) -> Array:
         """Return f32[n], the center of the search."""
         return self.strategy.get_mean(state)
 
-    def sigma(self, state: Any) -> Array:
+    def sigma(self, state: PyTree) -> Array:
         """Return f32[], the mean standard deviation."""
         return jnp.mean(state.std)
 

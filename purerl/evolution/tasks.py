@@ -31,7 +31,7 @@ class RedrawFields(NamedTuple):
         return dataclasses.replace(env, **drawn)
 
 
-def share_parameters(tasks: Sequence[str], parameters: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def share_parameters(tasks: Sequence[str], parameters: Mapping[str, object]) -> dict[str, dict[str, Any]]:
     """Give each task the parameters that its environment has."""
     classes = {name: environment_class(name) for name in tasks}
     known = {
@@ -46,7 +46,7 @@ def share_parameters(tasks: Sequence[str], parameters: Mapping[str, Any]) -> dic
     return {name: {key: value for key, value in parameters.items() if has(name, key)} for name in tasks}
 
 
-def make_task(algorithm: str, name: str, flags: Mapping[str, Any], parameters: Mapping[str, Any]) -> Task:
+def make_task(algorithm: str, name: str, flags: Mapping[str, object], parameters: Mapping[str, object]) -> Task:
     """Return a task by name; arguments as for `make_plan`."""
     ranges = {key: value for key, value in parameters.items() if isinstance(value, str) and ":" in value}
     fixed = {key: value for key, value in parameters.items() if key not in ranges}

@@ -185,7 +185,7 @@ class Joint(NamedTuple):
         seeds = jax.random.split(seed, len(self.parts))
         return {name: self.parts[name].sample(seed=seeds[i]) for i, name in enumerate(sorted(self.parts))}
 
-    def log_prob(self, value: Mapping[str, Any]) -> Array:
+    def log_prob(self, value: Mapping[str, object]) -> Array:
         """Return f32[...], summed over the parts."""
         return jnp.sum(jnp.stack([part.log_prob(value[name]) for name, part in self.parts.items()]), axis=0)
 
@@ -290,7 +290,7 @@ def _joint_head(heads: dict[str, ActionHead]) -> ActionHead:
         parts = zip(heads.items(), *shares, strict=True)
         return Joint({name: head.distribution(*share) for (name, head), *share in parts})
 
-    def to_action(draw: Mapping[str, Any]) -> dict[str, Any]:
+    def to_action(draw: Mapping[str, object]) -> dict[str, Any]:
         return {name: head.to_action(draw[name]) for name, head in heads.items()}
 
     return ActionHead(

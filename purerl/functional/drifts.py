@@ -163,7 +163,7 @@ class Valid:
         return _excess(log_ratio) * jax.nn.softplus(self.function(log_ratio, advantage, context))
 
 
-def valid(function: Any) -> Valid:
+def valid(function: object) -> Valid:
     """Make a valid drift of any function: D = (r - 1 - log r) softplus(f).
 
     The first factor is never negative and has a double zero at r = 1, so D >= 0, D = 0 and dD/dr = 0 there, whatever f

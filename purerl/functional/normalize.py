@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import chex
 import jax
 import jax.numpy as jnp
+from jax.tree_util import KeyPath
 
 from purerl.functional import masked
 from purerl.types import Array, PyTree
@@ -41,7 +42,7 @@ class RunningStatistics(NamedTuple):
             added = jnp.sum(mask, dtype=jnp.float32)
         total = self.samples + added
 
-        def combine(path: Any, mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
+        def combine(path: KeyPath, mean: Array, variance: Array, x: Array) -> tuple[Array, Array]:
             if _is_mask(path):
                 return mean, variance
             x = x.astype(jnp.float32)
@@ -64,7 +65,7 @@ class RunningStatistics(NamedTuple):
         Flags, integers other than bytes, and masks of legal actions in any dtype stay as they are.
         """
 
-        def standardize(path: Any, x: Array, mean: Array, variance: Array) -> Array:
+        def standardize(path: KeyPath, x: Array, mean: Array, variance: Array) -> Array:
             if _is_mask(path) or (x.dtype != jnp.uint8 and not jnp.issubdtype(x.dtype, jnp.floating)):
                 return x
             return jnp.clip((x.astype(jnp.float32) - mean) * jax.lax.rsqrt(variance + 1e-8), -limit, limit)

@@ -119,7 +119,7 @@ class ActorCriticLoss:
     value_clip: Any = number(default=None, doc="how far a value may move; None: anywhere")
     value_huber_delta: Any = number(default=None, doc="value errors beyond count linearly; None: squared", above=0)
 
-    def terms(self, samples: Samples, context: Mapping[str, Any]) -> dict[str, Array]:
+    def terms(self, samples: Samples, context: Mapping[str, object]) -> dict[str, Array]:
         """Return the three terms without their weights: policy_loss, value_loss, entropy; f32[N] each."""
         squared = (
             lambda error: error**2 if self.value_huber_delta is None else 2.0 * huber(error, self.value_huber_delta)
@@ -142,7 +142,7 @@ class ActorCriticLoss:
         return self.combine(self.terms(samples, context))
 
 
-def per_sample(objective: Objective, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+def per_sample(objective: Objective, log_ratio: Array, advantage: Array, context: Mapping[str, object]) -> Array:
     """Evaluate an objective or a drift and hold it to one number per sample.
 
     Raises:
@@ -153,7 +153,7 @@ def per_sample(objective: Objective, log_ratio: Array, advantage: Array, context
 
 
 def mean_loss(
-    loss: Loss, samples: Samples, context: Mapping[str, Any], mask: Array | None = None
+    loss: Loss, samples: Samples, context: Mapping[str, object], mask: Array | None = None
 ) -> tuple[Array, Metrics]:
     """Return (the mean of a loss over its samples f32[], metrics); errors as for `per_sample`.
 
@@ -172,7 +172,7 @@ def mean_loss(
     return total, {"loss": total, "entropy": masked.mean(samples.entropy, mask)}
 
 
-def _hold(of: Any, result: Any, shape: tuple[int, ...]) -> Array:
+def _hold(of: object, result: Any, shape: tuple[int, ...]) -> Array:
     if jnp.shape(result) != shape:
         name = getattr(of, "__name__", type(of).__name__)
         raise InputError(
@@ -191,7 +191,7 @@ def check_parts(objective: Objective | None, loss: Loss | None, what: str) -> No
         raise InputError(f"{what}: objective and loss are both given; the loss already holds the policy's part")
 
 
-def check_objective(objective: Objective, context: Mapping[str, Any] | None = None) -> None:
+def check_objective(objective: Objective, context: Mapping[str, object] | None = None) -> None:
     """Try an objective on a grid of log-ratios from -2 to 2 and advantages from -3 to 3, before anything else runs.
 
     Raises:

@@ -36,7 +36,7 @@ def _never(env: Environment, config: Config) -> str:
     return ""
 
 
-def _as_given(options: Any, run: Any, env: Environment) -> Any:
+def _as_given(options: object, run: object, env: Environment) -> Any:
     return options
 
 
@@ -61,7 +61,7 @@ class Extension(NamedTuple):
         """The name of the first option, which turns the extension on."""
         return next((field.name for field in dataclasses.fields(self.options)), None)
 
-    def is_on(self, options: Any) -> bool:
+    def is_on(self, options: object) -> bool:
         """Return whether the options turn the extension on."""
         if self.switch is None:
             return False
@@ -91,13 +91,13 @@ def maker(algorithm: AlgorithmFactory, extensions: Sequence[Extension] = ()) -> 
     return make
 
 
-def bound(row: Extension, options: Any) -> Callable[[MakeTrainer], MakeTrainer]:
+def bound(row: Extension, options: object) -> Callable[[MakeTrainer], MakeTrainer]:
     """Return what an extension with these options puts around a maker of trainers."""
     return lambda make: row.wrap(make, options)
 
 
 def in_use(
-    extensions: Sequence[Extension], options: Mapping[str, Any], env: Environment, config: Config
+    extensions: Sequence[Extension], options: Mapping[str, object], env: Environment, config: Config
 ) -> tuple[Extension, ...]:
     """Return the extensions that a run uses, in order, the outermost first.
 
@@ -122,14 +122,14 @@ def in_use(
     return found
 
 
-def _why(row: Extension, options: Mapping[str, Any], env: Environment, config: Config) -> str:
+def _why(row: Extension, options: Mapping[str, object], env: Environment, config: Config) -> str:
     """Return why a run uses an extension."""
     if row.name in options and row.is_on(options[row.name]):
         return f"{row.switch} is {getattr(options[row.name], str(row.switch))}"
     return row.needed(env, config)
 
 
-def with_values(setup: Setup, values: Mapping[str, Any]) -> Setup:
+def with_values(setup: Setup, values: Mapping[str, object]) -> Setup:
     """Return a setup with some fields replaced.
 
     Args:
@@ -141,7 +141,7 @@ def with_values(setup: Setup, values: Mapping[str, Any]) -> Setup:
     return setup
 
 
-def _with_value(setup: Setup, name: str, value: Any) -> Setup:
+def _with_value(setup: Setup, name: str, value: object) -> Setup:
     if name.startswith("env."):
         return setup._replace(env=dataclasses.replace(setup.env, **{name.removeprefix("env."): value}))
     if name in field_names(setup.config):
@@ -159,7 +159,7 @@ def owner_of(setup: Setup, name: str) -> tuple[Any, str]:
     return next((owner for owner in owners if name in field_names(owner)), setup.config), name
 
 
-def field_names(owner: Any) -> list[str]:
+def field_names(owner: object) -> list[str]:
     """Return the names of a dataclass' fields; none of another object."""
     return [field.name for field in dataclasses.fields(owner)] if dataclasses.is_dataclass(owner) else []
 

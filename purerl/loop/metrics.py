@@ -253,7 +253,7 @@ def parameters(agent: PyTree) -> list[Array]:
     return named or [x for _, x in leaves if x.ndim]
 
 
-def _name_of(key: Any) -> Any:
+def _name_of(key: object) -> Any:
     return getattr(key, "name", getattr(key, "key", None))
 
 

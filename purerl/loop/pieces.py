@@ -11,10 +11,10 @@ from purerl import registry
 from purerl.errors import InputError, check_partial, told
 from purerl.fields import validate
 from purerl.prng import is_key
-from purerl.types import Algorithm
+from purerl.types import Algorithm, Config, Key
 
 
-def check_pieces(algorithm: Any, env: Any, config: Any) -> None:
+def check_pieces(algorithm: object, env: object, config: Config) -> None:
     """Hold an algorithm, an environment and a config to what `make_trainer` takes.
 
     Raises:
@@ -27,7 +27,7 @@ def check_pieces(algorithm: Any, env: Any, config: Any) -> None:
     check_config(algorithm, config)
 
 
-def check_algorithm_kind(algorithm: Any) -> None:
+def check_algorithm_kind(algorithm: object) -> None:
     """Raise an `InputError` unless something can be (spec, config) -> Algorithm."""
     check_partial(algorithm, "algorithm")
     given = None
@@ -46,7 +46,7 @@ def check_algorithm_kind(algorithm: Any) -> None:
         raise InputError(f"algorithm is {given}; it must be a function (spec, config) -> Algorithm, such as ppo")
 
 
-def check_config(algorithm: Any, config: Any) -> None:
+def check_config(algorithm: object, config: Config) -> None:
     """Raise an `InputError` unless a config is the algorithm's, and its concrete values within their bounds."""
     wanted = config_class_of(algorithm)
     such = f"a {wanted.__name__}, such as {wanted.__name__}()" if wanted else "the algorithm's config"
@@ -60,7 +60,7 @@ def check_config(algorithm: Any, config: Any) -> None:
     validate(config, type(config).__name__)
 
 
-def config_class_of(algorithm: Any) -> type | None:
+def config_class_of(algorithm: object) -> type | None:
     """Return the class of configs that an algorithm's annotation names; None without one."""
     try:
         return registry.config_class(algorithm, "")
@@ -68,7 +68,7 @@ def config_class_of(algorithm: Any) -> type | None:
         return None
 
 
-def check_key(key: Any, batched: str) -> None:
+def check_key(key: Key, batched: str) -> None:
     """Raise an `InputError` unless `key` is one key; of several, `batched` says what to do."""
     if not is_key(key) and not (getattr(key, "dtype", None) == "uint32" and getattr(key, "ndim", 0) >= 1):
         raise InputError(f"key is {told(key)}; it must be a key of JAX, such as jax.random.key(0)")

@@ -95,7 +95,7 @@ class ResidualCNN(nn.Module):
 class MakeCNN(Protocol):
     """Makes a network for images."""
 
-    def __call__(self, *, layer_norm: bool, dtype: Any, initializer: str) -> nn.Module:
+    def __call__(self, *, layer_norm: bool, dtype: object, initializer: str) -> nn.Module:
         """Return the module; arguments as the settings of `Torso`."""
         ...
 

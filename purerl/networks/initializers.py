@@ -14,7 +14,7 @@ from purerl.types import Array, Key
 class Initializer(Protocol):
     """Draws the initial weights of a layer."""
 
-    def __call__(self, key: Key, shape: Any, dtype: Any = ..., /) -> Array:
+    def __call__(self, key: Key, shape: Any, dtype: object = ..., /) -> Array:
         """Return an array of this shape and dtype."""
         ...
 

@@ -33,19 +33,19 @@ axis.
 """
 
 
-def is_module(network: Any) -> bool:
+def is_module(network: object) -> bool:
     """Return whether something is a module of one of these kinds, or a function that makes one."""
     if isinstance(network, nn.Module) or _is_nnx(network) or _takes(network, "rngs"):
         return True
     return _pair(network) is not None or _is_pytree(network) or _takes(network, "key")
 
 
-def _is_nnx(network: Any) -> bool:
+def _is_nnx(network: object) -> bool:
     nnx = sys.modules.get("flax.nnx")  # without it nobody has such a module
     return nnx is not None and isinstance(network, nnx.Module)
 
 
-def _takes(network: Any, argument: str) -> bool:
+def _takes(network: object, argument: str) -> bool:
     """Return whether something is a function whose first argument has a name."""
     if not callable(network) or isinstance(network, nn.Module | type):
         return False
@@ -55,7 +55,7 @@ def _takes(network: Any, argument: str) -> bool:
         return False
 
 
-def _pair(network: Any) -> tuple[Any, Any] | None:
+def _pair(network: object) -> tuple[Any, Any] | None:
     """Return (init, apply) of a pair or of an object with these two; None of anything else."""
     if isinstance(network, tuple) and not hasattr(network, "_fields"):
         init, apply = network if len(network) == 2 else (None, None)
@@ -64,12 +64,12 @@ def _pair(network: Any) -> tuple[Any, Any] | None:
     return (init, apply) if callable(init) and callable(apply) and not isinstance(network, type) else None
 
 
-def _is_pytree(network: Any) -> bool:
+def _is_pytree(network: object) -> bool:
     """Return whether something can be called and is a pytree that holds arrays."""
     return callable(network) and any(map(_is_parameter, jax.tree.leaves(network)))
 
 
-def _is_parameter(leaf: Any) -> bool:
+def _is_parameter(leaf: PyTree) -> bool:
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jnp.floating)
 
 
@@ -243,13 +243,13 @@ def _known(observation: PyTree, shapes: PyTree) -> PyTree:
     return {name: _known(observation[name], part) for name, part in shapes.items()}
 
 
-def _features(result: Any, leading: tuple[int, ...], module: Any) -> Array:
+def _features(result: Any, leading: tuple[int, ...], module: object) -> Array:
     if not hasattr(result, "dtype") or result.ndim != 2 or not jnp.issubdtype(result.dtype, jnp.floating):
         given = f"{result.dtype}{list(result.shape)}" if hasattr(result, "dtype") else f"a {type(result).__name__}"
         raise InputError(f"network {_name(module)} returned {given}; it must return features, floats [N, n]")
     return result.reshape(*leading, result.shape[-1])
 
 
-def _name(network: Any) -> str:
+def _name(network: object) -> str:
     named = isinstance(network, type) or not hasattr(type(network), "__qualname__") or inspect.isfunction(network)
     return str(getattr(network, "__name__", network)) if named else type(network).__name__

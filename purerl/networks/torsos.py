@@ -6,6 +6,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from purerl.networks.cnn import CNNS
 from purerl.networks.gated_rnn import GRU, LSTM
@@ -27,7 +28,7 @@ ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def dense(features: int, scale: float, dtype: Any = jnp.float32, initializer: str = "orthogonal") -> nn.Dense:
+def dense(features: int, scale: float, dtype: DTypeLike = jnp.float32, initializer: str = "orthogonal") -> nn.Dense:
     """Return a dense layer with weights of gain `scale` and zero biases, computed in `dtype`."""
     kernel_init = INITIALIZERS[initializer](scale)
     return nn.Dense(features, kernel_init=kernel_init, dtype=dtype, dot_general=multiply)
@@ -139,7 +140,7 @@ RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {
 }
 
 
-def apply(module: nn.Module, params: PyTree, *args: Any) -> Any:
+def apply(module: nn.Module, params: PyTree, *args: object) -> Any:
     """Apply a module to its own parameters."""
     return module.apply({"params": params}, *args)
 

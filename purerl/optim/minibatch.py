@@ -136,7 +136,7 @@ def rollout_minibatches(
     shape = (config.steps_per_update,)
     units = swap_time(batch) if sequences else jax.tree.map(lambda x: x.reshape(shape + x.shape[2:]), batch)
 
-    def one(learner: PyTree, minibatch: tuple[Any, PyTree]) -> tuple[Any, Metrics]:
+    def one(learner: PyTree, minibatch: tuple[object, PyTree]) -> tuple[Any, Metrics]:
         units, carry = minibatch
         return step(learner, swap_time(units) if sequences else units, carry)
 

@@ -93,7 +93,7 @@ def _by_plan(optimizer: Optimizer) -> OptimizerFactory:
     return lambda plan: clipped(_made(optimizer, **{name: plan.learning_rate}), plan.max_grad_norm, flat=False)
 
 
-def _made(optimizer: Optimizer, *plan: GradientPlan, **rate: Any) -> optax.GradientTransformation:
+def _made(optimizer: Optimizer, *plan: GradientPlan, **rate: object) -> optax.GradientTransformation:
     """Return what an optimizer makes of a plan or a learning rate."""
     try:
         made = optimizer(*plan, **rate)

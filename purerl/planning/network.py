@@ -32,7 +32,7 @@ class SearchNetwork(NamedTuple):
     apply: ApplySearchNetwork  # (params, observation) -> (policy, value)
 
 
-def network_for(spec: EnvironmentSpec, config: SearchConfig, network: Any) -> SearchNetwork:
+def network_for(spec: EnvironmentSpec, config: SearchConfig, network: object) -> SearchNetwork:
     """Return the network of an actor-critic, or of the module below its heads."""
     observation_space = without_global_state(spec.observation_space)
     net = network_of(network)(observation_space, action_head(spec.action_space), config)  # type: ignore[arg-type]

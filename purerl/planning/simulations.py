@@ -174,7 +174,7 @@ def _backup(tree: Tree, leaf: Array) -> Tree:
     """Add the values of the leaves, i32[B], to the nodes above them."""
     rows, num_nodes = jnp.arange(leaf.shape[0]), tree.node_values.shape[1]
 
-    def up(carry: Any) -> Any:
+    def up(carry: PyTree) -> Any:
         node_values, node_visits, children_values, children_visits, leaf_value, value, node = carry
         parent, action = tree.parents[rows, node], tree.action_from_parent[rows, node]
         visits = node_visits[rows, parent]

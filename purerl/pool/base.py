@@ -69,7 +69,7 @@ class Pool:
         """Whether `recv` returns fewer environments than there are."""
         return self._settings.batch_size != self._settings.num_envs
 
-    def send(self, action: PyTree, env_id: Any = None) -> None:
+    def send(self, action: PyTree, env_id: object = None) -> None:
         """Step environments, without waiting for them.
 
         Args:
@@ -101,7 +101,7 @@ class Pool:
         self.send(action, env_id)
         return self.recv()
 
-    def seed(self, seed: Any = None) -> None:
+    def seed(self, seed: object = None) -> None:
         """Warn, as EnvPool does: seeds are set when a pool is made, or by `reset(seed=...)` with Gymnasium's types."""
         warnings.warn("seed() has no effect: give seed= when the pool is made", UserWarning, stacklevel=2)
 
@@ -201,7 +201,7 @@ class Pool:
         self._busy[ids] = False
         return ids, engine.concatenate([outputs for _, outputs in received])
 
-    def _ids_of(self, env_id: Any) -> np.ndarray:
+    def _ids_of(self, env_id: object) -> np.ndarray:
         if env_id is None:
             return self._ids
         ids = np.atleast_1d(np.asarray(env_id)).astype(np.int32)
@@ -221,7 +221,7 @@ class Pool:
           InputError: if their shape is another.
         """
 
-        def check(struct: jax.ShapeDtypeStruct, given: Any) -> Any:
+        def check(struct: jax.ShapeDtypeStruct, given: object) -> Any:
             given = given if isinstance(given, jax.Array) else np.asarray(given)
             if given.shape != (count, *struct.shape):
                 raise InputError(
@@ -235,11 +235,11 @@ class Pool:
         """Return outputs as asked for; NumPy arrays are the caller's to write to, as EnvPool's are."""
         return engine.unpack(outputs, self._shapes) if isinstance(outputs, Packed) else outputs
 
-    def _present(self, ids: Any, outputs: PoolStep, reset: bool) -> Any:
+    def _present(self, ids: object, outputs: PoolStep, reset: bool) -> Any:
         raise NotImplementedError
 
 
-def info_of(ids: Any, outputs: PoolStep) -> dict[str, Any]:
+def info_of(ids: object, outputs: PoolStep) -> dict[str, Any]:
     """Return EnvPool's info."""
     extra = {name: value for name, value in outputs.info.items() if name not in ("env_id", "players", "elapsed_step")}
     return {"env_id": ids, "players": {"env_id": ids}, **extra, "elapsed_step": outputs.elapsed_step}

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import namedtuple
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -85,7 +85,7 @@ OLD_IDS = {"CartPole-v0": ("CartPole-v1", {"time_limit": 200}), "Pendulum-v0": (
 
 
 def make_environment(
-    task: str | Environment, parameters: dict[str, Any], max_episode_steps: int | None
+    task: str | Environment, parameters: Mapping[str, object], max_episode_steps: int | None
 ) -> tuple[str, Environment]:
     """Return the id and one environment with its limit changed as asked; an id of `OLD_IDS` is today's as it was.
 

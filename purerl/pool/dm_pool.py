@@ -38,7 +38,7 @@ class DMPool(Pool, dm_env.Environment):
         """Send and receive."""
         return Pool.step(self, action, env_id)
 
-    def _present(self, ids: Any, outputs: PoolStep, reset: bool) -> dm_env.TimeStep:
+    def _present(self, ids: object, outputs: PoolStep, reset: bool) -> dm_env.TimeStep:
         seen = {"env_id": ids, "players": {"env_id": ids}, "obs": outputs.observation, **outputs.info}
         done = outputs.terminated | outputs.truncated
         step_type = 1 - outputs.started.astype("int32") + done.astype("int32")

@@ -255,7 +255,7 @@ def keys(instances: Instances, like: Instances) -> Instances:
     return jax.tree.map(lambda x, kind: typed(x, kind) if is_key(kind) else x, instances, like)
 
 
-def concatenate(parts: list[Any]) -> Any:
+def concatenate(parts: list[object]) -> Any:
     """Join trees of NumPy or on-device arrays along their leading axis."""
     xp = np if isinstance(jax.tree.leaves(parts[0])[0], np.ndarray) else jnp
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *xs: xp.concatenate(xs), *parts)

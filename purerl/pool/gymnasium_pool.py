@@ -1,5 +1,6 @@
 """Pools with Gymnasium's conventions. Imported when one is made, for it needs Gymnasium."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -51,7 +52,7 @@ class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIn
             env_id = self._masked(options, env_id)
         return Pool.reset(self, env_id)
 
-    def _masked(self, options: dict[str, Any], env_id: Any) -> np.ndarray:
+    def _masked(self, options: Mapping[str, object], env_id: object) -> np.ndarray:
         if set(options) != {"reset_mask"} or env_id is not None:
             raise InputError(
                 f"options are {sorted(options)}; allowed: reset_mask, which cannot be combined with env_id"
@@ -65,11 +66,11 @@ class GymnasiumPool(Pool, VectorEnv, gymnasium.Env):  # pyright: ignore[reportIn
         """Send and receive."""
         return Pool.step(self, action, env_id)
 
-    def render(self, env_ids: Any = None, camera_id: int | None = None) -> Any:
+    def render(self, env_ids: object = None, camera_id: int | None = None) -> Any:
         """Return pictures, u8[K, height, width, 3]; as `Pool.render`."""
         return Pool.render(self, env_ids, camera_id)
 
-    def _present(self, ids: Any, outputs: PoolStep, reset: bool) -> Any:
+    def _present(self, ids: object, outputs: PoolStep, reset: bool) -> Any:
         info = info_of(ids, outputs)
         if reset:
             return outputs.observation, info

@@ -83,7 +83,7 @@ def id_spec() -> Any:
     return specs.BoundedArray((), np.int32, info.min, info.max, "env_id")
 
 
-def to_namedtuple(name: str, values: Any) -> Any:
+def to_namedtuple(name: str, values: object) -> Any:
     """Return nested dicts as nested named tuples."""
     if not isinstance(values, dict):
         return values

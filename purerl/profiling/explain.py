@@ -209,7 +209,7 @@ def _seconds(function: Callable[[*Ts], PyTree], *args: *Ts, least: float = 1.0) 
     return best
 
 
-def _named(agent: Any) -> dict[str, Any]:
+def _named(agent: PyTree) -> dict[str, Any]:
     if isinstance(agent, dict):
         return agent
     return agent._asdict() if hasattr(agent, "_asdict") else {"agent": agent}

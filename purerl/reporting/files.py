@@ -17,7 +17,7 @@ from purerl.settings.values import to_text
 PART = re.compile(r"\..+\.[0-9a-f]{16}\.part")  # the name of a file that is not complete yet
 
 
-def flags_of(system: Any) -> int:
+def flags_of(system: object) -> int:
     """Return the flags to open a file with, as far as a system has them: through no link, and byte for byte.
 
     Without O_BINARY, Windows would write two bytes for each byte that is a line end.
@@ -112,7 +112,7 @@ def remove_parts(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def csv_text(rows: Sequence[dict[str, Any]], empty: str = "") -> str:
+def csv_text(rows: Sequence[dict[str, object]], empty: str = "") -> str:
     """Return rows as the text of a CSV file whose columns are those of the first row, or `empty` without rows."""
     file = io.StringIO()
     writer = csv.DictWriter(file, list(rows[0]) if rows else [empty], lineterminator="\n")

@@ -8,7 +8,7 @@ import zlib
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Log:
         self._file: IO[bytes] = append(path)
         self._path, self._tell, self._late = path, tell, b""  # what the disk did not take yet
 
-    def write(self, rows: Sequence[dict[str, Any]]) -> None:
+    def write(self, rows: Sequence[dict[str, object]]) -> None:
         """Append rows of one update; float32 numbers are written so that they read back the same.
 
         What the disk does not take is told, and written with later rows.
@@ -105,7 +105,7 @@ class Log:
                 raise OSError(error.errno, error.strerror, str(self._path)) from None
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     return str(value)  # a NumPy float prints its shortest exact form

@@ -6,7 +6,7 @@ import io
 import mimetypes
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def _summary(folder: Path) -> dict[str, Any]:
     return summary.read(folder / "summary.json") if os.path.lexists(folder / "summary.json") else {}
 
 
-def _result(table: dict[str, Any], columns: dict[str, np.ndarray], found: dict[str, Any]) -> dict[str, Any]:
+def _result(table: Mapping[str, object], columns: dict[str, np.ndarray], found: dict[str, Any]) -> dict[str, Any]:
     """Return a run's result by name."""
     facts = {"algorithm": table.get("algorithm", ""), "seeds": len(set(columns["seed"].tolist()))}
     facts |= {"environment steps of each seed": f"{columns['env_steps'].max():,.0f}"}
@@ -111,7 +111,7 @@ def _known(columns: dict[str, np.ndarray]) -> list[str]:
     return [name for name in metrics_csv.metrics(columns) if np.isfinite(columns[name]).any()]
 
 
-def _different(settings: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _different(settings: dict[str, dict[str, object]]) -> dict[str, dict[str, Any]]:
     """Return of settings by run those that are not the same in all."""
     names = list(dict.fromkeys(name for table in settings.values() for name in table))
     differ = [name for name in names if len({repr(table.get(name)) for table in settings.values()}) > 1]
@@ -157,12 +157,12 @@ def _video(path: Path) -> str:
     return f"<h2>{_text(path.name)}</h2>{shown}"
 
 
-def _facts(facts: dict[str, Any]) -> str:
+def _facts(facts: Mapping[str, object]) -> str:
     rows = (f"<tr><th>{_text(name)}</th><td>{_text(value)}</td></tr>" for name, value in facts.items())
     return f"<table>{''.join(rows)}</table>"
 
 
-def _grid(rows: dict[str, dict[str, Any]]) -> str:
+def _grid(rows: dict[str, dict[str, object]]) -> str:
     """Return a table: a row for each run, a column for each name."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     if not names:
@@ -172,7 +172,7 @@ def _grid(rows: dict[str, dict[str, Any]]) -> str:
     return f"<table><tr>{head}</tr>{''.join(f'<tr>{cells(run, row)}</tr>' for run, row in rows.items())}</table>"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value of a file as text of a page: nothing in it is a tag, or steers a terminal."""
     return escape(printable(to_text(tuple(value) if isinstance(value, list) else value)))
 

@@ -41,7 +41,7 @@ def metrics_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 class Sink(Protocol):
     """A log of a run's rows. `purerl.reporting.metrics_csv.Log` is one."""
 
-    def write(self, rows: Sequence[dict[str, Any]]) -> None:
+    def write(self, rows: Sequence[dict[str, object]]) -> None:
         """Log the rows of an update, one per seed."""
         ...
 
@@ -85,7 +85,7 @@ class Tracker:
         self._folder, self._settings, self._tell, self._alive = folder, settings, tell, True
         self._do(self._open)
 
-    def write(self, rows: Sequence[dict[str, Any]]) -> None:
+    def write(self, rows: Sequence[dict[str, object]]) -> None:
         """Log the rows of an update, one per seed."""
         if self._alive:
             self._do(lambda: self._log(rows))
@@ -106,7 +106,7 @@ class Tracker:
     def _open(self) -> None:
         raise NotImplementedError
 
-    def _log(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def _log(self, rows: Sequence[Mapping[str, object]]) -> None:
         raise NotImplementedError
 
     def _finish(self) -> None:
@@ -172,7 +172,7 @@ class TensorBoard(Tracker):
             writer.close()
 
 
-def _event(step: int, **parts: Any) -> Any:
+def _event(step: int, **parts: object) -> Any:
     return importlib.import_module("tensorboardX.proto.event_pb2").Event(step=step, **parts)
 
 

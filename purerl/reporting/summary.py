@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import math
 import platform
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,7 @@ def versions(*more: str) -> dict[str, str]:
     return {"purerl": __version__, "python": platform.python_version(), **found}
 
 
-def write(path: Path, summary: dict[str, Any]) -> None:
+def write(path: Path, summary: Mapping[str, object]) -> None:
     """Write summary.json, whole or not at all."""
     write_whole(path, json.dumps(summary, indent=2, allow_nan=False) + "\n")
 

@@ -15,7 +15,7 @@ from purerl.errors import InputError, install
 from purerl.reporting import render
 from purerl.reporting.files import check_named, write_named
 from purerl.reporting.render import Episode
-from purerl.types import Environment
+from purerl.types import Environment, PyTree
 
 SUFFIXES = (".gif", ".mp4", ".webm")
 CODECS = {".mp4": "libx264", ".webm": "libvpx-vp9"}
@@ -34,7 +34,7 @@ def check(path: pathlib.Path) -> None:
         raise InputError(f"{path.suffix} needs imageio: {install('video')}; .gif needs nothing")
 
 
-def drawable(env: Any, name: str) -> None:
+def drawable(env: Environment, name: str) -> None:
     """Raise an `InputError` where an environment has no picture."""
     env = getattr(env, "unwrapped", env)
     if not hasattr(env, "render_episode"):
@@ -84,7 +84,7 @@ def captioned(images: Sequence[np.ndarray], episode: Episode) -> list[np.ndarray
     return written
 
 
-def action_text(action: Any) -> str:
+def action_text(action: PyTree) -> str:
     """Return an action in a few characters."""
     named = [(jax.tree_util.keystr(path, simple=True), np.asarray(x)) for path, x in jax.tree.leaves_with_path(action)]
     words = [f"{name} {_numbers(x)}".strip() for name, x in named]

@@ -86,7 +86,7 @@ def read(path: Path, shapes: Progress) -> Progress:
     progress = jax.tree.map(trees.zeros, shapes)
     left_out = _left_out(shapes.state.agent)
 
-    def fill(leaf: Any, x: Any) -> Any:
+    def fill(leaf: PyTree, x: Any) -> Any:
         name = _name(leaf)
         field, _, rest = name.partition("/")
         if name not in found and field in left_out:
@@ -98,7 +98,7 @@ def read(path: Path, shapes: Progress) -> Progress:
     return progress._replace(state=progress.state._replace(agent=agent, num_updates=np.int32(update)))
 
 
-def _copies(leaves: dict[str, Any]) -> dict[str, str]:
+def _copies(leaves: Mapping[str, object]) -> dict[str, str]:
     """Return {leaf of a target network: the leaf of the network itself}, where both are of one shape."""
     pairs = {name: name.replace(_TARGET, _ONLINE, 1) for name in leaves if f"/{_TARGET}" in f"/{name}"}
     alike = lambda x, y: x.shape == y.shape and x.dtype == y.dtype

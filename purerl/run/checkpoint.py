@@ -275,11 +275,11 @@ def _named_arrays(tree: PyTree) -> dict[str, Any]:
     return {_name(keys): jax.random.key_data(leaf) if is_key(leaf) else leaf for keys, leaf in leaves}
 
 
-def _raw_struct(leaf: Any) -> jax.ShapeDtypeStruct:
+def _raw_struct(leaf: PyTree) -> jax.ShapeDtypeStruct:
     if is_key(leaf):
         leaf = jax.eval_shape(jax.random.key_data, leaf)
     return jax.ShapeDtypeStruct(leaf.shape, np.dtype(leaf.dtype))
 
 
-def _as(leaf: Any, array: np.ndarray) -> Array | np.ndarray:
+def _as(leaf: PyTree, array: np.ndarray) -> Array | np.ndarray:
     return typed(array, leaf) if is_key(leaf) else array

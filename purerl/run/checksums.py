@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ from purerl.devices import distributed
 Part = tuple[list[int], list[int], int]  # of an array: where it starts and stops along each axis, and its checksum
 
 
-def of_arrays(arrays: dict[str, Any]) -> dict[str, list[Part]]:
+def of_arrays(arrays: Mapping[str, object]) -> dict[str, list[Part]]:
     """Return the checksums of the parts of arrays, by name; those of all processes together cover each array."""
     own = {name: parts_of(array) for name, array in arrays.items()}
     if jax.process_count() == 1:
@@ -54,6 +55,6 @@ def _crc(array: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1).data)
 
 
-def of_notes(notes: dict[str, Any]) -> int:
+def of_notes(notes: Mapping[str, object]) -> int:
     """Return the checksum of what a checkpoint holds beside its arrays."""
     return zlib.crc32(json.dumps(notes, sort_keys=True).encode())

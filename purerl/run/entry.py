@@ -76,7 +76,7 @@ def resume(
     callbacks: Sequence[Callback] = (),
     display: str = "auto",
     trust: bool = False,
-    **options: Any,
+    **options: object,
 ) -> TrainedRun:
     """Go on with a run from its newest checkpoint, to the same bits as if it had never stopped.
 

@@ -1,7 +1,7 @@
 """The environment of a run: made by id or taken as it is, and held to what the algorithm and the contract need."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
@@ -38,7 +38,7 @@ def environment_of(run: Settings) -> Any:
     return _held(run.env, run.environment) if users else run.env
 
 
-def make_environment(name: str, parameters: dict[str, Any]) -> Any:
+def make_environment(name: str, parameters: Mapping[str, object]) -> Any:
     """Return an environment by id; that of a user, as module:Class, is held to the contract's shapes first.
 
     Raises:

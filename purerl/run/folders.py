@@ -95,10 +95,10 @@ SILENT = ("devices", "mesh", "version")  # settings that may differ from those o
 
 def changes(
     file: Path,
-    written: Any,
+    written: object,
     text: str,
     may_change: Callable[[str], bool],
-    absent: Mapping[str, Any] = MappingProxyType({}),
+    absent: Mapping[str, object] = MappingProxyType({}),
 ) -> str:
     """Compare the settings in a job's folder with those that its checkpoint was made with.
 
@@ -129,7 +129,7 @@ def changes(
     return f"changed in {file}: {', '.join(told)}" if told else ""
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> Any:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 

@@ -72,7 +72,7 @@ class LongJob(abc.ABC):
         if locked and folder is not None:
             distributed.first_does(self._take_folder)
 
-    def take_metadata(self, found: Mapping[str, Any]) -> None:
+    def take_metadata(self, found: Mapping[str, object]) -> None:
         """Take the numbers that this job keeps from a checkpoint's metadata."""
         for name, own in self.metadata.items():
             value = found.get(name)

@@ -74,7 +74,7 @@ def old_run(
     handed: Handed = Handed(),
     callbacks: Sequence[Callback] = (),
     total_timesteps: float | None = None,
-    **options: Any,
+    **options: object,
 ) -> Run:
     """Return a run where its newest checkpoint left it; it goes on to the bits of a run that never stopped.
 

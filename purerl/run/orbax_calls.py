@@ -55,7 +55,7 @@ def interrupts_held():
         return
     came: list[tuple[int, Any]] = []
 
-    def receive(number: int, frame: Any) -> None:
+    def receive(number: int, frame: object) -> None:
         came.append((number, frame))
         if len(came) > 1:
             raise KeyboardInterrupt

@@ -272,7 +272,7 @@ def _on_host(tree: PyTree, count: int) -> Any:
     return jax.tree.map(lambda x: x[:count], jax.device_get(tree))
 
 
-def as_leaf(value: Any) -> Any:
+def as_leaf(value: object) -> Any:
     """Return a number as an argument: integers beyond int32, such as many time steps, as float32."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**31:
         return np.float32(value)

@@ -95,7 +95,7 @@ def _write_files(run: "Run", result: dict[str, Any]) -> None:
     summary.write(run.folder / "summary.json", result)  # the last: it says complete
 
 
-def _notes(run: "Run", columns: dict[str, np.ndarray], result: dict[str, Any]) -> list[str]:
+def _notes(run: "Run", columns: dict[str, np.ndarray], result: dict[str, object]) -> list[str]:
     """Return the lines about a run that has ended."""
     lines = [f"ended early, at {run.progress_text()}: {run.ended}"] if run.ended else []
     lines.append(f"done: {summary.text(result)}")

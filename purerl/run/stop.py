@@ -29,7 +29,7 @@ class Stop:
         sys.unraisablehook = self._unraisable
         return self
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if sys.unraisablehook == self._unraisable:  # another may have been put before it
@@ -49,7 +49,7 @@ class Stop:
         if told.exc_type is not KeyboardInterrupt:
             self._hook(told)
 
-    def _receive(self, number: int, _: Any) -> None:
+    def _receive(self, number: int, _: object) -> None:
         again, self.signal = bool(self.signal), self.signal or number
         if hasattr(signal, "SIGHUP") and number == signal.SIGHUP:
             _leave_terminal()

@@ -86,7 +86,7 @@ class TrainedRun(NamedTuple):
         return self.agent(index)
 
     def evaluate(
-        self, episodes: int = 128, env: Environment | str | None = None, seed: int | None = None, **parameters: Any
+        self, episodes: int = 128, env: Environment | str | None = None, seed: int | None = None, **parameters: object
     ) -> Evaluation:
         """Play greedy episodes with every seed's agent, also where it was not trained.
 
@@ -133,7 +133,7 @@ class TrainedRun(NamedTuple):
         return f"TrainedRun({of.algorithm} on {of.environment}, {seeds}, update {int(self.state.num_updates):,})"
 
 
-def with_simulations(config: Any, simulations: int, name: str) -> Any:
+def with_simulations(config: Config, simulations: int, name: str) -> Any:
     """Return the settings of the agents of `name` with another number of simulations.
 
     Raises:
@@ -197,7 +197,7 @@ def play(
     episodes: int,
     env: Environment | str | None = None,
     seed: int | None = None,
-    parameters: Mapping[str, Any] = MappingProxyType({}),
+    parameters: Mapping[str, object] = MappingProxyType({}),
 ) -> Evaluation:
     """Play greedy episodes with every seed's agent: `Evaluation` with axes [seeds, episodes].
 
@@ -218,7 +218,7 @@ def play(
 
 
 def plan_in(
-    run: TrainedRun, env: Environment | str | None = None, parameters: Mapping[str, Any] = MappingProxyType({})
+    run: TrainedRun, env: Environment | str | None = None, parameters: Mapping[str, object] = MappingProxyType({})
 ) -> Plan:
     """Return a run's plan in another environment, or with other parameters of its own; its own plan without either.
 
@@ -233,7 +233,7 @@ def plan_in(
 
 
 def find_policy(
-    name: str, environment: str | None, parameters: Mapping[str, Any] = MappingProxyType({})
+    name: str, environment: str | None, parameters: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[Any, render.PlayPolicy]:
     """Return (an environment, a policy for it).
 

@@ -23,7 +23,7 @@ def find(path: Path) -> Path | None:
     return path if path.suffix == SUFFIX and not path.is_dir() else None
 
 
-def pack(arrays: Mapping[str, Any], about: Mapping[str, str]) -> bytes:
+def pack(arrays: Mapping[str, object], about: Mapping[str, str]) -> bytes:
     """Return the bytes of a file, the same ones for the same contents."""
     import numpy as np  # help pages need neither
     from safetensors.numpy import save

@@ -61,7 +61,7 @@ class OptionValues:
         self.rows = extensions
         self.values: dict[str, dict[str, Any]] = {}
 
-    def take(self, name: str, value: Any, where: str) -> bool:
+    def take(self, name: str, value: object, where: str) -> bool:
         """Take an option's value and return True; return False if the name is not an option of an extension."""
         row = owner_of(self.rows, name)
         if row is None:

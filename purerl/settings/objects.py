@@ -16,7 +16,7 @@ from purerl.errors import InputError
 from purerl.settings import toml
 
 
-def algorithm_of(given: Any, config: Any = None) -> tuple[str, Any, type, bool]:
+def algorithm_of(given: object, config: object = None) -> tuple[str, Any, type, bool]:
     """Return (name, factory, config class, whether the name suffices) of an algorithm.
 
     Args:
@@ -43,7 +43,7 @@ def algorithm_of(given: Any, config: Any = None) -> tuple[str, Any, type, bool]:
     return path, given, cls, _importable(given, path) and cls is wanted
 
 
-def _unannotated(given: Any, path: str) -> bool:
+def _unannotated(given: object, path: str) -> bool:
     try:
         registry.config_class(given, path)
     except InputError:
@@ -51,13 +51,13 @@ def _unannotated(given: Any, path: str) -> bool:
     return False
 
 
-def _fits(name: str, config: Any, cls: type) -> None:
+def _fits(name: str, config: object, cls: type) -> None:
     if config is not None and not isinstance(config, cls):
         what = f"the class {config.__name__}" if isinstance(config, type) else type(config).__name__
         raise InputError(f"the config of {name} is {what}; it must be a {cls.__name__}, such as {cls.__name__}()")
 
 
-def environment_of(given: Any) -> tuple[str, Any, bool]:
+def environment_of(given: object) -> tuple[str, Any, bool]:
     """Return (id, the object, None for an id, whether the id and its fields suffice) of an environment."""
     if isinstance(given, str):
         return given, None, True
@@ -76,6 +76,6 @@ def is_writable(tree: Any) -> bool:
     return all(toml.writable(value) or value is default for value, default in values)
 
 
-def _importable(thing: Any, path: str) -> bool:
+def _importable(thing: object, path: str) -> bool:
     """Return whether another process finds the same thing by its name."""
     return not path.startswith("__main__:") and registry.imported(path) is thing

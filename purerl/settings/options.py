@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def option(
-    default: Any,
+    default: object,
     doc: str,
     metavar: str = "VALUE",
     *,
@@ -195,7 +195,7 @@ class MetaOptions:
     compare: str = option("final", "score of a training run: final or auc", "NAME", choices=("final", "auc"))
 
 
-def make_options(cls: type[T], values: Mapping[str, Any], source: str = "") -> T:
+def make_options(cls: type[T], values: Mapping[str, object], source: str = "") -> T:
     """Return options from values by name, typed as the fields are.
 
     Args:
@@ -235,7 +235,7 @@ def checked(options: T) -> T:
     return options
 
 
-def check_seed(seed: Any, count: int = 1) -> None:
+def check_seed(seed: object, count: int = 1) -> None:
     """Raise an `InputError` unless seed, seed + 1, ..., seed + count - 1 are 32-bit words, as the keys' seeds are."""
     if not isinstance(seed, numbers.Integral) or not 0 <= int(seed) <= 2**32 - count:
         among = "" if count == 1 else f", with {count} seeds"

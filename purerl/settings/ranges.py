@@ -140,7 +140,7 @@ def parse(text: str, flag: str = "--over", forms: str = FORMS) -> tuple[str, Dim
         raise InputError(f"{flag} {name}: {error}") from None
 
 
-def bind(over: Mapping[str, Any], setup: Setup) -> dict[str, Dimension]:
+def bind(over: Mapping[str, object], setup: Setup) -> dict[str, Dimension]:
     """Check a search's dimensions against the fields of a config, an environment and the extensions in use.
 
     Args:
@@ -162,7 +162,7 @@ def bind(over: Mapping[str, Any], setup: Setup) -> dict[str, Dimension]:
     return {name: _bind(name, wanted, setup) for name, wanted in over.items()}
 
 
-def _bind(name: str, wanted: Any, setup: Setup) -> Dimension:
+def _bind(name: str, wanted: object, setup: Setup) -> Dimension:
     owner, field_name = owner_of(setup, name)
     fields = _fields(owner)
     if field_name not in fields:
@@ -183,11 +183,11 @@ def _bind(name: str, wanted: Any, setup: Setup) -> Dimension:
     return dimension
 
 
-def _fields(owner: Any) -> dict[str, dataclasses.Field]:
+def _fields(owner: object) -> dict[str, dataclasses.Field]:
     return {field.name: field for field in dataclasses.fields(owner)} if dataclasses.is_dataclass(owner) else {}
 
 
-def _bind_range(name: str, wanted: Range, hint: Any, static: bool) -> Range:
+def _bind_range(name: str, wanted: Range, hint: object, static: bool) -> Range:
     if static:
         raise InputError(
             f"{name} is a shape, each value of which is a separate program: list its values, such as {name}=4,16"
@@ -202,7 +202,7 @@ def _bind_range(name: str, wanted: Range, hint: Any, static: bool) -> Range:
     return dataclasses.replace(wanted, whole=whole)
 
 
-def _bind_list(name: str, wanted: Any, hint: Any) -> Choices:
+def _bind_list(name: str, wanted: object, hint: object) -> Choices:
     values = wanted.values if isinstance(wanted, Choices) else wanted
     if not isinstance(values, Sequence) or isinstance(values, str):
         raise InputError(f"{name} is {wanted!r}; it must be a range such as Uniform(0, 1), or a list of values")
@@ -212,5 +212,5 @@ def _bind_list(name: str, wanted: Any, hint: Any) -> Choices:
     return Choices(typed)
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)

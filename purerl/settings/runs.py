@@ -66,7 +66,7 @@ def names() -> list[tuple[str, str]]:
 def settings(
     algorithm: AlgorithmFactory | str | None,
     environment: Environment | HostSource | str | None,
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     parameters: Mapping[str, Any] | None = None,
     config_file: Path | None = None,
     config: Config | None = None,
@@ -127,7 +127,7 @@ def settings(
     )
 
 
-def _chosen(what: str, given: Any, table: Mapping[str, Any], source: str) -> Any:
+def _chosen(what: str, given: object, table: Mapping[str, object], source: str) -> Any:
     """Return the algorithm or environment that is given, or that a file names and the user trusts."""
     if given is not None:
         return given
@@ -136,7 +136,7 @@ def _chosen(what: str, given: Any, table: Mapping[str, Any], source: str) -> Any
     return trust.checked(str(table[what]), source)
 
 
-def _extensions(flags: Mapping[str, Any], table: Mapping[str, Any], source: str) -> tuple[Extension, ...]:
+def _extensions(flags: Mapping[str, object], table: Mapping[str, object], source: str) -> tuple[Extension, ...]:
     """Return the extensions that a run may use; what the file names, in tables too, must be trusted."""
     own = coerce(flags.get("extension", ()), tuple[str, ...], "extension")
     written = coerce(table.get("extension", ()), tuple[str, ...], f"{source}: extension")
@@ -146,7 +146,7 @@ def _extensions(flags: Mapping[str, Any], table: Mapping[str, Any], source: str)
 
 
 def _trusted_tables(
-    table: Mapping[str, Any], known: Sequence[Extension], source: object
+    table: Mapping[str, object], known: Sequence[Extension], source: object
 ) -> dict[str, Mapping[str, Mapping[str, Any]]]:
     """Return a file's tables of settings by name; the algorithms that they name must be trusted."""
     found = {name: toml.tables(table, name, source) for name in extensions.tables_of(known)}
@@ -155,7 +155,7 @@ def _trusted_tables(
     return found
 
 
-def _of_file(table: Mapping[str, Any], source: str, env: Any) -> tuple[Mapping[str, Any], str, Any]:
+def _of_file(table: Mapping[str, object], source: str, env: Environment | None) -> tuple[Mapping[str, Any], str, Any]:
     """Return the layer of a file; an environment that is an object has its own parameters."""
     return table, f"{source}: ", table.get("env", {}) if env is None else {}
 
@@ -176,7 +176,9 @@ def _of_run(
     return values, f"{source}: ", {}
 
 
-def with_environment(run: Settings, environment: Any = None, parameters: Mapping[str, Any] | None = None) -> Settings:
+def with_environment(
+    run: Settings, environment: object = None, parameters: Mapping[str, object] | None = None
+) -> Settings:
     """Return a run's settings with another environment, or, where it is None, with other parameters of its own."""
     given, parameters = (run.env or run.environment) if environment is None else environment, parameters or {}
     name, env, _ = objects.environment_of(given)
@@ -193,11 +195,11 @@ def _known_environment(environment: str) -> None:
 
 
 def _sort_in(
-    values: Mapping[str, Any],
+    values: Mapping[str, object],
     where: str,
     config_class: type,
-    options: dict[str, Any],
-    config: dict[str, Any],
+    options: dict[str, object],
+    config: dict[str, object],
     of_extensions: extensions.OptionValues,
 ) -> None:
     """Put a layer's values, typed, into `options`, `config` or the extensions', whichever has the name."""
@@ -215,7 +217,7 @@ def _sort_in(
             raise unknown(f"setting in {of}" if of else "setting", name, known)
 
 
-def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
+def _parameters(environment: str, table: Mapping[str, object], where: str) -> dict[str, Any]:
     """Return an environment's parameters, typed as its fields say where it has any."""
     if not isinstance(table, Mapping):
         raise InputError(f"{where}env is {table!r}; it must be a table of the environment's parameters")
@@ -223,12 +225,14 @@ def _parameters(environment: str, table: Any, where: str) -> dict[str, Any]:
     return _typed(environment, hints(cls) if dataclasses.is_dataclass(cls) else None, table, where)
 
 
-def _fields(env: Any, table: Mapping[str, Any]) -> dict[str, Any]:
+def _fields(env: Environment, table: Mapping[str, object]) -> dict[str, Any]:
     """Return values for the fields of an environment that is an object."""
     return _typed(type(env).__name__, hints(type(env)) if dataclasses.is_dataclass(env) else {}, table)
 
 
-def _typed(owner: str, known: Mapping[str, Any] | None, table: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+def _typed(
+    owner: str, known: Mapping[str, object] | None, table: Mapping[str, object], where: str = ""
+) -> dict[str, Any]:
     """Return values as the types that are known; None: any name and any type."""
     for name in table:
         if known is not None and name not in known:
@@ -254,7 +258,7 @@ def dump(run: Settings, env: Environment | HostSource) -> str:
     return toml.text("purerl train --config THIS_FILE runs it again", sections(run, env))
 
 
-def _without_tables(options: Any) -> dict[str, Any]:
+def _without_tables(options: object) -> dict[str, Any]:
     return {name: value for name, value in vars(options).items() if name not in table_fields(type(options))}
 
 

@@ -116,13 +116,13 @@ def read_folder(folder: Path, kind: JobKind, *needed: str, handed: Collection[st
     return table
 
 
-def tables(parent: Mapping[str, Any], name: str, source: object) -> Mapping[str, Mapping[str, Any]]:
+def tables(parent: Mapping[str, object], name: str, source: object) -> Mapping[str, Mapping[str, Any]]:
     """Return the table of tables that a file has under a name; an empty one where it has none."""
     found = table(parent, name, source)
     return {inner: table(found, inner, source) for inner in found}
 
 
-def table(parent: Mapping[str, Any], name: str, source: object) -> Mapping[str, Any]:
+def table(parent: Mapping[str, object], name: str, source: object) -> Mapping[str, Any]:
     """Return the table that a file has under a name; an empty one where it has none."""
     found = parent.get(name, {})
     if not isinstance(found, Mapping):
@@ -163,7 +163,7 @@ def entries(values: Any) -> list[str]:
     return [f"{_key(name)} = {_toml(value)}" for name, value in pairs.items() if writable(value)]
 
 
-def writable(value: Any) -> bool:
+def writable(value: object) -> bool:
     """Return whether a value can be written: a number, a text, true, false, none, or a list of them."""
     if isinstance(value, tuple | list):
         return all(writable(entry) for entry in value)
@@ -189,7 +189,7 @@ def flat(text: str) -> dict[str, Any]:
     return flat_table(reading.toml(text, "what a checkpoint says of its settings"))
 
 
-def flat_table(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat_table(table: Mapping[str, object], prefix: str = "") -> dict[str, Any]:
     """Return the entries of a table and of those in it by their whole name."""
     found: dict[str, Any] = {}
     for name, value in table.items():
@@ -197,7 +197,7 @@ def flat_table(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -27,14 +27,14 @@ def from_text(text: str) -> Any:
     return text
 
 
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """Return the text that `from_text` reads as this value."""
     if isinstance(value, tuple):
         return ",".join(to_text(entry) for entry in value)
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def coerce(value: Any, hint: Any, what: str) -> Any:
+def coerce(value: object, hint: object, what: str) -> Any:
     """Return `value` as the type `hint`.
 
     Integers pass as floats, whole floats such as 1e6 as integers, one value as a list of one; "none" is None where

@@ -109,7 +109,7 @@ class Box(Space):
         return jax.ShapeDtypeStruct(self.shape, jnp.dtype(self.dtype))
 
 
-def _box_shape(shape: Any, *bounds: Any) -> tuple[int, ...]:
+def _box_shape(shape: object, *bounds: object) -> tuple[int, ...]:
     """Return the shape of a box: the one that is given, or that of its bounds."""
     if shape is None:
         shapes = [getattr(bound, "shape", ()) for bound in bounds]

@@ -29,7 +29,7 @@ class Dict(Space):
         keys = jax.random.split(key, len(self.spaces))
         return {name: self.spaces[name].sample(k) for name, k in zip(sorted(self.spaces), keys, strict=True)}
 
-    def contains(self, value: Any) -> jax.Array:
+    def contains(self, value: object) -> jax.Array:
         """Return bool[]: whether the names are the same and every part is inside."""
         if not isinstance(value, Mapping) or set(value) != set(self.spaces):
             return jnp.array(False)
@@ -57,7 +57,7 @@ class Stacked(Space):
         """Draw for every agent with a key of its own."""
         return jax.vmap(self.space.sample)(jax.random.split(key, self.n))
 
-    def contains(self, value: Any) -> jax.Array:
+    def contains(self, value: object) -> jax.Array:
         """Return bool[]: whether every agent's part is inside."""
         leaves, structure = jax.tree.flatten(self.struct)
         if jax.tree.structure(value) != structure:
@@ -71,7 +71,7 @@ class Stacked(Space):
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.n, *leaf.shape), leaf.dtype), self.space.struct)
 
 
-def _check_part(part: Any, what: str) -> None:
+def _check_part(part: object, what: str) -> None:
     """Raise an `InputError` for what is no space; JAX puts other things than spaces here, such as axes of a vmap."""
     foreign = type(part).__module__.partition(".")[0] in ("gymnasium", "gym", "gymnax", "dm_env", "brax", "jumanji")
     if foreign or isinstance(part, str | list | tuple | Mapping | type):

@@ -51,7 +51,7 @@ def parts(space: Space, value: Any) -> list[tuple[Space, Any]]:
     return [(space, value)]
 
 
-def element(space: Space, value: Any) -> Any:
+def element(space: Space, value: object) -> Any:
     """Return what stands for an element, or a batch of them, with the names of the space and NumPy or JAX arrays.
 
     A tuple or a list stands for a `Dict` whose names are "0", "1", ...; a list or a number for an array.
@@ -80,7 +80,7 @@ def _parts_of_stack(space: Space) -> Space:
     return space
 
 
-def flat(space: Space, value: Any) -> jax.Array:
+def flat(space: Space, value: object) -> jax.Array:
     """Return elements of a space as vectors, f32[..., n]: choices as one-hot, the parts of a dict side by side."""
     pieces = []
     for part, x in parts(space, value):

@@ -17,7 +17,7 @@ class Space:
         """Draw an element uniformly (from a standard normal where there are no bounds)."""
         raise NotImplementedError
 
-    def contains(self, value: Any) -> jax.Array:
+    def contains(self, value: object) -> jax.Array:
         """Return bool[]: whether `value` has this space's shape and dtype and lies within its bounds."""
         raise NotImplementedError
 
@@ -47,12 +47,12 @@ def fits(value: Any, struct: jax.ShapeDtypeStruct) -> bool:
     return hasattr(value, "dtype") and value.shape == struct.shape and value.dtype == struct.dtype
 
 
-def set_field(space: Space, name: str, value: Any) -> None:
+def set_field(space: Space, name: str, value: object) -> None:
     """Set a field of a space that is being made, which is frozen."""
     object.__setattr__(space, name, value)
 
 
-def count(n: Any, what: str) -> int:
+def count(n: object, what: str) -> int:
     """Return a whole number from 1 on.
 
     Raises:

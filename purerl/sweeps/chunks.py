@@ -21,7 +21,7 @@ from purerl.run import checkpoint
 from purerl.sweeps.plan import ShapeGroup, SweepPlan, dump_sweep
 from purerl.sweeps.result import check_settings, drop_latest, load_curves, load_latest, save_latest
 from purerl.sweeps.search import Search
-from purerl.types import Array
+from purerl.types import Array, PyTree
 from purerl.xla import backend
 
 MEMBERS = 64  # agents at once on a CPU, which gains nothing from more
@@ -167,7 +167,7 @@ class Chunks(Search):
             drop_latest(folder)
         self.saved_time = time.monotonic()
 
-    def _tree(self, state: Any) -> dict[str, Any]:
+    def _tree(self, state: PyTree) -> dict[str, Any]:
         return {"state": state, "curves": self.curves, "sizes": self.sizes}
 
     def restore(self, folder: Path) -> None:

@@ -102,7 +102,7 @@ def rungs(points: int, eta: int, count: int) -> list[int]:
     return found
 
 
-def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, Any]) -> SweepPlan:
+def make_sweep_plan(run: Settings, options: SearchOptions, over: Mapping[str, object]) -> SweepPlan:
     """Return the plan of a sweep."""
     checked(options)
     _check_size(run, options, len(over))
@@ -175,7 +175,7 @@ def _check_population(plan: SweepPlan) -> None:
         )
 
 
-def _groups(make: MakeFromSetup, setup: Setup, trials: list[dict[str, Any]]) -> list[ShapeGroup]:
+def _groups(make: MakeFromSetup, setup: Setup, trials: list[dict[str, object]]) -> list[ShapeGroup]:
     members: dict[Any, list[int]] = {}
     for i, values in enumerate(trials):
         members.setdefault(jax.tree.structure(with_values(setup, values)), []).append(i)
@@ -201,11 +201,11 @@ def _groups(make: MakeFromSetup, setup: Setup, trials: list[dict[str, Any]]) -> 
     return groups
 
 
-def _is_number(name: str, value: Any, setup: Setup) -> bool:
+def _is_number(name: str, value: object, setup: Setup) -> bool:
     return may_change(setup, name) and value is not None
 
 
-def _column(values: list[Any]) -> np.ndarray:
+def _column(values: list[object]) -> np.ndarray:
     whole = all(isinstance(value, int) and abs(value) < 2**31 for value in values)
     return np.array(values, np.int32 if whole else np.float32)
 
@@ -235,7 +235,7 @@ def dump_sweep(plan: SweepPlan) -> str:
     )
 
 
-def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: Any) -> SweepPlan:
+def saved_plan(folder: Path, fresh_seeds: int | None = None, **replaced: object) -> SweepPlan:
     """Return the plan of a sweep's folder."""
     table, file = toml.read_folder(folder, toml.SWEEP, "search", "over"), folder / toml.SWEEP.file
     with toml.told_of(file):

@@ -1,5 +1,6 @@
 """Pictures of a sweep: curves of the best trials, sensitivity to what was searched, parallel coordinates."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +179,7 @@ def _trend(axes: "Axes", dimension: Dimension, places: np.ndarray, scores: np.nd
     axes.plot(dimension.at(middle), np.convolve(scores[order], window, "valid"), color="C1", linewidth=1.8)
 
 
-def _label(values: dict[str, Any]) -> str:
+def _label(values: Mapping[str, object]) -> str:
     texts = (f"{value:.3g}" if isinstance(value, float) else to_text(value) for value in values.values())
     return ", ".join(f"{name} {value}" for name, value in zip(values, texts, strict=True))
 

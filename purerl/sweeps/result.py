@@ -243,7 +243,7 @@ def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], Any]) -
     return jax.tree.map(lambda x: x if is_key(x) else np.array(x), tree)
 
 
-def check_settings(folder: Path, plan: SweepPlan, written: Any) -> None:
+def check_settings(folder: Path, plan: SweepPlan, written: object) -> None:
     """Hold a sweep's settings to those that its results were made with.
 
     Raises:

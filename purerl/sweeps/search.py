@@ -135,6 +135,6 @@ class BankSearch(Search):
             self.bank, self.curves = self._placed(tree[bank]), tree["curves"]
             vars(self).update(tree[past])
 
-    def _tree(self, agents: Any) -> dict[str, Any]:
+    def _tree(self, agents: object) -> dict[str, Any]:
         bank, past = self.names
         return {bank: agents, "curves": self.curves, past: self._past()}

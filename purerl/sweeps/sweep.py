@@ -2,8 +2,8 @@
 
 import dataclasses
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def sweep(
     env: Environment | str,
     config: Config | None = None,
     *,
-    over: dict[str, Any],
+    over: Mapping[str, object],
     trials: int = 64,
     seeds: int = 8,
     method: str = "random",
@@ -46,7 +46,7 @@ def sweep(
     out: str | Path | None = None,
     resume: bool = False,
     display: str = "auto",
-    **search: Any,
+    **search: object,
 ) -> SweepResult:
     """Train an algorithm with many settings, each with several seeds, and return the result.
 
@@ -93,7 +93,7 @@ def start(plan: SweepPlan, out: Path | None = None, plain: bool = False) -> int:
     return Sweep(plan, _enter(plan, out)[0], "plain" if plain else "auto").complete()
 
 
-def resume(folder: Path, plain: bool = False, fresh_seeds: int | None = None, **devices: Any) -> int:
+def resume(folder: Path, plain: bool = False, fresh_seeds: int | None = None, **devices: object) -> int:
     """Continue a sweep that was stopped; as `start`. Given in place of its own: `fresh_seeds`, `devices`."""
     return Sweep(
         saved_plan(folder, fresh_seeds, **devices), folder, "plain" if plain else "auto", go_on=True
@@ -105,7 +105,7 @@ def _enter(plan: SweepPlan, out: Path | None, resume: bool = False) -> tuple[Pat
     return enter_folder(toml.SWEEP, out, words, dump_sweep(plan), resume)
 
 
-def values_text(values: dict[str, Any]) -> str:
+def values_text(values: Mapping[str, object]) -> str:
     """Return values by name in one line."""
     return ", ".join(f"{name} {number(v) if isinstance(v, float) else to_text(v)}" for name, v in values.items())
 
@@ -264,7 +264,7 @@ class Sweep(LongJob):
         return 0
 
 
-def best_alone(plan: SweepPlan, best: dict[str, Any]) -> SweepPlan:
+def best_alone(plan: SweepPlan, best: Mapping[str, object]) -> SweepPlan:
     """Return the plan that trains the best settings with `fresh_seeds` other seeds."""
     options = plan.settings.options
     others = dataclasses.replace(options, seed=options.seed + options.seeds, seeds=plan.options.fresh_seeds)

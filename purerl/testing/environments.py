@@ -3,7 +3,6 @@
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -142,7 +141,7 @@ def _check_contract(env: Environment, name: str, key: Key) -> list[Check]:
     ]
 
 
-def _shape_of(value: Any) -> str:
+def _shape_of(value: object) -> str:
     if isinstance(value, tuple) and not hasattr(value, "_fields"):
         return f"a tuple of {len(value)} ({', '.join(_shape_of(part) for part in value)})"
     return "an array" if isinstance(value, jax.ShapeDtypeStruct) else f"a {type(value).__name__}"
@@ -277,7 +276,7 @@ def _distinct(first: PyTree) -> int:
     return len({tuple(leaf[i].tobytes() for leaf in leaves) for i in range(leaves[0].shape[0])}) if leaves else 1
 
 
-def _check_time_limit(env: Environment, name: str, play: Any, record: RandomPlay) -> Check:
+def _check_time_limit(env: Environment, name: str, play: object, record: RandomPlay) -> Check:
     """With a shorter limit, no episode is longer."""
     limit = getattr(env, "time_limit", None)
     done = record.result[1].terminated | record.result[1].truncated

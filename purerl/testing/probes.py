@@ -119,7 +119,7 @@ class Rung(NamedTuple):
         return action_value.argmax(axis=1), np.abs(action_value[:, 1] - action_value[:, 0])
 
 
-def _both(*move: Any) -> tuple:
+def _both(*move: object) -> tuple:
     return (move, move)
 
 

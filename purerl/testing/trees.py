@@ -1,7 +1,7 @@
 """Comparing pytrees by the names of their parts."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVarTuple
 
 import jax
@@ -27,7 +27,7 @@ def describe(leaf: PyTree) -> str:
     return f"{leaf.dtype}[{', '.join(map(str, leaf.shape))}]"
 
 
-def same_struct(what: str, given: Any, wanted: Any, source: str) -> None:
+def same_struct(what: str, given: object, wanted: object, source: str) -> None:
     """Hold a tree to the structure, shapes and dtypes of another.
 
     Args:
@@ -53,7 +53,7 @@ def same_struct(what: str, given: Any, wanted: Any, source: str) -> None:
         )
 
 
-def _names(leaves: dict[str, Any]) -> str:
+def _names(leaves: Mapping[str, object]) -> str:
     return ", ".join(leaves) if any(leaves) else "one array" if leaves else "no arrays"
 
 
@@ -70,7 +70,7 @@ def host(tree: PyTree) -> Any:
 def device(tree: PyTree, like: PyTree) -> Any:
     """Undo `host`: return arrays, and keys where `like` has keys."""
 
-    def restore(x: np.ndarray, template: Any) -> jax.Array:
+    def restore(x: np.ndarray, template: PyTree) -> jax.Array:
         if is_key(template):
             return jax.random.wrap_key_data(jnp.asarray(x), impl=jax.random.key_impl(template))
         return jnp.asarray(x)

@@ -160,7 +160,7 @@ def _first(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
-def check_plain(found: Any, source: object) -> None:
+def check_plain(found: object, source: object) -> None:
     """Refuse what is nested too deep and integers of more than 64 bits, without recursion."""
     level, depth = [found], 0
     while level:

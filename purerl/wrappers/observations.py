@@ -265,7 +265,7 @@ def _apart(observation: PyTree) -> tuple[PyTree, dict[str, Any]]:
     return rest["observation"] if set(rest) == {"observation"} else rest, beside
 
 
-def _together(rest: PyTree, beside: Mapping[str, Any]) -> PyTree:
+def _together(rest: PyTree, beside: Mapping[str, object]) -> PyTree:
     if not beside:
         return rest
     return {**(rest if isinstance(rest, Mapping) else {"observation": rest}), **beside}

@@ -82,11 +82,11 @@ def minibatch_gradient(
 
 
 def _over_parts(
-    loss: Callable[[PyTree, Any], tuple[Array, tuple[Metrics, PyTree]]], params: PyTree, parts: Any, weights: Array
+    loss: Callable[[PyTree, Any], tuple[Array, tuple[Metrics, PyTree]]], params: PyTree, parts: object, weights: Array
 ) -> tuple[PyTree, Metrics, PyTree]:
     """Return (the weighted sum of the parts' gradients, that of their means, their columns side by side)."""
 
-    def add(sums: PyTree, at: tuple[Any, Array]) -> tuple[PyTree, PyTree]:
+    def add(sums: PyTree, at: tuple[object, Array]) -> tuple[PyTree, PyTree]:
         part, weight = at
         gradient, (means, columns) = jax.grad(loss, has_aux=True)(params, part)
         return jax.tree.map(lambda sum, x: sum + weight * x, sums, (gradient, means)), columns

@@ -50,7 +50,7 @@ def name() -> str:
         raise InputError(f"JAX finds no device: {str(error).splitlines()[0]}") from None
 
 
-def shares_host(device: Any = None) -> bool:
+def shares_host(device: object = None) -> bool:
     """Return whether devices are the host's own cores and memory, as a CPU's are.
 
     Several of them then share one memory, and a program can call a host library's functions.
@@ -61,7 +61,7 @@ def shares_host(device: Any = None) -> bool:
     return _kind(device) == "cpu"
 
 
-def runs_members_in_turn(device: Any = None) -> bool:
+def runs_members_in_turn(device: object = None) -> bool:
     """Return whether one member of a population, such as a seed, fills a device: more at once are not faster.
 
     On a CPU, members in turn also use its cache better, and their bits do not depend on their number. A GPU is only

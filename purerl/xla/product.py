@@ -5,8 +5,6 @@ its time on rearranging the inputs. A product of a vector and a matrix for each 
 the time: 1.4 us instead of 6.8 us for 128 samples, 64 inputs and 2 outputs, 22 us instead of 110 us for 1024, 64 and 6.
 """
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 
@@ -16,7 +14,7 @@ from purerl.xla import backend, switches
 FEW = 16  # outputs
 
 
-def multiply(inputs: Array, kernel: Array, *_: Any, **__: Any) -> Array:
+def multiply(inputs: Array, kernel: Array, *_: object, **__: object) -> Array:
     """Return inputs @ kernel, as `lax.dot_general` does for `flax.linen.Dense`.
 
     Args:

@@ -159,7 +159,7 @@ def _check_turns(algorithm: AlgorithmFactory, config: Config, probe: Probe, leng
     return Check(what)
 
 
-def _waits(rollout: Any) -> dict[str, Array]:
+def _waits(rollout: PyTree) -> dict[str, Array]:
     """Return bool[T, B, 1] by agent: whose turn it is not."""
     return {name: ~turn for name, turn in rollout.observation["turn"].items()}
 

@@ -65,7 +65,7 @@ class Assigned:
 
 
 def groups_trainer(
-    make: MakeTrainer, policies: Any, factory: AlgorithmFactory, env: Environment, config: Config
+    make: MakeTrainer, policies: object, factory: AlgorithmFactory, env: Environment, config: Config
 ) -> Trainer:
     """Return the trainer of the policies of all groups.
 

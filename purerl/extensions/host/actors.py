@@ -107,7 +107,7 @@ class Actors:
                 continue
         return None
 
-    def _put(self, i: int, result: Any) -> None:
+    def _put(self, i: int, result: object) -> None:
         while not self._stop.is_set():
             try:
                 return self._rollouts[i].put(result, timeout=POLL)

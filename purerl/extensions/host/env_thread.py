@@ -37,7 +37,7 @@ class Busy:
                 self._since = time.perf_counter()
             self._working += 1
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._working -= 1
             if self._working == 0:
@@ -54,7 +54,7 @@ class Worker:
     """Steps one batch of environments in a thread, and records the actions."""
 
     def __init__(
-        self, env: HostEnvironment, about: dict[str, Any], time_limit: float, failures: Path | None, busy: Busy
+        self, env: HostEnvironment, about: dict[str, object], time_limit: float, failures: Path | None, busy: Busy
     ):
         """Start the thread.
 
@@ -82,7 +82,7 @@ class Worker:
         self._jobs.put((self.env.reset, (key,)))
         return self._wait("reset")
 
-    def send(self, action: np.ndarray, keys: Any, t: int) -> None:
+    def send(self, action: np.ndarray, keys: object, t: int) -> None:
         """Step, without waiting."""
         kept = [np.array(leaf) for leaf in jax.tree.leaves(action)]  # a view would keep the device's buffer
         if not self._actions:

@@ -58,7 +58,7 @@ class XlaRollout:
         )
         self._compiled: Any = None
 
-    def update(self, agent: PyTree, *args: Any) -> Any:
+    def update(self, agent: PyTree, *args: object) -> Any:
         """Take a rollout and an update; return (agent, VectorState, metrics) as `Learn`, whose other arguments follow.
 
         Raises:
@@ -69,7 +69,7 @@ class XlaRollout:
         self._carry, result = self._run(agent, self._carry, *args)
         return result
 
-    def _run(self, *args: Any) -> Any:
+    def _run(self, *args: object) -> Any:
         """Run the program where it cannot hold up the process for ever."""
         call = lambda: jax.block_until_ready(self._compiled(*args))
         if self._caller is None:  # no one sees the single steps: the time limit is that of all
@@ -153,7 +153,7 @@ class _Caller:
         if self._failure is not None:
             raise self._failure
 
-    def _call(self, count: Any, action: PyTree) -> tuple[np.ndarray, HostStep]:
+    def _call(self, count: object, action: PyTree) -> tuple[np.ndarray, HostStep]:
         count = np.asarray(count) + np.int32(1)
         if self._failure is not None:
             return count, self._blank  # the program goes on to its end, and what it makes is thrown away

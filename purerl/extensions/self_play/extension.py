@@ -1,7 +1,5 @@
 """Self-play, as an extension."""
 
-from typing import Any
-
 from purerl.extensions.self_play.sides import both_sides
 from purerl.fields import pytree, static
 from purerl.loop.extension import Extension
@@ -31,7 +29,7 @@ def wrap(make: MakeTrainer, options: SelfPlayOptions) -> MakeTrainer:
     return make_self_play
 
 
-def finish(run: Any) -> list[str]:
+def finish(run: object) -> list[str]:
     """Let all selves of each seed play one another, write elo.csv, and return it as lines."""
     from purerl.extensions.self_play.tournament import rate_selves
 

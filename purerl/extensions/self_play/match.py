@@ -49,7 +49,7 @@ class Match(NamedTuple):
     over: bool  # False: the person left
 
 
-def game_of(environment: str, parameters: Mapping[str, Any] | None = None, *, board: bool = True) -> Situations:
+def game_of(environment: str, parameters: Mapping[str, object] | None = None, *, board: bool = True) -> Situations:
     """Return a game of two that move in turns.
 
     Args:
@@ -121,7 +121,7 @@ def _trained(name: str, policy: TrainedPolicy, game: Situations) -> Contender:
     return Contender(name=name, agent=agent, carry=algorithm.initial_carry(1), move=move)
 
 
-def _same(wanted: Any, agent: PyTree) -> bool:
+def _same(wanted: object, agent: PyTree) -> bool:
     """Return whether an agent's parameters are of the wanted shapes."""
     shapes = lambda agent: jax.tree.map(np.shape, getattr(agent, "params", agent))
     return shapes(wanted) == shapes(agent)

@@ -21,6 +21,7 @@ from purerl.networks.actor_critic import PolicyAgent
 from purerl.spaces import Dict, form
 from purerl.types import (
     Algorithm,
+    AlgorithmFactory,
     Array,
     Config,
     EnvironmentSpec,
@@ -62,7 +63,7 @@ class SelfPlayAgent(NamedTuple):
 
 
 def self_play_config(
-    algorithm: Any, config: Config, num_selves: int, kind: type[SelfPlayConfig] = SelfPlayConfig
+    algorithm: AlgorithmFactory, config: Config, num_selves: int, kind: type[SelfPlayConfig] = SelfPlayConfig
 ) -> SelfPlayConfig:
     """Return the settings of self-play, or of a `kind` of it, by an algorithm with its settings."""
     shared = {name: getattr(config, name) for name in SHARED}

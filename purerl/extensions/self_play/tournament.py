@@ -170,7 +170,7 @@ def table(env: Environment, config: SelfPlayConfig, agent: SelfPlayAgent, seed: 
     ]
 
 
-def write(rows: list[dict[str, Any]], path: Path) -> list[str]:
+def write(rows: list[dict[str, object]], path: Path) -> list[str]:
     """Write the rows as CSV; return them as lines to print."""
     write_whole(path, csv_text(rows))
     head = "  ".join(f"{name:>8}" for name in COLUMNS)
