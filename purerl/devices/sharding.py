@@ -73,11 +73,16 @@ def resize(tree: PyTree, axes: PyTree, count: int) -> PyTree:
     """Return a tree with `count` members: the first ones, and the last one repeated.
 
     Args:
-      tree: arrays on the host, or tracers.
+      tree: arrays on the host, or their shapes.
       axes: a prefix of it with leaves 0 (one per member) or None (shared).
       count: how many.
     """
-    cut = lambda x: x[np.minimum(np.arange(count), x.shape[0] - 1)]
+
+    def cut(x: Any) -> Any:
+        if isinstance(x, jax.ShapeDtypeStruct):  # as many as a file says: no array of that length is made
+            return jax.ShapeDtypeStruct((count, *x.shape[1:]), x.dtype, weak_type=x.weak_type)
+        return x[np.minimum(np.arange(count), x.shape[0] - 1)]
+
     fit = lambda axis, part: part if axis is None else jax.tree.map(cut, part)
     return jax.tree.map(fit, axes, tree, is_leaf=_is_none)
 

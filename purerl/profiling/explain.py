@@ -17,8 +17,9 @@ from purerl.loop.train import CompiledTrainer, TrainState, collect, whole_update
 from purerl.loop.vector import VectorEnvironment
 from purerl.prng import convert
 from purerl.profiling.flops import operations
+from purerl.run import sizing
 from purerl.run.lifecycle import cause_of
-from purerl.run.plan import made
+from purerl.run.plan import made, make_plan
 from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import Settings
 from purerl.types import Config, Key, PyTree, TimeStep
@@ -91,6 +92,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     if not isinstance(trainer, CompiledTrainer) or type(trainer).step is not CompiledTrainer.step:
         names = ", ".join(row.name for row in found.extensions) or "this run"
         raise InputError(f"explain measures the compiled loop only, which {names} replaces")
+    sizing.check_all(make_plan(run))  # as a run is, before anything is compiled
     setup = found.setup._replace(config=_short_wait(run.config))
     config = setup.config
     tell(f"compiling {run.algorithm} on {run.environment} in a few forms, and trying each: some minutes ...")

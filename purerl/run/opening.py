@@ -129,7 +129,6 @@ def _check_options(planned: Plan) -> None:
 
 def _check_memory(planned: Plan) -> str | None:
     """Hold what a run keeps to the free memory; return the size of its replay in one line."""
-    sizing.check(planned)
-    sizing.check_agents(planned)
+    sizing.check_all(planned)
     run = planned.settings
     return sizes.line(planned.shapes.state.agent, run.config, run.options.seeds)

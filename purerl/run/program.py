@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -208,8 +207,7 @@ def shardings(mesh: Mesh) -> Progress:
 
 def resized(progress: Any, count: int) -> Any:
     """Return a `Progress`, or its shapes, with `count` members: the first ones, and the last one repeated."""
-    to_count = partial(resize, axes=SEED_AXES, count=count)
-    return to_count(progress) if isinstance(progress.failed_at, np.ndarray) else jax.eval_shape(to_count, progress)
+    return resize(progress, SEED_AXES, count)
 
 
 def with_failed(progress: Progress, before: Progress, failed: np.ndarray) -> Progress:

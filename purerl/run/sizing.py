@@ -16,6 +16,12 @@ from purerl.settings.runs import Settings
 from purerl.xla import backend
 
 
+def check_all(planned: Plan) -> None:
+    """Hold what a run keeps to the free memory, but for a replay, which is held to it where it is made."""
+    check(planned)
+    check_agents(planned)
+
+
 def check(planned: Plan) -> None:
     """Hold the observations of a rollout to the free memory."""
     config, options, there = planned.settings.config, planned.settings.options, memory.free()

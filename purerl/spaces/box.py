@@ -142,7 +142,7 @@ def _check_bounds(box: Box) -> None:
             raise InputError(f"Box: {side} has the shape {np.shape(bound)}, which does not broadcast to {box.shape}")
         if np.isnan(bound).any():
             raise InputError(f"Box: {side} is nan; bounds are numbers, -inf or inf where there are none")
-    low, high = (np.broadcast_to(bound, box.shape) for bound in (box.low, box.high))
+    low, high = np.broadcast_arrays(box.low, box.high)  # not to the shape, which a file may name as large as it likes
     if (low > high).any():
         at = tuple(int(i) for i in np.argwhere(low > high)[0])
         where = f" at {list(at)}" if at else ""

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from purerl.devices import selection
-from purerl.devices.sharding import _first, make_mesh, pad, place, sharded_vmap, sharding
+from purerl.devices.sharding import _first, make_mesh, pad, place, resize, sharded_vmap, sharding
 from purerl.run import program
 from purerl.run.plan import make_plan
 from purerl.settings.runs import settings
@@ -150,6 +150,12 @@ def test_meshes():
     assert dict(selection.choose("auto", (), 5, 4).shape) == {"trial": 1, "seed": 2, "data": 1}
     assert dict(selection.choose("auto", (), 1, 4).shape) == {"trial": 1, "seed": 1, "data": 1}
     assert dict(selection.choose("auto", ("data=2",), 1, 4).shape) == {"trial": 1, "seed": 1, "data": 2}
+
+
+def test_shapes_have_as_many_members_as_a_file_says_and_no_arrays_are_made():
+    tree = {"own": jax.ShapeDtypeStruct((2, 3), jnp.float32), "shared": jax.ShapeDtypeStruct((), jnp.int32)}
+    found = resize(tree, {"own": 0, "shared": None}, 2**60)
+    assert found["own"].shape == (2**60, 3) and found["shared"] is tree["shared"]
 
 
 def test_members_side_by_side_are_counted():

@@ -12,6 +12,12 @@ from purerl.settings import runs
 SMALL = {"hidden_sizes": (8,), "num_envs": 2, "total_timesteps": 10_000}
 
 
+def test_what_is_larger_than_the_memory_is_not_compiled():
+    run = runs.settings("a2c", "Catch", SMALL, {"rows": 10**9})
+    with pytest.raises(InputError, match="the observations of a rollout take"):
+        explain.explain(run, pytest.fail)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "more"),
