@@ -158,13 +158,15 @@ def read_metadata(folder: Path, step: int) -> dict[str, Any]:
 
 
 def _check_files(path: Path) -> None:
-    """Raise an `InputError` unless a checkpoint is of folders and regular files, whose notes are not too large."""
+    """Raise an `InputError` unless a checkpoint is of folders and regular files, small ones but for its data."""
     for place, folders, files in os.walk(path):
         for name in folders + files:
             inner = Path(place) / name
             if not (reading.is_folder(inner) or reading.is_file(inner)):
                 raise InputError(f"checkpoint {path} is damaged ({inner.relative_to(path)} is not a regular file)")
-            if name.startswith("_"):  # JSON
+            if (
+                name in files and Path(place).name != "d"
+            ):  # notes and indices, which are read whole; of data only what an index names
                 reading.check(inner, reading.NOTES)
 
 

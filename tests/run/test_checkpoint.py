@@ -176,6 +176,16 @@ def test_a_large_array_is_refused_before_it_is_read(tmp_path, monkeypatch):
         checkpoint.load(tmp_path, 1, jax.eval_shape(lambda: large))
 
 
+def test_an_endless_index_is_refused_before_it_is_read(tmp_path):
+    """TensorStore reads it whole, and aborts the process where the memory does not hold it."""
+    where = checkpoint.save(tmp_path, 1, tree(), {})
+    for file in where.rglob("manifest.ocdbt"):
+        os.truncate(file, 2**41)
+    for read in (checkpoint.read_metadata, lambda *_: checkpoint.load(tmp_path, 1, jax.eval_shape(tree))):
+        with pytest.raises(InputError, match=r"manifest.ocdbt: it has .* bytes; at most"):
+            read(tmp_path, 1)
+
+
 def rewritten(path, change):
     """Change the metadata of a checkpoint's folder."""
     file = path / "_CHECKPOINT_METADATA"
