@@ -1,5 +1,6 @@
 """Evolution of objectives: evolve, save, show and report the center of a search over candidates."""
 
+import dataclasses
 import math
 import time
 from collections.abc import Sequence
@@ -31,6 +32,9 @@ from purerl.types import PyTree
 FREE = tuple(  # settings that may differ from those of a checkpoint
     f"evolution.{name}" for name in ("generations", "minutes", "chunk", "checkpoint_generations", "keep_checkpoints")
 )
+ABSENT = {  # the values of options where the text of an older checkpoint does not name them
+    f"evolution.{field.name}": field.default for field in dataclasses.fields(EvolveOptions)
+}
 
 
 class Evolved(NamedTuple):
@@ -138,7 +142,7 @@ class EvolutionJob(LongJob):
     def _load(self, file: Path, newest: int) -> None:
         self.checkpoint, found = checkpoint.load(self.checkpoints, newest, self.shapes)
         self.take_metadata(found)
-        told = changes(file, found.get("settings"), self.plan.text, FREE.__contains__)
+        told = changes(file, found.get("settings"), self.plan.text, FREE.__contains__, ABSENT)
         self.notices += [told] if told else []
         self.generation = newest
 

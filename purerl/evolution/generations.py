@@ -16,7 +16,7 @@ from purerl.evolution.inner_loop import Learner, Plug, Task, lifetimes
 from purerl.evolution.strategies import OpenES, centered_ranks, check_population, nan_is_worst, standardize
 from purerl.functional.objectives import check_objective
 from purerl.loop.train import make_train
-from purerl.settings.options import FITNESS, SHAPING
+from purerl.settings.options import ACROSS_TASKS, FITNESS, SHAPING
 from purerl.types import Array, Key, PyTree
 
 SHAPERS = {"zscore": standardize, "rank": centered_ranks}
@@ -57,6 +57,8 @@ def make_evolution(
     seeds: int = 1,
     fitness: str = "auc",
     shaping: str = "zscore",
+    across_tasks: str = "mean",
+    weight_decay: float = 0.0,
     common: bool = True,
     chunk: int | None = None,
     mesh: Mesh | None = None,
@@ -73,6 +75,9 @@ def make_evolution(
       fitness: "auc", the mean over a lifetime of the training episodes' return; "final", its last tenth; "wins", which
         of a pair's two was better in its "auc", over seeds and tasks.
       shaping: "zscore" or "rank": how a task's fitness is normalized over the population before tasks are averaged.
+      across_tasks: "mean": the mean of the normalized fitness over tasks; "worst": the lowest, normalized again.
+      weight_decay: is multiplied by the mean square of a candidate's parameters, and subtracted from its normalized
+        fitness.
       common: all candidates of a generation are tried with the same random numbers; else each with different ones.
       chunk: lifetimes side by side; the rest waits. None: all at once, but on a CPU one by one.
       mesh: a mesh of `purerl.devices.sharding`: its axis "seed" divides the lifetimes among devices.
@@ -84,7 +89,8 @@ def make_evolution(
     """
     strategy = OpenES() if strategy is None else strategy
     if not checked:
-        _check(candidate, learner, tasks, seeds=seeds, fitness=fitness, shaping=shaping, strategy=strategy)
+        named = {"fitness": fitness, "shaping": shaping, "across_tasks": across_tasks}
+        _check(candidate, learner, tasks, seeds=seeds, strategy=strategy, **named)
     start, tree = flatten(candidate)
     population = strategy.population
 
@@ -105,7 +111,9 @@ def make_evolution(
         ]
         scores = jnp.stack(lives)  # f32[tasks, P, seeds]
         per_task = jnp.mean(scores, axis=2)
-        shaped = _wins(scores) if fitness == "wins" else jnp.mean(_shape(per_task, shaping), axis=0)
+        shaped = _wins(scores) if fitness == "wins" else _combine(_shape(per_task, shaping), shaping, across_tasks)
+        if weight_decay:
+            shaped = shaped - weight_decay * jnp.mean(candidates**2, axis=1)
         updated = strategy.tell(asked, candidates, shaped)
         report = Generation(fitness=per_task, mean=strategy.mean(state.strategy), sigma=strategy.sigma(state.strategy))
         return EvolutionState(strategy=updated, key=state.key, generation=state.generation + 1), report
@@ -132,6 +140,13 @@ def _shape(fitness: Array, shaping: str) -> Array:
     return jax.vmap(lambda scores: SHAPERS[shaping](nan_is_worst(scores)))(fitness)
 
 
+def _combine(shaped: Array, shaping: str, across_tasks: str) -> Array:
+    """Return f32[P] of the normalized fitness f32[tasks, P]."""
+    if across_tasks == "worst":
+        return SHAPERS[shaping](jnp.min(shaped, axis=0))
+    return jnp.mean(shaped, axis=0)
+
+
 def _wins(scores: Array) -> Array:
     """Return f32[P] of f32[tasks, P, seeds]: the share of trainings won less that lost against the other of a pair."""
     known = jnp.where(jnp.isfinite(scores), scores, -jnp.inf)
@@ -147,6 +162,7 @@ def _check(
     seeds: int,
     fitness: str,
     shaping: str,
+    across_tasks: str,
     strategy: Any,
 ) -> None:
     """Refuse what cannot be evolved, before a generation is compiled."""
@@ -157,6 +173,10 @@ def _check(
         raise unknown("shaping", shaping, SHAPING)
     if fitness == "wins" and not strategy.antithetic:
         raise InputError("fitness 'wins' compares the two of a pair: it needs antithetic sampling")
+    if across_tasks not in ACROSS_TASKS:
+        raise unknown("across_tasks", across_tasks, ACROSS_TASKS)
+    if fitness == "wins" and across_tasks == "worst":
+        raise InputError("fitness 'wins' averages over tasks; across_tasks 'worst' needs fitness 'auc' or 'final'")
     if seeds < 1:
         raise InputError(f"seeds is {seeds}; it must be at least 1")
     if not tasks:

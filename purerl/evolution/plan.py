@@ -55,6 +55,8 @@ class EvolvePlan(NamedTuple):
             seeds=o.seeds,
             fitness=o.fitness,
             shaping=o.shaping,
+            across_tasks=o.across_tasks,
+            weight_decay=o.weight_decay,
             common=not o.fresh,
             chunk=chunk,
             mesh=mesh,

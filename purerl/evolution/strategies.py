@@ -10,6 +10,7 @@ functions and two that look into its state:
 """
 
 import importlib
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from purerl.catalog.strategies import EVOSAX, STRATEGIES
 from purerl.errors import InputError, install, unknown
 from purerl.optim.optimizers import apply_gradients
 from purerl.settings.options import EvolveOptions
@@ -218,22 +220,36 @@ def make_strategy(options: EvolveOptions, size: int) -> Any:
     common: dict[str, Any] = {
         "population": options.population, "antithetic": options.antithetic, "start_sigma": options.sigma
     }  # fmt: skip
-    if options.strategy == "openes":
+    name = options.strategy.lower()
+    if name == "openes":
         return OpenES(learning_rate=options.meta_learning_rate, sigma_decay=options.sigma_decay, **common)
-    if options.strategy == "snes":
+    if name == "snes":
         return SNES(**common)
-    if not options.strategy.startswith("evosax:"):
-        raise unknown("strategy", options.strategy, ("openes", "snes", "evosax:NAME"))
+    name = name.removeprefix("evosax:")
+    if name not in EVOSAX:
+        raise unknown("strategy", options.strategy, STRATEGIES, limit=len(STRATEGIES))
+    return _of_evosax(EVOSAX[name], options, size)
+
+
+def _of_evosax(name: str, options: EvolveOptions, size: int) -> Evosax:
+    """Return an algorithm of evosax, with the sigma and the learning rate of the options where it has them."""
     try:
-        algorithms = importlib.import_module("evosax.algorithms")
+        algorithm = getattr(importlib.import_module("evosax.algorithms"), name)
     except ModuleNotFoundError:
         raise InputError(f"evosax is not installed: {install('evosax')}") from None
-    name = options.strategy.removeprefix("evosax:")
-    known = [name for name, value in vars(algorithms).items() if isinstance(value, type)]
-    if name not in known:
-        raise unknown("algorithm of evosax", name, known)
-    strategy = getattr(algorithms, name)(population_size=options.population, solution=jnp.zeros(size))
-    params = strategy.default_params
+    known = inspect.signature(algorithm).parameters
+    settings: dict[str, Any] = {}
+    if "std_schedule" in known:
+        settings["std_schedule"] = optax.constant_schedule(options.sigma)
+        if "optimizer" in known:
+            settings["optimizer"] = optax.adam(options.meta_learning_rate)
+    try:
+        with jax.numpy_dtype_promotion("standard"):
+            strategy = algorithm(population_size=options.population, solution=jnp.zeros(size), **settings)
+            params = strategy.default_params
+    except (AssertionError, ValueError) as error:  # such as an odd population where it draws pairs
+        why = (str(error).strip() or "without a word").splitlines()[0]
+        raise InputError(f"{name} of evosax refuses a population of {options.population}: {why}") from None
     return Evosax(
         strategy=strategy, parameters=params.replace(std_init=options.sigma) if hasattr(params, "std_init") else params
     )

@@ -14,6 +14,7 @@ DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
 FITNESS = ("auc", "final", "wins")  # of an evolution's candidates
 RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 SHAPING = ("zscore", "rank")
+ACROSS_TASKS = ("mean", "worst")
 T = TypeVar("T")
 
 
@@ -149,9 +150,7 @@ class EvolveOptions:
     generations: int = option(100, "number of generations", "N", at_least=1, at_most=MOST)
     seeds: int = option(1, "training runs per candidate and task", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "random seed of the evolution", "S")
-    strategy: str = option(
-        "openes", "the strategy: openes, snes, or an algorithm of evosax such as evosax:CMA_ES", "NAME"
-    )
+    strategy: str = option("openes", "the strategy: openes, snes, or an algorithm of evosax such as cma_es", "NAME")
     sigma: float = option(0.04, "standard deviation of the first candidates", "X", at_least=0)
     sigma_decay: float = option(0.999, "factor of sigma per generation, for openes", "X", at_least=0)
     meta_learning_rate: float = option(0.01, "learning rate of Adam, the optimizer of openes", "X", at_least=0)
@@ -160,6 +159,10 @@ class EvolveOptions:
     shaping: str = option(
         "zscore", "normalization of a task's fitness over the population: zscore or rank", "NAME", choices=SHAPING
     )
+    across_tasks: str = option(
+        "mean", "fitness over several tasks, normalized: mean or worst", "NAME", choices=ACROSS_TASKS
+    )
+    weight_decay: float = option(0.0, "penalty on the mean square of a candidate's parameters", "X", at_least=0)
     fresh: bool = option(False, "use separate random numbers for each candidate instead of common ones")
     minutes: float = option(
         0.0, "stop after this many minutes, compilation included", "X", at_least=0, meaning="0: after all generations"

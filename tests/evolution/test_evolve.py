@@ -97,6 +97,28 @@ def test_killed_and_resumed_gives_the_same_bits(whole, tmp_path):
         np.testing.assert_array_equal(columns[0][name], columns[1][name])
 
 
+def cut_and_resumed(folder, arguments, generations, cut):
+    """Run `purerl evolve` for `cut` generations, then make it longer and resume it; an older text has fewer options."""
+    invoke = lambda *words: CliRunner().invoke(cli, ["evolve", *words, "--plain"], catch_exceptions=False)
+    assert invoke(*arguments, "--generations", str(cut), "--out", str(folder)).exit_code == 0
+    settings = folder / "evolve.toml"
+    settings.write_text(settings.read_text().replace(f"generations = {cut}", f"generations = {generations}"))
+    result = invoke("--resume", str(folder))
+    assert result.exit_code == 0, result.output
+
+
+def test_an_evolution_by_cma_es_resumes_to_the_same_bits(tmp_path):
+    arguments = ["dpo", *FLAGS[:-5], "--sigma", "0.5", "--strategy", "cma_es", "--devices", "1"]
+    whole = tmp_path / "whole"
+    result = CliRunner().invoke(cli, ["evolve", *arguments, "--generations", "4", "--plain", "--out", str(whole)])
+    assert result.exit_code == 0, result.output
+    cut_and_resumed(tmp_path / "cut", arguments, 4, cut=2)
+    for mine, theirs in zip(center(tmp_path / "cut"), center(whole), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    found = load(whole)
+    assert not np.array_equal(found.candidate.drift.alpha, found.first.drift.alpha)
+
+
 @pytest.mark.long
 def test_an_evolution_that_ends_while_it_draws_is_not_complete(whole, tmp_path, monkeypatch):
     folder = tmp_path / "run"

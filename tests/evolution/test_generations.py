@@ -11,7 +11,7 @@ from jax.flatten_util import ravel_pytree
 import purerl
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
-from purerl.evolution.generations import _wins, flatten, make_evolution
+from purerl.evolution.generations import _combine, _wins, flatten, make_evolution
 from purerl.evolution.inner_loop import Task
 from purerl.evolution.strategies import OpenES
 from purerl.functional.drifts import DPO, LPO, ClipDrift
@@ -61,6 +61,22 @@ def test_chunks_and_devices_change_nothing(once):
 def test_wins_by_hand():
     scores = jnp.array([[[1.0, 5.0], [2.0, jnp.nan], [3.0, 4.0], [2.0, 0.0]]])  # pairs (0, 2) and (1, 3)
     np.testing.assert_allclose(_wins(scores), [0.0, -0.5, 0.0, 0.5])
+
+
+def test_fitness_over_tasks_by_hand():
+    shaped = jnp.array([[-1.0, 0.0, 1.0], [2.0, 0.0, -4.0]])
+    np.testing.assert_allclose(_combine(shaped, "rank", "mean"), [0.5, 0.0, -1.5])
+    np.testing.assert_allclose(_combine(shaped, "rank", "worst"), [0.0, 0.5, -0.5])  # of -1, 0, -4
+
+
+@pytest.mark.long
+def test_weight_decay_pulls_to_the_origin(once):
+    """A penalty that outweighs the returns moves every weight of the center toward 0."""
+    center, fitness = generation(seeds=2, weight_decay=1e4)
+    np.testing.assert_array_equal(fitness[0], once[1][0])
+    first, _ = flatten(START)
+    step = np.asarray(center - first)
+    assert np.dot(step, first) < np.dot(once[0] - first, first) and np.dot(step, first) < 0
 
 
 LEARNED = jax.tree.map(lambda x: x + 0.3, LPO.at_ppo(jax.random.key(1), 4))
@@ -136,6 +152,8 @@ PENDULUM = Task("Pendulum-v1", purerl.make("Pendulum-v1"), CONFIG, 256)
             "must return one loss per sample",
         ),
         ({"fitness": "areas"}, "unknown fitness 'areas': .*allowed: auc, final, wins"),
+        ({"across_tasks": "best"}, "unknown across_tasks 'best': .*allowed: mean, worst"),
+        ({"fitness": "wins", "across_tasks": "worst"}, "'worst' needs fitness 'auc' or 'final'"),
         ({"seeds": 0}, "seeds is 0; it must be at least 1"),
         ({"fitness": "wins", "strategy": OpenES(antithetic=False)}, "it needs antithetic sampling"),
     ],

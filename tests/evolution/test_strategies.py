@@ -1,5 +1,7 @@
 """Evolution strategies against evosax, against NumPy, and on functions whose best point is known."""
 
+import sys
+
 import evosax.algorithms as evosax
 import jax
 import jax.numpy as jnp
@@ -14,10 +16,12 @@ from purerl.evolution.strategies import (
     OpenES,
     centered_ranks,
     check_population,
+    make_strategy,
     nan_is_worst,
     standardize,
     utilities,
 )
+from purerl.settings.options import EvolveOptions
 
 N = 7
 TARGET = np.linspace(-1, 1, N, dtype=np.float32)
@@ -140,3 +144,24 @@ def test_odd_populations_are_refused():
     with pytest.raises(InputError, match="population is 1; it must be at least 2"):
         check_population(1, False)
     check_population(7, False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strategy": "cma-es"}, r"unknown strategy 'cma-es': did you mean 'cma_es'\? allowed: ars, .*snes, xnes$"),
+        ({"strategy": "evosax:openes"}, r"unknown strategy 'evosax:openes': .*allowed: ars"),
+        ({"strategy": "pgpe", "population": 5}, "PGPE of evosax refuses a population of 5: "),
+    ],
+)
+def test_a_strategy_that_cannot_be_is_one_line(changes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make_strategy(EvolveOptions(**{"population": 4} | changes), 3)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_strategy_of_evosax_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "evosax.algorithms", None)
+    with pytest.raises(InputError, match=r"evosax is not installed: pip install 'purerl\[evosax\]'"):
+        make_strategy(EvolveOptions(strategy="cma_es"), 3)
+    assert make_strategy(EvolveOptions(), 3) == OpenES()
