@@ -31,6 +31,7 @@ SOURCES = (  # on which the speed of training on a GPU depends
     *(f"benchmarks/{name}.py" for name in ("contest", "gpu", "program_parts", "training")),
 )
 APART = ("commands", "evolution", "pool", "reporting", "sweeps", "testing")  # packages that it does not depend on
+NOT_ON_PAGES = ("return reached",)  # greedy, exploring and shaped returns cannot be compared; results/README.md does
 BEGIN, END = "<!-- benchmark: {file}: {names} -->\n", "<!-- end of benchmark -->"
 BLOCK = re.compile(r"<!-- benchmark: (\S*): ([\w. -]*) -->\n(.*?)<!-- end of benchmark -->", re.DOTALL)
 
@@ -101,7 +102,7 @@ def page(groups: dict[str, Any], names: Sequence[str]) -> str:
             f"{group['date']}: {about['processor']}, {about['cores']} cores, {about['devices']}, "
             f"jax {group['versions']['jax']}; load at the start {about['load']}."
         )
-        measured = [tables.from_json(table) for table in group["tables"]]
+        measured = [tables.without(tables.from_json(table), NOT_ON_PAGES) for table in group["tables"]]
         if not sections or [table[:2] for table in measured] != [table[:2] for table in sections[-1][1]]:
             sections.append(({}, [table._replace(rows=[]) for table in measured]))
         sections[-1][0].setdefault(where, []).append(name)
@@ -114,8 +115,12 @@ def page(groups: dict[str, Any], names: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def write_page(target: Path, path: Path) -> None:
+def write_page(target: Path, path: Path | None = None) -> None:
     """Write the blocks of a Markdown page again, from a report; a block of which it has no group, from its own file.
+
+    Args:
+      target: the page.
+      path: the report; without one, each block is written from its own file in `results/`.
 
     Raises:
       InputError: if the page has no block.
@@ -127,7 +132,8 @@ def write_page(target: Path, path: Path) -> None:
 
     def block(found: re.Match[str]) -> str:
         names = found[2].split()
-        file = path if not found[1] or set(select(names)) & set(read(path)) else path.parent / found[1]
+        own = (path.parent if path else ROOT / "results") / found[1]
+        file = path if path and (not found[1] or set(select(names)) & set(read(path))) else own
         return BEGIN.format(file=file.name, names=found[2]) + page(read(file), names) + END
 
     target.write_text(BLOCK.sub(block, text), encoding="utf-8")

@@ -1,5 +1,6 @@
 """Tables of figures: numbers as JSON stores them, and as text for the screen or a page."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from rich.markup import escape
@@ -27,6 +28,13 @@ def from_json(stored: dict[str, Any]) -> Table:
     """Return a table that was stored as JSON."""
     pairs = [(name, kind) for name, kind in stored["columns"]]
     return Table(title=stored["title"], columns=pairs, rows=stored["rows"])
+
+
+def without(table: Table, names: Sequence[str]) -> Table:
+    """Return the table without the columns of some names."""
+    kept = [index for index, (name, _) in enumerate(table.columns) if name not in names]
+    rows = [[row[index] for index in kept] for row in table.rows]
+    return table._replace(columns=[table.columns[index] for index in kept], rows=rows)
 
 
 def show(table: Table) -> RichTable:

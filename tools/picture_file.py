@@ -1,0 +1,30 @@
+"""Pictures of figures that are stored in files: each PNG holds a digest of the figures that it shows."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from PIL import Image
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KEY = "Description"  # of the PNG's text
+
+
+def digest(data: Any) -> str:
+    """Return a hash of the figures that a picture shows, twelve hexadecimal digits."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def write(figure: "Figure", path: Path, data: Any) -> None:
+    """Write a picture as PNG, with the digest of its data and without a date."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="png", metadata={KEY: digest(data), "Software": None})
+
+
+def shown(path: Path) -> str:
+    """Return the digest that a picture holds; "" if it holds none."""
+    with Image.open(path) as picture:
+        return str(picture.info.get(KEY, ""))
