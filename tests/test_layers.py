@@ -78,6 +78,7 @@ ROOMS = {
     "settings": {"catalog", "errors", "fields", "host_environment", "loop", "registry", "trust", "types", "zoo"},
     "reporting": {
         "agent_groups",
+        "catalog",
         "devices",
         "errors",
         "host_environment",

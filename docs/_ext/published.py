@@ -126,18 +126,19 @@ def draw(name: str, path: Path) -> bool:
 def _panel(axes: Any, figure: Figure) -> None:
     """Draw the greedy returns as a thick line with their interval, those of training as a thin one."""
     columns = results()[figure.task, figure.label].columns
-    for column, width, strength in (("episode_return", 0.8, 0.5), ("evaluation_return", 2.0, 1.0)):
+    color = plot.color_of(figure.algorithm)
+    for column, width, strength in (("episode_return", plot.THIN, 0.5), ("evaluation_return", plot.THICK, 1.0)):
         steps, curves = _curves(columns, column)
         if not len(steps):
             continue
         center, low, high, _ = plot.center_and_interval(curves)
-        axes.plot(steps, center, color="C0", linewidth=width, alpha=strength)
+        axes.plot(steps, center, color=color, linewidth=width, alpha=strength)
         if column == "evaluation_return" and len(curves) >= plot.ENOUGH_SEEDS:
-            axes.fill_between(steps, low, high, color="C0", alpha=0.2, linewidth=0)
+            axes.fill_between(steps, low, high, color=color, alpha=0.2, linewidth=0)
     if (random := path_of(figure.task, "random")).exists():
         axes.axhline(float(read(random).final().mean()), color="gray", linestyle=":", linewidth=1)
     if figure.reference:
-        axes.axhline(figure.level, color="C1", linestyle="--", linewidth=1)
+        axes.axhline(figure.level, color="black", linestyle="--", linewidth=1)
     axes.set_title(figure.task, fontsize=8)
     axes.tick_params(labelsize=7)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k")

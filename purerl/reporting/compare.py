@@ -32,6 +32,7 @@ class ComparedRun(NamedTuple):
     failed: int  # seeds
     columns: dict[str, np.ndarray]  # of metrics.csv
     parameters: Mapping[str, Any]  # of the environment, as its settings name them
+    algorithm: str = ""
 
     @property
     def center(self) -> float:
@@ -99,6 +100,7 @@ def load(folder: Path) -> ComparedRun:
         failed=failed,
         columns=metrics_csv.read(folder / "metrics.csv"),
         parameters=toml.table(settings, "env", folder / "config.toml"),
+        algorithm=str(settings.get("algorithm", "")),
     )
     return failed_as(run, worst_of(run))
 
@@ -207,9 +209,10 @@ def draw(runs: Sequence[ComparedRun], path: Path) -> None:
     """
     figure = plot.new_figure(11, 4.8)
     curves, finals = figure.subplots(1, 2, width_ratios=(3, 2))
-    for i, run in enumerate(runs):
-        plot.curve(curves, run.columns, plot.Style.of(i, len(runs)), run.name)
-        _final(finals, run, len(runs) - 1 - i, f"C{i % 10}")
+    styles = plot.styles([run.algorithm for run in runs])
+    for i, (run, style) in enumerate(zip(runs, styles, strict=True)):
+        plot.curve(curves, run.columns, style, run.name)
+        _final(finals, run, len(runs) - 1 - i, style.color)
     plot.label_curves(curves)
     curves.legend(frameon=False, loc="best")
     curves.set_title(plot.literal(runs[0].task))

@@ -1,5 +1,6 @@
 """Learning curves of runs."""
 
+import colorsys
 import functools
 import itertools
 import warnings
@@ -10,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.errors import InputError, printable, unknown
 from purerl.reporting import metrics_csv
 from purerl.reporting.files import short_names, write_whole
@@ -93,6 +95,9 @@ MOST_LETTERS = 100  # of a text in a picture
 INSIDE = 6  # names of curves that fit beside them; more stand at the right of the picture
 MOST_TIMES = 8  # as long as the shortest run may the longest be on a linear axis
 SEEDS_SHOWN = 6  # runs in a picture, at most, whose seeds have lines of their own
+THIN, THICK = 1.0, 2.4  # width of the lines of exploring episodes and of greedy ones
+TURN = 0.1175  # of the color circle, from an algorithm of the catalog to the next: no two colors are close
+TONES = ((0.40, 0.85), (0.55, 0.65), (0.30, 0.70))  # (lightness, saturation), in turn
 DASHES: tuple[Any, ...] = (":", "--", "-.", (0, (8, 2)), (0, (1, 4)))  # of levels
 
 
@@ -109,16 +114,45 @@ class Style(NamedTuple):
         return Style(color=f"C{index % 10}", dashes=("-", "--", "-.")[index // 10 % 3], seeds=runs <= SEEDS_SHOWN)
 
 
+def color_of(algorithm: str) -> str | None:
+    """Return the color of an algorithm, the same in every picture; None for one that the catalog does not have."""
+    if algorithm not in ALGORITHMS:
+        return None
+    index = list(ALGORITHMS).index(algorithm)
+    lightness, saturation = TONES[index % len(TONES)]
+    red, green, blue = colorsys.hls_to_rgb((0.8 + index * TURN) % 1.0, lightness, saturation)
+    return f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+
+
+def styles(algorithms: Sequence[str]) -> list[Style]:
+    """Return a style for each run: the color of its algorithm, with other dashes for a second run of the same.
+
+    Runs of a single algorithm, or of one that the catalog does not have, have the colors of their positions.
+    """
+    runs = len(algorithms)
+    if len(set(algorithms)) < min(2, runs) or any(color_of(name) is None for name in algorithms):
+        return [Style.of(i, runs) for i in range(runs)]
+    dashes = ("-", *DASHES[1:], DASHES[0])
+    return [
+        Style(
+            color=color_of(name) or "",
+            dashes=dashes[list(algorithms[:i]).count(name) % len(dashes)],
+            seeds=runs <= SEEDS_SHOWN,
+        )
+        for i, name in enumerate(algorithms)
+    ]
+
+
 def curve(
     axes: "Axes", columns: dict[str, np.ndarray], style: Style, label: str = "", view: PlotView = RETURNS
 ) -> None:
-    """Draw one run: training as a line with a band over seeds, of returns the evaluations as dots.
+    """Draw one run: training as a line with a band over seeds; of returns, evaluations as a thick line.
 
     Args:
       axes: axes of matplotlib.
       columns: from `metrics_csv.read`.
       style: the style of the run.
-      label: its name in the legend; without one the legend says what line and dots are.
+      label: its name in the legend; without one the legend says what the lines are.
       view: which column, over what, how smooth.
 
     Raises:
@@ -133,6 +167,7 @@ def curve(
     grid = np.linspace(0, columns[view.column].max(), GRID)
     values = on_grid(training, grid)
     seeds = values.shape[0]
+    greedy = evaluations(columns, view) if view.metric == RETURNS.metric else []
     if seeds:
         center, low, high, how = center_and_interval(values)
         how = f" ({how} of {seeds} seeds)" if seeds > 1 else ""
@@ -141,21 +176,32 @@ def curve(
             center,
             color=style.color,
             linestyle=style.dashes,
-            linewidth=1.8,
-            label=literal(label or ("training episodes" if view.metric == RETURNS.metric else view.metric), how),
+            linewidth=THIN if greedy else 1.8,
+            label=literal(label or ("exploring episodes" if view.metric == RETURNS.metric else view.metric), how),
         )
         if seeds > 1:
-            axes.fill_between(grid, low, high, color=style.color, alpha=0.2, linewidth=0)
+            axes.fill_between(grid, low, high, color=style.color, alpha=0.2 if style.seeds else 0.1, linewidth=0)
         if 1 < seeds <= 20 and style.seeds:
             for x, y in training.values():
                 axes.plot(x, y, color=style.color, linewidth=0.5, alpha=0.25)
+    if greedy:
+        dot = {"marker": "o", "markersize": 5} if len(greedy) == 1 else {}
+        axes.plot(
+            *zip(*greedy, strict=True),
+            color=style.color,
+            linestyle=style.dashes,
+            linewidth=THICK,
+            label=None if label else "greedy episodes (mean)",
+            **dot,
+        )
+
+
+def evaluations(columns: dict[str, np.ndarray], view: PlotView) -> list[tuple[float, float]]:
+    """Return (x, mean of the greedy returns over seeds) of each evaluation."""
     points_of = metrics_csv.by_seed(columns, "evaluation_return", view.column)
     evaluated = [pair for pair in points_of.values() if len(pair[0])]
-    if evaluated and view.metric == RETURNS.metric:
-        points = sorted(set(np.concatenate([x for x, _ in evaluated]).tolist()))
-        means = [np.mean(np.concatenate([y[x == point] for x, y in evaluated])) for point in points]
-        dots = {"marker": "o", "markersize": 4.5, "markeredgecolor": "white", "linestyle": "none"}
-        axes.plot(points, means, color=style.color, label=None if label else "evaluation, greedy (mean)", **dots)
+    points = sorted(set(np.concatenate([x for x, _ in evaluated]).tolist())) if evaluated else []
+    return [(point, float(np.mean(np.concatenate([y[x == point] for x, y in evaluated])))) for point in points]
 
 
 def smoothed(values: np.ndarray, rows: int) -> np.ndarray:
@@ -174,6 +220,7 @@ def panel(
     title: str,
     view: PlotView = RETURNS,
     levels: Mapping[str, float] = MappingProxyType({}),
+    algorithms: Sequence[str] = (),
 ) -> None:
     """Draw one or several runs on one task.
 
@@ -183,11 +230,12 @@ def panel(
       title: above it.
       view: as for `curve`.
       levels: returns to compare with, by name, drawn as gray lines, each with dashes of its own.
+      algorithms: the algorithm of each run, which has its own color.
     """
-    for i, (name, columns) in enumerate(runs):
-        curve(axes, columns, Style.of(i, len(runs)), name if len(runs) > 1 else "", view)
+    for (name, columns), style in zip(runs, styles(algorithms or [""] * len(runs)), strict=True):
+        curve(axes, columns, style, name if len(runs) > 1 else "", view)
     if len(runs) > 1 and view.metric == RETURNS.metric:
-        axes.plot([], [], "o", color="gray", markersize=4.5, label="evaluation, greedy (mean)")
+        axes.plot([], [], color="gray", linewidth=THICK, label="thick: greedy episodes (mean)")
     for dashes, (name, level) in zip(itertools.cycle(DASHES), levels.items(), strict=False):
         axes.axhline(level, color="gray", linestyle=dashes, linewidth=1.2, label=literal(name))
     axes.set_title(literal(title))
@@ -273,12 +321,13 @@ def plot_runs(folders: Sequence[Path], path: Path, view: PlotView = RETURNS) -> 
     tasks: dict[str, list[tuple[str, str, dict[str, np.ndarray]]]] = {}
     for folder, name in zip(folders, short_names(folders), strict=True):
         table = toml.read(folder / toml.RUN.file)
-        read = (str(table.get("algorithm", "")).upper(), name, metrics_csv.read(folder / "metrics.csv"))
+        read = (str(table.get("algorithm", "")), name, metrics_csv.read(folder / "metrics.csv"))
         tasks.setdefault(str(table.get("environment", folder.name)), []).append(read)
     figure = new_figure(8, 4.8 * len(tasks))
     for i, (task, runs) in enumerate(tasks.items()):
-        algorithms = {algorithm for algorithm, _, _ in runs}
-        who = algorithms.pop() if len(algorithms) == 1 else "Learning curves"
-        panel(figure.add_subplot(len(tasks), 1, i + 1), [run[1:] for run in runs], f"{who} on {task}", view)
+        algorithms = [algorithm for algorithm, _, _ in runs]
+        who = algorithms[0].upper() if len(set(algorithms)) == 1 else "Learning curves"
+        axes = figure.add_subplot(len(tasks), 1, i + 1)
+        panel(axes, [run[1:] for run in runs], f"{who} on {task}", view, algorithms=algorithms)
     save(figure, path)
     return path

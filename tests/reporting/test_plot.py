@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from purerl import InputError, stats
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.reporting import metrics_csv, plot
 
 
@@ -51,9 +52,10 @@ def test_a_curve_is_the_iqm_with_its_interval(tmp_path):
     assert np.all((low < y[known]) & (y[known] < high))
     expected = stats.bootstrap_interval(jax.random.key(0), np.arange(8.0), resamples=400)
     np.testing.assert_allclose([low[-1] - 20, high[-1] - 20], expected, atol=1e-4)
-    dots = axes.lines[-1]
-    assert dots[0].tolist() == [500, 1000, 1500, 2000]
-    assert dots[1].tolist() == [5, 10, 15, 20]
+    greedy = axes.lines[-1]
+    assert greedy[0].tolist() == [500, 1000, 1500, 2000]
+    assert greedy[1].tolist() == [5, 10, 15, 20]
+    assert greedy[2]["linewidth"] == plot.THICK > style["linewidth"] == plot.THIN
 
 
 @pytest.mark.parametrize("seeds", [1, 2, 4])
@@ -105,14 +107,14 @@ def test_bad_input(tmp_path):
 
 
 def test_a_metric_over_time_and_smoothed(tmp_path):
-    """The mean of each row and the two before it, over seconds; there are no dots of evaluations."""
+    """The mean of each row and the two before it, over seconds; evaluations have no line."""
     folder = write_run(tmp_path / "run", seeds=1)
     columns = metrics_csv.read(folder / "metrics.csv")
     columns["wall_seconds"], columns["entropy"] = np.arange(20.0), np.arange(20.0) ** 2
     axes = Axes()
     plot.curve(axes, columns, plot.Style("C0"), view=plot.PlotView(metric="entropy", x="wall", smooth=3))
-    (x, y, style), *dots = axes.lines
-    assert x[0] == 0 and x[-1] == 19 and style["label"] == "entropy" and not dots
+    (x, y, style), *more = axes.lines
+    assert x[0] == 0 and x[-1] == 19 and style["label"] == "entropy" and not more
     expected = [np.mean(np.arange(20.0)[max(0, i - 2) : i + 1] ** 2) for i in range(20)]
     np.testing.assert_allclose(np.interp(np.arange(20.0), x, y), expected, atol=0.5)
     np.testing.assert_allclose(plot.smoothed(np.arange(20.0) ** 2, 3), expected)
@@ -143,6 +145,16 @@ def test_no_two_of_thirty_runs_look_alike():
     assert len({(style.color, style.dashes) for style in styles}) == 30
     assert not any(style.seeds for style in styles)
     assert plot.Style.of(0, plot.SEEDS_SHOWN).seeds
+
+
+def test_an_algorithm_has_one_color_in_every_picture():
+    colors = [plot.color_of(name) for name in ALGORITHMS]
+    assert len(set(colors)) == len(ALGORITHMS)
+    one, other, again = plot.styles(["dqn", "ppo", "ppo"])
+    assert (one.color, other.color) == (plot.color_of("dqn"), plot.color_of("ppo"))
+    assert again.color == other.color and again.dashes != other.dashes
+    assert plot.styles(["ppo", "dqn"])[0].color == other.color
+    assert plot.styles(["ppo", "ppo"])[1].color == "C1" and plot.styles(["mine", "ppo"])[1].color == "C1"
 
 
 @pytest.mark.parametrize(("runs", "thin"), [(2, 3), (plot.SEEDS_SHOWN + 1, 0)])
