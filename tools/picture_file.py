@@ -14,8 +14,17 @@ KEY = "Description"  # of the PNG's text
 
 
 def digest(data: Any) -> str:
-    """Return a hash of the figures that a picture shows, twelve hexadecimal digits."""
-    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:12]
+    """Return a hash of the figures that a picture shows, to four digits: twelve hexadecimal digits."""
+    return hashlib.sha256(json.dumps(_rounded(data), sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _rounded(data: Any) -> Any:
+    """Return data whose numbers are the same on all machines."""
+    if isinstance(data, dict):
+        return {name: _rounded(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_rounded(value) for value in data]
+    return f"{data:.4g}" if isinstance(data, float) else data
 
 
 def write(figure: "Figure", path: Path, data: Any) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import jax
 import numpy as np
+import picture_file
+import results_charts
 from figures import FIGURES, MISSED, Figure, settings_for
 from result_file import FOLDER, Result, path_of, read
 
@@ -28,6 +30,10 @@ def make_pages(tasks: Sequence[str], results: Path = FOLDER) -> None:
     """Write the pictures of some tasks and results/README.md."""
     for task in tasks:
         draw(task, results)
+    for name, chart in results_charts.CHARTS.items():
+        picture, data = chart(results)
+        if data:
+            picture_file.write(picture, results / f"{name}.png", data)
     (results / "README.md").write_text(table(results), encoding="utf-8")
 
 
@@ -42,9 +48,8 @@ def draw(task: str, results: Path = FOLDER) -> None:
     random = path_of(task, "random", results)
     levels = {"random policy": float(read(random).final().mean())} if random.exists() else {}
     reached = {label: float(found.final().mean()) for label, found in ends.items()}
-    title = task if len(curves) > 1 else f"{curves[0][0]} on {task}"
-    width = math.ceil(len(curves) / math.ceil(len(curves) / CURVES))  # alike, so that none holds a single curve
-    panels = [curves[first : first + width] for first in range(0, len(curves), width)]
+    rules = {label: "env" in figures[label].changes for label, _ in curves}  # other rules have axes of their own
+    panels = [part for other in (False, True) for part in _panels([c for c in curves if rules[c[0]] == other])]
     published = {_published(figures[label]) for label in there if figures[label].reference}
     names = len(curves) + len(levels) + len(ends) + len(published)
     picture = plot.new_figure(8 if names < plot.INSIDE else 11, 4.8 * len(panels))
@@ -52,8 +57,18 @@ def draw(task: str, results: Path = FOLDER) -> None:
         named = [figures[label] for label, _ in panel if figures[label].reference]
         lines = levels | {_published(figure): figure.level for figure in named}
         axes = picture.add_subplot(len(panels), 1, number + 1)
-        plot.panel(axes, panel, title, levels=lines | reached)
+        algorithms = [figures[label].algorithm for label, _ in panel]
+        labels = [label for label, _ in panel]
+        theirs = {name: level for name, level in reached.items() if figures[name]._replace(peer="").label in labels}
+        title = task if len(panel) > 1 else f"{labels[0]} on {task}"
+        plot.panel(axes, panel, title, levels=lines | theirs, algorithms=algorithms)
     plot.save(picture, results / f"{task.replace('/', '-')}.png")
+
+
+def _panels(curves: list[Any]) -> list[list[Any]]:
+    """Return curves in groups of at most `CURVES`, alike, so that none holds a single one of many."""
+    width = math.ceil(len(curves) / max(1, math.ceil(len(curves) / CURVES)))
+    return [curves[first : first + width] for first in range(0, len(curves), max(1, width))]
 
 
 def _published(figure: Figure) -> str:
@@ -77,6 +92,7 @@ def table(results: Path = FOLDER) -> str:
         "`python tools/learning_curves.py --table` writes this page from the files in this folder. A file contains one",
         "curve per seed; its head holds the complete settings, the commit and the machine, and is a `config.toml`.",
         "`search/README.md` describes the sweeps that tuned the settings.",
+        *results_charts.opening(results),
         *_overview(results),
         *_side_by_side(results),
     ]
@@ -85,50 +101,58 @@ def table(results: Path = FOLDER) -> str:
         if not rows:
             continue
         picture = f"{task.replace('/', '-')}.png"
-        shown = ["", f"![]({picture})"] if (results / picture).exists() else []
-        lines += ["", f"## {task}", "", _conditions(task, results), *shown, ""]
-        lines += ["| algorithm | frames | seeds | mean | IQM | 95% interval | worst to best seed | reference |"]
-        lines += ["|---|---|---|---|---|---|---|---|", *rows]
+        shown = [f"![Learning curves on {task}]({picture})", ""] if (results / picture).exists() else []
+        head = "| algorithm | frames | seeds | mean | IQM | 95% interval | worst to best seed | reference |"
+        table_ = [head, "|---|---|---|---|---|---|---|---|", *rows]
+        summary = "Curves and returns" if shown else "Returns"
+        lines += ["", f"## {task}", "", _conditions(task, results), "", *_folded(summary, [*shown, *table_])]
     return "\n".join([*lines, *_board_games(results), *_levels(results), *_many_agents(results)]) + "\n"
 
 
 def _overview(results: Path) -> list[str]:
     """Return the table that opens the page: ours beside what others publish."""
-    there = [(f, read(path)) for f in FIGURES if (path := path_of(f.task, f.label, results)).exists()]
-    peers = {(f.task, f._replace(peer="").label): (f, result) for f, result in there if f.peer}
-    found = [(f, result, peers.get((f.task, f.label))) for f, result in there if not f.peer]
-    found = [(f, result, peer) for f, result, peer in found if peer or f.reference]
+    found = results_charts.compared(results)
     if not found:
         return []
-    lines = [
-        "",
-        "## Comparison with published results",
-        "",
-        "| task | algorithm | frames | IQM | reference | verdict |",
-    ]
-    lines.append("|---|---|---|---|---|---|")
+    lines = ["| task | algorithm | frames | IQM | reference | verdict |", "|---|---|---|---|---|---|"]
     why = []
-    for figure, result, peer in found:
-        ours = float(stats.iqm(result.final()))
-        level = float(stats.iqm(peer[1].final())) if peer else figure.level
-        reference = _of_peer(*peer) if peer else figure.published
-        gap = ours - level
-        seeds = min(len(found.final()) for found in (result, *(peer[1:] if peer else ())))
-        side = "above" if gap >= 0 else "below"
-        said = f"{side} by {_short(abs(gap))}"
-        if seeds < VERDICT_SEEDS:
-            said += f"; {_seeds(seeds)}, no verdict"
-        elif peer and _overlap(result, peer[1]):
-            said = f"on par, {_short(abs(gap))} {side}"
-        elif gap < 0 and not peer and -gap <= figure.spread:
-            said += f", within their +- {_short(figure.spread)}"
-        row = (figure.task, figure.label, f"{result.made['frames']:,}", _short(ours), reference, said)
-        lines.append(f"| {' | '.join(row)} |")
-        known = seeds >= VERDICT_SEEDS or (figure.task, figure.label) in MISSED
-        if said.startswith("below") and known:
+    for entry in found:
+        figure, gap = entry.figure, float(stats.iqm(entry.ours.final())) - entry.level
+        reference = _of_peer(*entry.peer) if entry.peer else _plus_minus(figure.published)
+        frames, reached = f"{entry.ours.made['frames']:,}", _short(stats.iqm(entry.ours.final()))
+        lines.append(f"| {' | '.join((figure.task, figure.label, frames, reached, reference, _verdict(entry, gap)))} |")
+        known = entry.seeds >= VERDICT_SEEDS or (figure.task, figure.label) in MISSED
+        if gap < 0 and known and not _on_par(entry):
             reason = MISSED.get((figure.task, figure.label), "not known.")
             why.append(f"- {figure.task}, {figure.label}: {reason}")
-    return [*lines, "", "Why a result is below its reference:", "", *why] if why else lines
+    text = ["", "## Comparison with published results", "", *_folded("All comparisons", lines)]
+    return [*text, "", "Why a result is below its reference:", "", *why] if why else text
+
+
+def _verdict(entry: results_charts.Compared, gap: float) -> str:
+    """Return on which side of its reference a result is; fewer than three seeds have no verdict."""
+    side = "above" if gap >= 0 else "below"
+    if entry.seeds < VERDICT_SEEDS:
+        return f"no verdict, {_seeds(entry.seeds)}"
+    if _on_par(entry):
+        return f"on par, {_short(abs(gap))} {side}"
+    within = gap < 0 and not entry.peer and -gap <= entry.figure.spread
+    return f"{side} by {_short(abs(gap))}" + (f", within their ± {_short(entry.figure.spread)}" if within else "")
+
+
+def _on_par(entry: results_charts.Compared) -> bool:
+    """Return whether the intervals of ours and of a peer's own trainer overlap."""
+    return entry.peer is not None and entry.seeds >= VERDICT_SEEDS and _overlap(entry.ours, entry.peer[1])
+
+
+def _plus_minus(text: str) -> str:
+    """Return a reference as the page writes it."""
+    return text.replace("+-", "±")
+
+
+def _folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """Return lines that open with a click."""
+    return ["<details>", f"<summary>{summary}</summary>", "", *lines, "", "</details>"]
 
 
 def _side_by_side(results: Path) -> list[str]:
@@ -142,11 +166,10 @@ def _side_by_side(results: Path) -> list[str]:
             cells.setdefault(figure.algorithm, {})[figure.task] = reached
     if not cells:
         return []
-    lines = ["", "## All algorithms on the same tasks", "", "IQM, and the number of environment steps.", ""]
-    lines += [f"| algorithm | {' | '.join(SIDE_BY_SIDE)} |", f"|---|{'---|' * len(SIDE_BY_SIDE)}"]
-    return lines + [
-        f"| {name} | {' | '.join(row.get(task, '') for task in SIDE_BY_SIDE)} |" for name, row in cells.items()
-    ]
+    lines = [f"| algorithm | {' | '.join(SIDE_BY_SIDE)} |", f"|---|{'---|' * len(SIDE_BY_SIDE)}"]
+    lines += [f"| {name} | {' | '.join(row.get(task, '') for task in SIDE_BY_SIDE)} |" for name, row in cells.items()]
+    said = "IQM, and the number of environment steps."
+    return ["", "## All algorithms on the same tasks", "", said, "", *_folded("Five small tasks", lines)]
 
 
 def _of_peer(figure: Figure, result: Result) -> str:
@@ -220,7 +243,13 @@ def _levels(results: Path) -> list[str]:
     for file in files:
         found = json.loads(file.read_text(encoding="utf-8"))
         given = f" ({' '.join(found['arguments'])})" if found["arguments"] else ""
-        lines += ["", f"![](levels/{file.stem}.png)", "", f"[{found['environment']}](levels/{file.name}){given}:", ""]
+        lines += [
+            "",
+            f"![Solved held-out levels of {found['environment']}](levels/{file.stem}.png)",
+            "",
+            f"[{found['environment']}](levels/{file.name}){given}:",
+            "",
+        ]
         lines += ["| method | steps | seeds | solved | worst to best seed | better |", "|---|---|---|---|---|---|"]
         means = {
             method: np.array([np.mean(list(run["solved"].values())) for run in runs])
@@ -262,7 +291,7 @@ def _rows(task: str, results: Path) -> list[str]:
 
 def _row(figure: Figure, result: Result) -> str:
     final = result.final()
-    reference = figure.published if figure.reference else ""
+    reference = _plus_minus(figure.published) if figure.reference else ""
     name = f"[{figure.label}]({figure.task.replace('/', '-')}/{figure.label}.csv)"
     cells = [name, f"{result.made['frames']:,}", str(len(final)), _short(final.mean()), _short(stats.iqm(final))]
     cells += [_interval(result), f"{_short(final.min())} to {_short(final.max())}", reference]
