@@ -45,6 +45,8 @@ html_theme = "sphinx_book_theme"
 html_title = f"purerl {version}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
+html_use_index = False  # one page of 34,000 pixels; the search finds every name
 html_theme_options = {
     "navbar_persistent": [],
     "home_page_in_toc": True,

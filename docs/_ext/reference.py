@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import html
 import importlib
 import inspect
 import io
@@ -135,10 +136,15 @@ def _reference(names: list[str]) -> str:
         package = importlib.import_module(name.removesuffix(".*"))
         inside = sorted(part.name for part in pkgutil.iter_modules(package.__path__)) if name.endswith(".*") else []
         modules += [f"{package.__name__}.{part}" for part in inside] if inside else [name]
-    parts = [f".. automodule:: {module}\n   :members:\n" for module in modules]
-    return "\n\n".join(
-        f"## {module}\n\n```{{eval-rst}}\n{part}```" for module, part in zip(modules, parts, strict=True)
-    )
+    return "\n\n".join(f"## {module}\n\n{_folded(module)}" for module in modules)
+
+
+def _folded(module: str) -> str:
+    """Return the reference of a module, which opens with a click on the first line of its docstring."""
+    first = (inspect.getdoc(importlib.import_module(module)) or module).split("\n\n")[0]
+    summary = html.escape(" ".join(first.split()).replace("`", ""))
+    part = f"```{{eval-rst}}\n.. automodule:: {module}\n   :members:\n```"
+    return f"<details>\n<summary>{summary}</summary>\n\n{part}\n\n</details>"
 
 
 class PublicNames(SphinxDirective):
