@@ -79,9 +79,10 @@ def facts(name: str) -> dict[str, str]:
     )
     turns = kinds.groups and not kinds.joint and getattr(config, "takes_turns", True)
     several = {
-        "plans": "both players of a game in turns" if config.plans == 2 else "no",
+        "plans": "both players of a turn-based game" if config.plans == 2 else "no",
         "team": "made for teams: it needs groups of agents",
-        "groups": "a policy for each group" + (", games in turns too" if turns else ", except in games in turns"),
+        "groups": "a policy for each group"
+        + (", also in turn-based games" if turns else ", but not in turn-based games"),
     }["plans" if config.plans else "team" if kinds.joint else "groups"]
     own = {
         "Actions": ", ".join(entry.actions),
@@ -145,14 +146,12 @@ def settings(name: str) -> str:
         text += f"\n\nThe following settings are inherited, with their defaults:\n\n{md.fields_table(config, rest)}"
     tuned = published.configs(algorithm=name)
     note = (
-        "A setting marked \\* is part of the compiled program: a sweep over it compiles one program per value. "
-        "All others are numbers that a sweep varies inside one program."
+        "A setting marked \\* is static: each of its values compiles a program of its own. All others are numbers, "
+        "which a sweep varies within one program."
     )
     if tuned:
         tasks = ", ".join(f"`{task}`" for _, task in tuned)
-        note += (
-            f"\n\n`purerl train {name} TASK` replaces defaults by tuned settings from `configs/{name}/` for: {tasks}."
-        )
+        note += f"\n\n`purerl train {name} TASK` uses tuned settings from `configs/{name}/` instead for: {tasks}."
     return f"{text}\n\n{note}"
 
 
@@ -205,8 +204,8 @@ def _results(name: str) -> str:
     if not [f for f in published.figures_of(algorithm=name) if not f.variant]:
         return text
     said = (
-        "Thick: greedy episodes, with the 95% interval of the interquartile mean from five seeds on. Thin: episodes of "
-        "training. Dotted: random play. Dashed: a published return."
+        "Thick lines are greedy evaluation episodes, with the 95% interval of the interquartile mean if there are five "
+        "or more seeds. Thin lines are training episodes, dotted lines random play, and dashed lines published returns."
     )
     return f"![Learning curves of {name}](curves/{name}.png)\n\n{said}\n\n{text}"
 
