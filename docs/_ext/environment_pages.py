@@ -150,8 +150,8 @@ def parameters(env_id: str) -> str:
         else ""
     )
     return (
-        f"{md.fields_table(cls, names)}\n\n{said}A field marked \\* is part of the compiled program. "
-        "All others may be traced, so `jax.vmap` varies them inside one program."
+        f"{md.fields_table(cls, names)}\n\n{said}A field marked \\* is static: each of its values "
+        "compiles a program of its own. All others may be traced, so `jax.vmap` can vary them within one program."
     )
 
 

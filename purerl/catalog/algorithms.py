@@ -25,7 +25,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "alphazero": AlgorithmEntry(
         factory="purerl.algos.alphazero:alphazero",
         config="purerl.algos.alphazero:AlphaZeroConfig",
-        summary="search in the environment itself, by Gumbel or PUCT",
+        summary="MCTS in the environment itself, by Gumbel or PUCT",
         source="Silver et al. 2018, doi:10.1126/science.aar6404",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
@@ -82,7 +82,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "muzero": AlgorithmEntry(
         factory="purerl.algos.muzero:muzero",
         config="purerl.algos.muzero:MuZeroConfig",
-        summary="search in a learned model, by Gumbel or PUCT",
+        summary="MCTS in a learned model, by Gumbel or PUCT",
         source="Schrittwieser et al. 2020, arXiv:1911.08265",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
@@ -154,14 +154,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "vmpo": AlgorithmEntry(
         factory="purerl.algos.vmpo:vmpo",
         config="purerl.algos.vmpo:VMPOConfig",
-        summary="on-policy MPO: the better half, weighed, in a trust region",
+        summary="on-policy MPO: the better half, weighted, in a trust region",
         source="Song et al. 2019, arXiv:1909.12238",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "spo": AlgorithmEntry(
         factory="purerl.algos.spo:spo",
         config="purerl.algos.spo:SPOConfig",
-        summary="particles planned ahead in the environment itself, in a trust region",
+        summary="particles that plan in the environment itself, in a trust region",
         source="Macfarlane et al. 2024, arXiv:2402.07963",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
@@ -175,14 +175,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "awr": AlgorithmEntry(
         factory="purerl.algos.awr:awr",
         config="purerl.algos.awr:AWRConfig",
-        summary="regression weighed by advantages, from replay",
+        summary="regression weighted by advantages, from replay",
         source="Peng et al. 2019, arXiv:1910.00177",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
     "crossq": AlgorithmEntry(
         factory="purerl.algos.crossq:crossq",
         config="purerl.algos.crossq:CrossQConfig",
-        summary="SAC with batch normalization for target networks",
+        summary="SAC with batch normalization in place of target networks",
         source="Bhatt et al. 2024, arXiv:1902.05605",
         actions=("continuous",),
     ),
@@ -196,14 +196,14 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "mpo": AlgorithmEntry(
         factory="purerl.algos.mpo:mpo",
         config="purerl.algos.mpo:MPOConfig",
-        summary="actions weighed by their values, in a trust region",
+        summary="actions weighted by their values, in a trust region",
         source="Abdolmaleki et al. 2018, arXiv:1806.06920",
         actions=("continuous", "discrete"),
     ),
     "ppo-penalty": AlgorithmEntry(
         factory="purerl.algos.ppo_penalty:ppo_penalty",
         config="purerl.algos.ppo_penalty:PPOPenaltyConfig",
-        summary="PPO with an adaptive KL penalty for the clip",
+        summary="PPO with an adaptive KL penalty in place of the clip",
         source="Schulman et al. 2017, arXiv:1707.06347",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
@@ -217,7 +217,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "reinforce": AlgorithmEntry(
         factory="purerl.algos.a2c:reinforce",
         config="purerl.algos.a2c:ReinforceConfig",
-        summary="policy gradient on whole returns, with a baseline",
+        summary="policy gradient on complete returns, with a baseline",
         source="Williams 1992, doi:10.1007/BF00992696",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),
