@@ -32,7 +32,7 @@ PINNED = {  # the tests of pinned numbers, which what lies in these folders reac
     "tests/algos/test_updates.py": ("algos", "functional", "loop", "networks", "optim", "planning", "replay"),
     "tests/envs/test_steps.py": ("envs",),
 }
-CALLED = {"curiosity": "rnd or icm", "policy_gradient": "reinforce", "value_decomposition": "vdn or qmix"}
+CALLED = {"curiosity": "rnd or icm", "policy_gradient": "reinforce or ppo", "value_decomposition": "vdn or qmix"}
 LONGEST = 1200  # seconds of a run of tests; a fault that makes a loop endless is noticed, too
 
 
