@@ -13,8 +13,8 @@ class LevelOptions:
 
     levels: str = static(
         default="none",
-        doc="levels drawn at random (dr), replayed by what there is to learn (plr), learned from in replay alone "
-        "(robust-plr), and also mutated (accel); with these two schedules end about halfway",
+        doc="dr: draw levels at random; plr: also replay those with the most to learn; robust-plr: learn from replayed "
+        "levels only; accel: also mutate them; with the last two, schedules do not reach their ends",
         choices=("none", *METHODS),
     )
     levels_over: tuple[str, ...] = static(
