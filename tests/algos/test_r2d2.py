@@ -17,6 +17,7 @@ from purerl.errors import InputError
 from purerl.networks.recurrent_q_network import recurrent_q_network
 from purerl.replay.sequences import Sequences
 from purerl.replay.uniform import Replay
+from tests.helpers.marks import rows
 from tests.helpers.numbered import SPEC, rollout
 from tests.helpers.slow_targets import slow_targets, slow_trace_targets
 
@@ -91,8 +92,7 @@ def q_along(params, carry, observations):
     return np.stack(values), carry
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("kind", ["n-step", "peng", "retrace"])
+@pytest.mark.parametrize("kind", rows(["n-step", "peng", "retrace"], {"retrace"}, pytest.mark.long))
 @pytest.mark.parametrize(
     ("burned", "trained"),
     [
