@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import mctx
 
 from purerl.algos.off_policy import new_statistics
 from purerl.fields import validate
@@ -139,7 +140,9 @@ def alphazero(
         policy, value = net.apply(agent.params, normalized(agent.observation_statistics, observation))
         return policy, from_scale(config, value)
 
-    def recurrent_fn(agent: PolicyAgent, key: Key, action: Array, embedding: Embedding) -> tuple[Any, Embedding]:
+    def recurrent_fn(
+        agent: PolicyAgent, key: Key, action: Array, embedding: Embedding
+    ) -> tuple[mctx.RecurrentFnOutput, Embedding]:
         """Step B environments by B actions and evaluate the next situations."""
         assert model is not None
         chosen = head.to_action(take_actions(embedding.candidates, action))

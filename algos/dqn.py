@@ -8,10 +8,11 @@ arXiv:1706.10295. A time limit does not end the task: the target bootstraps from
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
+import optax
 
 from purerl.algos.off_policy import (
     GradientStep,
@@ -252,7 +253,10 @@ def q_agent(
 
 
 def q_gradient_step(
-    loss: QLoss, optimizer_at: Callable[[Array], Any], interval: Array | int, tau: Array | float = 1.0
+    loss: QLoss,
+    optimizer_at: Callable[[Array], optax.GradientTransformation],
+    interval: Array | int,
+    tau: Array | float = 1.0,
 ) -> GradientStep[OffPolicyAgent]:
     """Return the gradient step of a loss: every `interval` steps the target network moves by `tau`.
 

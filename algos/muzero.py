@@ -8,10 +8,11 @@ planning with Gumbel", openreview.net/forum?id=bERaNdoegnO; sampled actions if t
 (2021), arXiv:2104.06303. It learns on-policy, from each rollout, without a replay. Values and rewards are scalars.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import mctx
 
 from purerl.algos.alphazero import learn_from_search, new_agent
 from purerl.fields import validate
@@ -120,7 +121,9 @@ def muzero(
         )
         return action, carry, extras
 
-    def recurrent_fn(params: PyTree, key: Key, action: Array, embedding: Embedding) -> tuple[Any, Embedding]:
+    def recurrent_fn(
+        params: PyTree, key: Key, action: Array, embedding: Embedding
+    ) -> tuple[mctx.RecurrentFnOutput, Embedding]:
         """Step B latents by B actions in the model."""
         chosen = head.to_action(take_actions(embedding.candidates, action))
         latent, reward = net.advance(params, embedding.latent, chosen)

@@ -80,7 +80,7 @@ class ReplayAgent(Protocol):
     """What `learn_from_replay` needs of an agent: these fields of a NamedTuple."""
 
     @property
-    def replay(self) -> Any:
+    def replay(self) -> PyTree:
         """The state of the replay."""
         ...
 
@@ -110,7 +110,7 @@ A = TypeVar("A", bound=ReplayAgent)
 class GradientStep(Protocol[A]):
     """One gradient step on a batch from the replay."""
 
-    def __call__(self, agent: A, batch: Any, key: Key, /) -> tuple[A, Array, Metrics]:
+    def __call__(self, agent: A, batch: PyTree, key: Key, /) -> tuple[A, Array, Metrics]:
         """Take the step.
 
         Args:
@@ -200,7 +200,7 @@ def learn_from_replay(
     return agent._replace(num_updates=increment(agent.num_updates)), metrics
 
 
-def _normalized(statistics: RunningStatistics, batch: PyTree) -> Any:
+def _normalized(statistics: RunningStatistics, batch: PyTree) -> PyTree:
     """Return a batch with all its observations normalized."""
     by_statistics, between = partial(normalized, statistics), batch.between
     return batch._replace(
@@ -217,7 +217,7 @@ def polyak(target_params: PyTree, params: PyTree, tau: Array | float) -> PyTree:
 
 def random_at_first(
     space: Space, config: OffPolicyConfig, agent: OffPolicyAgent, key: Key, observation: PyTree, *, action: PyTree
-) -> Any:
+) -> PyTree:
     """Return uniform actions until learning starts, then `action`, [B, ...].
 
     If the observation holds an action mask, return `action` from the beginning.

@@ -1,7 +1,7 @@
 """The Q network that the agents of a team share, with or without a recurrent state, and the replay it learns from."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -165,7 +165,7 @@ def _recurrent(
 def _uniform_sequences(replay: Replay) -> Replay:
     """Return a replay of sequences without priorities."""
 
-    def add(state: PyTree, rollout: Rollout) -> Any:
+    def add(state: PyTree, rollout: Rollout) -> PyTree:
         known = {"td_error": jnp.zeros_like(rollout.reward), "known": jnp.ones_like(rollout.terminated)}
         return replay.add(state, rollout._replace(extras=known))
 

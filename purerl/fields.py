@@ -15,6 +15,7 @@ from jax.core import Tracer
 from purerl.errors import InputError, describe, hints, unknown
 
 T = TypeVar("T")
+PyTree = Any  # arrays in dicts, tuples, lists and records, as JAX nests them
 MOST_ENTRIES = 64  # of a list of numbers with bounds, such as the units of layers: each is compiled
 
 

@@ -7,12 +7,12 @@ environments. An algorithm never sees the difference; the loop of `purerl.host` 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.fields import PyTree
 from purerl.spaces import Space
-
-PyTree = Any
 
 
 class HostStep(NamedTuple):
@@ -38,7 +38,7 @@ class TracedSteps(NamedTuple):
 class HostEnvironment:
     """B environments that step together."""
 
-    def reset(self, key: Any) -> PyTree:
+    def reset(self, key: jax.Array | None) -> PyTree:
         """Start an episode everywhere and return the observations [B, ...].
 
         Args:
@@ -46,7 +46,7 @@ class HostEnvironment:
         """
         raise NotImplementedError
 
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+    def step(self, action: np.ndarray, keys: PyTree, t: int) -> HostStep:
         """Take a step everywhere; blocks until all are done.
 
         Args:

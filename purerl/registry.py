@@ -10,7 +10,7 @@ import sys
 import typing
 from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from purerl import trust
@@ -179,7 +179,7 @@ def names(suite: str | None = None) -> list[str]:
     return list(ENVIRONMENTS) if suite is None else [f"{suite}/{name}" for name in _adapter(suite).names()]
 
 
-def _adapter(suite: str) -> Any:
+def _adapter(suite: str) -> ModuleType:
     return importlib.import_module(_entry(suite).module)
 
 

@@ -8,12 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.fields import number, pytree, static
+from purerl.fields import PyTree, number, pytree, static
 from purerl.spaces import Space
 
 Array = jax.Array
 Key = jax.Array
-PyTree = Any
 Metrics = dict[str, jax.Array]
 
 

@@ -21,7 +21,7 @@ CONTRACTS = {
     "registry": {"catalog", "errors", "fields", "host_environment", "trust", "types"},
     "stats": {"errors", "types"},
     "agent_groups": {"errors", "spaces", "types"},
-    "host_environment": {"errors", "spaces"},
+    "host_environment": {"errors", "fields", "spaces"},
 }
 ROOMS = {
     "xla": {"errors", "prng", "types"},

@@ -6,12 +6,14 @@ pip install 'purerl[atari]'.
 
 import dataclasses
 import importlib
+from types import ModuleType
 from typing import Any
 
 from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Discrete, Space
+from purerl.types import Key, PyTree
 from purerl.xla import backend
 
 VERSION = "-v5"
@@ -74,7 +76,7 @@ class ALESource(HostSource):
         """The joystick's positions, 18 or those that the game knows."""
         return Discrete(n=self._actions)
 
-    def prepare(self, observation: Any) -> Any:
+    def prepare(self, observation: PyTree) -> PyTree:
         """Put the frames last."""
         return host_common.frames_last(observation)
 
@@ -111,13 +113,13 @@ class _ALEBatch(host_common.Followed):
         self._rules = rules
         self._seed: int | None = seed
 
-    def reset(self, key: Any) -> Any:
+    def reset(self, key: Key | None) -> PyTree:
         observation, _ = self._vector.reset(seed=self._seed)
         self._seed = None  # a second reset goes on with the same random numbers
         self._followed = self._begin()
         return host_common.filled(observation, self._followed.age)
 
-    def _follow(self, xp: Any, followed: Any, values: tuple[Any, ...]) -> tuple[Any, HostStep]:
+    def _follow(self, xp: ModuleType, followed: PyTree, values: tuple[PyTree, ...]) -> tuple[PyTree, HostStep]:
         return self._rules.step(xp, followed, *_told(values))
 
     def _xla(self) -> tuple[Any, Any] | None:
@@ -127,6 +129,6 @@ class _ALEBatch(host_common.Followed):
         return handle, step
 
 
-def _told(values: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any, Any, Any]]:
+def _told(values: tuple[PyTree, ...]) -> tuple[PyTree, tuple[PyTree, PyTree, PyTree, PyTree]]:
     observation, reward, game_over, truncated, info = values
     return observation, (reward, game_over, truncated, info["lives"])

@@ -3,6 +3,7 @@
 import functools
 import inspect
 import types
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -123,7 +124,7 @@ def names() -> list[str]:
 
 
 @functools.cache
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():
         from brax import envs, fluid
     numpy: Any = types.SimpleNamespace(**vars(jnp))  # brax's fluids name an argument as JAX no longer does

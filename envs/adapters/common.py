@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.typing import DTypeLike
+from jax.typing import ArrayLike, DTypeLike
 
 from purerl.errors import InputError, told, unknown
 from purerl.spaces import Box, Dict, Space
@@ -82,7 +82,7 @@ def raw_key(key: Key) -> Array:
     return jax.random.bits(key, words, jnp.uint32)
 
 
-def box(struct: jax.ShapeDtypeStruct, low: Any = -math.inf, high: Any = math.inf) -> Box:
+def box(struct: jax.ShapeDtypeStruct, low: ArrayLike = -math.inf, high: ArrayLike = math.inf) -> Box:
     """Return the `Box` of a shape and dtype; bounds as large as the dtype's largest number count as none."""
     dtype = jnp.dtype(struct.dtype)
     if dtype == jnp.bool_:
@@ -90,7 +90,7 @@ def box(struct: jax.ShapeDtypeStruct, low: Any = -math.inf, high: Any = math.inf
     return Box(low=_bound(low, dtype), high=_bound(high, dtype), shape=struct.shape, dtype=dtype)
 
 
-def _bound(bound: object, dtype: DTypeLike) -> Any:
+def _bound(bound: object, dtype: DTypeLike) -> Array | np.ndarray:
     if jnp.issubdtype(dtype, jnp.integer):
         if isinstance(bound, Tracer):
             return bound.astype(dtype)
@@ -102,7 +102,7 @@ def _bound(bound: object, dtype: DTypeLike) -> Any:
     return _shared(np.where(np.abs(bound) >= 1e38, np.copysign(np.float32(np.inf), bound), bound))
 
 
-def _shared(bound: np.ndarray) -> Any:
+def _shared(bound: np.ndarray) -> np.ndarray:
     """Return one number where all are the same."""
     return bound.flat[0].item() if bound.size and (bound == bound.flat[0]).all() else bound
 

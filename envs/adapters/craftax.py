@@ -49,7 +49,7 @@ class CraftaxEnvironment(Environment):
             )
 
     @property
-    def _params(self) -> Any:
+    def _params(self) -> PyTree:
         return self.params.replace(max_timesteps=self.time_limit)
 
     @property

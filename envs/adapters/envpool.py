@@ -8,6 +8,7 @@ import dataclasses
 import importlib
 import warnings
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Space
+from purerl.types import Key, PyTree
 from purerl.xla import backend
 
 
@@ -69,13 +71,13 @@ class EnvPoolSource(HostSource):
         """That of EnvPool."""
         return self._action_space
 
-    def prepare(self, observation: Any) -> Any:
+    def prepare(self, observation: PyTree) -> PyTree:
         """Put Atari's frames last; give others the space's dtype."""
         if self._atari:
             return host_common.frames_last(observation)
         return host_common.received(self._observed, observation)
 
-    def sent(self, action: Any) -> Any:
+    def sent(self, action: PyTree) -> PyTree:
         """Give actions EnvPool's dtype, inside its own bounds."""
         return host_common.sent(self._acted, action)
 
@@ -94,7 +96,7 @@ class EnvPoolSource(HostSource):
             return _EnvPoolBatch(pool, lambda: np.zeros(num_envs, np.bool_), self.sent)
         return _Atari(pool, num_envs, host_common.AtariRules.of(self._atari, evaluation))
 
-    def _options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, object]:
         settings = self._atari
         if settings is None:
             return self.parameters
@@ -122,7 +124,7 @@ class EnvPoolSource(HostSource):
 
 
 class _EnvPoolBatch(host_common.Followed):
-    def reset(self, key: Any) -> Any:
+    def reset(self, key: Key | None) -> PyTree:
         self._followed = self._begin()
         return self._vector.reset()[0]
 
@@ -142,20 +144,20 @@ class _Atari(_EnvPoolBatch):
         super().__init__(pool, lambda: host_common.Games.begin(num_envs))
         self._rules = rules
 
-    def reset(self, key: Any) -> Any:
+    def reset(self, key: Key | None) -> PyTree:
         return host_common.filled(super().reset(key), self._followed.age)
 
-    def _follow(self, xp: Any, followed: Any, values: tuple[Any, ...]) -> tuple[Any, HostStep]:
+    def _follow(self, xp: ModuleType, followed: PyTree, values: tuple[PyTree, ...]) -> tuple[PyTree, HostStep]:
         return self._rules.step(xp, followed, *_told(values))
 
 
-def _told(values: tuple[Any, ...]) -> tuple[Any, tuple[Any, Any, Any, Any]]:
+def _told(values: tuple[PyTree, ...]) -> tuple[PyTree, tuple[PyTree, PyTree, PyTree, PyTree]]:
     observation, reward, _, truncated, info = values
     game_over = info["terminated"].astype(np.bool_)  # told right on the step of the limit, too
     return observation, (reward, game_over, truncated, info["lives"])
 
 
-def _envpool() -> Any:
+def _envpool() -> ModuleType:
     return importlib.import_module("envpool")
 
 

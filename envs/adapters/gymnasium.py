@@ -22,6 +22,7 @@ from purerl.envs.adapters import host_common
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
 from purerl.spaces import Space
+from purerl.types import Key, PyTree
 
 
 def make(name: str, **parameters: Any) -> HostSource:
@@ -68,11 +69,11 @@ class GymnasiumSource(HostSource):
         """That of the environment."""
         return self._action_space
 
-    def prepare(self, observation: Any) -> Any:
+    def prepare(self, observation: PyTree) -> PyTree:
         """Give observations the space's names and dtypes."""
         return host_common.received(self._observed, observation)
 
-    def sent(self, action: Any) -> Any:
+    def sent(self, action: PyTree) -> PyTree:
         """Give actions the environment's tuples, starts and dtypes, inside its own bounds."""
         return host_common.sent(self._acted, action)
 
@@ -136,7 +137,7 @@ class _Numbered(gymnasium.Wrapper):
         super().__init__(env)
         self.env_id = env_id
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: PyTree) -> PyTree:
         try:
             return self.env.step(action)
         except Exception as error:
@@ -156,10 +157,10 @@ class _Several(gymnasium.Env):
         self.vector = gymnasium.vector.SyncVectorEnv([functools.partial(make, number) for number in numbers])
         self.observation_space, self.action_space = self.vector.observation_space, self.vector.action_space
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> PyTree:
         return self.vector.reset(seed=seed, options=options)[0], {}
 
-    def step(self, action: Any) -> Any:
+    def step(self, action: PyTree) -> PyTree:
         return *self.vector.step(action)[:4], {}
 
     def close(self) -> None:
@@ -176,16 +177,16 @@ class _Processes:
         self._vector = gymnasium.vector.AsyncVectorEnv(makers, context=context, autoreset_mode=disabled)
         self._shape = shape
 
-    def reset(self, seed: int | None) -> Any:
+    def reset(self, seed: int | None) -> PyTree:
         shares, each = self._shape
         seeds = [None if seed is None else seed + each * i for i in range(shares)]
         return self._joined(self._answer(lambda: self._vector.reset(seed=seeds))[0]), {}
 
-    def step(self, action: np.ndarray) -> tuple[Any, ...]:
+    def step(self, action: np.ndarray) -> tuple[PyTree, ...]:
         action = jax.tree.map(lambda x: x.reshape(*self._shape, *x.shape[1:]), action)
         return *self._joined(self._answer(lambda: self._vector.step(action))[:4]), {}
 
-    def _answer(self, ask: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
+    def _answer(self, ask: Callable[[], tuple[PyTree, ...]]) -> tuple[PyTree, ...]:
         try:
             return ask()
         except (EOFError, ConnectionError):
@@ -210,7 +211,7 @@ class _Processes:
         for process in self._vector.processes:
             process.kill()
 
-    def _joined(self, values: object) -> Any:
+    def _joined(self, values: object) -> PyTree:
         return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), values)
 
 
@@ -219,13 +220,13 @@ class _GymnasiumBatch(host_common.Followed):
         super().__init__(vector, lambda: np.zeros(num_envs, np.bool_), send)
         self._seed: int | None = seed
 
-    def reset(self, key: Any) -> Any:
+    def reset(self, key: Key | None) -> PyTree:
         observation, _ = self._vector.reset(seed=self._seed)
         self._seed = None  # a second reset goes on with the same random numbers
         self._followed = self._begin()
         return observation
 
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+    def step(self, action: np.ndarray, keys: PyTree, t: int) -> HostStep:
         try:
             return super().step(action, keys, t)
         except Exception as error:  # that of a process comes wrapped in another of its kind

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -45,7 +46,7 @@ class GymnaxEnvironment(Environment):
             return state, TimeStep.transition(observation, reward, terminated=terminated, time_up=time_up)
 
     @property
-    def _params(self) -> Any:
+    def _params(self) -> PyTree:
         return self.params.replace(max_steps_in_episode=self.time_limit)
 
     @property
@@ -103,7 +104,7 @@ class CustomGymnaxEnvironment(Environment):
             )
         return common.Timed(common.settle(after), time), step
 
-    def _params(self, limit: object) -> Any:
+    def _params(self, limit: object) -> PyTree:
         if limit is None or not _limited(self.params):
             return self.params
         return self.params.replace(max_steps_in_episode=limit)
@@ -191,7 +192,7 @@ def names() -> list[str]:
     return list(_import().registered_envs)
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():  # importing gymnax makes arrays, and so starts JAX's backend
         import gymnax
     return gymnax

@@ -12,8 +12,7 @@ import numpy as np
 from purerl.errors import InputError, unknown
 from purerl.host_environment import HostEnvironment, HostStep, TracedSteps
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
-
-PyTree = Any
+from purerl.types import PyTree
 
 
 def from_gymnasium(space: Any, what: str) -> Space:
@@ -48,7 +47,7 @@ def from_gymnasium(space: Any, what: str) -> Space:
     raise InputError(f"{what} has the space {space}; allowed: Discrete, MultiDiscrete, MultiBinary, Box, Dict, Tuple")
 
 
-def received(space: Any, observation: Any) -> Any:
+def received(space: Any, observation: PyTree) -> PyTree:
     """Return observations [..., *] of a Gymnasium space as elements of ours: pure, of NumPy or JAX arrays."""
     kind = type(space).__name__
     if kind == "Dict":
@@ -65,7 +64,7 @@ def received(space: Any, observation: Any) -> Any:
     return observation.astype(dtype or space.dtype)
 
 
-def sent(space: Any, action: Any) -> Any:
+def sent(space: Any, action: PyTree) -> PyTree:
     """Return actions [B, ...] of our space as those of a Gymnasium space: its dtype, inside its own bounds."""
     kind = type(space).__name__
     if kind == "Dict":
@@ -78,7 +77,7 @@ def sent(space: Any, action: Any) -> Any:
     return np.clip(action, space.low, space.high) if kind == "Box" else action
 
 
-def step_of(xp: ModuleType, values: tuple[object, ...], began: Any) -> HostStep:
+def step_of(xp: ModuleType, values: tuple[object, ...], began: PyTree) -> HostStep:
     """Return a step from (observation, reward, terminated, truncated, info) of environments that reset a step later.
 
     Args:
@@ -109,7 +108,7 @@ class Followed(HostEnvironment):
         """Take the library's environments, what is followed of them from a reset on, and how actions are sent."""
         self._vector, self._begin, self._followed, self._send = vector, begin, begin(), send
 
-    def step(self, action: np.ndarray, keys: Any, t: int) -> HostStep:
+    def step(self, action: np.ndarray, keys: PyTree, t: int) -> HostStep:
         """Step the environments."""
         action = self._send(jax.tree.map(np.asarray, action))
         self._followed, step = self._follow(np, self._followed, self._vector.step(action))
@@ -122,7 +121,7 @@ class Followed(HostEnvironment):
             return None
         handle, move = inside
 
-        def step(carry: Any, action: Any) -> tuple[Any, HostStep]:
+        def step(carry: PyTree, action: PyTree) -> tuple[PyTree, HostStep]:
             handle, values = move(carry[0], action)
             followed, step = self._follow(jnp, carry[1], values)
             return (handle, followed), step
@@ -203,7 +202,7 @@ def atari_space(settings: AtariSettings) -> Box:
     return Box(low=0, high=255, shape=shape, dtype=jnp.uint8, stack=settings.stack_num)
 
 
-def frames_last(observation: Any) -> Any:
+def frames_last(observation: PyTree) -> PyTree:
     """Return stacked frames [..., frames, height, width] as [..., height, width, frames]."""
     return jnp.moveaxis(observation, -3, -1)
 
@@ -235,7 +234,9 @@ class AtariRules:
         """Return the settings' rules; in evaluation an episode is a whole game."""
         return AtariRules(settings.reward_clip, settings.episodic_life and not evaluation)
 
-    def step(self, xp: Any, games: Games, observation: Any, told: tuple[Any, Any, Any, Any]) -> tuple[Games, HostStep]:
+    def step(
+        self, xp: ModuleType, games: Games, observation: PyTree, told: tuple[PyTree, PyTree, PyTree, PyTree]
+    ) -> tuple[Games, HostStep]:
         """Return what is followed from now on, and the step.
 
         Args:

@@ -5,6 +5,7 @@ import importlib
 import itertools
 import math
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -205,7 +206,7 @@ def names() -> list[str]:
     return sorted(name for name in _import().registered_envs if not name.startswith(tuple(LEFT_OUT["jaxmarl"])))
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():  # importing JaxMARL makes arrays, and so starts JAX's backend
         import jaxmarl  # pyright: ignore[reportMissingImports]
     return jaxmarl

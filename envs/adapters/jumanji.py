@@ -6,6 +6,7 @@ import functools
 import inspect
 import math
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -70,7 +71,7 @@ class JumanjiEnvironment(Environment):
             observation, reward, terminated=terminated, time_up=time_up, info=info
         )
 
-    def _observe(self, observation: Any, last: Array) -> PyTree:
+    def _observe(self, observation: PyTree, last: Array) -> PyTree:
         parts = common.settle(_as_dict(observation))
         if "action_mask" in parts:
             mask = parts["action_mask"]
@@ -169,7 +170,7 @@ def names() -> list[str]:
     return sorted(_import().registered_environments())
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():  # importing jumanji makes arrays, and so starts JAX's backend
         import jumanji
     return jumanji
@@ -223,7 +224,7 @@ def _space(spec: Any, struct: Any, field: str) -> Space:
     return common.box(struct, np.asarray(spec.minimum), np.asarray(spec.maximum))
 
 
-def _as_dict(value: Any) -> Any:
+def _as_dict(value: PyTree) -> PyTree:
     """Return nested dicts for jumanji's named tuples and dataclasses."""
     if hasattr(value, "_asdict"):
         return {k: _as_dict(v) for k, v in value._asdict().items()}

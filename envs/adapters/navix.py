@@ -1,6 +1,7 @@
 """navix: MiniGrid's rooms, keys and doors, as `navix/NAME`."""
 
 import functools
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -116,7 +117,7 @@ def names() -> list[str]:
     return sorted(_import().registry())
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():  # importing navix makes arrays, and so starts JAX's backend
         import navix  # pyright: ignore[reportMissingImports]
     return navix

@@ -3,6 +3,7 @@
 import functools
 import inspect
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -77,12 +78,12 @@ class PgxEnvironment(_Game):
         """Start a game; where another seat begins, its moves are made. A game that is over by then is none: another."""
         env = _build(self.name, self.options).env
 
-        def start(key: Key) -> Any:
+        def start(key: Key) -> PyTree:
             key_start, key_others = jax.random.split(key)
             state = common.settle(env.init(key_start))
             return self._others_move(key_others, state, state.rewards)[0]
 
-        def again(carry: tuple[Key, Any]) -> tuple[Key, Any]:
+        def again(carry: tuple[Key, PyTree]) -> tuple[Key, PyTree]:
             key = jax.random.split(carry[0], 1)[0]
             return key, start(key)
 
@@ -108,7 +109,7 @@ class PgxEnvironment(_Game):
             raise InputError(f"pgx/{self.name} is played alone: there is no side for self-play")
         return PgxSelfPlay(name=self.name, options=self.options, time_limit=self.time_limit)
 
-    def _others_move(self, key: Key, state: Any, rewards: Array) -> tuple[Any, Array]:
+    def _others_move(self, key: Key, state: PyTree, rewards: Array) -> tuple[PyTree, Array]:
         """Return (state, rewards) after the others' moves."""
         env = _build(self.name, self.options).env
         if env.num_players == 1:
@@ -127,7 +128,7 @@ class PgxEnvironment(_Game):
 
         return jax.lax.while_loop(others_turn, move, (key, state, rewards))[1:]
 
-    def _observe(self, state: Any, player: Any) -> PyTree:
+    def _observe(self, state: PyTree, player: Any) -> PyTree:
         built = _build(self.name, self.options)
         observation = common.settle(built.env._observe(state, player))
         return {"observation": observation, "action_mask": state.legal_action_mask} if built.masked else observation
@@ -176,7 +177,7 @@ class PgxSelfPlay(_Game):
         step = _time_step(self, observation, after.rewards[0], after, time)
         return common.Timed(after, time), step._replace(reward=rewards)
 
-    def _observe(self, state: Any) -> PyTree:
+    def _observe(self, state: PyTree) -> PyTree:
         env, seen, turn = _build(self.name, self.options).env, {}, {}
         for i, seat in enumerate(self._seats):
             turn[seat] = common.flag(state.current_player == i)[None]
@@ -205,7 +206,7 @@ class PgxSelfPlay(_Game):
         return Dict(spaces={seat: Stacked(space=part, n=1) for seat in self._seats})
 
 
-def _time_step(env: Any, observation: PyTree, reward: Array, state: Any, time: Array) -> TimeStep:
+def _time_step(env: Any, observation: PyTree, reward: Array, state: PyTree, time: Array) -> TimeStep:
     terminated = common.flag(state.terminated)
     late = jnp.bool_(False) if env.time_limit is None else common.flag(time >= env.time_limit)
     time_up = common.flag(state.truncated) | late
@@ -298,7 +299,7 @@ def names() -> list[str]:
     return sorted(_import().available_envs())
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():  # importing pgx makes arrays, and so starts JAX's backend
         import pgx
     return pgx

@@ -3,6 +3,7 @@
 import functools
 import subprocess
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -122,7 +123,7 @@ def names() -> list[str]:
     return list(_import().ALL_ENVS)
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():
         from mujoco_playground import registry  # pyright: ignore[reportMissingImports]
     return registry

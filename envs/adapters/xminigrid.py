@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -61,7 +62,7 @@ class XMiniGridEnvironment(Environment):
         return jnp.concatenate(parts, axis=-1)
 
     @property
-    def _params(self) -> Any:
+    def _params(self) -> PyTree:
         params = _build(self.name, self.options)[1].replace(max_steps=self.time_limit)
         if self.ruleset is None:
             return params
@@ -130,7 +131,7 @@ def _ruleset(what: str, rules: object) -> dict[str, jax.Array]:
     return arrays
 
 
-def _timestep(state: PyTree) -> Any:
+def _timestep(state: PyTree) -> PyTree:
     """Return the suite's time step of a state: a step reads nothing else of it."""
     from xminigrid.types import TimeStep as Theirs  # pyright: ignore[reportMissingImports]
 
@@ -138,7 +139,7 @@ def _timestep(state: PyTree) -> Any:
     return record(state=state, step_type=None, reward=None, discount=None, observation=None)
 
 
-def _import() -> Any:
+def _import() -> ModuleType:
     with common.building():
         import xminigrid  # pyright: ignore[reportMissingImports]
     return xminigrid

@@ -3,7 +3,7 @@
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeVar, TypeVarTuple
+from typing import ClassVar, NamedTuple, TypeVar, TypeVarTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,16 +57,16 @@ class MinAtar(Environment):
     num_start_draws: ClassVar[int] = 0  # uniform numbers that a reset needs
     num_draws: ClassVar[int] = 0  # uniform numbers that a step needs, beside that of the sticky action
 
-    def _start(self, draws: Array) -> Any:
+    def _start(self, draws: Array) -> PyTree:
         """Return the first state of a game; `draws` is f32[num_start_draws], uniform in 0 .. 1."""
         raise NotImplementedError
 
-    def _play(self, game: Any, action: Array, draws: Array) -> tuple[Any, Array, Array]:
+    def _play(self, game: PyTree, action: Array, draws: Array) -> tuple[PyTree, Array, Array]:
         """Return (game, reward i32[], terminated bool[]); `draws` is f32[num_draws], uniform in 0 .. 1."""
         raise NotImplementedError
 
     @staticmethod
-    def _boards(game: Any) -> list[Board]:
+    def _boards(game: PyTree) -> list[Board]:
         """Return one board per channel."""
         raise NotImplementedError
 
@@ -179,7 +179,7 @@ def alone(function: Callable[[*Ts], R], *arguments: *Ts) -> R:
     Fused, it would compute the arguments anew for each of the many values that depend on them.
     """
 
-    def outlined(*arguments: object) -> Any:
+    def outlined(*arguments: object) -> PyTree:
         with set_xla_metadata(inlineable="false"):
             return jax.jit(function)(*arguments)
 

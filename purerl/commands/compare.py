@@ -1,12 +1,15 @@
 """`purerl compare`: ranks runs, with differences and their certainty."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from purerl.commands.options import PATH, PICTURES, check_file, check_runs
 from purerl.errors import InputError, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 @click.command(
@@ -55,7 +58,7 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
     console.print(printable(f"see {out}"), soft_wrap=True)
 
 
-def _show(console: Any, title: str, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _show(console: "Console", title: str, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     from rich.table import Table
 
     shown = Table(title=printable(title), title_justify="left")

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.functional.objectives import Objective, ratio_of
-from purerl.types import Array, number, pytree, static
+from purerl.types import Array, PyTree, number, pytree, static
 
 TermFunction = Callable[[Array, Array, Array, Any], Array]
 
@@ -52,7 +52,7 @@ class ClosedForm:
     bad: Any = number(doc="f32[terms, 2]")
     error: float = static(default=0.0, doc="root mean square error over that of no drift at all")
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         ratio = ratio_of(log_ratio)
 

@@ -24,7 +24,7 @@ class Checkpoint(NamedTuple):
     frame_at: np.ndarray  # i32[frames], the generation of each; -1: none yet
 
 
-def compile_generation(plan: EvolvePlan) -> Any:
+def compile_generation(plan: EvolvePlan) -> jax.stages.Compiled:
     """Return the compiled program of a generation: (state, seed u32[]) -> (state, Generation).
 
     Its first call, whose state has generation 0, also starts the search. Where no chunk is configured, the number of
@@ -42,7 +42,7 @@ def compile_generation(plan: EvolvePlan) -> Any:
         chunk = -(-chunk // 2)
 
 
-def jitted(evolution: Evolution, mesh: Mesh) -> Any:
+def jitted(evolution: Evolution, mesh: Mesh) -> jax.stages.Wrapped:
     """Return the jitted function behind `compile_generation`; all devices hold its arguments and results."""
 
     def advance(state: EvolutionState, seed: Array) -> tuple[EvolutionState, Generation]:

@@ -180,21 +180,21 @@ class Evosax:
         """Whether the second half of the candidates mirrors the first: not known to be so."""
         return False
 
-    def _params(self) -> Any:
+    def _params(self) -> PyTree:
         return self.strategy.default_params if self.parameters is None else self.parameters
 
-    def init(self, mean: Array) -> Any:
+    def init(self, mean: Array) -> PyTree:
         """Start at `mean`, f32[n]."""
         with jax.numpy_dtype_promotion("standard"):
             state = self.strategy.init(jax.random.key(0), mean, self._params())
         return jax.tree.map(lambda x: jax.lax.convert_element_type(x, jnp.asarray(x).dtype), state)  # not weakly typed
 
-    def ask(self, state: PyTree, key: Key) -> tuple[Array, Any]:
+    def ask(self, state: PyTree, key: Key) -> tuple[Array, PyTree]:
         """Return (candidates f32[P, n], state)."""
         with jax.numpy_dtype_promotion("standard"):
             return self.strategy.ask(key, state, self._params())
 
-    def tell(self, state: PyTree, candidates: Array, fitness: Array) -> Any:
+    def tell(self, state: PyTree, candidates: Array, fitness: Array) -> PyTree:
         """Return the state after the generation; fitness is f32[P], larger is better."""
         with jax.numpy_dtype_promotion("standard"):
             updated, _ = self.strategy.tell(jax.random.key(0), candidates, -fitness, state, self._params())
@@ -209,7 +209,7 @@ class Evosax:
         return jnp.mean(state.std)
 
 
-def make_strategy(options: EvolveOptions, size: int) -> Any:
+def make_strategy(options: EvolveOptions, size: int) -> OpenES | SNES | Evosax:
     """Return the strategy that the options name, for candidates of so many numbers.
 
     Raises:

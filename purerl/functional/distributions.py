@@ -17,7 +17,7 @@ from purerl.errors import InputError
 from purerl.functional.action_masks import mask_illegal
 from purerl.functional.unit_box import reaching
 from purerl.spaces import Box, Dict, Discrete, MultiDiscrete, Space
-from purerl.types import Array, Key
+from purerl.types import Array, Key, PyTree
 
 
 class Categorical(NamedTuple):
@@ -80,7 +80,7 @@ class MultiCategorical(NamedTuple):
         return _summed([mine.kl_parts(its) for mine, its in zip(self.parts, other.parts, strict=True)])
 
 
-def masked_policy(policy: Any, legal: Array) -> Any:
+def masked_policy(policy: Any, legal: Array) -> Categorical | MultiCategorical:
     """Return a policy of choices that never chooses what is illegal, by a mask bool[..., all choices]."""
     if isinstance(policy, Categorical):
         return Categorical(mask_illegal(policy.logits, legal))
@@ -180,7 +180,7 @@ class Joint(NamedTuple):
 
     parts: Mapping[str, Any]  # a distribution each
 
-    def sample(self, *, seed: Key) -> dict[str, Any]:
+    def sample(self, *, seed: Key) -> dict[str, PyTree]:
         """Draw from every part, each with a key of its own."""
         seeds = jax.random.split(seed, len(self.parts))
         return {name: self.parts[name].sample(seed=seeds[i]) for i, name in enumerate(sorted(self.parts))}
@@ -193,7 +193,7 @@ class Joint(NamedTuple):
         """Return f32[...], summed over the parts."""
         return jnp.sum(jnp.stack([part.entropy() for part in self.parts.values()]), axis=0)
 
-    def mode(self) -> dict[str, Any]:
+    def mode(self) -> dict[str, PyTree]:
         """Return the mode of every part."""
         return {name: part.mode() for name, part in self.parts.items()}
 
@@ -290,7 +290,7 @@ def _joint_head(heads: dict[str, ActionHead]) -> ActionHead:
         parts = zip(heads.items(), *shares, strict=True)
         return Joint({name: head.distribution(*share) for (name, head), *share in parts})
 
-    def to_action(draw: Mapping[str, object]) -> dict[str, Any]:
+    def to_action(draw: Mapping[str, object]) -> dict[str, PyTree]:
         return {name: head.to_action(draw[name]) for name, head in heads.items()}
 
     return ActionHead(

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.functional.objectives import ratio_of
-from purerl.types import Array, Key, number, pytree, static
+from purerl.types import Array, Key, PyTree, number, pytree, static
 
 WIDTH = 128  # hidden units of LPO's network
 THRESHOLD = 1e-4  # of a raw drift; below it D is 0
@@ -27,7 +27,7 @@ class ClipDrift:
 
     epsilon: Any = number(default=0.2, doc="how far the ratio may move before its gradient stops", above=0)
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         ratio = ratio_of(log_ratio)
         return jax.nn.relu((ratio - jnp.clip(ratio, 1 - self.epsilon, 1 + self.epsilon)) * advantage)
@@ -46,7 +46,7 @@ class DPO:
     alpha: Any = number(default=2.0, doc="where the gradient starts to fall, for good actions", above=0)
     beta: Any = number(default=0.6, doc="the same for bad actions", above=0)
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         u, v = (ratio_of(log_ratio) - 1.0) * advantage, log_ratio * advantage
         good = u - self.alpha * jnp.tanh(u / self.alpha)
@@ -64,7 +64,7 @@ class KLPenalty:
 
     coefficient: Any = number(default=1.0, doc="c", at_least=0)
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         return self.coefficient * _excess(log_ratio)
 
@@ -78,7 +78,7 @@ class SquaredDrift:
 
     epsilon: Any = number(default=0.2, doc="how far the ratio is best moved", above=0)
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         return jnp.abs(advantage) * (ratio_of(log_ratio) - 1.0) ** 2 / (2.0 * self.epsilon)
 
@@ -102,7 +102,7 @@ class DriftNetwork:
         """
         return DriftNetwork(hidden=jax.nn.initializers.lecun_normal()(key, (8, width)), output=jnp.zeros(width))
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return f(x), f32[N]."""
         away = 1.0 - ratio_of(log_ratio)
         near = jnp.stack([log_ratio, log_ratio**2, away, away**2], axis=-1)
@@ -133,7 +133,7 @@ class LPO:
         """Return one that is no drift at all until its network is changed."""
         return LPO(network=DriftNetwork.create(key, width))
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         raw = self.network(log_ratio, advantage, context)
         if self.base is not None:
@@ -147,7 +147,7 @@ class FixedClip:
 
     epsilon: float = static(default=0.2, doc="how far the ratio may move before its gradient stops")
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N]."""
         return ClipDrift(epsilon=self.epsilon)(log_ratio, advantage, context)
 
@@ -158,7 +158,7 @@ class Valid:
 
     function: Any = number(doc="(log_ratio[N], advantage[N], context) -> [N]")
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return D, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         return _excess(log_ratio) * jax.nn.softplus(self.function(log_ratio, advantage, context))
 

@@ -1,7 +1,7 @@
 """Running normalization of observations, rewards and values, with statistics that all environments share."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import chex
 import jax
@@ -73,7 +73,7 @@ class RunningStatistics(NamedTuple):
         return jax.tree.map_with_path(standardize, value, self.mean, self.variance)
 
 
-def _is_mask(path: Any) -> bool:
+def _is_mask(path: KeyPath) -> bool:
     """Return whether a leaf lies in "action_mask", of the observation or of a group's."""
     return any(getattr(part, "key", None) == "action_mask" for part in path)
 

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 from purerl.errors import InputError, check_arguments
 from purerl.functional import masked
 from purerl.functional.q_targets import huber
-from purerl.types import Array, Metrics, number, pytree
+from purerl.types import Array, Metrics, PyTree, number, pytree
 
 Objective = Callable[[Array, Array, Mapping[str, Any]], Array]
 LARGE = 20.0  # log-ratios above: exp goes on along its tangent
@@ -55,7 +55,7 @@ class Clip:
 
     epsilon: Any = number(default=0.2, doc="how far the ratio may move before its gradient stops", above=0)
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return the loss of each sample, f32[N], of log_ratio f32[N] and advantage f32[N]."""
         ratio = ratio_of(log_ratio)
         clipped = jnp.clip(ratio, 1 - self.epsilon, 1 + self.epsilon)
@@ -69,7 +69,7 @@ class PolicyGradient:
     Source: Mnih et al. (2016), arXiv:1602.01783.
     """
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return the loss of each sample, f32[N]."""
         return -(context["samples"].log_prob if "samples" in context else log_ratio) * advantage
 
@@ -83,7 +83,7 @@ class Drifting:
 
     drift: Any = number(doc="(log_ratio[N], advantage[N], context) -> [N], such as those of `purerl.functional.drifts`")
 
-    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, Any]) -> Array:
+    def __call__(self, log_ratio: Array, advantage: Array, context: Mapping[str, PyTree]) -> Array:
         """Return the loss of each sample, f32[N]."""
         drift = per_sample(self.drift, log_ratio, advantage, context)
         return drift - ratio_of(log_ratio) * advantage
@@ -137,7 +137,7 @@ class ActorCriticLoss:
         value, entropy = self.value_coefficient * terms["value_loss"], self.entropy_coefficient * terms["entropy"]
         return terms["policy_loss"] + value - entropy
 
-    def __call__(self, samples: Samples, context: Mapping[str, Any]) -> Array:
+    def __call__(self, samples: Samples, context: Mapping[str, PyTree]) -> Array:
         """Return the loss of each sample, f32[N]."""
         return self.combine(self.terms(samples, context))
 
@@ -172,7 +172,7 @@ def mean_loss(
     return total, {"loss": total, "entropy": masked.mean(samples.entropy, mask)}
 
 
-def _hold(of: object, result: Any, shape: tuple[int, ...]) -> Array:
+def _hold(of: object, result: PyTree, shape: tuple[int, ...]) -> Array:
     if jnp.shape(result) != shape:
         name = getattr(of, "__name__", type(of).__name__)
         raise InputError(

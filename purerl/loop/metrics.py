@@ -1,7 +1,7 @@
 """Metrics of updates: statistics of the episodes that ended, and what the algorithm reports. Nothing is stacked."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -212,7 +212,7 @@ def _unknown() -> float:
     return 0.0 if jax.config.jax_debug_nans else math.nan  # type: ignore[attr-defined]
 
 
-def _hidden(unknown: np.ndarray, value: Any) -> Any:
+def _hidden(unknown: np.ndarray, value: PyTree) -> PyTree:
     return np.where(unknown, np.float32(np.nan), value)
 
 
@@ -223,7 +223,7 @@ def with_unknown(means: TrainMetrics) -> TrainMetrics:
         name: value if name == "episodes" else _hidden(no_episode, value) for name, value in means.episodes.items()
     }
 
-    def learned(name: str) -> Any:
+    def learned(name: str) -> PyTree:
         learning = _learning_of(name, means.algorithm)
         if learning is None:
             return means.algorithm[name]
@@ -253,7 +253,7 @@ def parameters(agent: PyTree) -> list[Array]:
     return named or [x for _, x in leaves if x.ndim]
 
 
-def _name_of(key: object) -> Any:
+def _name_of(key: object) -> object:
     return getattr(key, "name", getattr(key, "key", None))
 
 

@@ -78,7 +78,7 @@ def train_members(make: MakeFromSetup, mesh: Mesh, axes: TrainState = TOGETHER, 
     in_axes = (axes, 0, 0, axes.num_updates, axes.num_updates, None)
     members = sharding.sharded_vmap(train, mesh, AXIS, in_axes, (axes, 0), in_place=True)
 
-    def train_members(*arguments: Any) -> tuple[TrainState, Point]:  # the name of the compiled program
+    def train_members(*arguments: PyTree) -> tuple[TrainState, Point]:  # the name of the compiled program
         return members(*arguments)
 
     return train_members
@@ -98,7 +98,7 @@ def blank_states(make: MakeFromSetup, num_members: int, values: Values, setup: S
     def init(values: Values, setup: Setup) -> TrainState:
         return _init(make(with_values(setup, values)), jnp.uint32(0))
 
-    def blank(axis: int | None, leaf: PyTree) -> Any:
+    def blank(axis: int | None, leaf: PyTree) -> Array | np.ndarray:
         return zeros(leaf) if axis is None else zeros(jax.ShapeDtypeStruct((num_members, *leaf.shape), leaf.dtype))
 
     shapes = jax.eval_shape(init, values, setup)
@@ -114,7 +114,7 @@ def place(state: TrainState, mesh: Mesh) -> TrainState:
     return sharding.place(state._replace(num_updates=()), mesh, AXIS)._replace(num_updates=counted)
 
 
-def compile_in_place(function: Callable[[State, *Ts], PyTree], state: State, *arguments: *Ts) -> Any:
+def compile_in_place(function: Callable[[State, *Ts], PyTree], state: State, *arguments: *Ts) -> jax.stages.Compiled:
     """Compile a function of (state, ...) that returns (the next state, more), which takes the place of the old one."""
     where = jax.tree.map(lambda x: x.sharding, state)
     everywhere = sharding.sharding(jax.tree.leaves(where)[0].mesh)  # so that every process can read it

@@ -111,7 +111,7 @@ class _NormedCritic(nn.Module):
     initializer: str
 
     @nn.compact
-    def __call__(self, joint: PyTree, train: bool, **statistics: Any) -> Array:
+    def __call__(self, joint: PyTree, train: bool, **statistics: PyTree) -> Array:
         x = BatchRenorm()(self.torso(joint), train, **statistics)
         for size in self.hidden_sizes:
             x = ACTIVATIONS[self.activation](dense(size, 2**0.5, initializer=self.initializer)(x))

@@ -4,12 +4,14 @@ import inspect
 import math
 import re
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 from flax.errors import InvalidRngError
+from jax.tree_util import KeyPath
 
 from purerl.errors import InputError
 from purerl.functional.action_masks import split_mask, without_mask
@@ -55,7 +57,7 @@ def _takes(network: object, argument: str) -> bool:
         return False
 
 
-def _pair(network: object) -> tuple[Any, Any] | None:
+def _pair(network: object) -> tuple[Callable[..., PyTree], Callable[..., PyTree]] | None:
     """Return (init, apply) of a pair or of an object with these two; None of anything else."""
     if isinstance(network, tuple) and not hasattr(network, "_fields"):
         init, apply = network if len(network) == 2 else (None, None)
@@ -143,7 +145,7 @@ class NNXTorso(nn.Module):
         """Map an observation with any leading axes to features f32[..., n]."""
         from flax import nnx
 
-        def split(key: Key) -> tuple[Any, Any]:
+        def split(key: Key) -> tuple[PyTree, PyTree]:
             module = self.make(rngs=nnx.Rngs(key)) if _takes(self.make, "rngs") else self.make
             if not isinstance(module, nnx.Module):
                 raise InputError(f"network returned a {type(module).__name__}; it must return a module of NNX")
@@ -209,7 +211,7 @@ class PytreeTorso(nn.Module):
         return _features(jax.vmap(module)(rows), leading, self.make)
 
 
-def _split_shapes(split: Any) -> tuple[Any, Any]:
+def _split_shapes(split: PyTree) -> tuple[PyTree, PyTree]:
     found = []
 
     def params(key: Key) -> PyTree:
@@ -221,7 +223,7 @@ def _split_shapes(split: Any) -> tuple[Any, Any]:
     return found[0], shapes
 
 
-def _with_paths(tree: PyTree) -> Any:
+def _with_paths(tree: PyTree) -> list[tuple[KeyPath, PyTree]]:
     return jax.tree_util.tree_leaves_with_path(tree)
 
 
@@ -243,7 +245,7 @@ def _known(observation: PyTree, shapes: PyTree) -> PyTree:
     return {name: _known(observation[name], part) for name, part in shapes.items()}
 
 
-def _features(result: Any, leading: tuple[int, ...], module: object) -> Array:
+def _features(result: PyTree, leading: tuple[int, ...], module: object) -> Array:
     if not hasattr(result, "dtype") or result.ndim != 2 or not jnp.issubdtype(result.dtype, jnp.floating):
         given = f"{result.dtype}{list(result.shape)}" if hasattr(result, "dtype") else f"a {type(result).__name__}"
         raise InputError(f"network {_name(module)} returned {given}; it must return features, floats [N, n]")

@@ -140,11 +140,11 @@ RNNS: dict[str, Callable[[int], nn.RNNCellBase]] = {
 }
 
 
-def apply(module: nn.Module, params: PyTree, *args: object) -> Any:
+def apply(module: nn.Module, params: PyTree, *args: object) -> PyTree:
     """Apply a module to its own parameters."""
     return module.apply({"params": params}, *args)
 
 
-def init(module: nn.Module, key: Key, *args: Any) -> PyTree:
+def init(module: nn.Module, key: Key, *args: PyTree) -> PyTree:
     """Return the parameters of a module, initialized on example inputs; {} of one that has none."""
     return module.init(key, *args).get("params", {})

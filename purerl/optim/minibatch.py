@@ -34,7 +34,7 @@ class MinibatchLoss(Protocol):
 class MinibatchStep(Protocol):
     """A step on a minibatch."""
 
-    def __call__(self, learner: PyTree, minibatch: PyTree, carry: PyTree, /) -> tuple[Any, Metrics]:
+    def __call__(self, learner: PyTree, minibatch: PyTree, carry: PyTree, /) -> tuple[PyTree, Metrics]:
         """Return (learner, metrics f32[] by name); the minibatch and its carry are those of `MinibatchLoss`."""
         ...
 
@@ -50,7 +50,7 @@ def minibatch_epochs(
     key: Key,
     config: Any,
     sequences: bool = False,
-    prepare: Callable[[Any], Any] | None = None,
+    prepare: Callable[[PyTree], PyTree] | None = None,
     accept: Callable[[Metrics], Array] | None = None,
 ) -> tuple[PyTree, PyTree, Metrics]:
     """Take a gradient step on every minibatch of a rollout, `config.num_minibatches` in each of `config.num_epochs`.
@@ -122,7 +122,7 @@ def rollout_minibatches(
     key: Key,
     config: Any,
     sequences: bool = False,
-) -> tuple[Any, Metrics]:
+) -> tuple[PyTree, Metrics]:
     """Run `step` on every minibatch of a rollout; arguments as for `minibatch_epochs`.
 
     Args:
@@ -136,7 +136,7 @@ def rollout_minibatches(
     shape = (config.steps_per_update,)
     units = swap_time(batch) if sequences else jax.tree.map(lambda x: x.reshape(shape + x.shape[2:]), batch)
 
-    def one(learner: PyTree, minibatch: tuple[object, PyTree]) -> tuple[Any, Metrics]:
+    def one(learner: PyTree, minibatch: tuple[object, PyTree]) -> tuple[PyTree, Metrics]:
         units, carry = minibatch
         return step(learner, swap_time(units) if sequences else units, carry)
 
@@ -151,14 +151,14 @@ def rollout_minibatches(
 
 
 def shuffled_minibatches(
-    step: Callable[[Any, PyTree], tuple[Any, Metrics]],
+    step: Callable[[PyTree, PyTree], tuple[PyTree, Metrics]],
     learner: PyTree,
     *,
     batch: PyTree,
     key: Key,
     num_epochs: int,
     num_minibatches: int,
-) -> tuple[Any, Metrics]:
+) -> tuple[PyTree, Metrics]:
     """Run `step` on every minibatch of every epoch; each epoch has a new random order.
 
     Args:

@@ -38,7 +38,7 @@ def act_by_search(
     recurrent_fn: RecurrentFn,
     observation: PyTree,
     explore: bool,
-) -> tuple[PyTree, Any]:
+) -> tuple[PyTree, PyTree]:
     """Run MCTS from B roots and return the actions.
 
     Args:

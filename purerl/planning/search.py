@@ -101,12 +101,12 @@ class SearchPolicy(Protocol):
     def __call__(
         self,
         *,
-        params: Any,
-        rng_key: Any,
+        params: PyTree,
+        rng_key: Key,
         root: mctx.RootFnOutput,
         recurrent_fn: Any,
         num_simulations: int,
-        invalid_actions: Any,
+        invalid_actions: Array | None,
         max_depth: int | None,
         loop_fn: Any,
     ) -> mctx.PolicyOutput[Any]:

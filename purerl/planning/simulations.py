@@ -21,7 +21,7 @@ class RecurrentFn(Protocol):
     """A model with a network: `recurrent_fn` of mctx."""
 
     def __call__(
-        self, params: Any, rng_key: Key, action: Array, embedding: Any, /
+        self, params: PyTree, rng_key: Key, action: Array, embedding: PyTree, /
     ) -> tuple[mctx.RecurrentFnOutput, PyTree]:
         """Step B nodes by B actions.
 
@@ -41,7 +41,7 @@ class RecurrentFn(Protocol):
 class RootActionSelectionFn(Protocol):
     """How an action is selected at the root of one tree."""
 
-    def __call__(self, rng_key: Key, tree: Tree, node_index: Array, /) -> Any:
+    def __call__(self, rng_key: Key, tree: Tree, node_index: Array, /) -> PyTree:
         """Return the action, i32[], of one tree without a batch axis at the node i32[]."""
         ...
 
@@ -49,7 +49,7 @@ class RootActionSelectionFn(Protocol):
 class InteriorActionSelectionFn(Protocol):
     """How an action is selected below the root of one tree."""
 
-    def __call__(self, rng_key: Key, tree: Tree, node_index: Array, depth: Array, /) -> Any:
+    def __call__(self, rng_key: Key, tree: Tree, node_index: Array, depth: Array, /) -> PyTree:
         """Return the action, i32[], of one tree without a batch axis at the node i32[] of a depth i32[]."""
         ...
 
@@ -57,7 +57,7 @@ class InteriorActionSelectionFn(Protocol):
 class LoopFn(Protocol):
     """`loop_fn` of mctx: `jax.lax.fori_loop`, or one with its arguments."""
 
-    def __call__(self, lower: int, upper: int, body_fun: Any, init_val: Any, /) -> Any:
+    def __call__(self, lower: int, upper: int, body_fun: Any, init_val: PyTree, /) -> PyTree:
         """Return (key, tree) after the simulations, from (key, tree) before them."""
         ...
 
@@ -174,7 +174,7 @@ def _backup(tree: Tree, leaf: Array) -> Tree:
     """Add the values of the leaves, i32[B], to the nodes above them."""
     rows, num_nodes = jnp.arange(leaf.shape[0]), tree.node_values.shape[1]
 
-    def up(carry: PyTree) -> Any:
+    def up(carry: PyTree) -> PyTree:
         node_values, node_visits, children_values, children_visits, leaf_value, value, node = carry
         parent, action = tree.parents[rows, node], tree.action_from_parent[rows, node]
         visits = node_visits[rows, parent]

@@ -8,6 +8,7 @@ environment ignores its action and returns the first observation of a new episod
 
 import importlib
 import importlib.util
+from types import ModuleType
 from typing import Any
 
 from purerl.errors import InputError, install, unknown
@@ -102,7 +103,7 @@ def _real_name(task_id: str) -> str:
     return name
 
 
-def _envpool() -> Any:
+def _envpool() -> ModuleType:
     if importlib.util.find_spec("envpool") is None:
         raise InputError(f"envpool is not installed: {install('envpool')}")
     return importlib.import_module("envpool")

@@ -14,7 +14,7 @@ from purerl.errors import InputError
 from purerl.pool import engine
 from purerl.pool.config import PoolSpec
 from purerl.pool.engine import Handle, HandleState, Packed, PoolStep
-from purerl.types import PyTree
+from purerl.types import Array, PyTree
 from purerl.xla import backend
 
 
@@ -55,7 +55,7 @@ class Pool:
         return repr(self)
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> dict[str, object]:
         """The settings by name."""
         return dataclasses.asdict(self._settings)
 
@@ -211,17 +211,17 @@ class Pool:
             raise InputError(f"env_id {ids.tolist()} names an environment twice")
         return ids
 
-    def _no_action(self, count: int) -> Any:
+    def _no_action(self, count: int) -> PyTree:
         return jax.tree.map(lambda s: np.zeros((count, *s.shape), s.dtype), self._action_struct)
 
-    def _checked(self, action: PyTree, count: int) -> Any:
+    def _checked(self, action: PyTree, count: int) -> PyTree:
         """Return the actions with the dtype that the environment wants.
 
         Raises:
           InputError: if their shape is another.
         """
 
-        def check(struct: jax.ShapeDtypeStruct, given: object) -> Any:
+        def check(struct: jax.ShapeDtypeStruct, given: object) -> Array | np.ndarray:
             given = given if isinstance(given, jax.Array) else np.asarray(given)
             if given.shape != (count, *struct.shape):
                 raise InputError(
@@ -239,13 +239,13 @@ class Pool:
         raise NotImplementedError
 
 
-def info_of(ids: object, outputs: PoolStep) -> dict[str, Any]:
+def info_of(ids: object, outputs: PoolStep) -> dict[str, object]:
     """Return EnvPool's info."""
     extra = {name: value for name, value in outputs.info.items() if name not in ("env_id", "players", "elapsed_step")}
     return {"env_id": ids, "players": {"env_id": ids}, **extra, "elapsed_step": outputs.elapsed_step}
 
 
-def _advance(advance: Any, pack: Any, typed: Any, instances: PyTree, *args: Any) -> Any:
+def _advance(advance: Any, pack: Any, typed: Any, instances: PyTree, *args: PyTree) -> PyTree:
     instances, outputs = advance(engine.keys(instances, typed), *args)
     return engine.words(instances), pack(outputs)
 

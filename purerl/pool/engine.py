@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -158,12 +158,12 @@ class Handle:
         """How many environments have stepped and were not received."""
         return self.state.waiting
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], int]:
+    def tree_flatten(self) -> tuple[tuple[PyTree, ...], int]:
         """Return (its arrays, how many environments wait)."""
         return self.state[:3], self.state.waiting
 
     @classmethod
-    def tree_unflatten(cls, waiting: int, parts: tuple[Any, ...]) -> "Handle":
+    def tree_unflatten(cls, waiting: int, parts: tuple[PyTree, ...]) -> "Handle":
         """Undo `tree_flatten`."""
         instances, outputs, queue = parts
         return cls.of(HandleState(instances=instances, outputs=outputs, queue=queue, waiting=waiting))
@@ -255,7 +255,7 @@ def keys(instances: Instances, like: Instances) -> Instances:
     return jax.tree.map(lambda x, kind: typed(x, kind) if is_key(kind) else x, instances, like)
 
 
-def concatenate(parts: list[object]) -> Any:
+def concatenate(parts: list[object]) -> PyTree:
     """Join trees of NumPy or on-device arrays along their leading axis."""
     xp = np if isinstance(jax.tree.leaves(parts[0])[0], np.ndarray) else jnp
     return parts[0] if len(parts) == 1 else jax.tree.map(lambda *xs: xp.concatenate(xs), *parts)

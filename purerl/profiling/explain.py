@@ -22,7 +22,7 @@ from purerl.run.lifecycle import cause_of
 from purerl.run.plan import made, make_plan
 from purerl.run.program import EVALUATION_BATCH
 from purerl.settings.runs import Settings
-from purerl.types import Config, Key, PyTree, TimeStep
+from purerl.types import Config, Key, PyTree, Rollout, TimeStep
 from purerl.xla import backend
 
 Ts = TypeVarTuple("Ts")
@@ -105,7 +105,7 @@ def explain(run: Settings, tell: Callable[[str], None] = lambda text: None) -> E
     one = jax.eval_shape(trainer.init, jax.random.key(0))
     key = convert(jax.random.key(0), config.prng)
 
-    def rollout(state: TrainState) -> Any:
+    def rollout(state: TrainState) -> tuple[TrainState, Rollout]:
         return collect(trainer.algorithm, trainer.vector, state, key, config.rollout_length)
 
     environment_alone = partial(_environment_alone, trainer.vector, key, config)
@@ -191,7 +191,7 @@ def _timed_update(make: MakeFromSetup, setup: Setup, seeds: int) -> TimedUpdate:
     return TimedUpdate(compiled=compiled, state=state, start=start, update=update, seconds=best)
 
 
-def _compiled(function: Callable[[*Ts], PyTree], *args: *Ts, **options: Any) -> tuple[Any, Compilation]:
+def _compiled(function: Callable[[*Ts], PyTree], *args: *Ts, **options: Any) -> tuple[jax.stages.Compiled, Compilation]:
     began = time.perf_counter()
     lowered = jax.jit(function, **options).lower(*args)
     traced = time.perf_counter()
@@ -211,7 +211,7 @@ def _seconds(function: Callable[[*Ts], PyTree], *args: *Ts, least: float = 1.0) 
     return best
 
 
-def _named(agent: PyTree) -> dict[str, Any]:
+def _named(agent: PyTree) -> dict[str, PyTree]:
     if isinstance(agent, dict):
         return agent
     return agent._asdict() if hasattr(agent, "_asdict") else {"agent": agent}

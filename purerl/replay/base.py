@@ -1,14 +1,14 @@
 """The contract of a replay: four pure functions of a state that is a pytree of arrays."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-from purerl.types import Array, Key, Rollout
+from purerl.types import Array, Key, PyTree, Rollout
 
 
 class InitReplay(Protocol):
     """`Replay.init`."""
 
-    def __call__(self) -> Any:
+    def __call__(self) -> PyTree:
         """Return the empty state."""
         ...
 
@@ -16,7 +16,7 @@ class InitReplay(Protocol):
 class AddToReplay(Protocol):
     """`Replay.add`."""
 
-    def __call__(self, state: Any, rollout: Rollout, /) -> Any:
+    def __call__(self, state: PyTree, rollout: Rollout, /) -> PyTree:
         """Return the state with a rollout [T, B]; steps that its `mask` leaves out do not count."""
         ...
 
@@ -24,7 +24,7 @@ class AddToReplay(Protocol):
 class SampleReplay(Protocol):
     """`Replay.sample`."""
 
-    def __call__(self, state: Any, key: Key, /) -> Any:
+    def __call__(self, state: PyTree, key: Key, /) -> PyTree:
         """Return a batch of N samples.
 
         It is what the algorithm learns from, such as `Transitions` [N, ...] or `Sequences` [L, N, ...], with a field
@@ -36,7 +36,7 @@ class SampleReplay(Protocol):
 class UpdateReplay(Protocol):
     """`Replay.update`."""
 
-    def __call__(self, state: Any, batch: Any, priority: Array, /) -> Any:
+    def __call__(self, state: PyTree, batch: PyTree, priority: Array, /) -> PyTree:
         """Return the state after learning from a batch.
 
         Args:

@@ -5,11 +5,14 @@ import sys
 import time
 from collections.abc import Sequence
 from io import StringIO
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from purerl.errors import printable, unknown
+
+if TYPE_CHECKING:
+    from rich.panel import Panel
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -150,7 +153,7 @@ class Live:
         self._stage = ""
         self._live.stop()
 
-    def __rich__(self) -> Any:
+    def __rich__(self) -> "Panel":
         """Draw the panel; rich asks for it."""
         from rich.console import Group
         from rich.panel import Panel

@@ -18,6 +18,7 @@ from purerl.reporting.files import short_names, write_whole
 from purerl.settings import toml
 
 if TYPE_CHECKING:
+    import jax
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -65,7 +66,7 @@ def _robust(known: np.ndarray, size: int) -> np.ndarray:
 
 
 @functools.cache
-def _at_points() -> Any:
+def _at_points() -> "jax.stages.Wrapped":
     """Return the program of the above, which all curves of one shape share."""
     import jax
 

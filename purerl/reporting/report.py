@@ -80,7 +80,7 @@ def write_comparison(folders: Sequence[Path], path: Path) -> Path:
     return path
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _read(folder: Path) -> tuple[dict[str, object], dict[str, np.ndarray]]:
     if not folder.is_dir():
         raise InputError(f"there is no run in {folder}: no such folder")
     return toml.read(folder / toml.RUN.file), metrics_csv.read(folder / "metrics.csv")

@@ -59,7 +59,7 @@ def lowest(columns: dict[str, np.ndarray]) -> float:
     return float(known.min()) if known.size else math.nan
 
 
-def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, Any]:
+def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, object]:
     """Return per-seed numbers with their mean, interquartile mean, its 95% interval and their range.
 
     The interval is None below `ENOUGH_SEEDS` seeds, where it would be hardly more than the range, which is None

@@ -7,6 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 import numpy as np
+from jax.tree_util import KeyPath
 
 from purerl.errors import InputError
 from purerl.prng import is_key
@@ -86,7 +87,7 @@ def read(path: Path, shapes: Progress) -> Progress:
     progress = jax.tree.map(trees.zeros, shapes)
     left_out = _left_out(shapes.state.agent)
 
-    def fill(leaf: PyTree, x: Any) -> Any:
+    def fill(leaf: PyTree, x: PyTree) -> PyTree:
         name = _name(leaf)
         field, _, rest = name.partition("/")
         if name not in found and field in left_out:
@@ -105,7 +106,7 @@ def _copies(leaves: Mapping[str, object]) -> dict[str, str]:
     return {name: own for name, own in pairs.items() if own in leaves and alike(leaves[name], leaves[own])}
 
 
-def _leaves(agent: PyTree) -> dict[str, tuple[bool, Any]]:
+def _leaves(agent: PyTree) -> dict[str, tuple[bool, PyTree]]:
     """Return (whether acting or learning on needs it, the leaf) by name, without random keys and copies."""
     holds_copies: Any = agent if isinstance(agent, HoldsCopies) else None
     alone = agent if holds_copies is None else holds_copies._replace(**dict.fromkeys(holds_copies.copies, ()))
@@ -118,5 +119,5 @@ def _left_out(agent: PyTree) -> Mapping[str, str]:
     return agent.copies if isinstance(agent, HoldsCopies) else {}
 
 
-def _name(path: Any) -> str:
+def _name(path: KeyPath) -> str:
     return jax.tree_util.keystr(path, simple=True, separator="/")

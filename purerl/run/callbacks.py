@@ -96,7 +96,7 @@ class View:
         return self._open()
 
 
-def _copied(x: Any) -> Any:
+def _copied(x: PyTree) -> PyTree:
     """Return an array on the host that shares no memory with a device's, whose buffers are written again."""
     return typed(np.array(jax.random.key_data(x)), x) if is_key(x) else np.array(x)
 

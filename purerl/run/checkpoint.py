@@ -272,7 +272,7 @@ def _name(keys: tuple) -> str:
     return jax.tree_util.keystr(keys, simple=True, separator="/")
 
 
-def _named_arrays(tree: PyTree) -> dict[str, Any]:
+def _named_arrays(tree: PyTree) -> dict[str, PyTree]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {_name(keys): jax.random.key_data(leaf) if is_key(leaf) else leaf for keys, leaf in leaves}
 

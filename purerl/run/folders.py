@@ -129,7 +129,7 @@ def changes(
     return f"changed in {file}: {', '.join(told)}" if told else ""
 
 
-def _hashable(value: object) -> Any:
+def _hashable(value: object) -> object:
     return tuple(map(_hashable, value)) if isinstance(value, list) else value
 
 

@@ -190,7 +190,7 @@ class CompiledFunctions(NamedTuple):
 
         return Program(init=init, advance=advance, evaluate=evaluate)
 
-    def lower_training(self, shapes: Progress) -> Any:
+    def lower_training(self, shapes: Progress) -> jax.stages.Lowered:
         """Return the program of the training, ready to compile."""
         return self.advance.lower(shapes, self.setup, np.int32(0), np.bool_(True))
 
@@ -205,7 +205,7 @@ def shardings(mesh: Mesh) -> Progress:
     return Progress(state=state._replace(num_updates=shared), interval=interval, failed_at=member, cause=member)
 
 
-def resized(progress: Any, count: int) -> Any:
+def resized(progress: PyTree, count: int) -> PyTree:
     """Return a `Progress`, or its shapes, with `count` members: the first ones, and the last one repeated."""
     return resize(progress, SEED_AXES, count)
 
@@ -266,11 +266,11 @@ def evaluation_key(seed: Any, update: Any, part: Any) -> Array:
     return jax.random.fold_in(key, part)
 
 
-def _on_host(tree: PyTree, count: int) -> Any:
+def _on_host(tree: PyTree, count: int) -> PyTree:
     return jax.tree.map(lambda x: x[:count], jax.device_get(tree))
 
 
-def as_leaf(value: object) -> Any:
+def as_leaf(value: object) -> object:
     """Return a number as an argument: integers beyond int32, such as many time steps, as float32."""
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**31:
         return np.float32(value)

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
@@ -13,6 +12,7 @@ from purerl.errors import InputError
 from purerl.run.plan import Plan, make_plan
 from purerl.run.program import CompiledFunctions
 from purerl.settings.runs import Settings
+from purerl.types import PyTree
 from purerl.xla import backend
 
 
@@ -62,7 +62,7 @@ def check_agents(planned: Plan) -> None:
         )
 
 
-def _without_replay(agent: Any) -> Any:
+def _without_replay(agent: PyTree) -> PyTree:
     """Return the shapes of an agent without those of its replay, which is held to the memory where it is made."""
     return agent._replace(replay=()) if hasattr(agent, "replay") and hasattr(agent, "_replace") else agent
 

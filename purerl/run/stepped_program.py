@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from purerl.loop.metrics import MetricsSum, parameters
 from purerl.loop.train import Trainer, TrainState
 from purerl.run import program
 from purerl.run.program import EVALUATION_BATCH, Advance, Program, Progress, Wanted
-from purerl.types import Algorithm, Key, PyTree, Rollout
+from purerl.types import Algorithm, Key, Metrics, PyTree, Rollout
 
 
 class SteppedTrainer(Trainer, Protocol):
@@ -91,10 +91,10 @@ def _one_member(algo: Algorithm) -> Algorithm:
     def init(key: Key) -> PyTree:
         return jax.tree.map(lambda x: x[None], algo.init(key))
 
-    def act(agent: PyTree, *args: Any) -> Any:
+    def act(agent: PyTree, *args: PyTree) -> tuple[PyTree, PyTree, PyTree]:
         return algo.act(jax.tree.map(lambda x: x[0], agent), *args)
 
-    def update(agent: PyTree, key: Key, rollout: Rollout) -> Any:
+    def update(agent: PyTree, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
         agent, metrics = algo.update(jax.tree.map(lambda x: x[0], agent), key, rollout)
         return jax.tree.map(lambda x: x[None], agent), metrics
 
@@ -110,7 +110,7 @@ def _from_member(progress: Progress) -> Progress:
     return _mapped(progress, lambda x: x[0])
 
 
-def _mapped(progress: Progress, change: Callable[[Any], Any]) -> Progress:
+def _mapped(progress: Progress, change: Callable[[PyTree], PyTree]) -> Progress:
     each = lambda tree: jax.tree.map(change, tree)
     state, interval = progress.state, progress.interval
     return Progress(
@@ -121,7 +121,7 @@ def _mapped(progress: Progress, change: Callable[[Any], Any]) -> Progress:
     )
 
 
-def _small(state: TrainState) -> Any:
+def _small(state: TrainState) -> TrainState:
     """Return a state without what is large; of the agent its parameters."""
     return state._replace(agent=parameters(state.agent), carry=(), vector=state.vector._replace(env_state=()))
 

@@ -133,7 +133,7 @@ class TrainedRun(NamedTuple):
         return f"TrainedRun({of.algorithm} on {of.environment}, {seeds}, update {int(self.state.num_updates):,})"
 
 
-def with_simulations(config: Config, simulations: int, name: str) -> Any:
+def with_simulations(config: Config, simulations: int, name: str) -> Config:
     """Return the settings of the agents of `name` with another number of simulations.
 
     Raises:

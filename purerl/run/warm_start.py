@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, ParamSpec
 
 import jax
 import jax.numpy as jnp
+from jax.tree_util import KeyPath
 
 from purerl.errors import InputError
 from purerl.types import Algorithm, AlgorithmFactory, Array, PyTree
@@ -53,7 +54,7 @@ def begin_with(fresh: PyTree, given: PyTree, name: str, frozen: bool = False) ->
             "the same settings of normalization"
         )
 
-    def choose(path: Any, leaf: Array) -> Array:
+    def choose(path: KeyPath, leaf: Array) -> Array:
         known = there.get(of(path))
         fits = known is not None and known.shape == leaf.shape and known.dtype == leaf.dtype
         keeps = field_of(of(path)).startswith(KNOWN)

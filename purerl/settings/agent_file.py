@@ -7,11 +7,14 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from purerl import zoo
 from purerl.errors import InputError
 from purerl.trust import reading
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SUFFIX = ".safetensors"
 
@@ -64,7 +67,7 @@ def shapes(path: Path) -> dict[str, tuple[int, ...]]:
         return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
 
-def arrays(path: Path) -> dict[str, Any]:
+def arrays(path: Path) -> "dict[str, np.ndarray]":
     """Return an agent's numbers, NumPy arrays by name.
 
     Raises:

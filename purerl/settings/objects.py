@@ -14,6 +14,7 @@ from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError
 from purerl.settings import toml
+from purerl.types import PyTree
 
 
 def algorithm_of(given: object, config: object = None) -> tuple[str, Any, type, bool]:
@@ -68,7 +69,7 @@ def environment_of(given: object) -> tuple[str, Any, bool]:
     return name or path, given, known and is_writable(given)
 
 
-def is_writable(tree: Any) -> bool:
+def is_writable(tree: PyTree) -> bool:
     """Return whether a file can hold all fields of a dataclass; it need not hold those that are as they are defined."""
     if not dataclasses.is_dataclass(tree):
         return False

@@ -127,7 +127,7 @@ def settings(
     )
 
 
-def _chosen(what: str, given: object, table: Mapping[str, object], source: str) -> Any:
+def _chosen(what: str, given: object, table: Mapping[str, object], source: str) -> object:
     """Return the algorithm or environment that is given, or that a file names and the user trusts."""
     if given is not None:
         return given
@@ -247,7 +247,7 @@ def environment_class(environment: str) -> type | None:
     return registry.environment_class(environment)
 
 
-def absent(run: Settings) -> dict[str, Any]:
+def absent(run: Settings) -> dict[str, object]:
     """Return the values of settings that a file of this or an earlier version need not name."""
     defaults = {f.name: f.default for row in run.extensions for f in dataclasses.fields(row.options)}
     return {**RETIRED, "extension": (), **defaults}
@@ -258,7 +258,7 @@ def dump(run: Settings, env: Environment | HostSource) -> str:
     return toml.text("purerl train --config THIS_FILE runs it again", sections(run, env))
 
 
-def _without_tables(options: object) -> dict[str, Any]:
+def _without_tables(options: object) -> dict[str, object]:
     return {name: value for name, value in vars(options).items() if name not in table_fields(type(options))}
 
 

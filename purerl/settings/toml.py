@@ -170,7 +170,7 @@ def writable(value: object) -> bool:
     return value is None or isinstance(plain(value), bool | int | float | str)
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any) -> object:
     """Return a number of NumPy as one of Python, anything else as it is."""
     return value.item() if type(value).__module__ == "numpy" and value.ndim == 0 else value
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from purerl.errors import InputError, told
-from purerl.fields import number, pytree, static
+from purerl.fields import PyTree, number, pytree, static
 from purerl.spaces.space import Space, count, fits, set_field
 
 
@@ -24,7 +24,7 @@ class Dict(Space):
         for name, part in self.spaces.items() if isinstance(self.spaces, Mapping) else ():
             _check_part(part, f"Dict: '{name}'")
 
-    def sample(self, key: jax.Array) -> dict[str, Any]:
+    def sample(self, key: jax.Array) -> dict[str, PyTree]:
         """Draw from every space, each with a key of its own."""
         keys = jax.random.split(key, len(self.spaces))
         return {name: self.spaces[name].sample(k) for name, k in zip(sorted(self.spaces), keys, strict=True)}
@@ -36,7 +36,7 @@ class Dict(Space):
         return jnp.all(jnp.stack([space.contains(value[name]) for name, space in self.spaces.items()]))
 
     @property
-    def struct(self) -> dict[str, Any]:
+    def struct(self) -> dict[str, PyTree]:
         """A dict of the parts' structures."""
         return {name: space.struct for name, space in self.spaces.items()}
 
@@ -53,7 +53,7 @@ class Stacked(Space):
         _check_part(self.space, "Stacked: space")
         set_field(self, "n", count(self.n, "Stacked: n"))
 
-    def sample(self, key: jax.Array) -> Any:
+    def sample(self, key: jax.Array) -> PyTree:
         """Draw for every agent with a key of its own."""
         return jax.vmap(self.space.sample)(jax.random.split(key, self.n))
 
@@ -66,7 +66,7 @@ class Stacked(Space):
         return jnp.all(jax.vmap(self.space.contains)(value)) if inside else jnp.array(False)
 
     @property
-    def struct(self) -> Any:
+    def struct(self) -> PyTree:
         """The space's structure with a leading axis."""
         return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.n, *leaf.shape), leaf.dtype), self.space.struct)
 

@@ -3,19 +3,19 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from purerl.fields import PyTree
 from purerl.spaces.box import Box
 from purerl.spaces.composite import Dict, Stacked
 from purerl.spaces.discrete import Discrete, MultiDiscrete
 from purerl.spaces.space import Space
 
 
-def form(space: Space) -> Any:
+def form(space: Space) -> PyTree:
     """Return what an agent's networks depend on: the parts, shapes and dtypes of a space, and how many choices it has.
 
     Bounds of numbers are left out: two spaces of one form may have others.
@@ -44,14 +44,14 @@ def leaves(space: Space) -> list[Space]:
     return [space]
 
 
-def parts(space: Space, value: Any) -> list[tuple[Space, Any]]:
+def parts(space: Space, value: PyTree) -> list[tuple[Space, PyTree]]:
     """Return the leaves of a space beside those of an element, in the order of their names."""
     if isinstance(space, Dict):
         return [part for name in sorted(space.spaces) for part in parts(space.spaces[name], value[name])]
     return [(space, value)]
 
 
-def element(space: Space, value: object) -> Any:
+def element(space: Space, value: object) -> PyTree:
     """Return what stands for an element, or a batch of them, with the names of the space and NumPy or JAX arrays.
 
     A tuple or a list stands for a `Dict` whose names are "0", "1", ...; a list or a number for an array.

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
+from purerl.fields import PyTree
 
 
 class Space:
     """A set of values with a fixed structure, shape and dtype."""
 
-    def sample(self, key: jax.Array) -> Any:
+    def sample(self, key: jax.Array) -> PyTree:
         """Draw an element uniformly (from a standard normal where there are no bounds)."""
         raise NotImplementedError
 
@@ -22,7 +23,7 @@ class Space:
         raise NotImplementedError
 
     @property
-    def struct(self) -> Any:
+    def struct(self) -> PyTree:
         """The shapes and dtypes of an element: a pytree of `jax.ShapeDtypeStruct`."""
         raise NotImplementedError
 
@@ -31,7 +32,7 @@ class Space:
         """How many numbers an element has when it is flattened (one for a `Discrete`)."""
         return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(self.struct))
 
-    def zeros(self) -> Any:
+    def zeros(self) -> PyTree:
         """Return an element-shaped tree of zeros."""
         return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), self.struct)
 

@@ -167,7 +167,7 @@ class Chunks(Search):
             drop_latest(folder)
         self.saved_time = time.monotonic()
 
-    def _tree(self, state: PyTree) -> dict[str, Any]:
+    def _tree(self, state: PyTree) -> dict[str, PyTree]:
         return {"state": state, "curves": self.curves, "sizes": self.sizes}
 
     def restore(self, folder: Path) -> None:

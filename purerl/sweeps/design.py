@@ -3,7 +3,6 @@
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from purerl.errors import InputError
 from purerl.settings.ranges import Choices, Dimension, Range
 
 
-def trials(dimensions: Mapping[str, Dimension], method: str, num_trials: int, seed: int) -> list[dict[str, Any]]:
+def trials(dimensions: Mapping[str, Dimension], method: str, num_trials: int, seed: int) -> list[dict[str, object]]:
     """Return the values of each trial by name.
 
     Args:
@@ -38,7 +37,7 @@ def trials(dimensions: Mapping[str, Dimension], method: str, num_trials: int, se
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _grid(dimensions: Mapping[str, Dimension], num_trials: int) -> list[dict[str, Any]]:
+def _grid(dimensions: Mapping[str, Dimension], num_trials: int) -> list[dict[str, object]]:
     listed = math.prod(len(d.values) for d in dimensions.values() if isinstance(d, Choices))
     ranges = sum(isinstance(d, Range) for d in dimensions.values())
     points = 2

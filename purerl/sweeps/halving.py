@@ -7,7 +7,7 @@ the next point and puts them back. So there is one shape, and a promoted trial c
 Source: Li et al. (2020), "A system for massively parallel hyperparameter tuning", arXiv:1810.05934.
 """
 
-from typing import Any
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ from purerl.loop.population import APART, AXIS, Values, place, train_members
 from purerl.loop.train import TrainState
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.search import BankSearch
-from purerl.types import Array
+from purerl.types import Array, PyTree
 
 IDLE = -1
 
@@ -44,7 +44,7 @@ def next_trial(scores: np.ndarray, reached: np.ndarray, target: np.ndarray, eta:
     return int(new[0]) if new.size else IDLE
 
 
-def program(make: MakeFromSetup, mesh: Mesh, metric: str) -> Any:
+def program(make: MakeFromSetup, mesh: Mesh, metric: str) -> Callable[..., PyTree]:
     """Return the function that trains some of the bank's members.
 
     (bank [members], which members i32[n], seeds u32[n], values [n], updates i32[n], begin bool[n], setup)
@@ -131,7 +131,7 @@ class Halving(BankSearch):
         trial = np.where(member < len(self.slots) * self.num_seeds, self.slots[slot], IDLE)
         return trial, member % self.num_seeds, starting[slot] & (trial != IDLE)
 
-    def _of_members(self, trial: np.ndarray, seed: np.ndarray, begin: np.ndarray) -> tuple[Any, ...]:
+    def _of_members(self, trial: np.ndarray, seed: np.ndarray, begin: np.ndarray) -> tuple[PyTree, ...]:
         busy, known = trial != IDLE, np.maximum(trial, 0)
         which = np.where(busy, known * self.num_seeds + seed, self.members).astype(np.int32)
         values = {name: column[known] for name, column in self.group.values.items()}
@@ -139,10 +139,10 @@ class Halving(BankSearch):
         members = sharding.place((which, self.plan.seeds[seed], values, num, begin), self.mesh, AXIS)
         return *members, self.group.argument()
 
-    def _program(self) -> Any:
+    def _program(self) -> Callable[..., PyTree]:
         return program(self.plan.make, self.mesh, self.plan.options.metric)
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[PyTree, ...]:
         return self._of_members(*self._members(np.zeros(len(self.slots), bool)))
 
     def _blank_bank(self, members: int) -> TrainState:
@@ -151,7 +151,7 @@ class Halving(BankSearch):
     def _placed(self, bank: TrainState) -> TrainState:
         return place(sharding.resize(bank, APART, self.members), self.mesh)
 
-    def _past(self) -> dict[str, Any]:
+    def _past(self) -> dict[str, PyTree]:
         return {"reached": self.reached, "target": self.target, "slots": self.slots}
 
     @property

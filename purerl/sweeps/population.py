@@ -8,7 +8,7 @@ After each generation, within each seed's population and inside the compiled pro
 Source: Jaderberg et al. (2017), "Population based training of neural networks", arXiv:1711.09846.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from purerl.reporting.files import csv_text, write_whole
 from purerl.settings.ranges import Range
 from purerl.sweeps.plan import SweepPlan
 from purerl.sweeps.search import BankSearch
-from purerl.types import Array, Key
+from purerl.types import Array, Key, PyTree
 
 SHARE = 5  # one in so many is replaced
 FACTORS = (0.8, 1.25)
@@ -95,7 +95,7 @@ def succeed(key: Key, scores: Array, values: Values, dimensions: Mapping[str, Ra
 
 def program(
     make: MakeFromSetup, mesh: Mesh, dimensions: Mapping[str, Range], shape: tuple[int, int], metric: str
-) -> Any:
+) -> Callable[..., PyTree]:
     """Return the function of one generation of (population, seeds) agents.
 
     (members, seeds u32[rows], updates i32[], generation i32[], last bool[], setup)
@@ -164,7 +164,7 @@ class Population(BankSearch):
         return int(self.curves.trained[0])
 
     @property
-    def lineage(self) -> list[dict[str, Any]]:
+    def lineage(self) -> list[dict[str, object]]:
         """A row per generation, member and seed: its return, then whose state it goes on with, and which numbers."""
         return [
             {"generation": g, "member": m, "seed": int(self.plan.seeds[s])}
@@ -173,11 +173,11 @@ class Population(BankSearch):
             for g, m, s in np.ndindex(self.generation, *self.shape)
         ]
 
-    def values(self) -> list[list[dict[str, Any]]]:
+    def values(self) -> list[list[dict[str, object]]]:
         """Return the numbers that each agent has now, [trials][seeds]."""
         return [[self._values(self.generation, m, s) for s in range(self.shape[1])] for m in range(self.shape[0])]
 
-    def _values(self, generation: int, member: int, seed: int) -> dict[str, Any]:
+    def _values(self, generation: int, member: int, seed: int) -> dict[str, object]:
         return {name: d.value(self.history[name][generation, member, seed]) for name, d in self.dimensions.items()}
 
     def share(self) -> float:
@@ -206,10 +206,10 @@ class Population(BankSearch):
             self.history[name][now + 1 :] = table(column)
         return self.save_is_due()
 
-    def _program(self) -> Any:
+    def _program(self) -> Callable[..., PyTree]:
         return program(self.plan.make, self.mesh, self.dimensions, self.shape, self.plan.options.metric)
 
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[PyTree, ...]:
         now, last = self.generation, self.plan.num_points - 1
         seeds = sharding.place(member_seeds(self._rows, self.plan.seeds), self.mesh, AXIS)
         num = np.int32(self.plan.spans(self.group)[min(now, last)])
@@ -226,7 +226,7 @@ class Population(BankSearch):
         values, scores = sharding.place((found.values, found.scores), self.mesh, AXIS)
         return Members(state=place(found.state, self.mesh), values=values, scores=scores)
 
-    def _past(self) -> dict[str, Any]:
+    def _past(self) -> dict[str, PyTree]:
         return {"parents": self.parents, "returns": self.returns, "history": self.history}
 
     @property

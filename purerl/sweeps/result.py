@@ -21,6 +21,7 @@ from purerl.settings import toml
 from purerl.settings.runs import absent, dump
 from purerl.sweeps.plan import SweepPlan, dump_sweep
 from purerl.trust import reading
+from purerl.types import PyTree
 
 FREE = (  # settings that may change
     *("search.checkpoint_interval", "search.chunk", "search.fresh_seeds"),
@@ -212,7 +213,7 @@ class SweepResult:
             write_whole(self.folder / "best.toml", self.best_toml())
 
 
-def save_latest(folder: Path, step: int, tree: Any, members: int, plan: SweepPlan) -> None:
+def save_latest(folder: Path, step: int, tree: PyTree, members: int, plan: SweepPlan) -> None:
     """Write the checkpoint of a sweep with so many members into its folder, in place of the one before."""
     metadata = {"members": members, "settings": dump_sweep(plan)}
     checkpoint.save(folder / "checkpoints", step, tree, metadata, keep=1)
@@ -223,7 +224,7 @@ def drop_latest(folder: Path) -> None:
     distributed.first_does(lambda: str(shutil.rmtree(folder / "checkpoints", ignore_errors=True)))
 
 
-def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], Any]) -> Any:
+def load_latest(folder: Path, plan: SweepPlan, template: Callable[[int], PyTree]) -> PyTree:
     """Return the tree of a sweep's newest checkpoint, its arrays on the host; None if there is none.
 
     Args:

@@ -12,6 +12,7 @@ from purerl.loop.population import blank_states, compile_in_place
 from purerl.loop.train import TrainState
 from purerl.sweeps.plan import ShapeGroup, SweepPlan
 from purerl.sweeps.result import Curves, load_latest, save_latest
+from purerl.types import PyTree
 
 
 class Search(abc.ABC):
@@ -29,7 +30,7 @@ class Search(abc.ABC):
         self.compile_seconds = 0.0
         self.saved_time = time.monotonic()
 
-    def values(self) -> list[list[dict[str, Any]]]:
+    def values(self) -> list[list[dict[str, object]]]:
         """Return the values searched: by name, [trials][seeds]."""
         return [[values] * self.num_seeds for values in self.plan.trials]
 
@@ -84,19 +85,19 @@ class BankSearch(Search):
         """Return the function that trains: (bank, ...) -> (bank, more)."""
 
     @abc.abstractmethod
-    def _arguments(self) -> tuple[Any, ...]:
+    def _arguments(self) -> tuple[PyTree, ...]:
         """Return what the program takes beside the bank, as it is compiled for."""
 
     @abc.abstractmethod
-    def _blank_bank(self, members: int) -> Any:
+    def _blank_bank(self, members: int) -> PyTree:
         """Return the agents before they begin, on the host."""
 
     @abc.abstractmethod
-    def _placed(self, bank: Any) -> Any:
+    def _placed(self, bank: PyTree) -> PyTree:
         """Return the agents of a checkpoint, of any number of members, on their devices."""
 
     @abc.abstractmethod
-    def _past(self) -> dict[str, Any]:
+    def _past(self) -> dict[str, PyTree]:
         """Return the arrays beside the curves that a checkpoint holds, by attribute."""
 
     @property
@@ -135,6 +136,6 @@ class BankSearch(Search):
             self.bank, self.curves = self._placed(tree[bank]), tree["curves"]
             vars(self).update(tree[past])
 
-    def _tree(self, agents: object) -> dict[str, Any]:
+    def _tree(self, agents: object) -> dict[str, PyTree]:
         bank, past = self.names
         return {bank: agents, "curves": self.curves, past: self._past()}

@@ -238,7 +238,7 @@ def _check_settings(algorithm: AlgorithmFactory, config: Config, env: Probe, sta
     return Check("one trace for all numeric settings", f"in one update no effect of {', '.join(idle)}" if idle else "")
 
 
-def _numbers(config: Config) -> dict[str, Any]:
+def _numbers(config: Config) -> dict[str, object]:
     return {f.name: getattr(config, f.name) for f in dataclasses.fields(config) if not is_static(f)}
 
 

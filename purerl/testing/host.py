@@ -1,7 +1,6 @@
 """The conformance suite of environments that run on the host, such as Gymnasium's."""
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +14,7 @@ from purerl.testing.play import parts
 from purerl.testing.report import Check, Report
 from purerl.testing.spaces import check_spaces, notes_of_bytes
 from purerl.testing.trees import same_struct
+from purerl.types import PyTree
 
 NUM_PLAYED = 2  # environments stepped one after the other
 
@@ -58,7 +58,7 @@ def check_host_environment(source: HostSource, num_steps: int = 128, *, name: st
     return Report(subject=name, checks=tuple(checks), figures={"episodes that ended": float(ended)})
 
 
-def _told(what: str, call: Callable[[], Any]) -> Any:
+def _told(what: str, call: Callable[[], PyTree]) -> PyTree:
     try:
         return call()
     except InputError:
@@ -68,7 +68,7 @@ def _told(what: str, call: Callable[[], Any]) -> Any:
         raise InputError(f"{what}: {type(error).__name__}: {first}{line_of(error)}") from None
 
 
-def _seen(source: HostSource, observation: Any, what: str) -> Any:
+def _seen(source: HostSource, observation: PyTree, what: str) -> PyTree:
     """Return observations [B, ...] as the agent sees them, inside their space."""
     space = source.observation_space
     seen = jax.tree.map(np.asarray, _told(f"{what}: the observation", lambda: source.prepare(observation)))

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -37,16 +36,16 @@ def measure_environment(env: Environment, key: Key, steps: int = 64) -> dict[str
     return figures
 
 
-def _run(env: Environment, batch: int, steps: int, reset: bool) -> Callable[[Key], Any]:
+def _run(env: Environment, batch: int, steps: int, reset: bool) -> Callable[[Key], PyTree]:
     vector = vectorize(env, batch)
 
     @jax.jit
-    def run(key: Key) -> Any:
+    def run(key: Key) -> PyTree:
         state, _ = vector.reset(key)
         sample = lambda key: jax.vmap(env.action_space.sample)(jax.random.split(key, batch))
 
         # The next action is carried, as one from a network would lie in memory.
-        def step(carry: tuple[Any, Any], key: Key):
+        def step(carry: tuple[PyTree, PyTree], key: Key):
             state, actions = carry
             next_action = sample(key)
             if reset:
@@ -60,7 +59,7 @@ def _run(env: Environment, batch: int, steps: int, reset: bool) -> Callable[[Key
     return run
 
 
-def _seconds(function: Callable[[Key], Any], key: Key, repeats: int = 3) -> float:
+def _seconds(function: Callable[[Key], PyTree], key: Key, repeats: int = 3) -> float:
     """Return the median time of a call, in seconds, after one that compiles."""
     jax.block_until_ready(function(key))
     times = []

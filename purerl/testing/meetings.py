@@ -2,11 +2,11 @@
 
 import dataclasses
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import KeyPath
 
 from purerl.errors import InputError
 from purerl.loop.train import CompiledTrainer, collect
@@ -61,7 +61,7 @@ def _check_counters(algorithm: AlgorithmFactory, config: Config, env: Probe, sta
     """Go on from counters just below 2^31, three times beside one another: parameters move and stay finite."""
     config = dataclasses.replace(config, total_timesteps=HORIZON)
 
-    def late(path: Any, leaf: Array) -> Array:
+    def late(path: KeyPath, leaf: Array) -> Array:
         last = jax.tree_util.keystr(path[-1:]).strip(".[]'\"") if path else ""
         counts = leaf.dtype == jnp.int32 and leaf.ndim == 0 and last in COUNTERS
         return jnp.int32(LIMIT - 1) if counts else leaf

@@ -2,7 +2,7 @@
 
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVarTuple
+from typing import TypeVarTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from purerl.types import PyTree
 Ts = TypeVarTuple("Ts")
 
 
-def paths(tree: PyTree) -> dict[str, Any]:
+def paths(tree: PyTree) -> dict[str, PyTree]:
     """Return the leaves of a tree by their paths, such as ".position" or "['food'][0]"."""
     return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
 
@@ -62,12 +62,12 @@ def _kind(tree: PyTree) -> str:
     return text if len(text) < 100 else text[:97] + "..."
 
 
-def host(tree: PyTree) -> Any:
+def host(tree: PyTree) -> PyTree:
     """Copy a tree of arrays into NumPy's memory; random keys become their words."""
     return jax.tree.map(lambda x: np.asarray(jax.random.key_data(x) if is_key(x) else x), tree)
 
 
-def device(tree: PyTree, like: PyTree) -> Any:
+def device(tree: PyTree, like: PyTree) -> PyTree:
     """Undo `host`: return arrays, and keys where `like` has keys."""
 
     def restore(x: np.ndarray, template: PyTree) -> jax.Array:

@@ -15,9 +15,12 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from purerl.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
 
 SETTINGS = 2**20  # bytes of a file of settings, at most
 NOTES = 2**24  # of a summary, and of what stands beside arrays
@@ -175,7 +178,7 @@ def check_plain(found: object, source: object) -> None:
 
 
 @contextlib.contextmanager
-def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[Kinds, Any]]:
+def arrays(path: Path, most: int, follow: bool = False) -> Iterator[tuple[Kinds, "Mapping[str, np.ndarray]"]]:
     """Open a file of NumPy's, .npz: yield ({name: (shape, dtype)}, the open file); arrays are read when asked for.
 
     Args:

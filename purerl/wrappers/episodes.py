@@ -10,7 +10,7 @@ import numpy as np
 from purerl import agent_groups
 from purerl.errors import InputError
 from purerl.fields import number, pytree, static
-from purerl.types import Array, Key, PyTree, TimeStep
+from purerl.types import Array, Environment, Key, PyTree, TimeStep
 from purerl.wrappers.base import Wrapped, Wrapper
 
 
@@ -121,11 +121,11 @@ class DomainRandomization(Wrapper):
         """Write the state under its episode's parameters."""
         return self._with(state.outer).render_text(state.inner)
 
-    def _with(self, parameters: Mapping[str, Array]) -> Any:
+    def _with(self, parameters: Mapping[str, Array]) -> Environment:
         leaves = [parameters.get(name, leaf) for name, leaf in _named_leaves(self.env)]
         return jax.tree.unflatten(jax.tree.structure(self.env), leaves)
 
 
-def _named_leaves(tree: PyTree) -> list[tuple[str, Any]]:
+def _named_leaves(tree: PyTree) -> list[tuple[str, PyTree]]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return [(jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves]

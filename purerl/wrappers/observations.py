@@ -250,14 +250,14 @@ def _bound(space: Space, side: str) -> Array:
     return jnp.full(size, 0 if side == "low" else 1, jnp.float32)
 
 
-def _tiled(bound: Any, shape: tuple[int, ...], times: int) -> Any:
+def _tiled(bound: PyTree, shape: tuple[int, ...], times: int) -> PyTree:
     """Repeat a bound along the last axis, unless one number serves all."""
     if math.prod(jnp.shape(bound)) == 1:
         return bound
     return jnp.concatenate([jnp.broadcast_to(jnp.asarray(bound), shape)] * times, axis=-1)
 
 
-def _apart(observation: PyTree) -> tuple[PyTree, dict[str, Any]]:
+def _apart(observation: PyTree) -> tuple[PyTree, dict[str, PyTree]]:
     """Return (the observation proper, what stands beside it: a legal-action mask, a global state)."""
     if not isinstance(observation, Mapping) or not (beside := {n: observation[n] for n in BESIDE if n in observation}):
         return observation, {}

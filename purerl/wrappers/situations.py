@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.tree_util import KeyPath
 
 from purerl import agent_groups
 from purerl.errors import InputError
@@ -209,7 +210,7 @@ def no_sides(env: Environment) -> str:
 def without_future(key: Key, state: PyTree) -> PyTree:
     """Return a state whose random keys, typed or raw, are drawn anew: what they would have drawn is unknown."""
 
-    def renewed(path: Any, leaf: Array) -> Array:
+    def renewed(path: KeyPath, leaf: Array) -> Array:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             words = jax.eval_shape(jax.random.key_data, leaf)
             bits = jax.random.bits(key, words.shape, jnp.uint32)

@@ -9,7 +9,6 @@ minibatches as from parts of a megabyte.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +81,10 @@ def minibatch_gradient(
 
 
 def _over_parts(
-    loss: Callable[[PyTree, Any], tuple[Array, tuple[Metrics, PyTree]]], params: PyTree, parts: object, weights: Array
+    loss: Callable[[PyTree, PyTree], tuple[Array, tuple[Metrics, PyTree]]],
+    params: PyTree,
+    parts: object,
+    weights: Array,
 ) -> tuple[PyTree, Metrics, PyTree]:
     """Return (the weighted sum of the parts' gradients, that of their means, their columns side by side)."""
 

@@ -107,7 +107,7 @@ def copies_cost_more(tree: PyTree) -> bool:
     return name() == "gpu" and _members.get() * sum(leaf.size for leaf in jax.tree.leaves(tree)) > MANY
 
 
-def start_options(state: PyTree) -> dict[str, Any] | None:
+def start_options(state: PyTree) -> dict[str, int] | None:
     """Return the `compiler_options` of `jax.jit` for a program that runs once, such as `vectorize`'s `reset`.
 
     A small start runs in an instant either way, and on a CPU compiles in half the time without optimization.
@@ -120,7 +120,7 @@ def start_options(state: PyTree) -> dict[str, Any] | None:
     return quick | (compiler_options(graphs=False) or {}) or None
 
 
-def jit(function: Callable[P, PyTree], *, graphs: bool = False, **options: Any) -> Any:
+def jit(function: Callable[P, PyTree], *, graphs: bool = False, **options: Any) -> jax.stages.Wrapped:
     """Return `jax.jit` of a function, with our `compiler_options`; other options as `jax.jit`'s."""
     return jax.jit(function, compiler_options=compiler_options(graphs=graphs), **options)
 

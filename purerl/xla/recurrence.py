@@ -44,8 +44,8 @@ def recur(step: Step, layers: Sequence[Layer], inputs: PyTree, first: PyTree, do
 
 def _forward(
     step: Step, layers: Sequence[Layer], inputs: PyTree, first: PyTree, done: Array
-) -> tuple[PyTree, tuple[Any, ...]]:
-    def advance(state: PyTree, at: tuple[PyTree, Array]) -> tuple[PyTree, tuple[PyTree, Any]]:
+) -> tuple[PyTree, tuple[PyTree, ...]]:
+    def advance(state: PyTree, at: tuple[PyTree, Array]) -> tuple[PyTree, tuple[PyTree, PyTree]]:
         products = _products(layers, state)
         after = step(at[0], products, state)
         return _cleared(after, at[1]), (after, (products, state))
@@ -54,10 +54,10 @@ def _forward(
     return after, (layers, inputs, products, before, done)
 
 
-def _backward(step: Step, saved: tuple[Any, ...], slope: PyTree) -> tuple[Any, ...]:
+def _backward(step: Step, saved: tuple[PyTree, ...], slope: PyTree) -> tuple[PyTree, ...]:
     layers, inputs, products, before, done = saved
 
-    def retreat(later: PyTree, at: tuple[Any, ...]) -> tuple[PyTree, tuple[PyTree, Sequence[Array]]]:
+    def retreat(later: PyTree, at: tuple[PyTree, ...]) -> tuple[PyTree, tuple[PyTree, Sequence[Array]]]:
         *arguments, over, here = at
         _, pull = jax.vjp(step, *arguments)
         of_inputs, of_products, of_state = pull(jax.tree.map(jnp.add, here, _cleared(later, over)))

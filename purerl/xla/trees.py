@@ -1,7 +1,5 @@
 """Operations on whole pytrees of arrays."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,7 +24,7 @@ def where(condition: Array | np.ndarray, on_true: PyTree, on_false: PyTree, axis
     return jax.tree.map(choose, on_true, on_false)
 
 
-def zeros(struct: PyTree) -> Any:
+def zeros(struct: PyTree) -> PyTree:
     """Return NumPy zeros of the shape and dtype of a leaf; typed keys of zero words where it holds keys."""
     if not is_key(struct):
         return np.zeros(struct.shape, struct.dtype)

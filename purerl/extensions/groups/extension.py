@@ -7,6 +7,7 @@ from purerl.errors import InputError
 from purerl.extensions.groups.options import GroupOptions
 from purerl.loop.extension import Extension
 from purerl.loop.trainer import MakeTrainer, Trainer
+from purerl.testing.report import Check
 from purerl.types import AlgorithmFactory, Config, Environment
 
 
@@ -34,7 +35,7 @@ def prepare(options: GroupOptions, run: Any, env: Environment) -> Any:
     return assigned(run, env, {group: dict(values) for group, values in options.groups})
 
 
-def checks(algorithm: AlgorithmFactory, config: Config, env: Any, name: str) -> list[Any]:
+def checks(algorithm: AlgorithmFactory, config: Config, env: Any, name: str) -> list[Check]:
     """Return what holds for an algorithm whose agents are in groups."""
     from purerl.extensions.groups import conformance
 

@@ -186,7 +186,9 @@ def _assigned(run: Any, name: str, settings: Mapping[str, Any], groups: tuple[st
 def at_random(spec: EnvironmentSpec, config: Config) -> Algorithm:
     """Return the algorithm that draws every action, of the legal ones where a mask says which, and never learns."""
 
-    def act(agent: PyTree, carry: PyTree, key: Key, observation: PyTree, explore: bool) -> tuple[Any, Any, Any]:
+    def act(
+        agent: PyTree, carry: PyTree, key: Key, observation: PyTree, explore: bool
+    ) -> tuple[PyTree, PyTree, PyTree]:
         num = jax.tree.leaves(observation)[0].shape[0]
         return (
             jax.vmap(lambda key, seen: agent_groups.draw(spec.action_space, key, seen))(

@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from purerl.host_environment import EnvironmentFailure, HostEnvironment, HostStep
+from purerl.types import Key, PyTree
 
 R = TypeVar("R")
 Ts = TypeVarTuple("Ts")
@@ -76,7 +77,7 @@ class Worker:
         _catch_exit()
         self._thread.start()
 
-    def reset(self, key: Any) -> Any:
+    def reset(self, key: Key | None) -> PyTree:
         """Start episodes and return the observations."""
         self._resets.append(self.steps)
         self._jobs.put((self.env.reset, (key,)))

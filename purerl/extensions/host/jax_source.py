@@ -4,12 +4,13 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.stages import Wrapped
 
 from purerl.host_environment import HostEnvironment, HostSource, HostStep
-from purerl.loop.vector import VectorEnvironment, vectorize
+from purerl.loop.vector import VectorEnvironment, VectorState, vectorize
 from purerl.prng import convert
 from purerl.spaces import Space
-from purerl.types import Config, Environment, Key, PyTree
+from purerl.types import Array, Config, Environment, Key, PyTree, TimeStep
 from purerl.xla import backend
 
 
@@ -20,7 +21,7 @@ class JaxSource(HostSource):
         """Serve `env` under a name; resets are as the config says."""
         self.id, self.env, self._config = name, env, config
         self.parameters: dict[str, Any] = {}
-        self._vectors: dict[int, tuple[VectorEnvironment, Any, Any]] = {}
+        self._vectors: dict[int, tuple[VectorEnvironment, Wrapped, Wrapped]] = {}
 
     @property
     def stage(self) -> Environment:
@@ -47,13 +48,13 @@ class JaxSource(HostSource):
         key = jax.eval_shape(lambda: convert(jax.random.key(0), self._config.prng))
         return jax.eval_shape(vector.reset, key)
 
-    def _programs(self, num_envs: int) -> tuple[VectorEnvironment, Any, Any]:
+    def _programs(self, num_envs: int) -> tuple[VectorEnvironment, Wrapped, Wrapped]:
         if num_envs not in self._vectors:
             vector = vectorize(
                 self.env, num_envs, self._config.reset_policy, self._config.pool_size, prng=self._config.prng
             )
 
-            def step(state: PyTree, action: PyTree, keys: Key, t: Any) -> Any:
+            def step(state: PyTree, action: PyTree, keys: Key, t: Array) -> tuple[VectorState, PyTree, TimeStep]:
                 return vector.step(keys[t, 1], state, action)
 
             self._vectors[num_envs] = vector, backend.jit(vector.reset), backend.jit(step)
@@ -63,11 +64,11 @@ class JaxSource(HostSource):
 class _JaxEnvironment(HostEnvironment):
     """B of them; the step that ends an episode also resets."""
 
-    def __init__(self, reset: Any, step: Any):
+    def __init__(self, reset: Wrapped, step: Wrapped):
         self._reset, self._step = reset, step
         self._saved: Any = ()
 
-    def reset(self, key: Key) -> PyTree:
+    def reset(self, key: Key | None) -> PyTree:
         self._saved = self._reset(key)
         return self._saved[1]
 

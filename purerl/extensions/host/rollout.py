@@ -141,13 +141,13 @@ class EnvGroup:
         )
 
 
-def restart_after(step: HostStep) -> Any:
+def restart_after(step: HostStep) -> PyTree:
     """Return bool[B]: after which environments' step the recurrent state is reset."""
     done = step.terminated | step.truncated
     return done if step.mask is None else done | ~step.mask
 
 
-def cut_at_resets(truncated: Any, mask: Any) -> Any:
+def cut_at_resets(truncated: PyTree, mask: PyTree) -> PyTree:
     """Return `truncated`, True also where a step only reset an environment: an unrolled carry is reset there."""
     return truncated if mask is None else truncated | ~mask
 

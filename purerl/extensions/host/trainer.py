@@ -18,7 +18,7 @@ from purerl.extensions.host.env_thread import Busy, Worker
 from purerl.extensions.host.jax_source import JaxSource
 from purerl.extensions.host.learning import make_learn, metrics_struct, no_episodes, sampler_metrics
 from purerl.extensions.host.options import MODES
-from purerl.extensions.host.rollout import EnvGroup, collect
+from purerl.extensions.host.rollout import EnvGroup, GroupRollout, collect
 from purerl.extensions.host.xla_rollout import XlaRollout
 from purerl.host_environment import HostEnvironment, HostSource, not_inside_jit
 from purerl.loop.evaluate import MAX_STEPS, Evaluation
@@ -257,7 +257,7 @@ class HostTrainer:
             self._inside = XlaRollout(self._groups[0], self._functions, self._update, begin, length)
         return self._inside
 
-    def _rollouts(self, state: TrainState) -> tuple[Any, float]:
+    def _rollouts(self, state: TrainState) -> tuple[tuple[GroupRollout, ...], float]:
         """Return (a rollout of each group, how many updates their policies are behind on average)."""
         if self._settings.mode != "async":
             keys, part = self._acting.keys(state.key, state.num_updates), self._acting.part(state.agent)

@@ -58,7 +58,7 @@ class XlaRollout:
         )
         self._compiled: Any = None
 
-    def update(self, agent: PyTree, *args: object) -> Any:
+    def update(self, agent: PyTree, *args: object) -> PyTree:
         """Take a rollout and an update; return (agent, VectorState, metrics) as `Learn`, whose other arguments follow.
 
         Raises:
@@ -69,7 +69,7 @@ class XlaRollout:
         self._carry, result = self._run(agent, self._carry, *args)
         return result
 
-    def _run(self, *args: object) -> Any:
+    def _run(self, *args: object) -> PyTree:
         """Run the program where it cannot hold up the process for ever."""
         call = lambda: jax.block_until_ready(self._compiled(*args))
         if self._caller is None:  # no one sees the single steps: the time limit is that of all
@@ -90,11 +90,11 @@ def _update(
     vector: VectorState,
     key: Key,
     num_updates: Array,
-) -> tuple[RolloutCarry, Any]:
+) -> tuple[RolloutCarry, PyTree]:
     """Act and step `length` times, and learn from it."""
     part, keys = acting.part(agent), acting.keys(key, num_updates)
 
-    def one(loop_carry: RolloutCarry, t: Array) -> tuple[RolloutCarry, Any]:
+    def one(loop_carry: RolloutCarry, t: Array) -> tuple[RolloutCarry, PyTree]:
         action, carry, _, extras, observation = acting.act(
             part, loop_carry.carry, loop_carry.restart, keys, t, loop_carry.observation
         )

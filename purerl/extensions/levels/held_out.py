@@ -12,11 +12,11 @@ from purerl.errors import InputError, unknown
 from purerl.extensions.levels import level_picture
 from purerl.extensions.levels.space import Level, held_out, on_level
 from purerl.host_environment import HostSource
-from purerl.loop.evaluate import MAX_STEPS, play_episodes
+from purerl.loop.evaluate import MAX_STEPS, Evaluation, play_episodes
 from purerl.reporting import render
 from purerl.run.plan import Plan
 from purerl.run.trained_run import TrainedRun
-from purerl.types import Environment, Key, PyTree
+from purerl.types import Array, Environment, Key, PyTree
 from purerl.xla import backend
 
 ALL = "held-out"  # stands for the names of all levels
@@ -78,7 +78,7 @@ def play_levels(
 
     @backend.jit
     def play(agents: PyTree) -> Any:
-        def one(agent: PyTree, level: Level, key: Key) -> Any:
+        def one(agent: PyTree, level: Level, key: Key) -> Evaluation:
             return play_episodes(algorithm, on_level(env, level), agent, key, episodes, MAX_STEPS, True)
 
         on_all = jax.vmap(one, in_axes=(None, 0, 0))
@@ -146,7 +146,7 @@ def draw_levels(
     level_picture.save(panels, path)
 
 
-def _episode(algorithm: Any, env: Environment, agent: PyTree, key: Key, max_steps: int = 1000) -> tuple[Any, Any]:
+def _episode(algorithm: Any, env: Environment, agent: PyTree, key: Key, max_steps: int = 1000) -> tuple[PyTree, Array]:
     """Return (states [max_steps + 1, ...], whether the episode was over before each) of one episode."""
     policy = render.agent_policy(algorithm, agent, explore=True)
     keys = jax.random.split(key, max_steps + 1)

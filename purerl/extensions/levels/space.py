@@ -35,7 +35,7 @@ class DrawsLevels(Protocol):
 class HoldsLevelsOut(Protocol):
     """An environment with levels that are for evaluation alone."""
 
-    def held_out_levels(self) -> Mapping[str, Mapping[str, Any]]:
+    def held_out_levels(self) -> Mapping[str, Mapping[str, object]]:
         """Return levels by name."""
         ...
 

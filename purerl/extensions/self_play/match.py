@@ -113,7 +113,7 @@ def _trained(name: str, policy: TrainedPolicy, game: Situations) -> Contender:
     if not _same(jax.eval_shape(algorithm.init, jax.random.key(0)), agent):
         raise InputError(f"the agent of {name} plays another game")
 
-    def move(agent: PyTree, carry: PyTree, key: Key, situation: Situation) -> tuple[Any, PyTree]:
+    def move(agent: PyTree, carry: PyTree, key: Key, situation: Situation) -> tuple[PyTree, PyTree]:
         seen = situation if searches else situation.observation
         action, carry, _ = algorithm.act(agent, carry, key, jax.tree.map(lambda x: x[None], seen), False)
         return action[0], carry
@@ -145,7 +145,7 @@ def play_games(game: Situations, first: Contender, second: Contender, key: Key, 
     begins = situations.side
     carries = tuple(_stacked(one.carry, count) for one in (first, second))
 
-    def step(state: tuple[Any, ...]) -> tuple[Any, ...]:
+    def step(state: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
         situations, carries, reward, over, key = state
         key, *key_of, key_step = jax.random.split(key, 4)
         moved = [

@@ -98,7 +98,9 @@ def _games(
 
     first, second = (player(name, index) for name, index in zip(players, pair, strict=True))
 
-    def act(agent: PyTree, carry: PyTree, key: Key, situation: Situation, explore: bool) -> tuple[Any, Any, Any]:
+    def act(
+        agent: PyTree, carry: PyTree, key: Key, situation: Situation, explore: bool
+    ) -> tuple[PyTree, PyTree, PyTree]:
         keys = jax.random.split(key, situation.side.shape[0])
         return jax.vmap(lambda key, one: first(game, key, one))(keys, situation), carry, ()
 
