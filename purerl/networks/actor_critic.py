@@ -19,9 +19,9 @@ from purerl.functional.normalize import (
     normalized,
     normalized_values,
 )
-from purerl.networks.encoder import NetworkConfig, recurrent_encoder
+from purerl.networks.encoder import NetworkConfig, hidden_layers, recurrent_encoder
 from purerl.networks.modules import Module, is_module, own_torso
-from purerl.networks.torsos import MLP, RNNS, apply, dense, init
+from purerl.networks.torsos import RNNS, apply, dense, init
 from purerl.spaces import Discrete, Space
 from purerl.types import Array, EnvironmentSpec, Key, PyTree, pytree, static
 
@@ -86,7 +86,7 @@ class PolicyAgent(NamedTuple):
         """Return the critic's predictions f32[...] in units of the reward."""
         return denormalized_values(self.value_statistics, value)
 
-    def with_normalized_targets(self, batch: PyTree) -> tuple["PolicyAgent", Any]:
+    def with_normalized_targets(self, batch: PyTree) -> tuple["PolicyAgent", PyTree]:
         """Return (the agent with the value targets added to its statistics, the batch in the critic's units).
 
         Old values stay as the critic predicted them, by the old statistics; targets follow the new ones. Without
@@ -248,12 +248,4 @@ def _head(config: ActorCriticConfig, outputs: int, scale: float) -> nn.Module:
     last = dense(outputs, scale, initializer=config.initializer)
     if not config.head_sizes:
         return last
-    layers = MLP(
-        hidden_sizes=config.head_sizes,
-        activation=config.activation,
-        layer_norm=config.layer_norm,
-        dtype=jnp.dtype(config.precision),
-        initializer=config.initializer,
-        gain=HEAD_GAIN,
-    )
-    return nn.Sequential([layers, last])
+    return nn.Sequential([hidden_layers(config, config.head_sizes, HEAD_GAIN), last])

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from purerl.functional.action_masks import without_global_state, without_mask
-from purerl.networks.encoder import NetworkConfig, check_layers, encoder, encoder_of
+from purerl.networks.encoder import NetworkConfig, check_layers, encoder, encoder_of, hidden_layers
 from purerl.networks.modules import Module, own_torso
-from purerl.networks.torsos import MLP, apply, dense, init
+from purerl.networks.torsos import apply, dense, init
 from purerl.spaces import Box, Dict, Space
 from purerl.types import Array, Key, PyTree
 
@@ -64,13 +64,7 @@ def critics(
     base, head = encoder(joint, config), dense(outputs or 1, 1.0, initializer=config.initializer)
     if network is not None and without_global_state(space) is space:
         check_layers(config.hidden_sizes, "a critic on the features of a network")
-        layers = MLP(
-            hidden_sizes=config.hidden_sizes,
-            activation=config.activation,
-            layer_norm=config.layer_norm,
-            dtype=jnp.dtype(config.precision),
-            initializer=config.initializer,
-        )
+        layers = hidden_layers(config, config.hidden_sizes)
         beside = _BesideAction(torso=own_torso(space, network)[0], layers=layers)
         base = encoder_of(joint, beside, config.hidden_sizes[-1])
 

@@ -13,7 +13,7 @@ from purerl.networks.cnn import CNNS
 from purerl.networks.images import image_shape
 from purerl.networks.initializers import INITIALIZERS
 from purerl.networks.modules import Module, own_torso
-from purerl.networks.torsos import ACTIVATIONS, RNNS, TORSOS, Torso, apply, init
+from purerl.networks.torsos import ACTIVATIONS, MLP, RNNS, TORSOS, Torso, apply, init
 from purerl.spaces import Space, leaves
 from purerl.types import Array, Config, Key, PyTree, pytree, static
 
@@ -91,6 +91,18 @@ def make_torso(
         return torso, hidden_sizes[-1]
     features = jax.eval_shape(lambda: torso.init_with_output(jax.random.key(0), _example(space)())[0])
     return torso, features.shape[-1]  # linear: a head has the only layer
+
+
+def hidden_layers(config: NetworkConfig, sizes: tuple[int, ...], gain: float = 2**0.5) -> MLP:
+    """Return hidden layers of these units as a config describes them; `gain` as for `MLP`."""
+    return MLP(
+        hidden_sizes=sizes,
+        activation=config.activation,
+        layer_norm=config.layer_norm,
+        dtype=jnp.dtype(config.precision),
+        initializer=config.initializer,
+        gain=gain,
+    )
 
 
 def check_layers(hidden_sizes: tuple[int, ...], what: str) -> None:

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from purerl.functional.distributions import action_head
-from purerl.networks.encoder import NetworkConfig, check_layers, encoder
+from purerl.networks.encoder import NetworkConfig, check_layers, encoder, hidden_layers
 from purerl.networks.modules import Module
-from purerl.networks.torsos import MLP, apply, dense, init
+from purerl.networks.torsos import apply, dense, init
 from purerl.spaces import Space, flat
 from purerl.types import Array, Key, PyTree
 
@@ -70,13 +70,7 @@ def latent_model(
     check_layers(config.hidden_sizes, "a latent model")
     base, head = encoder(space, config, network), action_head(action_space)
     width = jax.eval_shape(partial(flat, action_space), action_space.struct).shape[-1]
-    hidden: Any = MLP(
-        config.hidden_sizes,
-        config.activation,
-        config.layer_norm,
-        jnp.dtype(config.precision),
-        initializer=config.initializer,
-    )
+    hidden = hidden_layers(config, config.hidden_sizes)
     layer = lambda size, scale: dense(size, scale, initializer=config.initializer)
     to_latent, to_reward = layer(base.size, 1.0), layer(1, 0.01)
     to_logits, to_value = layer(head.num_outputs, 0.01), layer(1, 0.01)
