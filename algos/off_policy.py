@@ -16,7 +16,7 @@ from purerl.optim.schedules import Schedule, schedule, updates_of
 from purerl.replay.prioritized import prioritized
 from purerl.replay.uniform import Replay, uniform
 from purerl.spaces import Space
-from purerl.types import Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.types import LEARNING, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
 from purerl.xla.vmap_cond import any_member
 
 T = TypeVar("T")
@@ -196,7 +196,7 @@ def learn_from_replay(
     zeros = jax.tree.map(lambda m: jnp.zeros(m.shape, m.dtype), jax.eval_shape(learn, agent, key, started)[1])
     rest = lambda agent, key, started: (agent, zeros)
     agent, metrics = jax.lax.cond(any_member(started), learn, rest, agent, key, started)
-    metrics["learning"] = started.astype(jnp.float32)
+    metrics[LEARNING] = started.astype(jnp.float32)
     return agent._replace(num_updates=increment(agent.num_updates)), metrics
 
 

@@ -14,6 +14,7 @@ from purerl.spaces import Space
 Array = jax.Array
 Key = jax.Array
 Metrics = dict[str, jax.Array]
+LEARNING = "learning"  # a metric of algorithms that do not learn in every update: 1 where this one did, else 0
 
 
 class TimeStep(NamedTuple):
@@ -228,7 +229,7 @@ class Algorithm(NamedTuple):
     initial_carry: Callable[[int], PyTree]  # num_envs -> carry [B, ...] at the start of an episode; () without one
     act: Act  # (agent, carry, key, observation [B, ...], explore) -> (action [B, ...], carry, extras [B, ...])
     update: Callable[[PyTree, Key, Rollout], tuple[PyTree, Metrics]]
-    # (agent, key, rollout [T, B]) -> (agent, metrics: f32[] by name)
+    # (agent, key, rollout [T, B]) -> (agent, metrics: f32[] by name); where `LEARNING` among them is 0, no other counts
     values: EstimateValues | None = None  # (agent, rollout [T, B]) -> Values; None: no critic of states
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from purerl.errors import InputError
-from purerl.types import Array, Metrics, PyTree
+from purerl.types import LEARNING, Array, Metrics, PyTree
 from purerl.xla.vmap_cond import any_member
 
 
@@ -159,8 +159,8 @@ class MetricsSum(NamedTuple):
         """Return metrics as of one update.
 
         `episodes` counts all; returns and lengths are means over those episodes, NaN where none ended. The algorithm's
-        metrics are means over the updates in which they are known: not NaN, and, with a metric `learning` among them,
-        which is 1 in an update that took gradient steps and else 0, of the updates that learned. NaN where none is.
+        metrics are means over the updates in which they are known: not NaN, and, with `LEARNING` among them, of the
+        updates that learned. NaN where none is.
         """
 
         def mean(total: Array, known: Array) -> Array:
@@ -264,5 +264,6 @@ def _stacked(algorithm: Metrics) -> Array:
 
 def _learning_of(name: str, algorithm: Metrics) -> str | None:
     """Return the metric that says in which updates another one (perhaps of a policy, POLICY/NAME) was learned."""
-    learning = name.rpartition("/")[0] + "/learning" if "/" in name else "learning"
+    policy, slash, _ = name.rpartition("/")
+    learning = f"{policy}{slash}{LEARNING}"
     return learning if learning in algorithm and learning != name else None

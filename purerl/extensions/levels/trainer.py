@@ -25,6 +25,7 @@ from purerl.loop.trainer import MakeTrainer, Trainer, TrainState
 from purerl.loop.vector import VectorEnvironment
 from purerl.prng import update_keys
 from purerl.types import (
+    LEARNING,
     Algorithm,
     AlgorithmFactory,
     Array,
@@ -179,7 +180,7 @@ class LevelTrainer(CompiledTrainer):
             return learn()
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(learn)[1])
         learner, metrics = jax.lax.cond(choice.kind == REPLAYED, learn, lambda: (learner, zeros))
-        return learner, {**metrics, "learning": (choice.kind == REPLAYED).astype(jnp.float32)}
+        return learner, {**metrics, LEARNING: (choice.kind == REPLAYED).astype(jnp.float32)}
 
 
 def level_trainer(
