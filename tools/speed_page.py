@@ -134,7 +134,7 @@ def speedups(part: Part, results: Path = FOLDER) -> list[Speedup]:
             (ratio[name] for name in ("median", "low", "high")) if isinstance(ratio, dict) else [ratio] * 3
         )
         task = row.get("task") or f"{row['network']}, {row['samples at once']} at once, {row['work']}"
-        peer = NAMES.get(row["by"], row["by"])
+        peer = NAMES.get(row["by"]) or row["by"]
         rows.append(Speedup(task=task, peer=peer, median=middle, low=low, high=high, whole=row.get(BOTH)))
     return sorted(rows, key=lambda row: row.median, reverse=True)
 
