@@ -94,7 +94,6 @@ OWN_TEXTS = {
     'f"A = {advantage:g}"',
     "[]",
     "title",
-    'None if label else "evaluation, greedy (mean)"',
 }  # a number, none, and what was made by literal
 
 

@@ -13,6 +13,7 @@ from purerl import stats
 from purerl.errors import InputError
 from purerl.reporting import metrics_csv, plot, summary
 from purerl.reporting.files import short_names
+from purerl.reporting.intervals import ENOUGH_SEEDS, stand_ins
 from purerl.settings import toml
 from purerl.settings.values import to_text
 
@@ -42,12 +43,12 @@ class ComparedRun(NamedTuple):
     @property
     def known(self) -> np.ndarray:
         """The returns; of more than `MOST`, as many that stand for them."""
-        return plot.stand_ins(np.sort(self.returns), MOST) if len(self.returns) > MOST else self.returns
+        return stand_ins(np.sort(self.returns), MOST) if len(self.returns) > MOST else self.returns
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Its 95% interval; None for fewer seeds than an interval needs."""
-        if len(self.returns) < plot.ENOUGH_SEEDS:
+        if len(self.returns) < ENOUGH_SEEDS:
             return None
         low, high = stats.bootstrap_interval(jax.random.key(KEY), self.known)
         return float(low), float(high)
@@ -67,7 +68,7 @@ class Duel(NamedTuple):
     @property
     def certain(self) -> bool:
         """Whether there are enough seeds and the interval of the difference does not hold 0."""
-        few = min(len(self.better.returns), len(self.worse.returns)) < plot.ENOUGH_SEEDS
+        few = min(len(self.better.returns), len(self.worse.returns)) < ENOUGH_SEEDS
         return not few and not self.difference_interval[0] <= 0.0 <= self.difference_interval[1]
 
 
@@ -146,16 +147,16 @@ def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
         return f"{a.name} and {b.name}: {one.name} has one seed, so nothing can be said; train with --seeds 10"
     low, high = found.difference_interval
     few = min(len(a.returns), len(b.returns))
-    interval = f" (95% interval {low:.4g} .. {high:.4g})" if few >= plot.ENOUGH_SEEDS else ""
+    interval = f" (95% interval {low:.4g} .. {high:.4g})" if few >= ENOUGH_SEEDS else ""
     by = f"by {found.difference:.4g}{interval}"
     chance = f"one of its seeds wins with probability {found.probability:.0%}"
     if found.certain:
         return f"{found.better.name} beats {found.worse.name} {by}; {chance}"
     needed = ""
     if not np.isinf(found.seeds_needed):
-        needed = f"; about {max(found.seeds_needed, plot.ENOUGH_SEEDS):.0f} seeds each would tell"
-    if few < plot.ENOUGH_SEEDS:
-        few_seeds = f"too few seeds ({few}; at least {plot.ENOUGH_SEEDS} are needed) to say that"
+        needed = f"; about {max(found.seeds_needed, ENOUGH_SEEDS):.0f} seeds each would tell"
+    if few < ENOUGH_SEEDS:
+        few_seeds = f"too few seeds ({few}; at least {ENOUGH_SEEDS} are needed) to say that"
         return f"{few_seeds} {found.better.name} beats {found.worse.name} {by}{needed}"
     return f"{found.better.name} and {found.worse.name} cannot be told apart: the first leads {by}{needed}"
 

@@ -1,7 +1,6 @@
 """Learning curves of runs."""
 
 import colorsys
-import functools
 import itertools
 import warnings
 from collections.abc import Mapping, Sequence
@@ -15,67 +14,15 @@ from purerl.catalog.algorithms import ALGORITHMS
 from purerl.errors import InputError, printable, unknown
 from purerl.reporting import metrics_csv
 from purerl.reporting.files import short_names, write_whole
+from purerl.reporting.intervals import ENOUGH_SEEDS as ENOUGH_SEEDS
+from purerl.reporting.intervals import center_and_interval, on_grid
 from purerl.settings import toml
 
 if TYPE_CHECKING:
-    import jax
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 GRID = 200  # points of a curve
-MOST_SEEDS = 512  # that a band is computed of; of more, as many that stand for them
-ENOUGH_SEEDS = 5  # of a 95% interval; of fewer seeds all of reporting shows the range
-
-
-def on_grid(curves: dict[int, tuple[np.ndarray, np.ndarray]], grid: np.ndarray) -> np.ndarray:
-    """Return curves at common points, f64[seeds, points]: linear between their points, NaN outside."""
-    lines = [np.interp(grid, x, y, left=np.nan, right=np.nan) for x, y in curves.values() if len(x)]
-    return np.array(lines) if lines else np.empty((0, len(grid)))
-
-
-def center_and_interval(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
-    """Return (center, low, high, name of the center) over seeds, each f64[points].
-
-    From five seeds on the center is the interquartile mean and the band its 95% bootstrap interval; below that they are
-    the mean and the range.
-    """
-    robust = values.shape[0] >= ENOUGH_SEEDS
-    center, low, high = (np.full(values.shape[1], np.nan) for _ in range(3))
-    counts = np.sum(~np.isnan(values), axis=0)
-    for count in np.unique(counts[counts > 0]):
-        at = counts == count
-        known = np.sort(values[:, at], axis=0)[:count]  # NaN comes last
-        known = stand_ins(known, MOST_SEEDS)
-        if robust:
-            center[at], low[at], high[at] = _robust(known, values.shape[1])
-        else:
-            center[at], low[at], high[at] = known.mean(axis=0), known.min(axis=0), known.max(axis=0)
-    return center, low, high, "IQM, 95% interval" if robust else "mean, range"
-
-
-def stand_ins(ordered: np.ndarray, most: int) -> np.ndarray:
-    """Return at most so many of [seeds, ...] in order, evenly spread from the first to the last."""
-    count = len(ordered)
-    return ordered[np.linspace(0, count - 1, most).astype(int)] if count > most else ordered
-
-
-def _robust(known: np.ndarray, size: int) -> np.ndarray:
-    """Return f64[3, points]: interquartile mean and interval of f64[seeds, points], compiled for `size` points."""
-    filled = np.resize(known.T, (size, len(known)))
-    return np.array(_at_points()(filled))[:, : known.shape[1]]
-
-
-@functools.cache
-def _at_points() -> "jax.stages.Wrapped":
-    """Return the program of the above, which all curves of one shape share."""
-    import jax
-
-    from purerl import stats
-
-    def at_point(scores: jax.Array) -> tuple[jax.Array, ...]:
-        return stats.iqm(scores), *stats.bootstrap_interval(jax.random.key(0), scores, resamples=400)
-
-    return jax.jit(jax.vmap(at_point))
 
 
 class PlotView(NamedTuple):
@@ -186,15 +133,14 @@ def curve(
             for x, y in training.values():
                 axes.plot(x, y, color=style.color, linewidth=0.5, alpha=0.25)
     if greedy:
-        dot = {"marker": "o", "markersize": 5} if len(greedy) == 1 else {}
-        axes.plot(
-            *zip(*greedy, strict=True),
-            color=style.color,
-            linestyle=style.dashes,
-            linewidth=THICK,
-            label=None if label else "greedy episodes (mean)",
-            **dot,
-        )
+        _greedy_line(axes, greedy, style, named=not label)
+
+
+def _greedy_line(axes: "Axes", points: Sequence[tuple[float, float]], style: Style, named: bool) -> None:
+    dot: dict[str, Any] = {"marker": "o", "markersize": 5} if len(points) == 1 else {}
+    x, y = zip(*points, strict=True)
+    name = {"label": "greedy episodes (mean)"} if named else {}
+    axes.plot(x, y, color=style.color, linestyle=style.dashes, linewidth=THICK, **name, **dot)
 
 
 def evaluations(columns: dict[str, np.ndarray], view: PlotView) -> list[tuple[float, float]]:

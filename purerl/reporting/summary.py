@@ -15,7 +15,7 @@ import numpy as np
 from purerl import __version__, stats
 from purerl.errors import InputError
 from purerl.reporting.files import write_whole
-from purerl.reporting.plot import ENOUGH_SEEDS
+from purerl.reporting.intervals import ENOUGH_SEEDS
 from purerl.settings import toml
 from purerl.settings.runs import Settings
 from purerl.trust import reading

@@ -13,6 +13,7 @@ import numpy as np
 from purerl import stats
 from purerl.errors import InputError, told
 from purerl.reporting import compare, plot
+from purerl.reporting.intervals import ENOUGH_SEEDS
 from purerl.settings import toml
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _ends(task: str, runs: Sequence[compare.ComparedRun], given: tuple[float, fl
 def aggregate(scores: np.ndarray) -> Aggregate:
     """Return the aggregates of f64[seeds, tasks]."""
     interval = None
-    if len(scores) >= plot.ENOUGH_SEEDS:
+    if len(scores) >= ENOUGH_SEEDS:
         low, high = stats.bootstrap_interval(jax.random.key(compare.KEY), scores)
         interval = float(low), float(high)
     values = (float(statistic(scores)) for statistic in (stats.iqm, stats.median, stats.mean))
@@ -108,7 +109,7 @@ def improvement(found: TaskScores, better: str, worse: str) -> tuple[float, tupl
     """Return the probability that a seed of one algorithm beats one of another, over the tasks, and its interval."""
     a, b = found.scores[better], found.scores[worse]
     value = float(stats.probability_of_improvement(a, b))
-    if min(len(a), len(b)) < plot.ENOUGH_SEEDS:
+    if min(len(a), len(b)) < ENOUGH_SEEDS:
         return value, None
     low, high = stats.bootstrap_interval(jax.random.key(compare.KEY), a, b, statistic=stats.probability_of_improvement)
     return value, (float(low), float(high))
@@ -170,6 +171,6 @@ def draw(found: TaskScores, path: Path) -> None:
 def _profile(axes: "Axes", scores: np.ndarray, name: str, color: str) -> None:
     share = lambda scores: stats.performance_profile(scores, THRESHOLDS)
     axes.plot(THRESHOLDS, np.asarray(share(scores)), color=color, label=plot.literal(name))
-    if len(scores) >= plot.ENOUGH_SEEDS:
+    if len(scores) >= ENOUGH_SEEDS:
         low, high = stats.bootstrap_interval(jax.random.key(compare.KEY), scores, statistic=share, resamples=500)
         axes.fill_between(THRESHOLDS, np.asarray(low), np.asarray(high), color=color, alpha=0.2, linewidth=0)

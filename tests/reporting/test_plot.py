@@ -192,10 +192,3 @@ def test_names_are_shown_as_they_are(name, tmp_path):
     assert len(shown) == 3 and all(text.isprintable() and len(text) < 200 for text in shown)
     if len(name) < 10 and name.isprintable():
         assert shown[0].strip().replace("\\$", "$").startswith(name)
-
-
-def test_many_seeds_have_stand_ins():
-    """A band of 100,000 seeds is computed of 512 that lie as they do."""
-    values = np.random.default_rng(0).permutation(np.linspace(0, 1, 100_000))[:, None]
-    center, low, high, _ = plot.center_and_interval(np.repeat(values, 2, axis=1))
-    assert center == pytest.approx([0.5, 0.5], abs=0.01) and (high - low < 0.1).all() and (high > low).all()
