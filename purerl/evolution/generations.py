@@ -12,8 +12,9 @@ from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 
 from purerl.errors import InputError, unknown
+from purerl.evolution.fitness import centered_ranks, nan_is_worst, standardize
 from purerl.evolution.inner_loop import Learner, Plug, Task, lifetimes
-from purerl.evolution.strategies import OpenES, centered_ranks, check_population, nan_is_worst, standardize
+from purerl.evolution.strategies import OpenES, check_population
 from purerl.functional.objectives import check_objective
 from purerl.loop.train import make_train
 from purerl.settings.options import ACROSS_TASKS, FITNESS, SHAPING

@@ -20,9 +20,9 @@ from jax.sharding import Mesh
 from purerl import registry, stats
 from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
+from purerl.evolution.fitness import centered_ranks, nan_is_worst
 from purerl.evolution.inner_loop import Task, in_chunks, score
 from purerl.evolution.plan import EvolvePlan
-from purerl.evolution.strategies import centered_ranks, nan_is_worst
 from purerl.evolution.tasks import make_task
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Clip, Drifting

@@ -21,6 +21,9 @@ import optax
 
 from purerl.catalog.strategies import EVOSAX, STRATEGIES
 from purerl.errors import InputError, install, unknown
+from purerl.evolution.fitness import centered_ranks as centered_ranks
+from purerl.evolution.fitness import nan_is_worst as nan_is_worst
+from purerl.evolution.fitness import standardize as standardize
 from purerl.optim.optimizers import apply_gradients
 from purerl.settings.options import EvolveOptions
 from purerl.types import Array, Key, PyTree, number, pytree, static
@@ -266,34 +269,6 @@ def utilities(fitness: Array) -> Array:
     place = jnp.argsort(jnp.argsort(-fitness))
     equal = (fitness[:, None] == fitness[None, :]).astype(jnp.float32)
     return equal @ by_rank[place] / jnp.sum(equal, axis=1)
-
-
-def nan_is_worst(fitness: Array) -> Array:
-    """Return f32[P] without NaN: such candidates lie below the worst other one, by the standard deviation of those.
-
-    If all are NaN, or infinite, the result is 0 everywhere.
-    """
-    known = jnp.isfinite(fitness)
-    count = jnp.maximum(jnp.sum(known), 1).astype(jnp.float32)
-    mean = jnp.sum(jnp.where(known, fitness, 0.0)) / count
-    spread = jnp.sqrt(jnp.sum(jnp.where(known, (fitness - mean) ** 2, 0.0)) / count)
-    worst = jnp.min(jnp.where(known, fitness, jnp.inf))
-    below = worst - jnp.where(spread > 0, spread, 1.0)
-    return jnp.where(known, fitness, jnp.where(jnp.any(known), below, 0.0))
-
-
-def standardize(fitness: Array) -> Array:
-    """Return (fitness - mean) / standard deviation, f32[P]; 0 where all are equal."""
-    centered = fitness - jnp.mean(fitness)
-    deviation = jnp.std(fitness)
-    return jnp.where(deviation > 0, centered / jnp.where(deviation > 0, deviation, 1.0), 0.0)
-
-
-def centered_ranks(fitness: Array) -> Array:
-    """Return ranks from -0.5 (worst) to 0.5 (best), f32[P]; ties share theirs."""
-    below = jnp.sum(fitness[:, None] > fitness[None, :], axis=1)
-    above = jnp.sum(fitness[:, None] < fitness[None, :], axis=1)
-    return (below - above).astype(jnp.float32) / (2.0 * (fitness.shape[0] - 1))
 
 
 def _decayed(start: Any, factor: Any, generation: Any, least: Any) -> Array:

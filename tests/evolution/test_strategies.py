@@ -10,15 +10,13 @@ import optax
 import pytest
 
 from purerl.errors import InputError
+from purerl.evolution.fitness import centered_ranks, standardize
 from purerl.evolution.strategies import (
     SNES,
     Evosax,
     OpenES,
-    centered_ranks,
     check_population,
     make_strategy,
-    nan_is_worst,
-    standardize,
     utilities,
 )
 from purerl.settings.options import EvolveOptions
@@ -124,18 +122,6 @@ def test_snes_by_hand(key):
     rate = (3 + np.log(N)) / (5 * np.sqrt(N))
     np.testing.assert_allclose(after.deviation, 0.5 * np.exp(0.5 * rate * utility @ (z**2 - 1)), rtol=1e-4)
     np.testing.assert_allclose(utilities(jnp.array([1.0, 1.0, 1.0, 1.0])), 0.0, atol=1e-7)  # ties share
-
-
-@pytest.mark.long
-def test_nan_is_worst():
-    nan = np.nan
-    shaped = np.asarray(nan_is_worst(jnp.array([5.0, nan, 3.0, 4.0, nan])))
-    np.testing.assert_array_equal(shaped[[0, 2, 3]], [5.0, 3.0, 4.0])
-    assert shaped[1] == shaped[4] < 3.0 and np.isfinite(shaped).all()
-    np.testing.assert_array_equal(np.sign(standardize(nan_is_worst(jnp.array([2.0, nan, 2.0, nan])))), [1, -1, 1, -1])
-    np.testing.assert_array_equal(nan_is_worst(jnp.array([nan, nan])), 0.0)
-    np.testing.assert_allclose(centered_ranks(jnp.array([3.0, 1.0, 2.0])), [0.5, -0.5, 0.0])
-    np.testing.assert_array_equal(centered_ranks(jnp.array([1.0, 1.0])), 0.0)
 
 
 def test_odd_populations_are_refused():

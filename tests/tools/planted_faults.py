@@ -362,19 +362,23 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("held[-max(1, returns.size // LAST) :]", "held[: max(1, returns.size // LAST)]"),
         ("jnp.repeat(candidates, keys.shape[1], axis=0)", "jnp.tile(candidates, (keys.shape[1], 1))"),
     ],
+    "purerl/evolution/fitness.py": [
+        ("(below - above).astype", "(above - below).astype"),
+        ("below = worst - jnp.where(spread", "below = worst + jnp.where(spread"),
+    ],
     "purerl/evolution/strategies.py": [
         ("return jnp.concatenate([half, -half])", "return jnp.concatenate([half, half])"),
         ("(self.population * sigma)", "self.population"),
         ("jnp.exp(0.5 * rate * (utility @ (z**2 - 1.0)))", "jnp.exp(rate * (utility @ (z**2 - 1.0)))"),
-        ("(below - above).astype", "(above - below).astype"),
-        ("below = worst - jnp.where(spread", "below = worst + jnp.where(spread"),
     ],
     "purerl/extensions/groups/group_policy.py": [
         ("left = mask & ~concatenate", "left = mask & concatenate"),
         ("truncated & ~left, flatten(mask)", "truncated, flatten(mask)"),
-    ],
-    "purerl/extensions/groups/joint.py": [
-        ("after[name] = where(turn, turned, carry[name])", "after[name] = turned"),
+        (
+            "after = where(turn, TurnCarry(now=after, before=carry.now), carry)",
+            "after = TurnCarry(now=after, before=carry.now)",
+            "tests/extensions/groups/test_joint.py",
+        ),
     ],
     "purerl/extensions/groups/turn_based.py": [
         ("rest = later._replace(reward=now.reward + later.reward)", "rest = later"),
@@ -660,13 +664,13 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "purerl/planning/particles.py": [
         (
-            "next_value = jnp.where(timestep.terminated, 0.0, value(",
-            "next_value = jnp.where(timestep.done, 0.0, value(",
+            "next_value = jnp.where(timestep.terminated, 0.0, value)",
+            "next_value = jnp.where(timestep.done, 0.0, value)",
             "tests/algos/test_spo.py",
         ),
         ("jnp.cumsum(jax.nn.softmax(log_weight), axis=-1)", "jnp.cumsum(log_weight, axis=-1)"),
         ("jnp.where(before.done, 0.0, advantage)", "advantage"),
-        ("jnp.arange(num, dtype=jnp.int32)) + offset", "jnp.arange(num, dtype=jnp.int32)) + 0 * offset"),
+        ("rows = index + num * jnp.arange(", "rows = index + 0 * jnp.arange("),
     ],
     "purerl/planning/search.py": [
         ("(~legal_actions).astype(", "legal_actions.astype("),
@@ -713,8 +717,8 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     ],
     "purerl/replay/prioritized.py": [
         (
-            "(priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -beta",
-            "(priority / jnp.maximum(jnp.min(priority), 1e-30)) ** -correction",
+            "weight = state.tree.weight(index, beta)",
+            "weight = state.tree.weight(index, correction)",
         ),
         ("priority = (jnp.abs(td_error) + floor) ** exponent", "priority = jnp.abs(td_error) + floor"),
         ("largest = jnp.maximum(state.largest, ", "largest = jnp.minimum(state.largest, "),
