@@ -1,4 +1,4 @@
-"""`purerl meta-evaluate`: compare evolved objectives with PPO, DPO and a tuned PPO."""
+"""`purerl meta-evaluate`: compare evolved objectives with their start, PPO, DPO and a tuned PPO."""
 
 from pathlib import Path
 
@@ -34,6 +34,8 @@ from purerl.settings.options import LaunchOptions, MetaOptions
 @TRUST
 def command(run_dirs: tuple[Path, ...], tasks: str, trust: tuple[str, ...], **flags: object) -> None:
     """Train agents with evolved objectives and with their rivals, on the evolution's tasks and on others.
+
+    The rival of an update rule is its start; those of a part of PPO are also PPO, DPO and a tuned PPO.
 
     Several RUN_DIRs that differ in --seed are meta-seeds: their objectives are pooled.
 

@@ -1,7 +1,7 @@
 """Compares a learned objective with its rivals, on the tasks of its evolution and on others, with fresh seeds.
 
-The rivals train the same number of agents for as long: PPO and DPO as they are, and PPO whose learning rate and clip
-were tuned with as many trainings as the evolution had.
+The rivals train the same number of agents for as long: where the search started; for a part of PPO also PPO and DPO as
+they are, and PPO whose learning rate and clip were tuned with as many trainings as the evolution had.
 """
 
 import dataclasses
@@ -95,7 +95,7 @@ def meta_evaluate(
     mesh: Mesh | None = None,
     **options: object,
 ) -> MetaEvaluation:
-    """Compare a learned objective with PPO, DPO and a tuned PPO.
+    """Compare a learned objective with its start, and a part of PPO with PPO, DPO and a tuned PPO.
 
     Args:
       runs: one evolution, or several that differ in their seed: meta-seeds, whose objectives are pooled.
@@ -104,21 +104,21 @@ def meta_evaluate(
       **options: fields of `purerl.settings.options.MetaOptions`, such as seeds=32.
 
     Raises:
-      InputError: if the objective is no part of PPO, or a task is not possible.
+      InputError: if the objective is not a part of an algorithm of purerl, or a task is not possible.
     """
     seeds, tuning, kind = vars(make_options(MetaOptions, options)).values()
     plan = runs[0].plan
     mesh = plan.mesh if mesh is None else mesh
-    if plan.algorithm != "ppo":
-        raise InputError(
-            f"meta-evaluate compares parts of ppo; {plan.name} belongs to {plan.algorithm or 'no algorithm'}"
-        )
+    if not plan.algorithm:
+        raise InputError(f"meta-evaluate compares parts of purerl's algorithms; {plan.name} belongs to none of them")
     if any(run.plan.name != plan.name for run in runs):
         raise InputError(f"the runs evolved different things: {', '.join(sorted({run.plan.name for run in runs}))}")
     tasks = [*plan.tasks, *(_like(plan.tasks[0], name, plan) for name in held_out)]
-    methods = {"PPO": Rival(_objective, Clip()), "DPO": Rival(_objective, Drifting(drift=DPO()))}
+    methods = {"start": Rival(plan.learner, runs[0].first)}
+    if plan.algorithm == "ppo":
+        methods |= {"PPO": Rival(_objective, Clip()), "DPO": Rival(_objective, Drifting(drift=DPO()))}
     tuned: dict[str, float] = {}
-    if tuning > 0:
+    if tuning > 0 and plan.algorithm == "ppo":
         tuned = tune_ppo(plan.tasks, max(1, round(plan.trainings(runs[0].generation) * tuning)), kind, mesh)
         changes = {"learning_rate": tuned["learning_rate"]}
         methods["tuned PPO"] = Rival(plug=_objective, candidate=Clip(epsilon=tuned["clip_epsilon"]), changes=changes)

@@ -2,10 +2,12 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
 import purerl
+from purerl.algos.lpg import LPGConfig, lpg
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
@@ -15,6 +17,7 @@ from purerl.evolution.plan import EvolvePlan, choose_mesh
 from purerl.evolution.strategies import OpenES
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Drifting
+from purerl.functional.update_rules import LPG
 from purerl.settings.options import EvolveOptions
 
 CONFIG = PPOConfig(
@@ -82,8 +85,21 @@ def test_what_is_refused():
     other = evolved()._replace(plan=evolved().plan._replace(name="kl"))
     with pytest.raises(InputError, match="the runs evolved different things: dpo, kl"):
         meta_evaluate([evolved(), other], seeds=2)
-    with pytest.raises(InputError, match="compares parts of ppo; dpo belongs to lpg"):
-        meta_evaluate([evolved()._replace(plan=evolved().plan._replace(algorithm="lpg"))])
+    with pytest.raises(InputError, match="compares parts of purerl's algorithms; dpo belongs to none of them"):
+        meta_evaluate([evolved()._replace(plan=evolved().plan._replace(algorithm=""))])
+
+
+@pytest.mark.long
+def test_a_rule_is_compared_with_its_start():
+    """On a task that was held out, too; a rule that did not change is no better than itself."""
+    rule = LPG.create(jax.random.key(0), 3, 4)
+    config = LPGConfig(num_envs=2, rollout_length=9, hidden_sizes=(4,))
+    task = Task("Catch", purerl.make("Catch"), config, 90)
+    plan = evolved().plan._replace(algorithm="lpg", candidate=rule, learner=Plug(lpg, "rule"), tasks=(task,))
+    found = meta_evaluate([Evolved(rule, rule, [(0, rule)], {}, plan, 2)], ["CartPole-v1"], seeds=2)
+    assert not found.tuned and set(found.scores) == {"Catch", "CartPole-v1"}
+    for by_method in found.scores.values():
+        np.testing.assert_array_equal(by_method["learned"], by_method["start"])
 
 
 @pytest.mark.slow
