@@ -33,9 +33,9 @@ def inline_names(text):
 
 
 def test_it_is_short_and_its_commands_run_in_a_clone():
-    assert len(README.splitlines()) <= 190
+    assert len(README.splitlines()) <= 150
     assert not re.search(r"^    (?:pip install -q uv && )?purerl ", README, re.MULTILINE), "write uv run purerl"
-    assert len(BLOCKS) >= 3 and len(COMMANDS) >= 5
+    assert len(BLOCKS) >= 1 and len(COMMANDS) >= 3
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
@@ -131,6 +131,8 @@ def test_it_counts_the_environments(page):
 
 def test_it_counts_algorithms_suites_and_agents():
     assert f" {len(ALGORITHMS)} algorithms, " in " ".join(README.split())
+    comparison = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    assert all(f"\n| algorithms | {len(ALGORITHMS)} | 6" in page for page in (README, comparison))
     assert f" {len(SUITES)} adapters " in README and f" the {len(zoo.names())} trained agents" in README
 
 
