@@ -20,7 +20,8 @@ from purerl.types import PyTree
 
 COLUMNS = ("generation", "env_steps", "wall_seconds", "sigma", "mean", "best", "spread", "failed")
 PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
 <style>body {{ font: 16px/1.5 sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem }}
 img {{ max-width: 100% }} pre {{ background: #f4f4f4; padding: .8rem; overflow-x: auto }}</style></head>
 <body><h1>{title}</h1>

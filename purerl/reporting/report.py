@@ -16,7 +16,7 @@ import numpy as np
 from purerl.errors import InputError, printable
 from purerl.reporting import metrics_csv, plot, summary
 from purerl.reporting.files import short_names, write_whole
-from purerl.settings import toml
+from purerl.settings import runs, toml
 from purerl.settings.values import to_text
 from purerl.trust import reading
 
@@ -25,12 +25,14 @@ VIDEOS = (".mp4", ".gif", ".webm")
 TOGETHER = 12  # metrics in a picture
 MOST_METRICS = 36  # in a page
 LARGEST = 20_000_000  # bytes of a video that is put into the page
+MEANING = "The page Metrics of the documentation (docs/metrics.md) says what each means and which values are healthy."
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; } th, td { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top; }
 th { font-weight: 600; } td, code { font-variant-numeric: tabular-nums; }
 img, video { max-width: 100%; } code, pre { font-family: ui-monospace, monospace; font-size: .9em; }
+.wide { overflow-x: auto; } .wide td { overflow-wrap: anywhere; } .changed th::after { content: " *"; }
 pre { background: #f5f5f5; padding: .6rem; overflow-x: auto; }
 """
 
@@ -48,10 +50,10 @@ def write_report(folder: Path, found: dict[str, Any] | None = None) -> Path:
         _image(_drawn([(folder.name, columns)], title, [plot.RETURNS.metric]), "learning curve"),
     ]
     if names:
-        parts += ["<h2>Metrics</h2>", *_pictures([(folder.name, columns)], names)]
+        parts += ["<h2>Metrics</h2>", f"<p>{MEANING}</p>", *_pictures([(folder.name, columns)], names)]
     parts += [_video(path) for path in [*_videos(folder), *_videos(folder / "videos")[-1:]]]
     parts += ["<h2>Command</h2>", f"<pre>purerl train --config {_text(shlex.quote(str(folder / toml.RUN.file)))}</pre>"]
-    parts += ["<h2>Settings</h2>", _facts(toml.flat_table(table))]
+    parts += ["<h2>Settings</h2>", _settings(table)]
     if isinstance(versions := found.get("versions"), dict):
         parts += ["<h2>Versions</h2>", _facts(versions)]
     write_whole(folder / FILE, _page(title, parts))
@@ -65,17 +67,22 @@ def write_comparison(folders: Sequence[Path], path: Path) -> Path:
         table, columns = _read(folder)
         tasks.setdefault(str(table.get("environment", "")), []).append((folder, table, columns))
     parts = [f"<h1>{len(folders)} runs</h1>"]
-    for task, runs in tasks.items():
+    for task, there in tasks.items():
         parts.append(f"<h2>{_text(task)}</h2>")
-        names = short_names([folder for folder, _, _ in runs])
-        curves = [(name, columns) for name, (_, _, columns) in zip(names, runs, strict=True)]
-        parts.append(_image(_drawn(curves, task, [plot.RETURNS.metric]), "learning curves"))
-        results = {str(folder): _result(table, columns, _summary(folder)) for folder, table, columns in runs}
+        names = short_names([folder for folder, _, _ in there])
+        curves = [(name, columns) for name, (_, _, columns) in zip(names, there, strict=True)]
+        algorithms = [str(table.get("algorithm", "")) for _, table, _ in there]
+        parts.append(_image(_drawn(curves, task, [plot.RETURNS.metric], algorithms), "learning curves"))
+        results = {
+            name: {"folder": folder} | _result(table, columns, _summary(folder))
+            for name, (folder, table, columns) in zip(names, there, strict=True)
+        }
         parts += [_grid(results), "<h3>Settings that differ</h3>"]
-        parts.append(_grid(_different({str(folder): toml.flat_table(table) for folder, table, _ in runs})))
+        settings = {name: toml.flat_table(table) for name, (_, table, _) in zip(names, there, strict=True)}
+        parts.append(_grid(_different(settings)))
         shared = set.intersection(*(set(_known(columns)) for _, columns in curves))
         if shared:
-            parts += ["<h3>Metrics of all</h3>", *_pictures(curves, sorted(shared))]
+            parts += ["<h3>Metrics of all</h3>", *_pictures(curves, sorted(shared), algorithms)]
     write_whole(path, _page(f"{len(folders)} runs", parts))
     return path
 
@@ -118,21 +125,34 @@ def _different(settings: dict[str, dict[str, object]]) -> dict[str, dict[str, An
     return {run: {name: table.get(name, "") for name in differ} for run, table in settings.items()}
 
 
-def _pictures(runs: Sequence[tuple[str, dict[str, np.ndarray]]], metrics: Sequence[str]) -> list[str]:
+def _pictures(
+    curves: Sequence[tuple[str, dict[str, np.ndarray]]], metrics: Sequence[str], algorithms: Sequence[str] = ()
+) -> list[str]:
     """Return pictures of metrics, a dozen in each, and a line about those that are left out."""
     shown = metrics[:MOST_METRICS]
     groups = [shown[i : i + TOGETHER] for i in range(0, len(shown), TOGETHER)]
     left = f"<p>{len(metrics) - len(shown)} more metrics: purerl plot RUN --metric NAME</p>"
-    return [*(_image(_drawn(runs, "", group), "metrics") for group in groups), *([left] if metrics != shown else [])]
+    return [
+        *(_image(_drawn(curves, "", group, algorithms), "metrics") for group in groups),
+        *([left] if metrics != shown else []),
+    ]
 
 
-def _drawn(runs: Sequence[tuple[str, dict[str, np.ndarray]]], title: str, metrics: Sequence[str]) -> bytes:
+def _drawn(
+    curves: Sequence[tuple[str, dict[str, np.ndarray]]],
+    title: str,
+    metrics: Sequence[str],
+    algorithms: Sequence[str] = (),
+) -> bytes:
     """Return a PNG with a panel for each metric."""
     across = min(len(metrics), 2)
     down = -(-len(metrics) // across)
     figure = plot.new_figure(8 if across == 1 else 11, 4.8 if len(metrics) == 1 else 3.4 * down)
     for i, metric in enumerate(metrics):
-        plot.panel(figure.add_subplot(down, across, i + 1), runs, title or metric, plot.PlotView(metric=metric))
+        axes, view = figure.add_subplot(down, across, i + 1), plot.PlotView(metric=metric)
+        plot.panel(axes, curves, title or metric, view, algorithms=algorithms)
+        if i and len(curves) > 1 and (legend := axes.get_legend()):
+            legend.remove()  # the first panel names the runs
     file = io.BytesIO()
     plot.write(figure, file, "png")
     return file.getvalue()
@@ -162,14 +182,29 @@ def _facts(facts: Mapping[str, object]) -> str:
     return f"<table>{''.join(rows)}</table>"
 
 
+def _settings(table: Mapping[str, object]) -> str:
+    """Return the settings of a run as a table; those that differ from the defaults have a star and the default."""
+    usual = runs.defaults(table)
+    lines, changed = [], 0
+    for name, value in toml.flat_table(table).items():
+        differs = name in usual and repr(usual[name]) != repr(value)
+        default = f"default {_text(usual[name])}" if differs else ""
+        mark = ' class="changed"' if differs else ""
+        lines.append(f"<tr{mark}><th>{_text(name)}</th><td>{_text(value)}</td><td>{default}</td></tr>")
+        changed += differs
+    said = f"<p>* differs from the default ({changed} settings)</p>" if changed else ""
+    return f'{said}<div class="wide"><table>{"".join(lines)}</table></div>'
+
+
 def _grid(rows: dict[str, dict[str, object]]) -> str:
-    """Return a table: a row for each run, a column for each name."""
+    """Return a table: a column for each run, a row for each name."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     if not names:
         return "<p>none</p>"
-    head = "".join(f"<th>{_text(name)}</th>" for name in ("run", *names))
-    cells = lambda run, row: "".join(f"<td>{_text(value)}</td>" for value in (run, *(row.get(n, "") for n in names)))
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{cells(run, row)}</tr>' for run, row in rows.items())}</table>"
+    head = "".join(f"<th>{_text(run)}</th>" for run in ("", *rows))
+    cells = lambda name: "".join(f"<td>{_text(row.get(name, ''))}</td>" for row in rows.values())
+    lines = "".join(f"<tr><th>{_text(name)}</th>{cells(name)}</tr>" for name in names)
+    return f'<div class="wide"><table><tr>{head}</tr>{lines}</table></div>'
 
 
 def _text(value: object) -> str:
@@ -179,7 +214,8 @@ def _text(value: object) -> str:
 
 def _page(title: str, parts: Sequence[str]) -> str:
     policy = "default-src 'none'; img-src data:; media-src data:; style-src 'unsafe-inline'"  # no scripts, no network
-    head = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{policy}">'
+    viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{viewport}<meta http-equiv="Content-Security-Policy" content="{policy}">'
     return f"<!doctype html><html><head>{head}<title>{_text(title)}</title><style>{STYLE}</style></head><body>" + (
         "\n".join([*parts, "</body></html>\n"])
     )

@@ -7,11 +7,13 @@ algorithm's fields; the environment's parameters are `env.NAME`. The same names 
 
 import dataclasses
 import importlib.resources
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from purerl import registry, trust
+from purerl.catalog.algorithms import ALGORITHMS
 from purerl.catalog.environments import ENVIRONMENTS
 from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
@@ -251,6 +253,24 @@ def absent(run: Settings) -> dict[str, object]:
     """Return the values of settings that a file of this or an earlier version need not name."""
     defaults = {f.name: f.default for row in run.extensions for f in dataclasses.fields(row.options)}
     return {**RETIRED, "extension": (), **defaults}
+
+
+def defaults(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that a run has without flags and files, by whole name, as its config.toml writes them.
+
+    Args:
+      table: the content of a run's config.toml; it names the algorithm and the environment.
+
+    Returns:
+      The defaults that are known without importing what a file names: {} for an algorithm of the user.
+    """
+    algorithm, environment = str(table.get("algorithm", "")), str(table.get("environment", ""))
+    if algorithm not in ALGORITHMS:
+        return {}
+    env_class = environment_class(environment) if environment in ENVIRONMENTS else None
+    parts = {"": dataclasses.asdict(RunOptions()), "# config": registry.algorithm(algorithm)[1]()}
+    parts |= {"[env]": env_class()} if env_class else {}
+    return toml.flat_table(tomllib.loads(toml.text("defaults", parts)))
 
 
 def dump(run: Settings, env: Environment | HostSource) -> str:

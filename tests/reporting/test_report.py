@@ -74,6 +74,21 @@ def test_several_runs_are_compared_by_task(run_folder, tmp_path):
 
 
 @pytest.mark.long
+def test_a_page_marks_changed_settings_and_fits_a_phone(run_folder, tmp_path):
+    folder = tmp_path / "run"
+    shutil.copytree(run_folder, folder)
+    config = folder / "config.toml"
+    config.write_text(config.read_text().replace("discount = 0.99", "discount = 0.5"))
+    text = report.write_report(folder).read_text()
+    assert '<meta name="viewport" content="width=device-width' in text
+    assert '<tr class="changed"><th>discount</th><td>0.5</td><td>default 0.99</td></tr>' in text
+    assert "<tr><th>gae_lambda</th>" in text and "* differs from the default" in text
+    both = report.write_comparison([run_folder, folder], tmp_path / "both.html").read_text()
+    differ = both.split("Settings that differ")[1].split("</table>")[0]
+    assert differ.count("<tr>") == 2 and "<tr><th>discount</th><td>0.99</td><td>0.5</td></tr>" in differ
+
+
+@pytest.mark.long
 def test_without_a_run_there_is_no_page(tmp_path):
     for folder, words in ((tmp_path / "no", "no such folder"), (tmp_path, "cannot read")):
         with pytest.raises(InputError, match=words):

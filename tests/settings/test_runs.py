@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from purerl import InputError, make
-from purerl.settings.runs import Settings, defaults_path, dump, settings
+from purerl.settings.runs import Settings, defaults, defaults_path, dump, settings
 
 
 def test_later_layers_win(tmp_path, monkeypatch):
@@ -71,3 +71,10 @@ def test_bad_files(tmp_path, content, message):
     with pytest.raises(InputError, match=message) as caught:
         settings("ppo", "CartPole-v1", {}, {}, file)
     assert "\n" not in str(caught.value)
+
+
+def test_defaults_are_those_of_a_run_without_flags():
+    found = defaults({"algorithm": "ppo", "environment": "CartPole-v1"})
+    assert found["discount"] == 0.99 and found["env.gravity"] == 9.8 and found["seeds"] == 1
+    assert "env.gravity" not in defaults({"algorithm": "ppo", "environment": "brax/ant"})
+    assert defaults({"algorithm": "mine:algorithm", "environment": "CartPole-v1"}) == {}
