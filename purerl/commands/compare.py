@@ -11,6 +11,8 @@ from purerl.errors import InputError, printable
 if TYPE_CHECKING:
     from rich.console import Console
 
+NAME_WIDTH = 31  # letters of a run's name that stay on one line, next to the figures on 80 columns
+
 
 @click.command(
     name="compare",
@@ -61,9 +63,15 @@ def command(run_dirs: tuple[Path, ...], out: Path) -> None:
 def _show(console: "Console", title: str, names: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
     from rich.table import Table
 
-    shown = Table(title=printable(title), title_justify="left")
-    for name in names:
-        shown.add_column(name, justify="left" if name == names[0] else "right", no_wrap=name != names[0])
+    shown = Table(title=printable(title), title_justify="left", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    columns = list(zip(names, *rows, strict=True))
+    room = console.width - sum(max(map(len, column)) + 2 for column in columns)
+    for index, (name, *cells) in enumerate(columns):
+        words = max(len(word) for cell in (name, *cells) for word in cell.split())
+        width = words if index and room < 0 else None  # figures break between words, names stay whole
+        widest = min(max(map(len, cells)), NAME_WIDTH) if index == 0 else None
+        justify = "right" if index else "left"
+        shown.add_column(name, justify=justify, width=width, min_width=widest, overflow="fold")
     for row in rows:
         shown.add_row(*map(printable, row))
     console.print(shown)

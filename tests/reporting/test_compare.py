@@ -1,8 +1,12 @@
 """Comparing runs whose answer is known."""
 
+import io
+
 import numpy as np
 import pytest
+from rich.console import Console
 
+from purerl.commands import compare as command
 from purerl.errors import InputError
 from purerl.reporting import compare
 from tests.helpers.compared import write_run, write_runs
@@ -74,3 +78,15 @@ def test_other_parameters_of_the_environment_are_told(runs):
             file.write(f"[env]\ngravity = 9.8\ntime_limit = {limit}\n")
     told = compare.other_tasks(compare.rank([good, bad]))
     assert told == "the runs are on different tasks: env.time_limit 200 / 500"
+
+
+def test_names_are_whole_on_80_columns():
+    names = [f"ppo-penalty-CartPole-v1-{number}" for number in (11, 12)]
+    rows = [(name, "10", "487.12", "480.15 .. 499.25", "486.18", "470.15 .. 500", "420.06") for name in names]
+    console = Console(width=80, file=io.StringIO())
+    head = ("run", "seeds", "IQM", "95% interval", "mean", "range", "curve area")
+    command._show(console, "Final return", head, rows)
+    shown = console.file.getvalue()
+    assert all(name in shown for name in names) and max(map(len, shown.splitlines())) <= 80
+    words = [word for row in (head, *rows) for cell in row for word in cell.split()]
+    assert all(shown.count(word) >= words.count(word) for word in set(words))
