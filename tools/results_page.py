@@ -105,7 +105,7 @@ def table(results: Path = FOLDER) -> str:
         head = "| algorithm | frames | seeds | mean | IQM | 95% interval | worst to best seed | reference |"
         table_ = [head, "|---|---|---|---|---|---|---|---|", *rows]
         summary = "Curves and returns" if shown else "Returns"
-        lines += ["", f"## {task}", "", _conditions(task, results), "", *_folded(summary, [*shown, *table_])]
+        lines += ["", f"## {task}", "", *_folded(summary, [_conditions(task, results), "", *shown, *table_])]
     return "\n".join([*lines, *_board_games(results), *_levels(results), *_many_agents(results)]) + "\n"
 
 
@@ -215,7 +215,7 @@ def _board_games(results: Path) -> list[str]:
     lines += [
         "and each reply: it wins if it can, and prevents an immediate win of the other side. `perfect` solves the"
     ]
-    lines += ["game from all its positions.", ""]
+    lines += ["game from all its positions.", "", "<details>", "<summary>Games won, tied and lost</summary>", ""]
     lines += ["| game | algorithm | frames | seeds | against | move | games | won | tied | lost |"]
     lines += ["|---|---|---|---|---|---|---|---|---|---|"]
     for file in files:
@@ -227,7 +227,7 @@ def _board_games(results: Path) -> list[str]:
                 games = sum(row["games"] for row in rows)
                 cells = [head, str(len(rows)), opponent, rows[0]["seat"], f"{games:,}", *shares]
                 lines.append(f"| {' | '.join(cells)} |")
-    return lines
+    return [*lines, "", "</details>"]
 
 
 def _levels(results: Path) -> list[str]:
