@@ -14,10 +14,18 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used: one line that names the wrong thing and what would be right.
+    """Bad input: one line with the wrong value and the allowed ones.
 
-    The command line prints the line and exits with code 2; from Python it is an ordinary `ValueError`. What it quotes
-    of a file steers no terminal, in a traceback neither.
+    The command line prints the line and exits with code 2; from Python it is an ordinary `ValueError`. Text that it
+    quotes from a file cannot control a terminal.
+
+    Example:
+      >>> import purerl
+      >>> try:
+      ...     purerl.make("CartPole-v2")
+      ... except purerl.InputError as error:
+      ...     print("CartPole-v1" in str(error))
+      True
     """
 
     def __str__(self) -> str:

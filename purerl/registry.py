@@ -63,15 +63,23 @@ def path_of(thing: object) -> str:
 
 
 def make(env_id: str, *others: Any, **parameters: Any) -> Any:
-    """Return an environment by id; a module that the id names is imported, as whoever writes it here asks.
+    """Return an environment by id. An id such as "module:Class" imports its module.
 
     Args:
       env_id: a native id such as "CartPole-v1", an adapter's "suite/NAME", or a class of your own as "module:Class".
       **parameters: fields of the environment, such as gravity=12.0; they may be traced.
 
+    Returns:
+      The environment, a pytree whose leaves are its numbers.
+
     Raises:
       InputError: for an unknown id or parameter (naming the nearest), a suite that is not installed, or a
         "module:name" that is no class of environments.
+
+    Example:
+      >>> import purerl
+      >>> float(purerl.make("CartPole-v1", gravity=12.0).gravity)
+      12.0
     """
     if others:
         raise InputError(

@@ -2,6 +2,12 @@
 
 Scores are f[seeds], or f[seeds, tasks] where every task is brought to one scale; no NaN. Returns are float32.
 
+Example:
+  >>> import jax.numpy as jnp
+  >>> from purerl import stats
+  >>> float(stats.iqm(jnp.array([0.0, 1.0, 2.0, 100.0])))
+  1.5
+
 Source: Agarwal et al. (2021), "Deep reinforcement learning at the edge of the statistical precipice", arXiv:2108.13264.
 """
 

@@ -38,8 +38,19 @@ def make_trainer(
         none.
       extensions: options by extension, such as {"levels": LevelOptions(levels="plr")}, or {my_extension: MyOptions()}.
 
+    Returns:
+      The trainer, with `init`, `step` and `evaluate`.
+
     Raises:
       InputError: for a name that does not exist, or extensions that exclude each other.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> trainer = purerl.make_trainer("ppo", "Catch")
+      >>> state, metrics = jax.eval_shape(trainer.step, jax.eval_shape(trainer.init, jax.random.key(0)))
+      >>> "approx_kl" in metrics.algorithm
+      True
     """
     factory, task, settled = _objects(algorithm, env, config)
     check_pieces(factory, task, settled)
@@ -54,7 +65,7 @@ def make_train(
     num_points: int | None = None,
     extensions: Mapping[Extension | str, object] = MappingProxyType({}),
 ) -> Callable[[Key], tuple[TrainState, TrainMetrics]]:
-    """Return a whole run as one pure function: key -> (state, metrics), each metric f32[num_updates].
+    """Return a complete run as one pure function: key -> (state, metrics), each metric f32[num_updates].
 
     `jax.jit(train)(key)` trains one agent, `jax.jit(jax.vmap(train))(keys)` as many as there are keys.
     `jax.jit(train, compiler_options=purerl.backend.compiler_options())` makes each update one launch on a GPU, and on
@@ -64,11 +75,22 @@ def make_train(
       algorithm, env, config, extensions: as for `make_trainer`.
       total_timesteps: environment steps, rounded down to whole updates; `config.total_timesteps` if none is given. It
         also sets the horizon of the config's schedules.
-      num_points: return metrics f32[num_points] instead, however long the run: `MetricsSum.means` of the updates
+      num_points: return metrics f32[num_points] instead, for a run of any length: `MetricsSum.means` of the updates
         between two points. `purerl.loop.train.curve_points` gives the updates at which they are.
+
+    Returns:
+      The function of a PRNG key.
 
     Raises:
       InputError: for a host environment, for less than one rollout, or for more points than updates.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> train = purerl.make_train("ppo", "Catch", total_timesteps=5_000, num_points=2)
+      >>> state, metrics = jax.eval_shape(train, jax.random.key(0))
+      >>> metrics.episodes["episode_return"].shape
+      (2,)
     """
     factory, task, settled = _objects(algorithm, env, config)
     if isinstance(task, HostSource):
@@ -108,12 +130,23 @@ def evaluate(
       trainer: from `make_trainer`.
       agent: `state.agent` of a `TrainState`.
       key: draws the resets and whatever is random in the environment.
-      num_episodes: how many.
-      max_steps: where an episode that does not end is cut off.
+      num_episodes: number of episodes.
+      max_steps: number of steps after which an episode is cut off.
       explore: act as in training instead of greedily; not on the host.
 
+    Returns:
+      The returns and lengths of the episodes, f32[num_episodes] and int32[num_episodes].
+
     Raises:
-      InputError: if one of them is of another kind, or the agent is of several seeds.
+      InputError: if an argument has another type, or the agent has several seeds.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> trainer = purerl.make_trainer("ppo", "Catch")
+      >>> agent = trainer.init(jax.random.key(0)).agent
+      >>> purerl.evaluate(trainer, agent, jax.random.key(1), num_episodes=4).episode_return.shape
+      (4,)
     """
     if not callable(getattr(trainer, "evaluate", None)) or not hasattr(trainer, "algorithm"):
         raise InputError(

@@ -18,7 +18,15 @@ LEARNING = "learning"  # a metric of algorithms that do not learn in every updat
 
 
 class TimeStep(NamedTuple):
-    """One step of one environment (no batch axis). Build it by `transition`, whose endings cannot contradict."""
+    """One step of one environment, without a batch axis. `transition` builds it, with flags that agree.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> import purerl
+      >>> step = purerl.TimeStep.transition(jnp.zeros(4), 1.0, time_up=jnp.array(True))
+      >>> bool(step.terminated), bool(step.truncated)
+      (False, True)
+    """
 
     observation: PyTree  # the true successor: never the observation of the next episode
     reward: PyTree  # f32[]; of several agents {group: f32[n]}
@@ -64,8 +72,8 @@ class TimeStep(NamedTuple):
 class Environment:
     """A task as two pure functions. Subclasses are frozen dataclasses made by `@pytree`: their fields are parameters.
 
-    Of an observation that is a dict, "action_mask" says which actions are legal, and "global_state" is seen by critics
-    alone: those of the actor-critic algorithms, in training.
+    In a dict observation, "action_mask" marks the legal actions. Only critics of actor-critic algorithms see
+    "global_state", in training.
 
     A number field may be traced, so that one compiled program serves every value, and `jax.vmap` trains on many.
 
@@ -74,6 +82,16 @@ class Environment:
     are not for policies: "active", {group: bool[n]}, says who is still in the game (everyone where it is missing),
     "turn", likewise, whose action counts where agents take turns, and "global_state" is what a centralized critic sees.
     An episode ends for all agents at once.
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> import purerl
+      >>> env = purerl.make("Catch")
+      >>> state, observation = env.reset(jax.random.key(0))
+      >>> state, step = env.step(jax.random.key(1), state, jnp.array(0))
+      >>> step.observation.shape, bool(step.terminated)
+      ((10, 5), False)
     """
 
     def reset(self, key: Key) -> tuple[PyTree, PyTree]:
@@ -134,14 +152,28 @@ class Environment:
 
 
 class EnvironmentSpec(NamedTuple):
-    """All that an algorithm knows of an environment."""
+    """The spaces of an environment: all that an algorithm sees of it.
+
+    Example:
+      >>> import purerl
+      >>> env = purerl.make("CartPole-v1")
+      >>> spec = purerl.EnvironmentSpec(observation_space=env.observation_space, action_space=env.action_space)
+      >>> spec.action_space.n
+      2
+    """
 
     observation_space: Space
     action_space: Space
 
 
 class Rollout(NamedTuple):
-    """T steps of B environments: time is the first axis, batch the second."""
+    """T steps of B environments: time is the first axis, batch the second.
+
+    Example:
+      >>> import purerl
+      >>> purerl.Rollout._fields[:3]
+      ('observation', 'action', 'reward')
+    """
 
     observation: PyTree  # [T, B, ...], that `act` was given
     action: PyTree  # [T, B, ...]
@@ -220,9 +252,17 @@ class EstimateValues(Protocol):
 
 
 class Algorithm(NamedTuple):
-    """Four pure functions; all that an agent knows is in `agent`, a pytree of arrays.
+    """An algorithm as four pure functions. `agent`, a pytree of arrays, holds everything that it learns.
 
     An algorithm whose critic estimates state values may also offer them, as `values`.
+
+    Example:
+      >>> import purerl
+      >>> from purerl.algos.ppo import PPOConfig, ppo
+      >>> env = purerl.make("CartPole-v1")
+      >>> spec = purerl.EnvironmentSpec(observation_space=env.observation_space, action_space=env.action_space)
+      >>> callable(ppo(spec, PPOConfig()).update)
+      True
     """
 
     init: Callable[[Key], PyTree]  # key -> agent
@@ -235,7 +275,13 @@ class Algorithm(NamedTuple):
 
 @pytree
 class Config:
-    """What every algorithm's config has."""
+    """The settings that every algorithm has.
+
+    Example:
+      >>> import purerl
+      >>> purerl.Config(num_envs=8).steps_per_update
+      1024
+    """
 
     num_envs: int = static(default=4, doc="environments stepped in parallel", at_least=1)
     rollout_length: int = static(default=128, doc="steps of each environment per update", at_least=1)

@@ -28,7 +28,7 @@ def write_plainly(app: Any, what: str, name: str, thing: Any, options: Any, line
     blocks = re.split(
         r"(?<=\n\n)((?:    .*\n|\n(?=    ))+)", "\n".join([*lines, ""])
     )  # equations and tables are indented
-    blocks[::2] = [_plain(block) for block in blocks[::2]]
+    blocks[::2] = [_prose(block) for block in blocks[::2]]
     blocks[1::2] = [f"::\n\n{block}\n" for block in blocks[1::2]]
     lines[:] = "".join(blocks).split("\n")
     lines[:] = [_linked(line) for line in lines]
@@ -53,6 +53,13 @@ def _linked(line: str) -> str:
     for pattern, address in md.LINKS:
         line = pattern.sub(lambda found, to=address: f"`{found[0]} <{found.expand(to)}>`__", line)
     return line
+
+
+def _prose(text: str) -> str:
+    """Return a text whose sentences are escaped; examples, from >>> to an empty line, stay as they are."""
+    parts = re.split(r"^( *>>> .*\n(?:.*\S.*\n)*)", text, flags=re.MULTILINE)
+    parts[::2] = [_plain(part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _plain(text: str) -> str:

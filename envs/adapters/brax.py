@@ -104,8 +104,17 @@ def from_brax(env: Any, time_limit: int = 1000) -> BraxEnvironment:
       env: without the wrappers of brax's training, which reset by themselves.
       time_limit: steps after which an episode is truncated.
 
+    Returns:
+      The environment.
+
     Raises:
       InputError: if it is something else.
+
+    Example:
+      >>> import brax.envs
+      >>> import purerl
+      >>> purerl.from_brax(brax.envs.get_environment("fast")).time_limit
+      1000
     """
     common.check_kind("brax", env, _import().Env, "brax.envs.get_environment('ant')")
     inner = env

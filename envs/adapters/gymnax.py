@@ -130,8 +130,18 @@ def from_gymnax(env: Any, params: Any = None, time_limit: int | None = None) -> 
       time_limit: steps after which an episode is truncated; None: `max_steps_in_episode` of the parameters, where they
         have one.
 
+    Returns:
+      The environment.
+
     Raises:
       InputError: if the object or the parameters are something else.
+
+    Example:
+      >>> import gymnax
+      >>> import purerl
+      >>> env, params = gymnax.make("CartPole-v1")
+      >>> purerl.from_gymnax(env, params).observation_space.shape
+      (4,)
     """
     with common.building():
         from gymnax.environments.environment import Environment as Suite

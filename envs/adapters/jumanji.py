@@ -148,8 +148,17 @@ def from_jumanji(env: Any, time_limit: int | None = None) -> JumanjiEnvironment:
       env: without the wrappers of jumanji, which reset by themselves.
       time_limit: steps after which an episode is truncated; None: that of the object.
 
+    Returns:
+      The environment.
+
     Raises:
       InputError: if it is something else.
+
+    Example:
+      >>> import jumanji
+      >>> import purerl
+      >>> purerl.from_jumanji(jumanji.make("Snake-v1")).action_space.n
+      4
     """
     common.check_kind("jumanji", env, _import().env.Environment, "jumanji.make('Snake-v1')")
     from jumanji.wrappers import Wrapper

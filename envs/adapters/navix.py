@@ -102,8 +102,17 @@ def from_navix(env: Any, time_limit: int | None = None) -> NavixEnvironment:
       env: such as `navix.make("Navix-Empty-5x5-v0")`, or a subclass of navix's `Environment`.
       time_limit: steps after which an episode is truncated; None: the object's `max_steps`.
 
+    Returns:
+      The environment.
+
     Raises:
       InputError: if it is something else.
+
+    Example:
+      >>> import navix
+      >>> import purerl
+      >>> purerl.from_navix(navix.make("Navix-Empty-5x5-v0")).action_space.n
+      7
     """
     common.check_kind("navix", env, _import().Environment, "navix.make('Navix-Empty-5x5-v0')")
     limit = env.max_steps if time_limit is None else time_limit

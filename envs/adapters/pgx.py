@@ -271,8 +271,17 @@ def from_pgx(env: Any, opponent: Any = "random", time_limit: int | None = None) 
       opponent: as for `make`: "random", "self", or a function (parameters, key, observation) -> action.
       time_limit: steps after which an episode is truncated; None: none.
 
+    Returns:
+      The environment: one player's game against an opponent, or both sides of it.
+
     Raises:
       InputError: if it is something else.
+
+    Example:
+      >>> import pgx
+      >>> import purerl
+      >>> purerl.from_pgx(pgx.make("tic_tac_toe")).action_space.n
+      9
     """
     common.check_kind("pgx", env, _import().Env, "pgx.make('connect_four')")
     name, given = str(env.id), common.Given(env)

@@ -1,7 +1,12 @@
-"""Several processes, on one machine or many, as one run: joins JAX's runtime, and what the processes tell one another.
+"""Join several processes, on one machine or many, into one run.
 
 Every process runs the same program on its part of the devices. The first one alone makes decisions that depend on
 time, writes logs and shows progress; it sends its decisions to the others.
+
+Example:
+  >>> import purerl
+  >>> callable(purerl.distributed.initialize)
+  True
 """
 
 import ipaddress

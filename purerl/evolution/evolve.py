@@ -59,7 +59,7 @@ def evolve(
     display: str = "auto",
     **options: object,
 ) -> Evolved:
-    """Evolve the float parameters of a candidate by whole trainings with it.
+    """Evolve the float parameters of a candidate, such as an objective, over complete training runs.
 
     Args:
       candidate: any pytree that the learner takes, such as an objective; where the search starts.
@@ -67,12 +67,28 @@ def evolve(
       tasks: `purerl.evolution.inner_loop.Task`s: what it is trained on and for how long.
       strategy: one of `purerl.evolution.strategies`, whose population then counts; None: as `options` say.
       out: a folder for generations.csv, checkpoints and the report; none is written without one.
-      resume: go on with the evolution in `out`, if there is one; the arguments must be the same.
+      resume: continue the evolution in `out`, if there is one; the arguments must be the same.
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
       **options: fields of `purerl.settings.options.EvolveOptions`, such as population=64, generations=100.
 
+    Returns:
+      The evolved candidate with its history and its folder.
+
     Raises:
       InputError: for an evolution that is not possible, before anything is compiled.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> from purerl.algos.ppo import PPOConfig, ppo
+      >>> from purerl.evolution.candidates import lpo
+      >>> from purerl.evolution.inner_loop import Plug, Task
+      >>> config = PPOConfig(num_envs=4, rollout_length=8)
+      >>> task = Task(name="Catch", env=purerl.make("Catch"), config=config, total_timesteps=64)
+      >>> plug = Plug(ppo, "objective")
+      >>> found = purerl.evolve(lpo(jax.random.key(0)), plug, [task], population=2, generations=1, display="none")
+      >>> type(found.candidate).__name__ == type(lpo(jax.random.key(0))).__name__
+      True
     """
     plan = python_plan(make_options(EvolveOptions, options), candidate, learner, tasks, strategy)
     folder, go_on = None, False

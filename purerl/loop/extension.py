@@ -41,7 +41,19 @@ def _as_given(options: object, run: object, env: Environment) -> Any:
 
 
 class Extension(NamedTuple):
-    """A feature around the loop: one row of the table. Its options are flags, a table in config.toml and sweepable."""
+    """A feature around the training loop.
+
+    Its options become flags and a table in config.toml, and sweeps can vary them.
+
+    Example:
+      >>> import purerl
+      >>> @purerl.pytree
+      ... class Options:
+      ...     noise: float = purerl.number(default=0.0, doc="standard deviation of the noise")
+      >>> unchanged = purerl.Extension(name="noise", options=Options, wrap=lambda make, options: make)
+      >>> unchanged.name
+      'noise'
+    """
 
     name: str  # one word, which `excludes` and errors use
     options: type  # a dataclass made by `purerl.pytree`; a run uses the extension if its first field is not the default

@@ -152,22 +152,33 @@ def vectorize(
     redraw: Callable[[Key, Environment], Environment] | None = None,
     prng: str = "fast",
 ) -> VectorEnvironment:
-    """Return `num_envs` instances of `env` that start anew by themselves.
+    """Return `num_envs` instances of `env`, which reset themselves when an episode ends.
 
-    Its `step` returns the observation to act on next and, apart from it, the true successor of every step, so that an
-    algorithm can bootstrap from where a time limit cut an episode off.
+    Its `step` returns the observation to act on next and, in the time step, the final observation of each episode, from
+    which an algorithm can bootstrap at a time limit.
 
     Args:
       env: one environment; its fields may be traced.
       num_envs: B.
       reset_policy: "auto", "prefetch", "always" or "pool": see `purerl.loop.resets`.
       pool_size: how many reset states a "pool" has.
-      redraw: (key, env) -> env: the parameters of the next episode, drawn anew at each reset for each instance.
+      redraw: (key, env) -> env: new parameters for each episode of each instance.
       prng: the generator that environments draw from, whatever the keys given are: "fast", "threefry" (JAX's own, some
         four times slower for a light environment) or "rbg".
 
+    Returns:
+      The environments, with `reset(key)` and `step(key, state, action)`.
+
     Raises:
       InputError: for an unknown policy or generator, or something that is no environment.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> vector = purerl.vectorize(purerl.make("CartPole-v1"), num_envs=8)
+      >>> state, observation = vector.reset(jax.random.key(0))
+      >>> observation.shape
+      (8, 4)
     """
     registry.check_environment(env)
     if isinstance(env, HostSource):

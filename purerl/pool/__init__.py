@@ -1,9 +1,17 @@
 """EnvPool's interface over every JAX environment: `purerl.pool.make("CartPole-v1", num_envs=64)`.
 
 A script written for EnvPool (Weng et al. 2022, arXiv:2206.10558) gets the same shapes, dtypes, keys and reset timing:
-auto-reset is next step, so the step that ends an episode returns the true final observation, and the next step on that
-environment ignores its action and returns the first observation of a new episode. What differs is told by
-`strict_envpool=True`, which goes back to EnvPool's way: an ending on the very step of the time limit is an ending here.
+auto-reset is next step, so the step that ends an episode returns the final observation, and the next step on that
+environment ignores its action and returns the first observation of a new episode. One thing differs: a task that ends
+on the step of the time limit is terminated here. `strict_envpool=True` restores EnvPool's way.
+
+Example:
+  >>> import numpy as np
+  >>> import purerl
+  >>> envs = purerl.pool.make("CartPole-v1", num_envs=2)
+  >>> observation, info = envs.reset()
+  >>> observation.shape
+  (2, 4)
 """
 
 import importlib

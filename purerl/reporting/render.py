@@ -80,8 +80,19 @@ def play(env: Environment, policy: PlayPolicy | InProgram, key: Key, max_steps: 
       key: draws the start and whatever is random.
       max_steps: the most steps kept.
 
+    Returns:
+      The states, actions and rewards of the episode.
+
     Raises:
-      InputError: if the environment does not run in JAX, or the policy is none.
+      InputError: if the environment does not run in JAX, or the policy is not one.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> run = purerl.load_run("zoo/ppo-CartPole-v1")
+      >>> episode = purerl.play(purerl.make("CartPole-v1"), run.policy(), jax.random.key(0), max_steps=20)
+      >>> type(episode).__name__
+      'Episode'
     """
     if isinstance(env, HostSource):
         raise InputError(f"{env.id} runs on the host; only environments in JAX are played and drawn")

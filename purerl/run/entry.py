@@ -32,7 +32,7 @@ def train(
 ) -> TrainedRun:
     """Train agents, as `purerl train` does: with a folder, a display, evaluations and checkpoints.
 
-    Ctrl-C saves and stops; `resume` goes on to the same bits.
+    Ctrl-C saves and stops; `resume` continues to the same bits.
 
     Args:
       algorithm: its name, "module:function", or (spec, config) -> Algorithm itself, such as `partial(ppo, network=N)`.
@@ -51,9 +51,15 @@ def train(
       The trained agents, as `load_run` gives them.
 
     Raises:
-      InputError: for what cannot be, before anything is written.
-      RuntimeError: if every seed failed, or an environment or the disk did.
+      InputError: for settings that cannot be used, before anything is written.
+      RuntimeError: if every seed, an environment or the disk failed.
       KeyboardInterrupt: if it was stopped; it can be resumed.
+
+    Example:
+      >>> import purerl
+      >>> run = purerl.train("ppo", "Catch", total_timesteps=1_024, out="example", display="none")
+      >>> run.settings.environment
+      'Catch'
     """
     parameters = values.pop("env", {})
     if total_timesteps is not None:
@@ -78,19 +84,28 @@ def resume(
     trust: bool = False,
     **options: object,
 ) -> TrainedRun:
-    """Go on with a run from its newest checkpoint, to the same bits as if it had never stopped.
+    """Continue a run from its newest checkpoint, to the same bits as without the interruption.
 
     Args:
-      folder: the run's, whichever door made it.
+      folder: the run's folder.
       algorithm, environment, config: what it was made of, where no file can hold it: the same objects again.
-      total_timesteps: go on for longer than the run was to be; its schedules follow the new length from there on.
+      total_timesteps: a new length, longer than that of the run; its schedules follow it from the checkpoint on.
       callbacks, display: as for `train`.
       trust: import the modules that its files name.
       **options: `devices`, `mesh` and `stop_at_return` in place of its own.
 
+    Returns:
+      The trained agents, as `train` returns them.
+
     Raises:
       InputError: if there is no run, or it needs objects that are not given here.
       RuntimeError, KeyboardInterrupt: as `train`.
+
+    Example:
+      >>> import purerl
+      >>> run = purerl.train("ppo", "Catch", total_timesteps=1_024, out="resumed", display="none")
+      >>> int(purerl.resume("resumed", total_timesteps=2_048, display="none").metrics["env_steps"].max())
+      2048
     """
     typed(algorithm, environment)
     handed = Handed(algorithm=algorithm, environment=environment, config=config)

@@ -30,7 +30,14 @@ from purerl.types import AlgorithmFactory, Config, Environment, PyTree
 
 
 class TrainedRun(NamedTuple):
-    """What a checkpoint of a run holds: agents that play, act and are drawn."""
+    """The agents in a checkpoint of a run, to evaluate, to act with and to plot.
+
+    Example:
+      >>> import purerl
+      >>> run = purerl.load_run("zoo/ppo-CartPole-v1")
+      >>> run.settings.algorithm
+      'ppo'
+    """
 
     settings: Settings
     trainer: Trainer
@@ -162,7 +169,7 @@ def load_run(
     environment: Environment | HostSource | str | None = None,
     config: Config | None = None,
 ) -> TrainedRun:
-    """Return the agents of a run, as a checkpoint has them.
+    """Load the agents of a run from a checkpoint.
 
     Args:
       folder: the run's, such as runs/ppo-CartPole-v1-1; or an agent: a .safetensors that `purerl export` wrote, or
@@ -171,9 +178,18 @@ def load_run(
       checkpoint: "latest", "best" (of a run with `keep_best`) or the update of one that is kept.
       algorithm, environment, config: what the run was made of in Python, where no file can hold it.
 
+    Returns:
+      The agents, with their settings: `run.evaluate()`, `run.policy()`, `run.metrics`.
+
     Raises:
       InputError: if there is no run or no checkpoint, it is damaged, it names a module that is not trusted, or it needs
         objects that are not handed.
+
+    Example:
+      >>> import purerl
+      >>> run = purerl.load_run("zoo/ppo-CartPole-v1")
+      >>> run.evaluate(episodes=4).episode_return.shape
+      (1, 4)
     """
     if not isinstance(folder, str | Path):
         raise InputError(f"load_run takes the folder of a run; this is {folder!r}")

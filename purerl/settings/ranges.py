@@ -82,7 +82,13 @@ class Range:
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-    """One of several values."""
+    """A choice among several values.
+
+    Example:
+      >>> import purerl
+      >>> purerl.Choices((32, 64, 128)).values
+      (32, 64, 128)
+    """
 
     values: tuple[Any, ...]
 
@@ -100,17 +106,44 @@ Dimension = Range | Choices
 
 
 def Uniform(low: float, high: float) -> Range:
-    """Return the numbers from `low` to `high`."""
+    """Return the numbers from `low` to `high`.
+
+    Returns:
+      The range, for `sweep(over=...)`.
+
+    Example:
+      >>> import purerl
+      >>> purerl.Uniform(8, 12).low
+      8
+    """
     return Range(low, high)
 
 
 def LogUniform(low: float, high: float) -> Range:
-    """Return the numbers from `low` to `high`, each order of magnitude as likely as another."""
+    """Return the numbers from `low` to `high`, each order of magnitude as likely as another.
+
+    Returns:
+      The range, for `sweep(over=...)`.
+
+    Example:
+      >>> import purerl
+      >>> purerl.LogUniform(1e-4, 1e-2).low
+      0.0001
+    """
     return Range(low, high, log=True)
 
 
 def IntUniform(low: int, high: int) -> Range:
-    """Return the integers from `low` to `high`, both included."""
+    """Return the integers from `low` to `high`, both included.
+
+    Returns:
+      The range, for `sweep(over=...)`.
+
+    Example:
+      >>> import purerl
+      >>> purerl.IntUniform(2, 9).high
+      9
+    """
     return Range(low, high, whole=True)
 
 

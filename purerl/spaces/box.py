@@ -24,6 +24,11 @@ class Box(Space):
     Bounds are scalars or arrays that broadcast to `shape`, which is theirs if none is given. With `stack` k an
     observation shows the last k frames side by side along the last axis, the newest last, and each step brings one new
     frame: a replay may keep each frame once.
+
+    Example:
+      >>> import purerl
+      >>> purerl.Box(low=-1.0, high=1.0, shape=(3,)).shape
+      (3,)
     """
 
     low: Any = number(kw_only=False)

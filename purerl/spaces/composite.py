@@ -13,7 +13,14 @@ from purerl.spaces.space import Space, count, fits, set_field
 
 @pytree
 class Dict(Space):
-    """Named spaces, nested as deep as wanted; an element is a dict."""
+    """Named spaces, which may be nested; an element is a dict.
+
+    Example:
+      >>> import purerl
+      >>> space = purerl.Dict({"position": purerl.Box(low=0.0, high=1.0, shape=(2,)), "lap": purerl.Discrete(3)})
+      >>> sorted(space.spaces)
+      ['lap', 'position']
+    """
 
     spaces: Mapping[str, Any] = number(kw_only=False)
 
@@ -43,7 +50,14 @@ class Dict(Space):
 
 @pytree
 class Stacked(Space):
-    """The same space `n` times: what `n` agents see or do, stacked along a leading axis."""
+    """The same space for `n` agents, stacked along a leading axis.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> purerl.Stacked(purerl.Discrete(5), 3).sample(jax.random.key(0)).shape
+      (3,)
+    """
 
     space: Any = number(kw_only=False)
     n: int = static(at_least=1, kw_only=False)

@@ -13,7 +13,15 @@ from purerl.spaces.space import Space, count, fits, set_field
 
 @pytree
 class Discrete(Space):
-    """The integers 0 .. n-1, int32[]."""
+    """The integers 0 .. n-1, int32[].
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> action = purerl.Discrete(4).sample(jax.random.key(0))
+      >>> action.dtype, 0 <= int(action) < 4
+      (dtype('int32'), True)
+    """
 
     n: int = static(at_least=1, kw_only=False)
 
@@ -41,7 +49,14 @@ class Discrete(Space):
 
 @pytree
 class MultiDiscrete(Space):
-    """Several integers at once, int32[len(nvec)]: the i-th is one of 0 .. nvec[i]-1."""
+    """Several integers at once, int32[len(nvec)]: the i-th is one of 0 .. nvec[i]-1.
+
+    Example:
+      >>> import jax
+      >>> import purerl
+      >>> purerl.MultiDiscrete((3, 2)).sample(jax.random.key(0)).shape
+      (2,)
+    """
 
     nvec: tuple[int, ...] = static(at_least=1, kw_only=False)
 

@@ -70,8 +70,25 @@ def sweep(
       display: "auto" (a live panel in a terminal or a notebook, lines elsewhere), "plain" (lines) or "none".
       **search: fields of `purerl.settings.options.SearchOptions`, such as chunk=8 for eight trials at once.
 
+    Returns:
+      The settings and returns of all trials; `best` has the settings with the highest return.
+
     Raises:
       InputError: for a sweep that is not possible, before anything is compiled.
+
+    Example:
+      >>> import purerl
+      >>> found = purerl.sweep(
+      ...     "ppo",
+      ...     "Catch",
+      ...     over={"learning_rate": purerl.LogUniform(1e-4, 1e-2)},
+      ...     trials=2,
+      ...     seeds=1,
+      ...     total_timesteps=1_024,
+      ...     display="none",
+      ... )
+      >>> sorted(found.best)
+      ['learning_rate']
     """
     length = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
     typed(algorithm, env)

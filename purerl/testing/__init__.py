@@ -1,4 +1,10 @@
-"""Conformance suites, for the environments and algorithms of purerl and for your own."""
+"""Conformance suites, for the environments and algorithms of purerl and for your own.
+
+Example:
+  >>> import purerl
+  >>> callable(purerl.testing.check_environment)
+  True
+"""
 
 from purerl.testing.algorithms import check_algorithm
 from purerl.testing.environments import check_environment

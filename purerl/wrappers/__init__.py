@@ -6,6 +6,12 @@ be traced and vmapped, and it can be copied and pickled. `TimeLimit(FrameStack(e
 A wrapper that draws nothing hands the keys on unchanged, so wrappers that touch different things (reward, observation,
 time) give the same episodes in any order. Where an observation carries a legal-action mask, as a dict with the key
 "action_mask", wrappers of observations change everything but the mask.
+
+Example:
+  >>> import purerl
+  >>> from purerl.wrappers import TimeLimit
+  >>> float(TimeLimit(purerl.make("Catch"), time_limit=5).time_limit)
+  5.0
 """
 
 from purerl.wrappers.actions import ActionRepeat, RewardClip, RewardScale, StickyActions

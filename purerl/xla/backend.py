@@ -1,6 +1,11 @@
-"""The kind of device that programs are traced for, what it is good at, and its compiler's options.
+"""Report the kind of device that programs are traced for, its strengths, and its compiler's options.
 
-Other packages ask the named functions here, never the platform.
+Other packages call these functions and never ask for the platform.
+
+Example:
+  >>> import purerl
+  >>> isinstance(purerl.backend.compiler_options(), dict)
+  True
 """
 
 import contextlib

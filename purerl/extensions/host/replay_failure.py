@@ -32,6 +32,13 @@ def play_again(notes: Path | str, trust: bool = False) -> None:
     Raises:
       InputError: if there is nothing to play: no such file, a JAX environment, a history without its beginning, or
         an environment of a module that is not trusted.
+
+    Example:
+      >>> import purerl
+      >>> purerl.play_again("runs/none/failure-0.json")
+      Traceback (most recent call last):
+      ...
+      purerl.errors.InputError: ...
     """
     path = Path(notes).with_suffix(".json")
     if not path.exists():
