@@ -7,7 +7,6 @@ algorithm's fields; the environment's parameters are `env.NAME`. The same names 
 
 import dataclasses
 import importlib.resources
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -270,7 +269,7 @@ def defaults(table: Mapping[str, Any]) -> dict[str, Any]:
     env_class = environment_class(environment) if environment in ENVIRONMENTS else None
     parts = {"": dataclasses.asdict(RunOptions()), "# config": registry.algorithm(algorithm)[1]()}
     parts |= {"[env]": env_class()} if env_class else {}
-    return toml.flat_table(tomllib.loads(toml.text("defaults", parts)))
+    return toml.flat_table(reading.toml(toml.text("defaults", parts), "the defaults"))
 
 
 def dump(run: Settings, env: Environment | HostSource) -> str:
