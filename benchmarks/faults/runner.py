@@ -60,6 +60,7 @@ class Running:
         limits: Mapping[str, int] | None = None,
         strike: int = 0,
         within: str = "",
+        first: Callable[[], object] | None = None,
     ):
         """Start it.
 
@@ -70,12 +71,13 @@ class Running:
           limits: of the operating system, such as {"RLIMIT_NOFILE": 24}.
           strike: after so many file operations within a folder, the process ends itself by SIGKILL; 0: never.
           within: that folder.
+          first: is called in the process before the command.
         """
         context = _context()
         self._said, (self._screen, output) = bytearray(), context.Pipe(duplex=False)
         handle, self._memory = tempfile.mkstemp(prefix="memory-")
         os.close(handle)
-        about = (list(words), dict(env or {}), cwd, output, self._memory, dict(limits or {}), strike, within)
+        about = (list(words), dict(env or {}), cwd, output, self._memory, dict(limits or {}), strike, within, first)
         self._process: Any = context.Process(target=_command, args=about)
         self._process.start()
         output.close()
@@ -91,6 +93,11 @@ class Running:
         if self._process.exitcode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, number)
+
+    def signal_group(self, number: int) -> None:
+        """Send a signal to it and to all processes that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def alive(self) -> bool:
         """Return whether it is still at work."""
@@ -146,6 +153,7 @@ def _command(
     limits: dict[str, int],
     strike: int,
     within: str,
+    first: Callable[[], object] | None,
 ) -> None:
     os.setsid()
     for number in (1, 2):
@@ -160,6 +168,8 @@ def _command(
         resource.setrlimit(getattr(resource, name), (value, value))
     if strike:
         sys.addaudithook(_striker(strike, within))
+    if first is not None:
+        first()
     from purerl.commands import cli
 
     sys.argv = ["purerl", *words]

@@ -96,7 +96,32 @@ def differences(one: Path, two: Path) -> str:
     for name in sorted(names[0]):
         if not _same(one / name, two / name):
             return f"{name} differs"
-    found = [sorted((top / "checkpoints").glob("[0-9]*[0-9]")) for top in (one, two)]
+    return next((lost for place in CHECKPOINTS if (lost := _checkpoints_differ(one / place, two / place))), "")
+
+
+def shapes_differ(one: Path, two: Path) -> str:
+    """Return in what files, rows or checkpoints of two folders differ, whatever the numbers; "" if in none."""
+    names = [{str(path.relative_to(top)) for path in _files(top)} for top in (one, two)]
+    if names[0] != names[1]:
+        return f"files differ: {', '.join(sorted(names[0] ^ names[1]))}"
+    rows = [
+        [(row["seed"], row["update"], row["env_steps"]) for row in _rows(top / "metrics.csv")] for top in (one, two)
+    ]
+    if rows[0] != rows[1]:
+        return "metrics.csv has other rows"
+    found = [[path.name for path in _numbered(top / "checkpoints")] for top in (one, two)]
+    return "" if found[0][-1:] == found[1][-1:] else f"checkpoints {found[1]} instead of {found[0]}"
+
+
+CHECKPOINTS = ("checkpoints", "checkpoints/best")
+
+
+def _numbered(folder: Path) -> list[Path]:
+    return sorted(folder.glob("[0-9]*[0-9]"))
+
+
+def _checkpoints_differ(one: Path, two: Path) -> str:
+    found = [_numbered(folder) for folder in (one, two)]
     if not all(found):
         return "one has no checkpoint" if any(found) else ""
     newest, other = (paths[-1] for paths in found)
@@ -108,7 +133,7 @@ def differences(one: Path, two: Path) -> str:
 
 
 def _files(top: Path) -> list[Path]:
-    skipped = ("checkpoints", "frames")
+    skipped = ("checkpoints", "frames", "tensorboard")  # event files are named after the time
     found = [path for path in top.rglob("*") if not any(part in skipped for part in path.relative_to(top).parts)]
     return [path for path in found if path.is_file() and path.suffix != ".png"]
 

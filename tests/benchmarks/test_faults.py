@@ -1,8 +1,11 @@
 """The campaign of faults: its counts and comparisons, and one try of each kind with real processes."""
 
 import json
+import os
 import random
 import shutil
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from benchmarks.__main__ import command
-from benchmarks.faults import damages, disks, folders, kills, runner, surroundings, tally
+from benchmarks.faults import damages, disks, folders, kills, runner, surroundings, system_calls, tally
 from benchmarks.faults.tally import Case, NotHere, Verdict
 
 pytestmark = pytest.mark.publish
@@ -141,3 +144,44 @@ def test_what_counts_as_told():
     assert damages._told("config.toml is damaged", "config.toml")
     assert not damages._told("see runs/a: summary.json, metrics.csv", "metrics.csv")
     assert surroundings.PLACES["stdout full"].codes == (0, 1, 2)
+
+
+def test_a_failing_rename_is_survived_and_not_tried_again(tmp_path):
+    """In a process of its own: the library of failing calls is loaded before the first command."""
+    out = tmp_path / "cases.jsonl"
+    words = ["-m", "benchmarks.faults.matrix", "--only", "^ppo: rename EIO, once", "--out", str(out)]
+    for _ in range(2):
+        done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+        assert done.returncode == 0 and "1 of 1 cases" in done.stdout, done.stdout + done.stderr
+    (line,) = map(json.loads, out.read_text().splitlines())
+    assert line["kind"] == "ppo" and line["tries"] >= 1 and not line["wrong"], line
+
+
+def test_calls_fail_where_they_are_to(tmp_path):
+    """The third write to a file of the folder fails, and no other; a fourth writes half, a fifth nothing."""
+    (tmp_path / "in").mkdir()
+    system_calls.build(tmp_path)
+    library = os.environ.pop("LD_PRELOAD")
+    code = f"""
+import os
+from benchmarks.faults import system_calls
+file, other = (os.open({str(tmp_path)!r} + name, os.O_CREAT | os.O_WRONLY) for name in ("/in/a", "/b"))
+arm = lambda error, nth, count: system_calls.arm(
+    system_calls.Fault(call="write", error=error, nth=nth, among=count, within={str(tmp_path / "in")!r},
+                       marks={str(tmp_path / "marks")!r}))
+arm("ENOSPC", 3, 1)
+os.write(file, b"12"), os.write(file, b"34"), os.write(other, b"1"), os.write(other, b"1")
+try:
+    os.write(file, b"56")
+except OSError as error:
+    assert error.errno == 28
+else:
+    raise SystemExit("no error")
+arm("half", 4, 1)
+assert os.write(file, b"78") == 1
+arm("kill", 5, 1)
+os.write(file, b"9")
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=os.environ | {"LD_PRELOAD": library})
+    assert done.returncode == -9
+    assert (tmp_path / "in" / "a").read_bytes() == b"12347" and (tmp_path / "marks").read_bytes() == b"www"

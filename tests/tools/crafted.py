@@ -468,6 +468,7 @@ def main():
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--whole", type=Path, help="a folder that holds what the commands of MAKE make")
     parser.add_argument("--minutes", type=float, default=600.0, help="end after so many")
+    parser.add_argument("--skip", type=int, default=0, help="leave out so many of the first, which were tried before")
     given = parser.parse_args()
     until = time.monotonic() + 60 * given.minutes
     with tempfile.TemporaryDirectory(prefix="crafted-", ignore_cleanup_errors=True) as name:
@@ -489,6 +490,7 @@ def main():
         os.chdir(root / "whole")
         found = [case for case in cases() if given.only in case[0]]
         random.Random(0).shuffle(found)  # so that a part of them is of all kinds
+        found = found[given.skip :]
         count, failed = 0, []
         for name, craft, words in found:
             if time.monotonic() > until:
