@@ -196,7 +196,7 @@ def _settings(table: Mapping[str, object]) -> str:
     return f'{said}<div class="wide"><table>{"".join(lines)}</table></div>'
 
 
-def _grid(rows: dict[str, dict[str, object]]) -> str:
+def _grid(rows: Mapping[str, Mapping[str, object]]) -> str:
     """Return a table: a column for each run, a row for each name."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     if not names:
