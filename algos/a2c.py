@@ -11,7 +11,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from purerl.algos.policy_gradient import PolicyConfig, estimate_values, new_agent, preprocess
+from purerl.algos.policy_gradient import PolicyConfig, estimate_values, likelihood, new_agent, preprocess
 from purerl.algos.ppo import act
 from purerl.fields import validate
 from purerl.functional import masked
@@ -119,6 +119,7 @@ def a2c(
         act=partial(act, net, head),
         update=update,
         values=partial(estimate_values, net),
+        likelihood=partial(likelihood, net),
     )
 
 

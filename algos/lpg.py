@@ -16,14 +16,26 @@ from purerl.functional import masked
 from purerl.functional.action_masks import action_mask, mask_illegal
 from purerl.functional.counters import increment
 from purerl.functional.distributions import action_head
-from purerl.functional.update_rules import LPG, RuleInputs
+from purerl.functional.update_rules import LPG, RuleInputs, RuleTargets
 from purerl.networks.encoder import NetworkConfig, encoder
 from purerl.networks.modules import Module
 from purerl.networks.torsos import apply, dense
 from purerl.networks.torsos import init as init_layer
 from purerl.optim.optimizers import Optimizer, adam_by_plan, apply_gradients, optimizer_of
 from purerl.optim.schedules import Schedule, environment_steps, schedule, scheduled
-from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.types import (
+    Algorithm,
+    Array,
+    EnvironmentSpec,
+    Key,
+    Likelihood,
+    Metrics,
+    PyTree,
+    Rollout,
+    number,
+    pytree,
+    static,
+)
 
 
 @pytree
@@ -106,10 +118,11 @@ def lpg(
         raw_action = policy.sample(seed=key) if explore else policy.mode()
         return head.to_action(raw_action), carry, {"raw_action": raw_action} if explore else ()
 
-    def loss(params: PyTree, agent: LPGAgent, rollout: Rollout) -> tuple[Array, tuple[PyTree, Metrics]]:
-        policy, prediction = outputs(params, rollout.observation)
-        _, next_prediction = outputs(params, rollout.next_observation)
-        log_prob, entropy = policy.log_prob(rollout.extras["raw_action"]), policy.entropy()
+    def targets_of(agent: LPGAgent, rollout: Rollout) -> tuple[RuleTargets, PyTree]:
+        """Return (targets, rule_state): what the rule makes of a rollout, and of what the agent predicts in it."""
+        policy, prediction = outputs(agent.params, rollout.observation)
+        _, next_prediction = outputs(agent.params, rollout.next_observation)
+        log_prob = policy.log_prob(rollout.extras["raw_action"])
         lifetime = jnp.asarray(config.total_timesteps, jnp.float32)
         progress = environment_steps(config, agent.num_updates) / lifetime
         discount = jnp.asarray(config.discount, jnp.float32)
@@ -123,7 +136,11 @@ def lpg(
             progress=progress,
             lifetime=lifetime,
         )
-        targets, rule_state = rule(agent.rule_state, jax.lax.stop_gradient(inputs))
+        return rule(agent.rule_state, inputs)
+
+    def loss(params: PyTree, agent: LPGAgent, rollout: Rollout, targets: RuleTargets) -> tuple[Array, Metrics]:
+        policy, prediction = outputs(params, rollout.observation)
+        log_prob, entropy = policy.log_prob(rollout.extras["raw_action"]), policy.entropy()
         divergence = jnp.sum(jnp.exp(prediction) * (prediction - jnp.log(targets.prediction + 1e-8)), axis=-1)
         policy_loss = -masked.mean(log_prob * targets.policy, rollout.mask)
         prediction_loss = masked.mean(divergence, rollout.mask)
@@ -131,12 +148,17 @@ def lpg(
         metrics = {"policy_loss": policy_loss, "prediction_loss": prediction_loss, "entropy": entropy}
         entropy_weight = scheduled(config, agent.num_updates).entropy_coefficient
         total = policy_loss + config.prediction_coefficient * prediction_loss - entropy_weight * entropy
-        return total, (rule_state, metrics)
+        return total, metrics
 
     def update(agent: LPGAgent, key: Key, rollout: Rollout) -> tuple[LPGAgent, Metrics]:
-        gradient, (rule_state, metrics) = jax.grad(loss, has_aux=True)(agent.params, agent, rollout)
+        targets, rule_state = targets_of(agent, rollout)
+        gradient, metrics = jax.grad(loss, has_aux=True)(agent.params, agent, rollout, targets)
         params, opt_state = apply_gradients(optimizer_at(agent.num_updates), gradient, agent.opt_state, agent.params)
         num_updates = increment(agent.num_updates)
         return LPGAgent(params=params, opt_state=opt_state, rule_state=rule_state, num_updates=num_updates), metrics
 
-    return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update)
+    def likelihood(agent: LPGAgent, rollout: Rollout) -> Likelihood:
+        policy, _ = outputs(agent.params, rollout.observation)
+        return Likelihood(log_prob=policy.log_prob(rollout.extras["raw_action"]), entropy=policy.entropy())
+
+    return Algorithm(init=init, initial_carry=base.initial_carry, act=act, update=update, likelihood=likelihood)

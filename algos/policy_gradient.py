@@ -15,7 +15,7 @@ from purerl.functional.returns import successor_values
 from purerl.networks.actor_critic import ActorCritic, ActorCriticConfig, PolicyAgent
 from purerl.optim.optimizers import ScheduledOptimizer
 from purerl.optim.schedules import Schedule, schedule
-from purerl.types import EnvironmentSpec, Key, PyTree, Rollout, Values, number, pytree, static
+from purerl.types import EnvironmentSpec, Key, Likelihood, PyTree, Rollout, Values, number, pytree, static
 
 
 @pytree
@@ -108,6 +108,13 @@ def preprocess(
     if statistics is not None:
         statistics = statistics.update(raw, rollout.mask)
     return agent._replace(observation_statistics=statistics, return_scale=scale, curiosity=curiosity), rollout
+
+
+def likelihood(net: ActorCritic, agent: PolicyAgent, rollout: Rollout) -> Likelihood:
+    """Return the log-probabilities and entropies of an agent's policy in a rollout: `Algorithm.likelihood`."""
+    observation = agent.normalize(rollout.observation)
+    policy, _, _ = net.unroll(agent.params, rollout.carry, observation, rollout.done)
+    return Likelihood(log_prob=policy.log_prob(rollout.extras["raw_action"]), entropy=policy.entropy())
 
 
 def estimate_values(net: ActorCritic, agent: PolicyAgent, rollout: Rollout) -> Values:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from purerl.algos.policy_gradient import PolicyConfig, estimate_values, new_agent, preprocess
+from purerl.algos.policy_gradient import PolicyConfig, estimate_values, likelihood, new_agent, preprocess
 from purerl.fields import validate
 from purerl.functional import masked, objectives, returns
 from purerl.networks.actor_critic import ActionHead, ActorCritic, Network, PolicyAgent, actor_critic, networks_for
@@ -21,6 +21,7 @@ from purerl.optim import optimizers
 from purerl.optim.minibatch import check_minibatches, minibatch_epochs
 from purerl.optim.schedules import Schedule, schedule, scheduled
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, Metrics, PyTree, Rollout, number, pytree, static
+from purerl.xla.successors import evaluate_successors
 
 
 @pytree
@@ -156,7 +157,7 @@ def ppo(
 
     def with_advantages(agent: PolicyAgent, rollout: Rollout) -> Batch:
         _, value, carry = net.unroll(agent.params, rollout.carry, rollout.observation, rollout.done)
-        next_value = returns.successor_values(partial(net.value, agent.params), value, carry, rollout)
+        next_value = evaluate_successors(partial(net.value, agent.params), value, carry, rollout)
         value, next_value = agent.in_reward_units(value), agent.in_reward_units(next_value)
         advantage = returns.gae(
             rollout.reward,
@@ -238,6 +239,7 @@ def ppo(
         act=partial(act, net, head),
         update=update,
         values=partial(estimate_values, net),
+        likelihood=partial(likelihood, net),
     )
 
 

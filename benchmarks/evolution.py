@@ -19,9 +19,9 @@ from benchmarks.tables import Table
 from benchmarks.timing import compilations, compiled, in_turn
 from purerl.algos.ppo import PPOConfig, ppo
 from purerl.evolution.evolve import Evolved, evolve
-from purerl.evolution.generations import flatten
 from purerl.evolution.inner_loop import Plug, Task, in_chunks, lifetimes, score
 from purerl.evolution.meta_evaluate import improvement
+from purerl.evolution.method import flatten
 from purerl.evolution.plan import EvolveOptions, python_plan
 from purerl.functional.drifts import LPO
 from purerl.functional.objectives import Clip, Drifting
@@ -60,7 +60,7 @@ def overhead(request: Request) -> list[Table]:
     """Time a generation, and the trainings of its members alone, in turn; count compilations and bytes."""
     steps, population = max(int(STEPS * request.size), 1024), max(int(POPULATION * request.size), 4)
     whole = python_plan(EvolveOptions(population=population, generations=1), **search(steps))
-    mesh, evolution, first = whole.mesh, whole.evolution(None, whole.mesh), whole.tasks[0]
+    mesh, evolution, first = whole.mesh, whole.method(None, whole.mesh), whole.tasks[0]
     state = jax.jit(evolution.init)(jax.random.key(0))
     step, _ = compiled(evolution.step, state)
     center, seeds = flatten(whole.candidate)[0], jax.random.split(jax.random.key(0), population)

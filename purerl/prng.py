@@ -180,7 +180,7 @@ def is_key(leaf: Any) -> bool:
     return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def typed(words: np.ndarray, like: Any) -> jax.Array:
+def typed(words: np.ndarray | jax.Array, like: Any) -> jax.Array:
     """Return the keys of raw words u32[..., n], of the generator of `like`: typed keys, or their shape."""
     kinds = []  # a shape has no generator to ask for, a traced key has
     jax.eval_shape(lambda key: kinds.append(jax.random.key_impl(key)), like)

@@ -251,10 +251,34 @@ class EstimateValues(Protocol):
         ...
 
 
+class Likelihood(NamedTuple):
+    """The policy of an agent in the states of a rollout."""
+
+    log_prob: Array  # f32[T, B], of the actions taken
+    entropy: Array  # f32[T, B]
+
+
+class EvaluatePolicy(Protocol):
+    """How likely an agent's policy finds the actions of a rollout: `Algorithm.likelihood`."""
+
+    def __call__(self, agent: PyTree, rollout: Rollout, /) -> Likelihood:
+        """Evaluate the policy in the states of a rollout; differentiable with respect to the agent's parameters.
+
+        Args:
+          agent: from `init` or `update`.
+          rollout: [T, B], as the loop collected it: observations are not normalized.
+
+        Returns:
+          Likelihood f32[T, B].
+        """
+        ...
+
+
 class Algorithm(NamedTuple):
     """An algorithm as four pure functions. `agent`, a pytree of arrays, holds everything that it learns.
 
-    An algorithm whose critic estimates state values may also offer them, as `values`.
+    An algorithm whose critic estimates state values may also offer them, as `values`. One that learns from each rollout
+    once, by differentiable updates, may offer the `likelihood` of its actions, which meta-gradients need.
 
     Example:
       >>> import purerl
@@ -271,6 +295,7 @@ class Algorithm(NamedTuple):
     update: Callable[[PyTree, Key, Rollout], tuple[PyTree, Metrics]]
     # (agent, key, rollout [T, B]) -> (agent, metrics: f32[] by name); where `LEARNING` among them is 0, no other counts
     values: EstimateValues | None = None  # (agent, rollout [T, B]) -> Values; None: no critic of states
+    likelihood: EvaluatePolicy | None = None  # (agent, rollout [T, B]) -> Likelihood; None: no meta-gradients
 
 
 @pytree

@@ -50,7 +50,7 @@ def generation(env: Any, factory: Any, config: Any, task: dict[str, Any]) -> tup
     start = Drifting(drift=LPO.at_ppo(jax.random.key(0)))
     options = EvolveOptions(population=task["seeds"], generations=1)
     plan = python_plan(options, start, Plug(factory, "objective"), [one])
-    evolution = plan.evolution(None, plan.mesh)
+    evolution = plan.method(None, plan.mesh)
     first = lambda seed: jax.jit(evolution.init)(jax.random.key(seed))
     seconds, program = compiled(evolution.step, first(0), backend.compiler_options())
     return seconds, lambda seed: (program(first(seed))[1], task["steps"])

@@ -1,4 +1,4 @@
-"""`purerl evolve`: evolve an objective by whole trainings, or resume an evolution that was stopped."""
+"""`purerl evolve`: evolve an objective by whole trainings or by meta-gradients, or resume what was stopped."""
 
 from pathlib import Path
 
@@ -61,9 +61,12 @@ def command(
 ) -> int:
     """Evolve OBJECTIVE. A candidate's fitness is the return of whole trainings that use it.
 
+    With --method meta-gradient there is one candidate: its gradient goes back through K updates of agents of all ages.
+
     \b
     purerl evolve lpo --tasks CartPole-v1,Acrobot-v1 --generations 200
     purerl evolve lpo-zero --tasks CartPole-v1 --env.gravity 5:15
+    purerl evolve lpg --method meta-gradient --tasks Catch --population 8
     purerl evolve --resume runs/evolve-lpo-1
     """
     parameters, given = typed(flags)

@@ -1,4 +1,4 @@
-"""Evolution of objectives: evolve, save, show and report the center of a search over candidates."""
+"""Evolution of objectives: search, save, show and report, by any `purerl.evolution.method.Method`."""
 
 import dataclasses
 import math
@@ -13,11 +13,20 @@ import numpy as np
 
 from purerl.devices import sharding
 from purerl.errors import InputError, path_given
-from purerl.evolution.generations import Generation, flatten
 from purerl.evolution.inner_loop import Learner, Task
+from purerl.evolution.method import Generation, flatten
 from purerl.evolution.plan import EvolvePlan, python_plan, saved_plan
 from purerl.evolution.program import Checkpoint, blank, compile_generation, template
-from purerl.evolution.report import COLUMNS, row_of, status_of, summary_of, write_report
+from purerl.evolution.report import (
+    columns_of,
+    known,
+    members_of,
+    row_of,
+    score_of,
+    status_of,
+    summary_of,
+    write_report,
+)
 from purerl.reporting import summary
 from purerl.reporting.display import number
 from purerl.reporting.metrics_csv import Log, read
@@ -175,7 +184,8 @@ class EvolutionJob(LongJob):
         """Return the title of the display."""
         o, tasks = self.options, ", ".join(task.name for task in self.plan.tasks)
         on = f"{self.plan.mesh.size} x {self.plan.mesh.devices.flat[0].platform}"
-        return f"evolving {self.plan.name} on {tasks}: {o.population} candidates x {o.generations} generations, {on}"
+        head = f"evolving {self.plan.name} on {tasks}: {o.population} {members_of(o)}"
+        return f"{head} x {o.generations} generations, {on}"
 
     def already_finished(self) -> str:
         """Return the line to print where an earlier process finished the evolution."""
@@ -201,7 +211,7 @@ class EvolutionJob(LongJob):
             self.log = Log(
                 self.folder / "generations.csv",
                 self.generation,
-                first=COLUMNS,
+                first=columns_of(self.options.method),
                 counter="generation",
                 others=[f"mean/{task.name}" for task in self.plan.tasks],
                 rows=self.generation,
@@ -246,8 +256,8 @@ class EvolutionJob(LongJob):
 
     def _record(self, report: Generation, seconds: float) -> None:
         """Write a generation's row and show it."""
-        if self.generation == 1 and not np.isfinite(report.fitness).any(axis=1).all():
-            bad = [task.name for i, task in enumerate(self.plan.tasks) if not np.isfinite(report.fitness[i]).any()]
+        if self.generation == 1 and report.failed.all(axis=1).any():
+            bad = [task.name for i, task in enumerate(self.plan.tasks) if report.failed[i].all()]
             raise InputError(
                 f"every training of the first generation failed on {', '.join(bad)}: its losses are not finite, or no "
                 f"episode ended within {self.plan.tasks[0].total_timesteps:,} steps"
@@ -278,9 +288,9 @@ class EvolutionJob(LongJob):
             }
             summary.write(self.folder / "summary.json", about)  # the last: it says complete
         self.display.close()
-        means = self._columns()["mean"]
+        means = known(self._columns()["mean"])
         first, last = float(means[0]), float(means[-1])
-        self.display.line(f"done: mean {self.options.fitness} of a population {number(first)} -> {number(last)}")
+        self.display.line(f"done: mean {score_of(self.options)} of a population {number(first)} -> {number(last)}")
         if self.folder is not None:
             self.display.line(f"see {self.folder}/: report/index.html, generations.csv, summary.json, checkpoints/")
             if not self.plan.from_python:
@@ -292,7 +302,7 @@ class EvolutionJob(LongJob):
         assert self.checkpoint is not None
         plan, saved = self.plan, self.checkpoint
         first, tree = flatten(plan.candidate)
-        center = tree(jnp.asarray(plan.strategy.mean(jax.device_get(saved.state.strategy))))
+        center = tree(jnp.asarray(plan.method(1).center(jax.device_get(saved.state))))
         frames = [
             (int(at), tree(jnp.asarray(frame)))
             for at, frame in zip(saved.frame_at, saved.frames, strict=True)
@@ -310,7 +320,7 @@ class EvolutionJob(LongJob):
     def _columns(self) -> dict[str, np.ndarray]:
         """Return generations.csv, or what would be in it."""
         if self.folder is not None and (self.folder / "generations.csv").exists():
-            columns = read(self.folder / "generations.csv", COLUMNS)
+            columns = read(self.folder / "generations.csv", columns_of(self.options.method))
         else:
             columns = {name: np.array([row[name] for row in self.rows]) for name in (self.rows[0] if self.rows else ())}
         return {name: values[columns["generation"] <= self.generation] for name, values in columns.items()}

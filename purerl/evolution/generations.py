@@ -3,20 +3,18 @@
 A candidate is any part that plugs into an algorithm, such as an objective; its fitness is the score of whole trainings.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 
 from purerl.errors import InputError, unknown
 from purerl.evolution.fitness import centered_ranks, nan_is_worst, standardize
-from purerl.evolution.inner_loop import Learner, Plug, Task, lifetimes
+from purerl.evolution.inner_loop import Learner, Task, lifetimes
+from purerl.evolution.method import Generation, Method, check_search, flatten
 from purerl.evolution.strategies import OpenES, check_population
-from purerl.functional.objectives import check_objective
-from purerl.loop.train import make_train
 from purerl.settings.options import ACROSS_TASKS, FITNESS, SHAPING
 from purerl.types import Array, Key, PyTree
 
@@ -29,24 +27,6 @@ class EvolutionState(NamedTuple):
     strategy: PyTree
     key: Key  # generation n draws from fold_in(key, n)
     generation: Array  # i32[], how many are done
-
-
-class Generation(NamedTuple):
-    """The results of a generation; P candidates."""
-
-    fitness: Array  # f32[tasks, P], the means over seeds; NaN: a training failed
-    mean: Array  # f32[n], the center that the candidates were drawn around
-    sigma: Array  # f32[]
-
-
-class Evolution(NamedTuple):
-    """An evolution as pure functions."""
-
-    init: Callable[[Key], EvolutionState]
-    step: Callable[[EvolutionState], tuple[EvolutionState, Generation]]
-    tree: Callable[[Array], PyTree]  # a flat vector as a candidate
-    center: Callable[[EvolutionState], Array]  # f32[n], the center of the search
-    size: int  # n
 
 
 def make_evolution(
@@ -64,7 +44,7 @@ def make_evolution(
     chunk: int | None = None,
     mesh: Mesh | None = None,
     checked: bool = False,
-) -> Evolution:
+) -> Method:
     """Return the evolution of a candidate's float parameters.
 
     Args:
@@ -116,25 +96,15 @@ def make_evolution(
         if weight_decay:
             shaped = shaped - weight_decay * jnp.mean(candidates**2, axis=1)
         updated = strategy.tell(asked, candidates, shaped)
-        report = Generation(fitness=per_task, mean=strategy.mean(state.strategy), sigma=strategy.sigma(state.strategy))
+        report = Generation(
+            fitness=per_task,
+            failed=~jnp.isfinite(per_task),
+            mean=strategy.mean(state.strategy),
+            metrics={"sigma": strategy.sigma(state.strategy)},
+        )
         return EvolutionState(strategy=updated, key=state.key, generation=state.generation + 1), report
 
-    return Evolution(
-        init=init, step=step, tree=tree, center=lambda state: strategy.mean(state.strategy), size=start.size
-    )
-
-
-def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
-    """Return (the float parameters as f32[n], a function that puts such a vector back into the tree)."""
-    leaves, structure = jax.tree.flatten(candidate)
-    moving = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
-    vector, unravel = ravel_pytree([jnp.asarray(leaves[i], jnp.float32) for i in moving])
-
-    def tree(vector: Array) -> PyTree:
-        changed = dict(zip(moving, unravel(vector), strict=True))
-        return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
-
-    return vector, tree
+    return Method(init=init, step=step, tree=tree, center=lambda state: strategy.mean(state.strategy), size=start.size)
 
 
 def _shape(fitness: Array, shaping: str) -> Array:
@@ -180,15 +150,4 @@ def _check(
         raise InputError("fitness 'wins' averages over tasks; across_tasks 'worst' needs fitness 'auc' or 'final'")
     if seeds < 1:
         raise InputError(f"seeds is {seeds}; it must be at least 1")
-    if not tasks:
-        raise InputError("there is no task to evolve on: give at least one, such as CartPole-v1")
-    kinds = {task.name: type(task.env.action_space).__name__ for task in tasks}
-    if len(set(kinds.values())) > 1:
-        listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-        raise InputError(f"tasks must have actions of one kind: {listed}")
-    if not any(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in jax.tree.leaves(candidate)):
-        raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
-    if isinstance(learner, Plug) and learner.argument == "objective":
-        check_objective(candidate)
-    for task in tasks:  # the shapes of a whole lifetime: an objective that is not per sample fails here
-        jax.eval_shape(make_train(learner(candidate), task.env, task.config, task.total_timesteps), jax.random.key(0))
+    check_search(candidate, learner, tasks)

@@ -79,7 +79,7 @@ def lifetimes(
     return in_chunks(live, members, chunk, mesh).reshape(keys.shape)
 
 
-def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None, mesh: Mesh | None = None) -> Array:
+def in_chunks(function: Callable[..., PyTree], members: tuple, chunk: int | None, mesh: Mesh | None = None) -> Any:
     """Apply a function to each member, in one compiled loop over chunks of them.
 
     Args:
@@ -100,16 +100,16 @@ def in_chunks(function: Callable[..., Array], members: tuple, chunk: int | None,
     chosen = np.arange(num_chunks * width) % count
     grouped = jax.tree.map(lambda x: x[chosen].reshape(num_chunks, width, *x.shape[1:]), members)
 
-    def together(*members: object) -> Array:
+    def together(*members: object) -> PyTree:
         if width == 1:
-            return function(*(jax.tree.map(lambda x: x[0], members)))[None]
+            return jax.tree.map(lambda x: x[None], function(*jax.tree.map(lambda x: x[0], members)))
         return jax.vmap(function)(*members)
 
     if mesh is None:
         results = jax.lax.map(lambda members: together(*members), grouped)
     else:
         results = sharding.sharded_vmap(together, mesh, "seed", in_turn=True)(*grouped)
-    return results.reshape(-1, *results.shape[2:])[:count]
+    return jax.tree.map(lambda x: x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])[:count], results)
 
 
 def score(metrics: TrainMetrics, kind: str) -> Array:

@@ -5,6 +5,7 @@ made from Python objects it holds the options alone.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +20,23 @@ from purerl.devices import memory
 from purerl.devices.selection import take
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError, hints
-from purerl.evolution.generations import Evolution, flatten, make_evolution
+from purerl.evolution.generations import make_evolution
 from purerl.evolution.inner_loop import Learner, Plug, Task
+from purerl.evolution.meta_gradient import make_meta_gradient
+from purerl.evolution.method import Method, flatten
 from purerl.evolution.strategies import make_strategy
 from purerl.evolution.tasks import RedrawFields, make_task, share_parameters
 from purerl.settings import toml
 from purerl.settings.options import EvolveOptions, checked, make_options
 from purerl.types import PyTree
 
+OWN_OPTIONS = {  # those that the other method does not have
+    "evolution": (
+        *("seeds", "strategy", "sigma", "sigma_decay", "antithetic"),
+        *("fitness", "shaping", "across_tasks", "weight_decay", "fresh"),
+    ),
+    "meta-gradient": ("inner_updates", "meta_entropy_coefficient"),
+}
 LIFETIME = 16_384  # environment steps, unless configured otherwise
 
 
@@ -38,15 +48,28 @@ class EvolvePlan(NamedTuple):
     candidate: PyTree  # where it starts
     learner: Learner
     tasks: tuple[Task, ...]
-    strategy: Any
+    strategy: Any  # None for meta-gradients
     text: str  # of its file
     mesh: Mesh  # of the devices that share the trainings
     algorithm: str  # that it is a part of
     from_python: bool  # whether its file does not describe it completely
 
-    def evolution(self, chunk: int | None, mesh: Mesh | None = None, checked: bool = True) -> Evolution:
-        """Return it as pure functions; arguments as for `make_evolution`."""
+    def method(self, chunk: int | None, mesh: Mesh | None = None, checked: bool = True) -> Method:
+        """Return it as pure functions; arguments as for `make_evolution` and `make_meta_gradient`."""
         o = self.options
+        if o.method == "meta-gradient":
+            return make_meta_gradient(
+                self.candidate,
+                self.learner,
+                self.tasks,
+                population=o.population,
+                inner_updates=o.inner_updates,
+                learning_rate=o.meta_learning_rate,
+                entropy_coefficient=o.meta_entropy_coefficient,
+                chunk=chunk,
+                mesh=mesh,
+                checked=checked,
+            )
         return make_evolution(
             self.candidate,
             self.learner,
@@ -64,12 +87,18 @@ class EvolvePlan(NamedTuple):
         )
 
     def trainings(self, generations: int) -> int:
-        """Return how many trainings so many generations are."""
+        """Return how many trainings so many generations are, of agents that are reset: as many steps."""
+        if self.options.method == "meta-gradient":
+            steps = sum(task.total_timesteps for task in self.tasks) / len(self.tasks)
+            return math.ceil(generations * self.env_steps / steps)
         return self.options.population * generations * self.options.seeds * len(self.tasks)
 
     @property
     def env_steps(self) -> int:
         """Environment steps of a generation."""
+        if self.options.method == "meta-gradient":
+            rollouts = self.options.population * (self.options.inner_updates + 1)
+            return rollouts * sum(task.config.steps_per_update for task in self.tasks)
         return self.options.population * self.options.seeds * sum(task.total_timesteps for task in self.tasks)
 
 
@@ -107,10 +136,11 @@ def python_plan(
     options: EvolveOptions, candidate: PyTree, learner: Learner, tasks: Sequence[Task], strategy: Any = None
 ) -> EvolvePlan:
     """Return the plan of an evolution of Python objects, the arguments of `purerl.evolve`."""
-    checked(options)
+    _check_method(options, strategy)
     mesh = choose_mesh(options)
-    strategy = make_strategy(options, flatten(candidate)[0].size) if strategy is None else strategy
-    options = dataclasses.replace(options, population=strategy.population)
+    strategy = _strategy(options, candidate) if strategy is None else strategy
+    if strategy is not None:
+        options = dataclasses.replace(options, population=strategy.population)
     name, configs = type(candidate).__name__, {entry.config: name for name, entry in ALGORITHMS.items()}
     algorithm = configs.get(registry.path_of(type(tasks[0].config)), "") if tasks else ""
     plan = EvolvePlan(
@@ -125,7 +155,7 @@ def python_plan(
         algorithm=algorithm,
         from_python=True,
     )
-    plan.evolution(1, checked=False)  # refuses what cannot be
+    plan.method(1, checked=False)  # refuses what cannot be
     return plan
 
 
@@ -169,7 +199,7 @@ def _plan(
     tasks: tuple[Task, ...],
     options: EvolveOptions,
 ) -> EvolvePlan:
-    checked(options)
+    _check_method(options)
     mesh = choose_mesh(options)
     candidate = registry.load(entry.start)(jax.random.key(options.seed))
     _check_size(options, flatten(candidate)[0].size)
@@ -180,14 +210,34 @@ def _plan(
         candidate=candidate,
         learner=Plug(factory, entry.argument),
         tasks=tasks,
-        strategy=make_strategy(options, flatten(candidate)[0].size),
+        strategy=_strategy(options, candidate),
         text=_text({"objective": objective}, options, tasks, {name: given for name, (_, given) in runs.items()}),
         mesh=mesh,
         algorithm=entry.algorithm,
         from_python=False,
     )
-    plan.evolution(1, checked=False)  # refuses what cannot be
+    plan.method(1, checked=False)  # refuses what cannot be
     return plan
+
+
+def _strategy(options: EvolveOptions, candidate: PyTree) -> Any:
+    """Return the strategy of an evolution; meta-gradients have none."""
+    return make_strategy(options, flatten(candidate)[0].size) if options.method == "evolution" else None
+
+
+def _check_method(options: EvolveOptions, strategy: Any = None) -> None:
+    """Refuse options out of range, and those that the method does not have.
+
+    Raises:
+      InputError: for the first of them.
+    """
+    checked(options)
+    other = next(method for method in OWN_OPTIONS if method != options.method)
+    for field in dataclasses.fields(options):
+        if field.name in OWN_OPTIONS[other] and getattr(options, field.name) != field.default:
+            raise InputError(f"{field.name} is an option of --method {other}; this is --method {options.method}")
+    if strategy is not None and options.method != "evolution":
+        raise InputError(f"a strategy is an option of --method evolution; this is --method {options.method}")
 
 
 def _check_size(options: EvolveOptions, parameters: int) -> None:

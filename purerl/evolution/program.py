@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from purerl.devices import distributed, memory
 from purerl.devices.background import in_background
 from purerl.devices.sharding import sharding
-from purerl.evolution.generations import Evolution, EvolutionState, Generation
+from purerl.evolution.method import Generation, Method
 from purerl.evolution.plan import EvolvePlan
 from purerl.types import Array
 from purerl.xla import backend, trees
@@ -19,7 +19,7 @@ from purerl.xla import backend, trees
 class Checkpoint(NamedTuple):
     """The content of a checkpoint."""
 
-    state: EvolutionState
+    state: Any  # a `MethodState`
     frames: np.ndarray  # f32[frames, n], the center at generations that are evenly spread
     frame_at: np.ndarray  # i32[frames], the generation of each; -1: none yet
 
@@ -33,22 +33,22 @@ def compile_generation(plan: EvolvePlan) -> jax.stages.Compiled:
     everything = -(-plan.options.population * plan.options.seeds // plan.mesh.size)
     chunk = plan.options.chunk or (1 if backend.runs_members_in_turn() else everything)
     while True:
-        evolution = plan.evolution(chunk, plan.mesh)
-        state = jax.eval_shape(evolution.init, jax.random.key(0))
-        compiled = in_background(jitted(evolution, plan.mesh).lower(state, np.uint32(0)).compile)
+        method = plan.method(chunk, plan.mesh)
+        state = jax.eval_shape(method.init, jax.random.key(0))
+        compiled = in_background(jitted(method, plan.mesh).lower(state, np.uint32(0)).compile)
         fits = plan.options.chunk or chunk == 1 or memory.needed(compiled) <= memory.free()
         if distributed.agree(bool(fits)).all():
             return compiled
         chunk = -(-chunk // 2)
 
 
-def jitted(evolution: Evolution, mesh: Mesh) -> jax.stages.Wrapped:
+def jitted(method: Method, mesh: Mesh) -> jax.stages.Wrapped:
     """Return the jitted function behind `compile_generation`; all devices hold its arguments and results."""
 
-    def advance(state: EvolutionState, seed: Array) -> tuple[EvolutionState, Generation]:
-        first = evolution.init(jax.random.key(seed))
+    def advance(state: Any, seed: Array) -> tuple[Any, Generation]:
+        first = method.init(jax.random.key(seed))
         begins = state.generation == 0
-        return evolution.step(jax.tree.map(lambda new, old: jnp.where(begins, new, old), first, state))
+        return method.step(jax.tree.map(lambda new, old: jnp.where(begins, new, old), first, state))
 
     everywhere = sharding(mesh)
     return backend.jit(advance, graphs=True, in_shardings=everywhere, out_shardings=everywhere)
@@ -56,11 +56,11 @@ def jitted(evolution: Evolution, mesh: Mesh) -> jax.stages.Wrapped:
 
 def template(plan: EvolvePlan, frames: int) -> Checkpoint:
     """Return the shapes and dtypes of what a checkpoint holds."""
-    evolution = plan.evolution(1)
-    state = jax.eval_shape(evolution.init, jax.random.key(0))
+    method = plan.method(1)
+    state = jax.eval_shape(method.init, jax.random.key(0))
     struct: Any = jax.ShapeDtypeStruct
     return Checkpoint(
-        state=state, frames=struct((frames, evolution.size), np.float32), frame_at=struct((frames,), np.int32)
+        state=state, frames=struct((frames, method.size), np.float32), frame_at=struct((frames,), np.int32)
     )
 
 

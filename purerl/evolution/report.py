@@ -9,16 +9,17 @@ import numpy as np
 
 from purerl.evolution import plot as plots
 from purerl.evolution.distill import distill
-from purerl.evolution.generations import Generation
+from purerl.evolution.method import METRICS, Generation
 from purerl.evolution.plan import EvolvePlan
 from purerl.functional.objectives import Objective
 from purerl.reporting import summary
 from purerl.reporting.display import CURVE, Status, duration, number
 from purerl.reporting.files import own_folder, remove_parts, write_whole
 from purerl.settings import toml
+from purerl.settings.options import EvolveOptions
 from purerl.types import PyTree
 
-COLUMNS = ("generation", "env_steps", "wall_seconds", "sigma", "mean", "best", "spread", "failed")
+BEFORE, AFTER = ("generation", "env_steps", "wall_seconds"), ("mean", "best", "spread", "failed")  # the metrics
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>
@@ -30,23 +31,41 @@ img {{ max-width: 100% }} pre {{ background: #f4f4f4; padding: .8rem; overflow-x
 """
 
 
+def columns_of(method: str) -> tuple[str, ...]:
+    """Return the first columns of generations.csv for a method."""
+    return *BEFORE, *METRICS[method], *AFTER
+
+
+def members_of(options: EvolveOptions) -> str:
+    """Return the word for what the population of a method are."""
+    return "candidates" if options.method == "evolution" else "agents"
+
+
+def score_of(options: EvolveOptions) -> str:
+    """Return the word for the fitness of a method: its name, or the return of agents of all ages."""
+    return options.fitness if options.method == "evolution" else "return"
+
+
 def status_of(row: dict[str, Any], generations: int, seconds: float, steps_per_second: float) -> Status:
     """Return what the display shows of a generation's row; `seconds` is the time of a generation."""
-    done, mean, best, sigma = row["generation"], number(row["mean"]), number(row["best"]), number(row["sigma"])
+    done, mean, best = row["generation"], number(row["mean"]), number(row["best"])
+    names = next(names for names in METRICS.values() if names[0] in row)
+    metrics = [(name.replace("_", " "), number(row[name])) for name in names]
+    shown = f"{metrics[0][0]} {metrics[0][1]}"
     speed = f"{steps_per_second:,.0f} steps/s"
     failed = [("failed", f"{row['failed']} trainings were not finite")] if row["failed"] else []
     return Status(
         share=done / generations,
         seconds_left=seconds * (generations - done),
         height=float(row["mean"]),
-        line=f"generation {done:>5,}  mean {mean}  best {best}  sigma {sigma}  {speed}",
+        line=f"generation {done:>5,}  mean {mean}  best {best}  {shown}  {speed}",
         rows=[
             ("generation", f"{done:,} of {generations:,}, {duration(seconds)} each"),
             ("speed", f"{speed}, {duration(row['wall_seconds'])} so far"),
             ("fitness, mean", f"{mean} +- {number(row['spread'])}"),
             CURVE,
             ("fitness, best", best),
-            ("sigma", sigma),
+            *metrics,
             *failed,
         ],
     )
@@ -55,20 +74,21 @@ def status_of(row: dict[str, Any], generations: int, seconds: float, steps_per_s
 def row_of(plan: EvolvePlan, report: Generation, generation: int, wall: float) -> dict[str, Any]:
     """Return a generation's row; fitness is averaged over tasks, and over the candidates that did not fail."""
     fitness = np.where(np.isfinite(report.fitness), report.fitness, np.float32(np.nan))
-    known = _known(fitness.mean(axis=0))
+    found = known(fitness.mean(axis=0))
     return {
         "generation": generation,
         "env_steps": generation * plan.env_steps,
         "wall_seconds": wall,
-        "sigma": np.float32(report.sigma),
-        "mean": known.mean(),
-        "best": known.max(),
-        "spread": known.std(),
-        "failed": int(np.isnan(fitness).sum()),
-    } | {f"mean/{task.name}": _known(scores).mean() for task, scores in zip(plan.tasks, fitness, strict=True)}
+        **{name: np.float32(report.metrics[name]) for name in METRICS[plan.options.method]},
+        "mean": found.mean(),
+        "best": found.max(),
+        "spread": found.std(),
+        "failed": int(report.failed.sum()),
+    } | {f"mean/{task.name}": known(scores).mean() for task, scores in zip(plan.tasks, fitness, strict=True)}
 
 
-def _known(values: np.ndarray) -> np.ndarray:
+def known(values: np.ndarray) -> np.ndarray:
+    """Return the finite ones of some values; a NaN where there is none."""
     found = values[np.isfinite(values)]
     return found if found.size else np.full(1, np.nan, np.float32)
 
@@ -85,8 +105,8 @@ def summary_of(plan: EvolvePlan, columns: dict[str, np.ndarray]) -> dict[str, An
         "trainings": plan.trainings(n),
         "env_steps": int(columns["env_steps"][-1]),
         "mean_first": number_or_none(columns["mean"][0]),
-        "mean_last_tenth": number_or_none(_known(columns["mean"][-max(1, n // 10) :]).mean()),
-        "best": number_or_none(_known(columns["best"]).max()),
+        "mean_last_tenth": number_or_none(known(columns["mean"][-max(1, n // 10) :]).mean()),
+        "best": number_or_none(known(columns["best"]).max()),
         "device": {"platform": device.platform, "kind": device.device_kind},
         "versions": summary.versions(),
     }
@@ -101,20 +121,20 @@ def write_report(
     """Write pictures and index.html of (generation, center), the last one what was found; return where the page is."""
     remove_parts(own_folder(folder))
     tasks = ", ".join(task.name for task in plan.tasks)
-    fitness = f"return ({plan.options.fitness})"
+    fitness = f"return ({score_of(plan.options)})" if plan.options.method == "evolution" else "return"
     plots.draw_fitness(columns, folder / "fitness.png", f"{fitness}, {tasks}")
     mean = columns["mean"]
     parts = [
-        f"<p>{plan.options.population} candidates x {len(mean)} generations x {plan.options.seeds} trainings, "
-        f"{html.escape(tasks)}; "
-        f"{plan.trainings(len(mean)):,} in all. The population's mean {fitness} went from {number(float(mean[0]))} to "
-        f"{number(float(mean[-max(1, len(mean) // 10) :].mean()))} (last tenth).</p>",
+        f"<p>{plan.options.population} {members_of(plan.options)} x {len(mean)} generations x {plan.options.seeds} "
+        f"trainings, {html.escape(tasks)}; {plan.trainings(len(mean)):,} in all. The population's mean {fitness} went "
+        f"from {number(float(known(mean)[0]))} to {number(float(known(mean[-max(1, len(mean) // 10) :]).mean()))} "
+        "(last tenth).</p>",
         _image("fitness.png", "fitness over generations"),
     ]
     objectives = [(generation, plots.objective_of(tree)) for generation, tree in frames]
-    known = [(generation, objective) for generation, objective in objectives if objective is not None]
-    if known:
-        parts += _of_objective(known, folder)
+    drawn = [(generation, objective) for generation, objective in objectives if objective is not None]
+    if drawn:
+        parts += _of_objective(drawn, folder)
     page = folder / "index.html"
     write_whole(page, PAGE.format(title=html.escape(f"Evolution of {plan.name}"), body="\n".join(parts)))
     return page

@@ -61,13 +61,17 @@ class CompiledTrainer:
     def step(self, state: TrainState) -> tuple[TrainState, TrainMetrics]:
         """Take one rollout and one update."""
         key_rollout, key_update = update_keys(state.key, state.num_updates)
-        statistics = state.vector.statistics
-        cleared = statistics.clear(self.config.num_envs, tuple(statistics.info_sum))
-        state = state._replace(vector=state.vector._replace(statistics=cleared))
-        state, rollout = collect(self.algorithm, self.vector, state, key_rollout, self.config.rollout_length)
+        state, rollout = self.collect(state, key_rollout)
         agent, metrics = self.algorithm.update(state.agent, key_update, rollout)
         state = state._replace(agent=agent, num_updates=state.num_updates + 1)
         return self.placed(state), state.vector.statistics.metrics(metrics)
+
+    def collect(self, state: TrainState, key: Key) -> tuple[TrainState, Rollout]:
+        """Return (the state after a rollout, with the statistics of its episodes alone, the rollout [T, B])."""
+        statistics = state.vector.statistics
+        cleared = statistics.clear(self.config.num_envs, tuple(statistics.info_sum))
+        state = state._replace(vector=state.vector._replace(statistics=cleared))
+        return collect(self.algorithm, self.vector, state, key, self.config.rollout_length)
 
     def placed(self, state: TrainState) -> TrainState:
         """Return a state whose parts are split over the mesh axis `data` where they are of environments."""

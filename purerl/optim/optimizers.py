@@ -1,7 +1,9 @@
 """Optimizers: optax's, on one flat vector, behind a clip of the gradient's global norm."""
 
+import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import jax
@@ -14,6 +16,22 @@ from purerl.errors import InputError, check_partial
 from purerl.optim.schedules import scheduled
 from purerl.types import Array, PyTree
 from purerl.xla import backend, switches
+
+ROOT = 1e-16  # is added to Adam's second moment where its steps are differentiated
+_root: ContextVar[float] = ContextVar("root", default=0.0)
+
+
+@contextlib.contextmanager
+def differentiable_steps() -> Iterator[None]:
+    """Trace Adam so that its step has a derivative where a gradient has always been 0, such as of a pixel never lit.
+
+    There the derivative of the root of the second moment is infinite, and times 0 it is NaN.
+    """
+    token = _root.set(ROOT)
+    try:
+        yield
+    finally:
+        _root.reset(token)
 
 
 class GradientPlan(NamedTuple):
@@ -119,7 +137,7 @@ def adam_by_plan(plan: GradientPlan, eps: float = 1e-5, b1: float = 0.9) -> opta
       eps: is added to the root of the second moment.
       b1: decay of the first moment.
     """
-    return clipped(optax.adam(plan.learning_rate, b1=b1, eps=eps), plan.max_grad_norm)
+    return clipped(optax.adam(plan.learning_rate, b1=b1, eps=eps, eps_root=_root.get()), plan.max_grad_norm)
 
 
 def rmsprop_by_plan(plan: GradientPlan, eps: float = 1e-5) -> optax.GradientTransformation:

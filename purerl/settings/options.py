@@ -11,6 +11,7 @@ from purerl.settings.values import coerce
 
 MOST = 2**20  # agents, trials, candidates or episodes: beyond it a list of them alone is large
 DESIGNS = ("random", "grid", "qmc")  # of a sweep's trials
+METHODS = ("evolution", "meta-gradient")  # of purerl evolve
 FITNESS = ("auc", "final", "wins")  # of an evolution's candidates
 RESUMED = ("devices", "mesh", "stop_at_return")  # options that may be given where a run is resumed
 SHAPING = ("zscore", "rank")
@@ -146,14 +147,23 @@ class SearchOptions:
 class EvolveOptions:
     """The settings of an evolution."""
 
-    population: int = option(64, "candidates per generation", "N", at_least=2, at_most=MOST)
+    method: str = option("evolution", "how to search: evolution or meta-gradient", "NAME", choices=METHODS)
+    population: int = option(
+        64, "candidates per generation, or agents per task with meta-gradients", "N", at_least=2, at_most=MOST
+    )
     generations: int = option(100, "number of generations", "N", at_least=1, at_most=MOST)
     seeds: int = option(1, "training runs per candidate and task", "N", at_least=1, at_most=MOST)
     seed: int = option(0, "random seed of the evolution", "S")
     strategy: str = option("openes", "the strategy: openes, snes, or an algorithm of evosax such as cma_es", "NAME")
     sigma: float = option(0.04, "standard deviation of the first candidates", "X", at_least=0)
     sigma_decay: float = option(0.999, "factor of sigma per generation, for openes", "X", at_least=0)
-    meta_learning_rate: float = option(0.01, "learning rate of Adam, the optimizer of openes", "X", at_least=0)
+    meta_learning_rate: float = option(
+        0.01, "learning rate of Adam, the optimizer of openes and of meta-gradients", "X", at_least=0
+    )
+    inner_updates: int = option(
+        5, "updates of an agent that a meta-gradient goes back through", "K", at_least=1, at_most=MOST
+    )
+    meta_entropy_coefficient: float = option(0.01, "weight of the entropy in the outer loss", "X", at_least=0)
     antithetic: bool = option(True, "sample candidates in pairs, mean + e and mean - e", "BOOL")
     fitness: str = option("auc", "score of a training run: auc, final or wins", "NAME", choices=FITNESS)
     shaping: str = option(

@@ -9,8 +9,8 @@ import purerl
 import purerl.types
 from purerl.algos.lpg import LPGConfig, lpg
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.evolution.generations import flatten
 from purerl.evolution.inner_loop import Plug
+from purerl.evolution.method import flatten
 from purerl.functional.objectives import ActorCriticLoss, Clip
 from purerl.functional.update_rules import LPG
 from purerl.loop.train import make_train, make_trainer

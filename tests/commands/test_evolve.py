@@ -19,6 +19,19 @@ from purerl.errors import InputError
             "unknown parameter of CartPole-v1 'gravityy': did you mean 'gravity'?",
         ),
         (["evolve", "dpo", "--strategy", "snees"], "unknown strategy 'snees'"),
+        (["evolve", "lpg", "--method", "metagradient"], "did you mean 'meta-gradient'?"),
+        (
+            ["evolve", "lpg", "--method", "meta-gradient", "--sigma", "1"],
+            "sigma is an option of --method evolution; this is --method meta-gradient",
+        ),
+        (
+            ["evolve", "dpo", "--inner-updates", "3"],
+            "inner_updates is an option of --method meta-gradient; this is --method evolution",
+        ),
+        (
+            ["evolve", "lpg", "--method", "meta-gradient", "--tasks", "gymnasium/CartPole-v1"],
+            "gymnasium/CartPole-v1 runs on the host, so the compiled loop cannot hold it",
+        ),
         (["evolve", "--resume", "nowhere"], "there is no evolution in nowhere"),
         (["meta-evaluate", "nowhere"], "there is no evolution in nowhere"),
     ],

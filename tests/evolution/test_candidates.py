@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from purerl.evolution import candidates
-from purerl.evolution.generations import flatten
+from purerl.evolution.method import flatten
 from purerl.functional.drifts import DPO, ClipDrift, KLPenalty, SquaredDrift
 from purerl.functional.objectives import ActorCriticLoss, Clip, Drifting
 from purerl.functional.update_rules import LPG

@@ -119,6 +119,29 @@ def test_an_evolution_by_cma_es_resumes_to_the_same_bits(tmp_path):
     assert not np.array_equal(found.candidate.drift.alpha, found.first.drift.alpha)
 
 
+def test_meta_gradients_resume_to_the_same_bits(tmp_path):
+    """Agents in the middle of their lives included: their states are part of the checkpoint."""
+    arguments = [
+        "lpg", "--method", "meta-gradient", "--tasks", "Catch", "--population", "2", "--inner-updates", "2",
+        "--num-envs", "2", "--rollout-length", "9", "--hidden-sizes", "4,", "--total-timesteps", "180",
+        "--checkpoint-generations", "3", "--devices", "1",
+    ]  # fmt: skip
+    whole = tmp_path / "whole"
+    result = CliRunner().invoke(cli, ["evolve", *arguments, "--generations", "6", "--plain", "--out", str(whole)])
+    assert result.exit_code == 0, result.output
+    assert "evolving lpg on Catch: 2 agents x 6 generations" in result.output and "done: mean return" in result.output
+    header = (whole / "generations.csv").read_text().splitlines()[0]
+    assert header.startswith("generation,env_steps,wall_seconds,gradient_norm,outer_loss,progress,mean,best,")
+    assert json.loads((whole / "summary.json").read_text())["env_steps"] == 6 * 2 * (2 + 1) * 18
+    cut_and_resumed(tmp_path / "cut", arguments, 6, cut=3)
+    for mine, theirs in zip(center(tmp_path / "cut"), center(whole), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    found = load(whole)
+    assert any(
+        np.any(now != then) for now, then in zip(*map(jax.tree.leaves, (found.candidate, found.first)), strict=True)
+    )
+
+
 @pytest.mark.long
 def test_an_evolution_that_ends_while_it_draws_is_not_complete(whole, tmp_path, monkeypatch):
     folder = tmp_path / "run"

@@ -11,8 +11,9 @@ from jax.flatten_util import ravel_pytree
 import purerl
 from purerl.devices.sharding import make_mesh
 from purerl.errors import InputError
-from purerl.evolution.generations import _combine, _wins, flatten, make_evolution
+from purerl.evolution.generations import _combine, _wins, make_evolution
 from purerl.evolution.inner_loop import Task
+from purerl.evolution.method import flatten
 from purerl.evolution.strategies import OpenES
 from purerl.functional.drifts import DPO, LPO, ClipDrift
 from purerl.functional.objectives import Clip, Drifting, Mixture, PolicyGradient
@@ -119,15 +120,6 @@ def test_a_mixed_population_trains_in_one_program(alone):
 def test_ppo_as_a_drift_trains_as_ppo(alone):
     """A whole short run: to the bit on the machine this was written on, as the gradients are the same sums."""
     assert apart(alone[0], alone[3]) < 0.01 * apart(alone[0], alone[1])
-
-
-def test_only_floats_are_evolved():
-    mixture = Mixture(members=(Drifting(drift=DPO()), Drifting(drift=ClipDrift())), index=jnp.int32(1))
-    vector, tree = flatten(mixture)
-    np.testing.assert_allclose(vector, [2.0, 0.6, 0.2])
-    back = tree(vector + 1.0)
-    assert back.index.dtype == jnp.int32 and int(back.index) == 1
-    np.testing.assert_allclose([back.members[0].drift.beta, back.members[1].drift.epsilon], [1.6, 1.2])
 
 
 PENDULUM = Task("Pendulum-v1", purerl.make("Pendulum-v1"), CONFIG, 256)

@@ -31,7 +31,7 @@ def test_blank_states_have_the_shapes_of_a_checkpoint(plan):
 @pytest.mark.long
 def test_the_first_call_starts_and_the_second_goes_on(plan):
     advance = compile_generation(plan)
-    evolution = plan.evolution(1)
+    evolution = plan.method(1)
     state = place(blank(template(plan, 2)).state, plan.mesh)
     first, told = advance(state, np.uint32(5))
     assert int(first.generation) == 1 and told.fitness.shape == (1, 2)

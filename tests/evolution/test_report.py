@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from purerl.evolution.generations import Generation
+from purerl.evolution.method import Generation
 from purerl.evolution.plan import make_plan
-from purerl.evolution.report import COLUMNS as FIRST_COLUMNS
-from purerl.evolution.report import row_of, status_of, write_report
+from purerl.evolution.report import columns_of, row_of, status_of, write_report
 from purerl.functional.drifts import KLPenalty
 from purerl.functional.objectives import Drifting
 from purerl.functional.update_rules import LPG
@@ -51,6 +50,13 @@ def test_what_is_no_objective_has_no_pictures_of_one(plan, key, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"fitness.png", "index.html"}
 
 
+def generation(fitness, sigma):
+    """Return a generation of such fitness, f32[tasks, P]."""
+    fitness = np.float32(fitness)
+    metrics = {"sigma": np.float32(sigma)}
+    return Generation(fitness=fitness, failed=~np.isfinite(fitness), mean=np.zeros(1), metrics=metrics)
+
+
 @pytest.fixture(scope="module")
 def rows_plan():
     options = EvolveOptions(population=4, generations=10, seeds=3)
@@ -61,8 +67,8 @@ def rows_plan():
 def test_a_row_by_hand(rows_plan):
     """A candidate that failed on one task counts in no mean over tasks, but in the other task's own mean."""
     fitness = np.float32([[1, 2, 3, np.nan], [5, 6, 7, 8]])
-    row = row_of(rows_plan, Generation(fitness=fitness, mean=np.zeros(1), sigma=np.float32(0.25)), 3, 12.5)
-    assert set(row) == {*FIRST_COLUMNS, "mean/CartPole-v1", "mean/Catch"}
+    row = row_of(rows_plan, generation(fitness, 0.25), 3, 12.5)
+    assert set(row) == {*columns_of("evolution"), "mean/CartPole-v1", "mean/Catch"}
     assert (row["generation"], row["wall_seconds"], row["sigma"], row["failed"]) == (3, 12.5, 0.25, 1)
     assert row["env_steps"] == 3 * 4 * 3 * 2 * 1000
     assert (row["mean"], row["best"], row["mean/CartPole-v1"], row["mean/Catch"]) == (4.0, 5.0, 2.0, 6.5)
@@ -71,13 +77,13 @@ def test_a_row_by_hand(rows_plan):
 
 @pytest.mark.long
 def test_all_failed(rows_plan):
-    row = row_of(rows_plan, Generation(np.full((2, 4), np.inf, np.float32), np.zeros(1), np.float32(0.1)), 1, 1.0)
+    row = row_of(rows_plan, generation(np.full((2, 4), np.inf), 0.1), 1, 1.0)
     assert np.isnan(row["mean"]) and np.isnan(row["best"]) and row["failed"] == 8
 
 
 @pytest.mark.long
 def test_where_it_stands(rows_plan):
-    row = row_of(rows_plan, Generation(np.float32([[1, 3], [3, 5]]), np.zeros(1), np.float32(0.5)), 4, 8.0)
+    row = row_of(rows_plan, generation([[1, 3], [3, 5]], 0.5), 4, 8.0)
     shown = status_of(row, generations=10, seconds=2.0, steps_per_second=1e6)
     assert (shown.share, shown.seconds_left, shown.height) == (0.4, 12.0, 3.0)
     assert shown.line == "generation     4  mean 3  best 4  sigma 0.5  1,000,000 steps/s"

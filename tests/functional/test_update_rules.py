@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from purerl.algos.lpg import LPGConfig
-from purerl.evolution.generations import flatten
+from purerl.evolution.method import flatten
 from purerl.functional.update_rules import LPG, RuleInputs
 
 T, B, M = 6, 3, 5

@@ -4,8 +4,8 @@ import jax
 
 import purerl
 from purerl.algos.ppo import PPOConfig, ppo
-from purerl.evolution.generations import flatten
 from purerl.evolution.inner_loop import Plug, Task
+from purerl.evolution.method import flatten
 from purerl.functional.drifts import LPO
 from purerl.functional.objectives import Drifting
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from purerl.evolution.generations import flatten
+from purerl.evolution.method import flatten
 from purerl.optim.learned_optimizer import OPEN
 from purerl.optim.optimizers import GradientPlan
 

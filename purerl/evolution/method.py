@@ -1,0 +1,85 @@
+"""The contract of the methods of `purerl evolve`: a search over candidates as pure functions of its state."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from jax.flatten_util import ravel_pytree
+
+from purerl.errors import InputError
+from purerl.evolution.inner_loop import Learner, Plug, Task
+from purerl.functional.objectives import check_objective
+from purerl.loop.train import make_train
+from purerl.types import Array, Key, PyTree
+
+METRICS = {  # by method: what it reports of a generation beside the fitness
+    "evolution": ("sigma",),
+    "meta-gradient": ("gradient_norm", "outer_loss", "progress"),
+}
+
+
+class MethodState(Protocol):
+    """The state of a search: a NamedTuple of arrays, a pytree."""
+
+    @property
+    def key(self) -> Key:
+        """The key; generation n draws from fold_in(key, n)."""
+        ...
+
+    @property
+    def generation(self) -> Array:
+        """The generations done so far, i32[]."""
+        ...
+
+
+class Generation(NamedTuple):
+    """The results of a generation; P candidates, or agents."""
+
+    fitness: Array  # f32[tasks, P], the means over seeds; NaN where it is not known
+    failed: Array  # bool[tasks, P], where something was not finite
+    mean: Array  # f32[n], the center before the generation
+    metrics: dict[str, Array]  # f32[] by name, those of `METRICS`
+
+
+class Method(NamedTuple):
+    """A search as pure functions."""
+
+    init: Callable[[Key], Any]  # key -> state
+    step: Callable[[Any], tuple[Any, Generation]]  # state -> (state, results)
+    tree: Callable[[Array], PyTree]  # a flat vector as a candidate
+    center: Callable[[Any], Array]  # state -> f32[n], the center of the search
+    size: int  # n
+
+
+def flatten(candidate: PyTree) -> tuple[Array, Callable[[Array], PyTree]]:
+    """Return (the float parameters as f32[n], a function that puts such a vector back into the tree)."""
+    leaves, structure = jax.tree.flatten(candidate)
+    moving = [i for i, leaf in enumerate(leaves) if jnp.issubdtype(jnp.result_type(leaf), jnp.floating)]
+    vector, unravel = ravel_pytree([jnp.asarray(leaves[i], jnp.float32) for i in moving])
+
+    def tree(vector: Array) -> PyTree:
+        changed = dict(zip(moving, unravel(vector), strict=True))
+        return jax.tree.unflatten(structure, [changed.get(i, leaf) for i, leaf in enumerate(leaves)])
+
+    return vector, tree
+
+
+def check_search(candidate: PyTree, learner: Learner, tasks: Sequence[Task]) -> None:
+    """Refuse what no method can search, before anything is compiled.
+
+    Raises:
+      InputError: if there is nothing to change, the objective is not one, or the tasks do not fit together.
+    """
+    if not tasks:
+        raise InputError("there is no task to evolve on: give at least one, such as CartPole-v1")
+    kinds = {task.name: type(task.env.action_space).__name__ for task in tasks}
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+        raise InputError(f"tasks must have actions of one kind: {listed}")
+    if not any(jnp.issubdtype(jnp.result_type(leaf), jnp.floating) for leaf in jax.tree.leaves(candidate)):
+        raise InputError(f"{type(candidate).__name__} has no parameters to evolve: none of its leaves is a float")
+    if isinstance(learner, Plug) and learner.argument == "objective":
+        check_objective(candidate)
+    for task in tasks:  # the shapes of a whole lifetime: an objective that is not per sample fails here
+        jax.eval_shape(make_train(learner(candidate), task.env, task.config, task.total_timesteps), jax.random.key(0))

@@ -1,0 +1,128 @@
+"""Meta-gradients: against finite differences, resets, several devices, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import purerl
+from purerl.algos.dqn import DQNConfig, dqn
+from purerl.algos.lpg import LPGConfig, lpg
+from purerl.algos.ppo import PPOConfig, ppo
+from purerl.devices import memory
+from purerl.devices.sharding import make_mesh
+from purerl.errors import InputError
+from purerl.evolution.inner_loop import Plug, Task
+from purerl.evolution.meta_gradient import Agents, make_meta_gradient
+from purerl.evolution.method import flatten
+from purerl.functional.drifts import KLPenalty
+from purerl.functional.objectives import ActorCriticLoss, Drifting
+from purerl.functional.update_rules import LPG
+
+CATCH = purerl.make("Catch")
+SMALL = {"num_envs": 4, "rollout_length": 9, "hidden_sizes": (8,), "activation": "tanh"}
+RULES = LPGConfig(**SMALL, learning_rate=0.03)
+RULE = LPG.create(jax.random.key(1), 4, units=8)
+CLIPPED = PPOConfig(**SMALL, learning_rate=0.03, num_epochs=2, num_minibatches=1, value_clip=None)
+LEARNER, TASK = Plug(lpg, "rule"), Task("Catch", CATCH, RULES, 360)
+
+
+def actor_critic():
+    """Return the loss of PPO with weights as arrays, which move."""
+    return ActorCriticLoss(
+        objective=Drifting(drift=KLPenalty(coefficient=jnp.float32(1.0))),
+        value_coefficient=jnp.float32(0.5),
+        entropy_coefficient=jnp.float32(0.1),
+    )
+
+
+@pytest.mark.long_for("loss")
+@pytest.mark.parametrize(
+    ("learner", "config", "candidate"),
+    [
+        pytest.param(LEARNER, RULES, RULE, id="rule"),
+        pytest.param(Plug(ppo, "loss"), CLIPPED, actor_critic(), id="loss"),
+    ],
+)
+def test_the_gradient_is_that_of_finite_differences(learner, config, candidate):
+    """Along random directions: small steps change no action, so the rollouts stay and the loss is smooth."""
+    start, tree = flatten(candidate)
+    agents = Agents(learner, Task("Catch", CATCH, config, 3600), tree, inner_updates=3, entropy_coefficient=0.1)
+    life = jax.jit(agents.born)(start, jax.random.key(3))
+    differentiate = jax.jit(jax.value_and_grad(lambda center: agents.outer_loss(center, life, jax.random.key(5))[0]))
+    gradient = differentiate(start)[1]
+    assert np.isfinite(gradient).all()
+    size = np.linalg.norm(gradient)
+    random = np.random.default_rng(0)
+    for step in (3e-3, 1e-3):
+        for direction in (gradient / size, random.normal(size=start.size) / np.sqrt(start.size)):
+            direction = np.asarray(direction, np.float32)
+            ahead, behind = (differentiate(start + sign * step * direction)[0] for sign in (1, -1))
+            np.testing.assert_allclose((ahead - behind) / (2 * step), gradient @ direction, atol=0.03 * size)
+
+
+def generations(count=3, **changes):
+    """Return (state, results of each) of a small search."""
+    settings = {"population": 4, "inner_updates": 2, "learning_rate": 0.01} | changes
+    method = make_meta_gradient(RULE, LEARNER, [TASK], **settings)
+    step = jax.jit(method.step)
+    state, results = jax.jit(method.init)(jax.random.key(3)), []
+    for _ in range(count):
+        state, found = step(state)
+        results.append(found)
+    return state, results
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return generations(6)
+
+
+@pytest.mark.long
+def test_agents_are_of_different_ages_and_are_reset(alone):
+    """A life is 10 updates at most; it ends after an even number of them, and then another agent begins."""
+    state, results = alone
+    life = state.lives[0]
+    ends, ages = np.asarray(life.end), np.asarray(life.train.num_updates)
+    assert len(set(ages)) > 1 and (ages > 0).all() and (ages <= 10).all() and (ages < 12).all()
+    assert (ends % 2 == 0).all() and (ends >= 2).all() and (ends <= 10).all()
+    assert not any(found.failed.any() for found in results)
+    assert results[0].metrics["progress"] == 0 < results[2].metrics["progress"] < 1
+    assert np.abs(state.center - flatten(RULE)[0]).max() > 0.01
+
+
+@pytest.mark.long
+def test_devices_and_chunks_change_nothing(alone):
+    for changes in ({"mesh": make_mesh(2)}, {"chunk": 3}):
+        state, results = generations(6, **changes)
+        np.testing.assert_allclose(state.center, alone[0].center, atol=2e-3, err_msg=str(changes))
+        np.testing.assert_allclose(results[0].metrics["gradient_norm"], alone[1][0].metrics["gradient_norm"], rtol=1e-3)
+
+
+@pytest.mark.long
+def test_an_agent_that_fails_counts_nowhere_and_is_reset():
+    """A rule with NaN among its weights: nothing moves, all agents are due to be reset."""
+    broken = jax.tree.map(lambda x: x.at[0].set(jnp.nan), RULE)
+    method = make_meta_gradient(broken, LEARNER, [TASK], population=2, inner_updates=1)
+    before = jax.jit(method.init)(jax.random.key(0))
+    state, found = jax.jit(method.step)(before)
+    assert found.failed.all() and not state.lives[0].end.any()
+    np.testing.assert_array_equal(state.center, before.center)
+
+
+def test_what_is_refused(monkeypatch):
+    def refused(message, candidate=RULE, learner=LEARNER, task=TASK, **changes):
+        with pytest.raises(InputError, match=message) as caught:
+            make_meta_gradient(candidate, learner, [task], population=4, **changes)
+        assert "\n" not in str(caught.value)
+
+    off_policy = DQNConfig(num_envs=2, learning_starts=8, batch_size=4, replay_capacity=64)
+    task = Task("Catch", CATCH, off_policy, 360)
+    learner = lambda factor: lambda spec, config: dqn(spec, config)
+    refused("dqn learns from a replay; .* such as those of ppo, a2c and lpg", jnp.float32(1), learner, task)
+    hidden = lambda rule: lambda spec, config: lpg(spec, config, rule=rule)._replace(likelihood=None)
+    refused(r"lpg does not offer the likelihood of its actions \(Algorithm.likelihood\)", learner=hidden)
+    refused("50 inner updates are more than the 10 of a life on Catch: raise total_timesteps 360", inner_updates=50)
+    monkeypatch.setattr(memory, "free", lambda: 100_000)
+    long = TASK._replace(total_timesteps=36_000)
+    refused("1,000 inner updates of Catch need about .* GB, and .* take fewer of them", task=long, inner_updates=1000)
