@@ -32,7 +32,9 @@ COMMANDS = sorted(
     {
         line
         for text in TEXTS.values()
-        for line in re.findall(r"^    (?:pip install -q uv && )?(?:uv run )?(purerl .*)$", text, re.MULTILINE)
+        for line in re.findall(
+            r"^    (?:pip install -q uv && )?(?:uv run )?(purerl .*)$", text.replace("\\\n", ""), re.MULTILINE
+        )
     }
 )
 BLOCKS = {name: re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE) for name, text in TEXTS.items()}

@@ -181,7 +181,7 @@ MORE = [
     ((*TRAIN, "--network", "impala"), "network impala is for images"),
     ((*TRAIN, "--rnn", "gru", "--num-minibatches", "8"), "num_minibatches 8 does not divide num_envs"),
     (("train", "disco", "Catch"), "disco needs the weights of its rule: --weights disco_103.npz, the file at https://"),
-    (("train", "disco", "Catch", "--weights", "no.npz"), "cannot read weights no.npz: No such file"),
+    (("train", "disco", "Catch", "--weights", "no.npz"), "cannot read no.npz: No such file"),
     (("train", "r2d2", "CartPole-v1", "--rnn", "none"), "rnn is 'none'; allowed: gru, lstm"),
     ((*TRAIN, "--seed", "4294967296"), "seed is 4294967296; it must be an integer from 0 to 4294967295"),
     ((*TRAIN, "--sampler", "fast"), "sampler"),
