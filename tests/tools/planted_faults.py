@@ -158,7 +158,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
     "algos/ppo.py": [
         ('metrics["approx_kl"] <= config.target_kl', 'metrics["approx_kl"] >= config.target_kl'),
         (
-            "next_value = returns.successor_values(partial(net.value, agent.params), value, carry, rollout)",
+            "next_value = evaluate_successors(partial(net.value, agent.params), value, carry, rollout)",
             "next_value = jnp.concatenate([value[1:], value[-1:]])",
             LIMITS,
         ),
@@ -452,7 +452,8 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("jnp.where(mask, scores, -1e9)", "jnp.where(mask, -1e9, scores)"),
     ],
     "purerl/functional/distributional.py": [
-        ("jnp.maximum(1.0 - distance, 0.0)", "jnp.maximum(1.0 - distance**2, 0.0)"),
+        ("return jnp.maximum(1.0 - distance, 0.0)", "return jnp.maximum(1.0 - distance**2, 0.0)"),
+        ("probability, jnp.maximum(1.0 - distance, 0.0)", "probability, jnp.maximum(1.0 - distance**2, 0.0)"),
         ("+ 0.5) / n", ") / n"),
         ("(u < 0.0)", "(u > 0.0)"),
         ("jnp.clip(support, low, support_to[-1]) - low", "support - low"),
