@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from purerl.errors import InputError
 from purerl.evolution import plan as evolution_plan
-from purerl.evolution.report import COLUMNS
+from purerl.evolution.report import columns_of
 from purerl.reporting import compare, metrics_csv, report, summary
 from purerl.run import checksums, folders
 from purerl.run.lifecycle import LongJob
@@ -248,7 +248,7 @@ def _table(case, folder):
             metrics_csv.by_seed(columns, name)
         json.dumps(summary.summarize(run, columns, 2)["env_steps"])
     with in_one_line():
-        metrics_csv.read(path, COLUMNS)
+        metrics_csv.read(path, columns_of("evolution"))
     with in_one_line():
         metrics_csv.Log(path, upto=2, rows=4, tell=lambda line: None).close()
     for made in folder.iterdir():
