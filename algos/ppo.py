@@ -113,7 +113,7 @@ def ppo(
     Args:
       spec: the environment's spaces.
       config: the settings.
-      objective: the policy loss per sample, in place of the clipped one.
+      objective: the policy loss per sample, instead of the clipped one.
       loss: the whole loss per sample, instead of the one above. It may get a large minibatch in chunks.
       optimizer: an optax optimizer such as `optax.lion`, with gradients clipped by their norm first, or a function
         `GradientPlan` -> optax transformation; Adam by default.
@@ -183,8 +183,7 @@ def ppo(
         """Return a minibatch, its advantages standardized if `normalize_advantage` is set, and its value targets."""
         target = batch.value + batch.advantage if batch.target is None else batch.target
         if config.normalize_advantage:
-            mean, std = masked.mean(batch.advantage, batch.mask), masked.std(batch.advantage, batch.mask)
-            batch = batch._replace(advantage=(batch.advantage - mean) / (std + 1e-8))
+            batch = batch._replace(advantage=masked.standardize(batch.advantage, batch.mask))
         return batch, target
 
     def within_target_kl(metrics: Metrics) -> Array:

@@ -145,8 +145,7 @@ def vmpo(
         )
         target = value + advantage
         if config.normalize_advantage:
-            mean, std = masked.mean(advantage, rollout.mask), masked.std(advantage, rollout.mask)
-            advantage = (advantage - mean) / (std + 1e-8)
+            advantage = masked.standardize(advantage, rollout.mask)
         batch = Batch(
             observation=rollout.observation,
             raw_action=rollout.extras["raw_action"],

@@ -72,7 +72,6 @@ def baseline(space: Space, config: NetworkConfig) -> Baseline:
             return 0.5 * masked.mean((value_of(params, rollout.observation) - target) ** 2, rollout.mask)
 
         params, opt_state = apply_gradients(optimizer, jax.grad(loss)(state.params), state.opt_state, state.params)
-        mean, std = masked.mean(advantage, rollout.mask), masked.std(advantage, rollout.mask)
-        return BaselineState(params=params, opt_state=opt_state), (advantage - mean) / (std + 1e-8)
+        return BaselineState(params=params, opt_state=opt_state), masked.standardize(advantage, rollout.mask)
 
     return Baseline(init=init, value=lambda state, observation: value_of(state.params, observation), learn=learn)

@@ -26,10 +26,10 @@ from purerl.loop.metrics import has_nan
 from purerl.loop.train import CompiledTrainer, compiled_trainer, whole_updates
 from purerl.loop.trainer import TrainState
 from purerl.optim.optimizers import apply_gradients, differentiable_steps
-from purerl.prng import convert, is_key, typed, update_keys
+from purerl.prng import convert, is_key, update_keys
 from purerl.types import Algorithm, Array, EnvironmentSpec, Key, PyTree, Rollout
 from purerl.xla import backend, switches
-from purerl.xla.trees import strong
+from purerl.xla.trees import strong, zeros
 
 MAX_NORM = 1.0  # of an agent's meta-gradient, beyond which it is scaled down
 
@@ -158,13 +158,8 @@ class Agents:
 
     def unborn(self, center: Array, population: int) -> Life:
         """Return lives [P] of zeros, all due to be reset."""
-        shapes = jax.eval_shape(self.born, center, jax.random.key(0))
-
-        def zeros(leaf: Any) -> Array:
-            words = jax.eval_shape(jax.random.key_data, leaf) if is_key(leaf) else leaf
-            values = jnp.zeros((population, *words.shape), words.dtype)
-            return typed(values, leaf) if is_key(leaf) else values
-
+        keys = jax.random.split(jax.random.key(0), population)
+        shapes = jax.eval_shape(jax.vmap(self.born, (None, 0)), center, keys)
         return jax.tree.map(zeros, shapes)
 
     def born(self, center: Array, key: Key) -> Life:
@@ -262,14 +257,15 @@ def _check(candidate: PyTree, learner: Learner, tasks: Sequence[Task], populatio
     start, tree = flatten(candidate)
     for task in tasks:
         spec = EnvironmentSpec(task.env.observation_space, task.env.action_space)
+        algorithm = type(task.config).__name__.removesuffix("Config").lower()
         if hasattr(task.config, "replay_capacity"):
             raise InputError(
-                f"{type(task.config).__name__.removesuffix('Config').lower()} learns from a replay; a meta-gradient "
+                f"{algorithm} learns from a replay; a meta-gradient "
                 "goes back through rollouts that an agent learns from once, such as those of ppo, a2c and lpg"
             )
         if learner(candidate)(spec, task.config).likelihood is None:
             raise InputError(
-                f"{type(task.config).__name__.removesuffix('Config').lower()} does not offer the likelihood of its "
+                f"{algorithm} does not offer the likelihood of its "
                 "actions (Algorithm.likelihood), which a meta-gradient needs; ppo, a2c and lpg do"
             )
         group = Agents(learner, task, tree, inner_updates, 0.0)

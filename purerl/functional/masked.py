@@ -44,3 +44,8 @@ def explained_variance(value: Array, target: Array, mask: Array | None = None) -
 def std(x: Array, mask: Array | None = None) -> Array:
     """Return the square root of `variance`, over all axes."""
     return jnp.std(x) if mask is None else jnp.sqrt(variance(x, mask))
+
+
+def standardize(x: Array, mask: Array | None = None) -> Array:
+    """Return x minus its mean over all axes, divided by its standard deviation."""
+    return (x - mean(x, mask)) / (std(x, mask) + 1e-8)

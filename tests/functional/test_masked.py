@@ -105,6 +105,7 @@ def test_mean_and_spread_of_what_counts():
         (masked.mean(x, mask), x[mask].mean()),
         (masked.variance(x, mask), x[mask].var()),
         (masked.std(x, mask), x[mask].std()),
+        (masked.standardize(x, mask)[mask], (x[mask] - x[mask].mean()) / x[mask].std()),
     ):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert masked.mean(x) == jnp.mean(x) and masked.std(x) == jnp.std(x)
