@@ -1,4 +1,4 @@
-"""CrossQ: soft actor-critic with batch normalization in place of target networks. `purerl train crossq Pendulum-v1`.
+"""CrossQ: soft actor-critic with batch normalization instead of target networks. `purerl train crossq Pendulum-v1`.
 
 The critics see a step and its successor in one batch, so that both are normalized alike; then they learn quickly
 without a target network, and one gradient step per step of the environment is enough.

@@ -1,4 +1,4 @@
-"""PPO with a KL penalty in place of the clip, whose weight adapts. `purerl train ppo-penalty CartPole-v1`.
+"""PPO with an adaptive KL penalty instead of the clip. `purerl train ppo-penalty CartPole-v1`.
 
 The policy's divergence from the one that acted is a part of the loss. After each update its weight doubles where the
 divergence was well above its target, and halves where it was well below.

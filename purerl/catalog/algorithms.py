@@ -182,7 +182,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "crossq": AlgorithmEntry(
         factory="purerl.algos.crossq:crossq",
         config="purerl.algos.crossq:CrossQConfig",
-        summary="SAC with batch normalization in place of target networks",
+        summary="SAC with batch normalization instead of target networks",
         source="Bhatt et al. 2024, arXiv:1902.05605",
         actions=("continuous",),
     ),
@@ -203,7 +203,7 @@ ALGORITHMS: dict[str, AlgorithmEntry] = {
     "ppo-penalty": AlgorithmEntry(
         factory="purerl.algos.ppo_penalty:ppo_penalty",
         config="purerl.algos.ppo_penalty:PPOPenaltyConfig",
-        summary="PPO with an adaptive KL penalty in place of the clip",
+        summary="PPO with an adaptive KL penalty instead of the clip",
         source="Schulman et al. 2017, arXiv:1707.06347",
         actions=("discrete", "multi-discrete", "continuous", "dict"),
     ),

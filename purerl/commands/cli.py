@@ -97,11 +97,11 @@ def main(args: list[str] | None = None, command: click.Command | None = None, na
 
 
 def _prepare_output() -> None:
-    """Let no letter break the output, and no library write what is told in a line."""
+    """Escape letters that the terminal does not have, and silence tracebacks that this command reports in one line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may not have every letter
-    for logger in ("jax._src.callback", "jax._src.debugging"):  # what a callback raises is told in a line
+    for logger in ("jax._src.callback", "jax._src.debugging"):  # errors of callbacks, reported in one line
         logging.getLogger(logger).setLevel(logging.CRITICAL)
     logging.getLogger("jax._src.xla_bridge").addFilter(_without_traceback)  # of a GPU's plugin on a machine without one
 
