@@ -6,7 +6,7 @@ numbers and every number of updates.
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
@@ -19,32 +19,16 @@ from jax.sharding import Mesh
 from purerl.devices.sharding import pad, place, resize, sharded_vmap, sharding
 from purerl.loop.evaluate import Evaluation
 from purerl.loop.extension import MakeFromSetup, Setup
-from purerl.loop.metrics import Failure, MetricsSum, TrainMetrics, failure
+from purerl.loop.metrics import MetricsSum, TrainMetrics, failure
 from purerl.loop.population import TOGETHER
 from purerl.loop.train import PER_ENVIRONMENT, TrainState
+from purerl.run import failures
 from purerl.types import Array, PyTree
 from purerl.xla import backend
 from purerl.xla.trees import strong, where
 
 EVALUATION_BATCH = 32  # episodes of one call of `evaluate`
 _EVALUATION = np.uint32(0x6576616C)  # sets the keys of evaluations apart from those of training
-
-CAUSES = {
-    1: "the loss or its gradient overflowed: learning_rate may be too high",
-    2: "the environment gave a reward that is not finite",
-    3: "the environment gave an observation that is not finite",
-}
-NAMED = 16  # causes from here on name a metric: NAMED + 2 x its place among the sorted names, + 1 if it is infinite
-
-
-def cause_text(cause: int, metrics: Iterable[str]) -> str:
-    """Return why a seed failed, in words; `metrics` are the names of the algorithm's."""
-    if cause < NAMED:
-        return CAUSES[cause]
-    place, infinite = divmod(cause - NAMED, 2)
-    name = [*sorted(metrics), "the agent"][place]  # an algorithm without metrics is judged by its parameters
-    what = f"{name} became infinite" if infinite else f"{name} and the agent's parameters became nan"
-    return f"{what}: learning_rate may be too high"
 
 
 class Progress(NamedTuple):
@@ -53,7 +37,7 @@ class Progress(NamedTuple):
     state: TrainState
     interval: MetricsSum  # since the last row of metrics
     failed_at: Array  # i32[], the first update whose metrics were not finite; 0: none
-    cause: Array  # i32[], as `cause_text`
+    cause: Array  # i32[], as `failures.cause` has it
 
 
 _SEED: Any = 0
@@ -291,21 +275,10 @@ def account(progress: Progress, state: TrainState, metrics: TrainMetrics) -> Pro
         state=state,
         interval=progress.interval.add(state.vector.statistics, metrics.algorithm),
         failed_at=jnp.where(failed_now, state.num_updates, progress.failed_at),
-        cause=jnp.where(failed_now, _cause(state, found), progress.cause),
+        cause=jnp.where(failed_now, failures.cause(state, found), progress.cause),
     )
 
 
 def report(progress: Progress) -> Advance:
     """Return what to report of a progress."""
     return Advance(metrics=progress.interval.means(), failed_at=progress.failed_at, cause=progress.cause)
-
-
-def _all_finite(tree: PyTree) -> Array:
-    floats = [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.floating)]
-    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in floats])) if floats else jnp.array(True)
-
-
-def _cause(state: TrainState, found: Failure) -> Array:
-    rewards = (state.vector.episode_return, state.vector.statistics.return_sum)
-    named = NAMED + 2 * found.metric + found.infinite.astype(jnp.int32)
-    return jnp.where(~_all_finite(rewards), 2, jnp.where(~_all_finite(state.observation), 3, named)).astype(jnp.int32)

@@ -23,9 +23,10 @@ def status(run: "Run", losses: Mapping[str, Any], wall_seconds: float) -> Status
     """Return what the display shows of a run whose last row had these metrics of the algorithm, f32[seeds] each."""
     rate = run.metadata["trained"] / max(run.metadata["train_seconds"], 1e-9)  # updates/s
     speed = f"{rate * run.config.steps_per_update * run.options.seeds:,.0f} steps/s"
-    returns, evaluation = run.returns[run.alive], over_seeds(run.evaluation[run.alive])
+    alive = run.failed.alive
+    returns, evaluation = run.returns[alive], over_seeds(run.evaluation[alive])
     known, total = returns[~np.isnan(returns)], run.plan.num_updates
-    means = {name: float(np.mean(values[run.alive])) for name, values in losses.items() if run.alive.size}
+    means = {name: float(np.mean(values[alive])) for name, values in losses.items() if alive.size}
     steps = f"{run.env_steps:,} of {total * run.config.steps_per_update:,} per seed, update {run.update:,}"
     return Status(
         share=run.update / total,
@@ -70,7 +71,7 @@ def write(run: "Run") -> None:
             run.display.line(line)
         _write_files(run, result)
     run.display.line(f"see {run.folder}/: {files}")
-    if run.all_failed:
+    if run.failed.all:
         saved = checkpoint.steps(run.checkpoints)
         last = (
             f"the last good checkpoint is that of update {saved[-1]}" if saved else "no checkpoint had been saved yet"
@@ -80,8 +81,9 @@ def write(run: "Run") -> None:
 
 def _summarized(run: "Run", columns: dict[str, np.ndarray]) -> dict[str, Any]:
     result = summary.summarize(run.plan.settings, columns, run.update)
-    result["status"] = "failed" if run.all_failed else "finished"
-    result["failed"] = {str(run.options.seed + i): run.failure(i) for i in run.failed}
+    result["status"] = "failed" if run.failed.all else "finished"
+    names = run.plan.shapes.interval.algorithm
+    result["failed"] = {str(failed.seed): failed.told(names) for failed in run.failed.found.values()}
     result |= {"ended_early": run.ended} if run.ended else {}
     return result | _timing(run)
 

@@ -17,9 +17,10 @@ from purerl.reporting.metrics_csv import FIRST_COLUMNS, Log
 from purerl.run import checkpoint, results
 from purerl.run.callbacks import Callback, View, film, mean, stop_at_return
 from purerl.run.environments import told_in_a_line
+from purerl.run.failures import FailedSeeds
 from purerl.run.lifecycle import LongJob
 from purerl.run.plan import Plan, saved_progress, settings_text
-from purerl.run.program import EVALUATION_BATCH, Program, Wanted, cause_text, with_failed
+from purerl.run.program import EVALUATION_BATCH, Program, Wanted, with_failed
 from purerl.settings import toml
 
 CHUNK_SECONDS = 0.5  # how long Ctrl-C may have to wait
@@ -48,7 +49,7 @@ class Run(LongJob):
         self.save_soon = False  # whether a callback asked for a checkpoint
         self.best = checkpoint.best_return(self.checkpoints) if go_on else -math.inf
         self.changed = ""  # the settings with which it goes on and that are others
-        self.failed: dict[int, tuple[int, int]] = {}  # index of the seed -> (update, cause)
+        self.failed = FailedSeeds(self.options.seed, self.options.seeds)
         self.sinks: list[sinks.Sink] = []
         self.log: Log | None = None  # one of them
         self.evaluation = np.full(self.options.seeds, np.nan)  # the last ones known
@@ -100,7 +101,7 @@ class Run(LongJob):
 
     def done(self) -> bool:
         """Return whether all updates are done, every seed failed, or a callback ended the run."""
-        return self.update >= self.plan.num_updates or self.all_failed or bool(self.ended)
+        return self.update >= self.plan.num_updates or self.failed.all or bool(self.ended)
 
     def prepare(self) -> None:
         """Compile, start the agents, open the logs, and import what only the end needs while the device is busy."""
@@ -183,31 +184,10 @@ class Run(LongJob):
         """Environment steps that each seed has taken."""
         return self.update * self.config.steps_per_update
 
-    @property
-    def alive(self) -> np.ndarray:
-        """The indices of the seeds that did not fail, ascending."""
-        return np.flatnonzero(~self._failed_of(self.options.seeds))
-
-    @property
-    def all_failed(self) -> bool:
-        """Whether every seed failed."""
-        return len(self.failed) == self.options.seeds
-
-    def _failed_of(self, members: int) -> np.ndarray:
-        return np.isin(np.arange(members), list(self.failed))
-
-    def _record_failures(self, failed_at: Any, cause: Any) -> None:
-        """Record the seeds whose loss or parameters were not finite; they are left out, the others continue."""
-        for i in map(int, np.flatnonzero(failed_at)):
-            if i not in self.failed:
-                self.failed[i] = (int(failed_at[i]), int(cause[i]))
-                self.display.line(self.failure(i))
-
-    def failure(self, i: int) -> str:
-        """Return in a line why the seed of an index failed."""
-        update, cause = self.failed[i]
-        told = cause_text(cause, self.plan.shapes.interval.algorithm)
-        return f"seed {self.options.seed + i} failed at update {update}: {told}"
+    def _record_failures(self, failed_at: np.ndarray, causes: np.ndarray) -> None:
+        """Record and show the seeds whose loss or parameters were not finite."""
+        for seed in self.failed.add(failed_at, causes):
+            self.display.line(seed.told(self.plan.shapes.interval.algorithm))
 
     def _log(self, means: TrainMetrics) -> None:
         """Write a row per seed, evaluating where it is time to, and calling the callbacks."""
@@ -221,7 +201,7 @@ class Run(LongJob):
             self._keep_best()
         self.metadata["logged"] = self.update
         wall, rows = self.wall_seconds(), []
-        for i in self.alive:
+        for i in self.failed.alive:
             row: dict[str, Any] = {name: values[i] for name, values in means.flat().items()}
             row |= {"seed": self.options.seed + int(i), "update": self.update, "env_steps": self.env_steps}
             row |= {"wall_seconds": wall, "episodes": int(row["episodes"])}
@@ -252,7 +232,7 @@ class Run(LongJob):
             return
         view = View(self)
         if self.first:
-            seeds, failed = self.options.seeds, self._failed_of(self.options.seeds)
+            seeds, failed = self.options.seeds, self.failed.mask()
             metrics = {name: np.array(values, np.float32) for name, values in means.flat().items()}
             metrics["evaluation_return"] = self.evaluation if evaluated else np.full(seeds, np.nan, np.float32)
             metrics = {name: np.where(failed, np.float32(np.nan), values) for name, values in metrics.items()}
@@ -266,7 +246,7 @@ class Run(LongJob):
 
     def _keep_best(self) -> None:
         """Keep a checkpoint where the mean evaluation return is the highest so far."""
-        reached = mean(self.evaluation[self.alive])
+        reached = mean(self.evaluation[self.failed.alive])
         if not reached > self.best:
             return
         self.best = reached
@@ -279,7 +259,7 @@ class Run(LongJob):
 
     def save(self) -> None:
         """Write a checkpoint, in which a failed seed is as in the last one; none where every seed failed."""
-        if not self.all_failed:
+        if not self.failed.all:
             self._write(self.checkpoints, self.options.keep_checkpoints)
 
     def _write(self, folder: Path, keep: int, **notes: float) -> None:
@@ -287,11 +267,13 @@ class Run(LongJob):
         self.metadata["rows"] = self.log.rows if self.log is not None else 0
         self.metadata["table"] = self.log.checksum if self.log is not None else 0
         progress = self.progress
-        if self.failed:
+        if self.failed.found:
             saved, before = checkpoint.steps(self.checkpoints), None
             if saved:
                 before = self.plan.parts.placed(saved_progress(self.plan, self.checkpoints, saved[-1]).progress)
-            progress = with_failed(progress, before or self.program.init(), self._failed_of(len(self.plan.parts.seeds)))
+            progress = with_failed(
+                progress, before or self.program.init(), self.failed.mask(len(self.plan.parts.seeds))
+            )
         about = {"members": len(self.plan.parts.seeds), "settings": settings_text(self.plan), "ended": self.ended}
         checkpoint.save(folder, self.update, progress, self.metadata | about | notes, keep)
 
@@ -299,4 +281,4 @@ class Run(LongJob):
         """Write summary.json, curve.png and report.html, and show the result; return 1 if every seed failed."""
         if self.first:
             results.write(self)
-        return int(self.all_failed)
+        return int(self.failed.all)

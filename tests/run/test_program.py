@@ -7,7 +7,7 @@ import pytest
 
 from purerl.devices.sharding import make_mesh
 from purerl.envs.bsuite.catch import Catch
-from purerl.run import program
+from purerl.run import failures, program
 from purerl.run.plan import make_plan
 from purerl.settings.runs import settings
 
@@ -55,7 +55,7 @@ def alone(begun):
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
-        (lambda state: state, program.NAMED + 1),
+        (lambda state: state, failures.NAMED + 1),
         (lambda state: state._replace(vector=state.vector._replace(episode_return=jnp.array([jnp.inf, 0.0]))), 2),
         (lambda state: state._replace(observation=state.observation.at[0].set(jnp.nan)), 3),
     ],
@@ -70,7 +70,7 @@ def test_the_first_failure_is_noted_with_its_cause(begun, change, cause):
     assert (int(after.failed_at), int(after.cause)) == (0, 0)
     second = change(progress.state)._replace(num_updates=jnp.int32(2))
     failed = program.account(after, second, bad)
-    assert (int(failed.failed_at), int(failed.cause)) == (2, cause) and program.cause_text(cause, sums)
+    assert (int(failed.failed_at), int(failed.cause)) == (2, cause) and failures.cause_text(cause, sums)
     later = program.account(failed, progress.state._replace(num_updates=jnp.int32(3)), bad)
     assert (int(later.failed_at), int(later.cause)) == (2, cause), "the first one counts"
 
