@@ -11,8 +11,9 @@ from purerl.errors import hints, unknown
 from purerl.evolution.inner_loop import Task
 from purerl.loop.extension import Setup
 from purerl.run.environments import make_environment
+from purerl.settings.env_parameters import environment_class
 from purerl.settings.ranges import Range, bind, parse
-from purerl.settings.runs import environment_class, settings
+from purerl.settings.runs import settings
 from purerl.types import Key
 
 

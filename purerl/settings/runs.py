@@ -18,7 +18,7 @@ from purerl.errors import InputError, hints, unknown
 from purerl.fields import table_fields, validate
 from purerl.host_environment import HostSource
 from purerl.loop.extension import Extension
-from purerl.settings import extensions, objects, toml
+from purerl.settings import env_parameters, extensions, objects, toml
 from purerl.settings.options import RunOptions, checked
 from purerl.settings.starting import agent_settings
 from purerl.settings.values import coerce
@@ -92,7 +92,7 @@ def settings(
         if table.get(name, given) != given:
             raise InputError(f"{source} is for the {name} {table[name]}, not {given}")
     if env is None:
-        _known_environment(environment)
+        env_parameters.check_known(environment)
     tuned = defaults_path(algorithm, environment)
     start = flags.get("start", None if "format" in table else table.get("start"))  # a run's own file is complete
     layers = []  # (settings, where they stand, the environment's parameters); later ones win
@@ -107,7 +107,10 @@ def settings(
     of_extensions = extensions.OptionValues(known_extensions)
     for values, where, env_table in layers:
         _sort_in(values, where, config_class, options=option_values, config=config_values, of_extensions=of_extensions)
-        env_values |= _parameters(environment, env_table, where) if env is None else _fields(env, env_table)
+        if env is None:
+            env_values |= env_parameters.of_name(environment, env_table, where)
+        else:
+            env_values |= env_parameters.of_object(env, env_table)
     if env is not None and env_values:
         env, env_values = dataclasses.replace(env, **env_values), {}
     config = config_class(**config_values) if config is None else dataclasses.replace(config, **config_values)
@@ -184,15 +187,11 @@ def with_environment(
     given, parameters = (run.env or run.environment) if environment is None else environment, parameters or {}
     name, env, _ = objects.environment_of(given)
     if env is not None:
-        return dataclasses.replace(run, environment=name, env=dataclasses.replace(env, **_fields(env, parameters)))
-    _known_environment(name)
-    values = (run.parameters if environment is None else {}) | _parameters(name, parameters, "")
+        env = dataclasses.replace(env, **env_parameters.of_object(env, parameters))
+        return dataclasses.replace(run, environment=name, env=env)
+    env_parameters.check_known(name)
+    values = (run.parameters if environment is None else {}) | env_parameters.of_name(name, parameters)
     return dataclasses.replace(run, environment=name, env=None, parameters=values)
-
-
-def _known_environment(environment: str) -> None:
-    if "/" not in environment and ":" not in environment and environment not in ENVIRONMENTS:
-        raise registry.unknown_environment(environment)
 
 
 def _sort_in(
@@ -218,36 +217,6 @@ def _sort_in(
             raise unknown(f"setting in {of}" if of else "setting", name, known)
 
 
-def _parameters(environment: str, table: Mapping[str, object], where: str) -> dict[str, Any]:
-    """Return an environment's parameters, typed as its fields say where it has any."""
-    if not isinstance(table, Mapping):
-        raise InputError(f"{where}env is {table!r}; it must be a table of the environment's parameters")
-    cls = environment_class(environment) if table else None
-    return _typed(environment, hints(cls) if dataclasses.is_dataclass(cls) else None, table, where)
-
-
-def _fields(env: Environment, table: Mapping[str, object]) -> dict[str, Any]:
-    """Return values for the fields of an environment that is an object."""
-    return _typed(type(env).__name__, hints(type(env)) if dataclasses.is_dataclass(env) else {}, table)
-
-
-def _typed(
-    owner: str, known: Mapping[str, object] | None, table: Mapping[str, object], where: str = ""
-) -> dict[str, Any]:
-    """Return values as the types that are known; None: any name and any type."""
-    for name in table:
-        if known is not None and name not in known:
-            raise unknown(f"parameter of {owner}", name, known)
-    return {name: coerce(x, Any if known is None else known[name], f"{where}env.{name}") for name, x in table.items()}
-
-
-def environment_class(environment: str) -> type | None:
-    """Return the class of an environment of ours or the user's; None for one of a suite."""
-    if "/" in environment and not registry.is_own(environment):
-        return None
-    return registry.environment_class(environment)
-
-
 def absent(run: Settings) -> dict[str, object]:
     """Return the values of settings that a file of this or an earlier version need not name."""
     defaults = {f.name: f.default for row in run.extensions for f in dataclasses.fields(row.options)}
@@ -266,7 +235,7 @@ def defaults(table: Mapping[str, Any]) -> dict[str, Any]:
     algorithm, environment = str(table.get("algorithm", "")), str(table.get("environment", ""))
     if algorithm not in ALGORITHMS:
         return {}
-    env_class = environment_class(environment) if environment in ENVIRONMENTS else None
+    env_class = env_parameters.environment_class(environment) if environment in ENVIRONMENTS else None
     parts = {"": dataclasses.asdict(RunOptions()), "# config": registry.algorithm(algorithm)[1]()}
     parts |= {"[env]": env_class()} if env_class else {}
     return toml.flat_table(reading.toml(toml.text("defaults", parts), "the defaults"))
@@ -283,7 +252,7 @@ def _without_tables(options: object) -> dict[str, object]:
 
 def sections(run: Settings, env: Environment | HostSource) -> dict[str, Any]:
     """Return what `toml.text` writes of a run; arguments as for `dump`."""
-    native = run.env is not None or environment_class(run.environment) is not None
+    native = run.env is not None or env_parameters.environment_class(run.environment) is not None
     parameters = env if native and dataclasses.is_dataclass(env) and toml.entries(env) else run.parameters
     head = {"algorithm": run.algorithm, "environment": run.environment}
     head |= {"from_python": run.from_python} if run.from_python else {}

@@ -1,0 +1,56 @@
+"""The parameters of an environment, typed as its fields are, from a table of a file or from flags."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from purerl import registry
+from purerl.catalog.environments import ENVIRONMENTS
+from purerl.errors import InputError, hints, unknown
+from purerl.settings.values import coerce
+from purerl.types import Environment
+
+
+def check_known(environment: str) -> None:
+    """Raise InputError where a name is neither an environment of ours nor one of a suite or a module."""
+    if "/" not in environment and ":" not in environment and environment not in ENVIRONMENTS:
+        raise registry.unknown_environment(environment)
+
+
+def environment_class(environment: str) -> type | None:
+    """Return the class of an environment of ours or the user's; None for one of a suite."""
+    if "/" in environment and not registry.is_own(environment):
+        return None
+    return registry.environment_class(environment)
+
+
+def of_name(environment: str, table: Mapping[str, object], where: str = "") -> dict[str, Any]:
+    """Return the parameters of an environment by its name, typed as its fields say where it has any.
+
+    Args:
+      environment: its id or "module:Class".
+      table: the values by name.
+      where: what an error says before the parameter, such as "config.toml: ".
+
+    Raises:
+      InputError: for a name that it does not have, or a value of another type.
+    """
+    if not isinstance(table, Mapping):
+        raise InputError(f"{where}env is {table!r}; it must be a table of the environment's parameters")
+    cls = environment_class(environment) if table else None
+    return _typed(environment, hints(cls) if dataclasses.is_dataclass(cls) else None, table, where)
+
+
+def of_object(env: Environment, table: Mapping[str, object]) -> dict[str, Any]:
+    """Return values for the fields of an environment that is an object; errors as in `of_name`."""
+    return _typed(type(env).__name__, hints(type(env)) if dataclasses.is_dataclass(env) else {}, table)
+
+
+def _typed(
+    owner: str, known: Mapping[str, object] | None, table: Mapping[str, object], where: str = ""
+) -> dict[str, Any]:
+    """Return values as the types that are known; None: any name and any type."""
+    for name in table:
+        if known is not None and name not in known:
+            raise unknown(f"parameter of {owner}", name, known)
+    return {name: coerce(x, Any if known is None else known[name], f"{where}env.{name}") for name, x in table.items()}
