@@ -241,10 +241,11 @@ def curve_points(num_updates: int, num_points: int) -> np.ndarray:
 
 def advance(trainer: Trainer, state: TrainState, num_updates: Array) -> tuple[TrainState, TrainMetrics]:
     """Take i32[] updates, at least one; return the state and the updates' metrics, as `MetricsSum.means`."""
-    metrics = jax.eval_shape(trainer.step, state)[1]
+    step = jax.jit(trainer.step, inline=True)  # traced once, for the shapes of the metrics and for the loop
+    metrics = jax.eval_shape(step, state)[1]
 
     def one(_: Array, loop_carry: tuple[TrainState, MetricsSum]) -> tuple[TrainState, MetricsSum]:
-        state, metrics = trainer.step(loop_carry[0])
+        state, metrics = step(loop_carry[0])
         return state, loop_carry[1].add(state.vector.statistics, metrics.algorithm)
 
     none = MetricsSum.zeros(state.vector.statistics, metrics.algorithm)

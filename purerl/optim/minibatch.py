@@ -177,6 +177,7 @@ def shuffled_minibatches(
     orders = jax.vmap(lambda k: permutation(k, size))(jax.random.split(key, num_epochs))
     orders = orders.reshape(num_epochs * num_minibatches, size // num_minibatches)
 
+    step = jax.jit(step, inline=True)  # traced once, for the names of the metrics and for the loop
     first = jax.tree.map(lambda x: x[: size // num_minibatches], batch)
     names = sorted(jax.eval_shape(step, learner, first)[1])
     begin, unpack = pack(learner, leading=0)

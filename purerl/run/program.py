@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -204,19 +205,21 @@ def with_failed(progress: Progress, before: Progress, failed: np.ndarray) -> Pro
 def functions(make: MakeFromSetup, setup: Setup, seed: int, num_seeds: int, mesh: Mesh) -> CompiledFunctions:
     """Return what is to be compiled for seeds seed .. seed + num_seeds - 1 of a run, spread over a mesh."""
 
+    @partial(jax.jit, inline=True)  # traced once, for the shapes of the metrics and for the training
+    def step(setup: Setup, state: TrainState) -> tuple[TrainState, TrainMetrics]:
+        return make(setup).step(state)
+
     def init(seed: Array, setup: Setup) -> Progress:
-        trainer = make(setup)
-        state = trainer.init(jax.random.key(seed))
-        return strong(begin(state, jax.eval_shape(trainer.step, state)[1]))
+        state = strong(make(setup).init(jax.random.key(seed)))
+        return strong(begin(state, jax.eval_shape(step, setup, state)[1]))
 
     def advance(progress: Progress, setup: Setup, num: Array, fresh: Array):
-        trainer = make(setup)
         before = progress.interval
         cleared = MetricsSum.zeros(before.statistics, before.algorithm)
         cleared = jax.tree.map(lambda new, old: jnp.where(fresh, new, old), cleared, before)
         progress = progress._replace(interval=cleared)
-        step = lambda _, progress: account(progress, *trainer.step(progress.state))
-        progress = jax.lax.fori_loop(0, num, step, progress)
+        one = lambda _, progress: account(progress, *step(setup, progress.state))
+        progress = jax.lax.fori_loop(0, num, one, progress)
         return progress, report(progress)
 
     def evaluate_one(agent: PyTree, seed: Array, update: Array, part: Array, setup: Setup):
