@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import flax.linen as nn
@@ -28,20 +29,22 @@ def orthogonal(scale: float = 1.0) -> Initializer:
     Source: Saxe et al. (2014), arXiv:1312.6120.
     """
 
-    def init(key: Key, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
-        rows, columns = math.prod(shape[:-1]), shape[-1]
-        wide = jax.random.normal(key, (min(rows, columns), max(rows, columns)), dtype)
+    return partial(_orthogonal, scale)
 
-        def orthonormalize(i: Array, q: Array) -> Array:
-            row, before = q[i], jnp.arange(q.shape[0]) < i
-            for _ in range(2):
-                row = row - jnp.where(before, q @ row, 0.0) @ q
-            return q.at[i].set(row / jnp.linalg.norm(row))
 
-        q = jax.lax.fori_loop(0, wide.shape[0], orthonormalize, wide)
-        return scale * (q.T if rows >= columns else q).reshape(shape)
+@partial(jax.jit, static_argnums=(0, 2, 3), inline=True)  # flax asks for its shape whenever a layer is applied
+def _orthogonal(scale: float, key: Key, shape: Sequence[int], dtype: Any = jnp.float32) -> Array:
+    rows, columns = math.prod(shape[:-1]), shape[-1]
+    wide = jax.random.normal(key, (min(rows, columns), max(rows, columns)), dtype)
 
-    return init
+    def orthonormalize(i: Array, q: Array) -> Array:
+        row, before = q[i], jnp.arange(q.shape[0]) < i
+        for _ in range(2):
+            row = row - jnp.where(before, q @ row, 0.0) @ q
+        return q.at[i].set(row / jnp.linalg.norm(row))
+
+    q = jax.lax.fori_loop(0, wide.shape[0], orthonormalize, wide)
+    return scale * (q.T if rows >= columns else q).reshape(shape)
 
 
 def normal(scale: float = 1.0) -> Initializer:
