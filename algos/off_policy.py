@@ -181,6 +181,7 @@ def learn_from_replay(
         chosen = jax.tree.map(lambda new, old: jnp.where(started, new, old), learned, agent._replace(replay=()))
         return chosen._replace(replay=stored), jax.tree.map(lambda m: jnp.where(started, m, 0), metrics)
 
+    @partial(jax.jit, inline=True)  # traced once, for the shapes of the metrics and for the branch
     def learn(agent: A, key: Key, started: Array) -> tuple[A, Metrics]:
         if config.num_gradient_steps == 1:
             return once(agent, key, started)

@@ -22,6 +22,7 @@ Source: the mixing constants are those of C. Wellons's search for low-bias 32-bi
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -46,6 +47,7 @@ def _round(x: jax.Array) -> jax.Array:
     return x ^ (x >> np.uint32(15))
 
 
+@partial(jax.jit, inline=True)  # traced once for each shape
 def _hash(key: jax.Array, counter: jax.Array, x: jax.Array) -> jax.Array:
     """Hash uint32 `x`, the second word of `key` and the counter into uint32, elementwise."""
     x = _round(x) ^ (_round(key[1] + _GOLDEN) + counter)

@@ -130,8 +130,9 @@ def updates(case):
         else:
             trainer = make_trainer(factory, env, config)
         state = trainer.init(jax.random.key(0))
-        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(trainer.step, state)[1])
-        state, metrics = jax.lax.fori_loop(0, NUM_UPDATES, lambda _, now: trainer.step(now[0]), (state, none))
+        step = jax.jit(trainer.step, inline=True)
+        none = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(step, state)[1])
+        state, metrics = jax.lax.fori_loop(0, NUM_UPDATES, lambda _, now: step(now[0]), (state, none))
         agents = state.agent.values() if teams else [state.agent]
         without = {"params": (), "target_params": (), "rule": ()}
         left = [agent._replace(**{name: x for name, x in without.items() if hasattr(agent, name)}) for agent in agents]

@@ -175,7 +175,7 @@ class LevelTrainer(CompiledTrainer):
 
     def _learned(self, learner: PyTree, choice: Choice, key: Key, rollout: Rollout) -> tuple[PyTree, Metrics]:
         """Return the learner and its metrics; with a gate, it learns from levels that are replayed alone."""
-        learn = lambda: self.plain.update(learner, key, rollout)
+        learn = jax.jit(lambda: self.plain.update(learner, key, rollout), inline=True)
         if self.options.levels == "plr":
             return learn()
         zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(learn)[1])
