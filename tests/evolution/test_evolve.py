@@ -107,6 +107,7 @@ def cut_and_resumed(folder, arguments, generations, cut):
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.long
 def test_an_evolution_by_cma_es_resumes_to_the_same_bits(tmp_path):
     arguments = ["dpo", *FLAGS[:-5], "--sigma", "0.5", "--strategy", "cma_es", "--devices", "1"]
     whole = tmp_path / "whole"

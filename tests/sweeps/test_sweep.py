@@ -191,15 +191,6 @@ def test_what_cannot_be(wrong, told):
         sweep(**wrong)
 
 
-def test_another_sweep_in_the_folder(swept):
-    with pytest.raises(InputError, match="exists"):
-        sweep(out=swept[0].folder)
-    with pytest.raises(InputError, match="holds another sweep: it has 'seeds = 2' where this one has 'seeds = 3'"):
-        sweep(out=swept[0].folder, resume=True, seeds=3)
-    with pytest.raises(InputError, match="holds another sweep"):
-        sweep(over=NUMBERS, out=swept[0].folder, resume=True)
-
-
 @pytest.mark.long
 def test_python_alone_resumes_objects_without_a_registered_name(tmp_path):
     """An algorithm with an argument is no file's: a command refuses it, the same call with `resume` continues."""
@@ -225,12 +216,28 @@ def test_a_command_resumes_registered_objects(tmp_path):
     assert resume(tmp_path / "run", plain=True) == 0
 
 
+RATES = {"learning_rate": LogUniform(1e-4, 1e-2)}
+
+
 @pytest.fixture(scope="module")
-def small(tmp_path_factory):
-    """A small sweep's folder."""
+def result(tmp_path_factory):
+    """A small sweep, in a folder."""
     folder = tmp_path_factory.mktemp("small") / "sweep"
-    sweep({"learning_rate": LogUniform(1e-4, 1e-2)}, 2, chunk=1, points=2, seed=3, out=folder)
-    return folder
+    return sweep(RATES, 2, chunk=1, points=2, seed=3, out=folder)
+
+
+@pytest.fixture(scope="module")
+def small(result):
+    return result.folder
+
+
+def test_another_sweep_in_the_folder(small):
+    with pytest.raises(InputError, match="exists"):
+        sweep(RATES, 2, out=small)
+    with pytest.raises(InputError, match="holds another sweep: it has 'seeds = 2' where this one has 'seeds = 3'"):
+        sweep(RATES, 2, chunk=1, points=2, seed=3, out=small, resume=True, seeds=3)
+    with pytest.raises(InputError, match="holds another sweep"):
+        sweep(NUMBERS, 2, out=small, resume=True)
 
 
 @pytest.mark.long_for(
@@ -284,10 +291,10 @@ def test_damaged_and_crafted_curves_are_refused_before_they_are_read(small, tmp_
             restore()
 
 
-def test_no_pandas(swept, monkeypatch):
+def test_no_pandas(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match="pip install pandas"):
-        swept[0].to_pandas()
+        result.to_pandas()
 
 
 def saved_curves(folder):
@@ -300,11 +307,15 @@ def same(a: Curves, b: Curves):
     assert a.failed.tolist() == b.failed.tolist() and a.trained.tolist() == b.trained.tolist()
 
 
-def test_the_same_bits_however_it_is_cut(monkeypatch):
-    """Chunks of two on one device, and too little memory for all, against all at once on two devices."""
+def test_the_same_bits_however_it_is_cut():
+    """Chunks of two on one device, against all at once on two devices."""
     assert len(jax.devices()) == 2
+    same(sweep(NUMBERS, 6, chunk=2, devices=1).curves, sweep(NUMBERS, 6, chunk=6).curves)
+
+
+@pytest.mark.long
+def test_the_same_bits_with_too_little_memory_for_all(monkeypatch):
     whole = sweep(NUMBERS, 6, chunk=6)
-    same(sweep(NUMBERS, 6, chunk=2, devices=1).curves, whole.curves)
     sizes = []
     needed = memory.needed
 
