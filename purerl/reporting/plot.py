@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -210,13 +210,31 @@ def literal(text: str, more: str = "") -> str:
     return f"{' ' * cut.startswith('_')}{cut}{more}".replace("$", r"\$")
 
 
-def new_figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float, layout: Literal["constrained"] | None = "constrained") -> "Figure":
     """Return an empty figure of matplotlib, in inches, that needs no screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), dpi=130, layout="constrained")
+    figure = Figure(figsize=(width, height), dpi=130, layout=layout)
     FigureCanvasAgg(figure)
+    return figure
+
+
+def new_grid(width: float, height: float, *, across: int, down: int) -> "Figure":
+    """Return an empty figure for panels of this size in inches, with room for their ticks and titles.
+
+    The margins are given, not measured: matplotlib's layout draws every panel twice more.
+    """
+    figure = new_figure(width * across, height * down, layout=None)
+    left, right, bottom, top = 0.75, 0.15, 0.5, 0.35  # inches
+    figure.subplots_adjust(
+        left=left / (width * across),
+        right=1 - right / (width * across),
+        bottom=bottom / (height * down),
+        top=1 - top / (height * down),
+        wspace=(left + right) / (width - left - right),
+        hspace=(bottom + top) / (height - bottom - top),
+    )
     return figure
 
 

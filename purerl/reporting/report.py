@@ -147,11 +147,16 @@ def _drawn(
     """Return a PNG with a panel for each metric."""
     across = min(len(metrics), 2)
     down = -(-len(metrics) // across)
-    figure = plot.new_figure(8 if across == 1 else 11, 4.8 if len(metrics) == 1 else 3.4 * down)
+    figure = plot.new_figure(8, 4.8) if len(metrics) == 1 else plot.new_grid(5.5, 3.1, across=across, down=down)
     for i, metric in enumerate(metrics):
         axes, view = figure.add_subplot(down, across, i + 1), plot.PlotView(metric=metric)
         plot.panel(axes, curves, title or metric, view, algorithms=algorithms)
-        if i and len(curves) > 1 and (legend := axes.get_legend()):
+        if len(metrics) == 1:
+            continue
+        axes.set_ylabel("")  # the title says it
+        if i < len(metrics) - across:
+            axes.set_xlabel("")
+        if i and (legend := axes.get_legend()):
             legend.remove()  # the first panel names the runs
     file = io.BytesIO()
     plot.write(figure, file, "png")
