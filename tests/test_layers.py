@@ -19,7 +19,6 @@ CONTRACTS = {
     "catalog": set(),
     "trust": {"catalog", "errors"},
     "registry": {"catalog", "errors", "fields", "host_environment", "trust", "types"},
-    "stats": {"errors", "types"},
     "agent_groups": {"errors", "spaces", "types"},
     "host_environment": {"errors", "fields", "spaces"},
 }
@@ -81,10 +80,10 @@ ROOMS = {
         "catalog",
         "devices",
         "errors",
+        "functional",
         "host_environment",
         "prng",
         "settings",
-        "stats",
         "trust",
         "types",
     },
@@ -106,6 +105,7 @@ ROOMS = {
         "types",
         "xla",
     },
+    "stats": {"functional", "reporting"},
     "profiling": {"devices", "errors", "loop", "prng", "run", "settings", "types", "xla"},
     "sweeps": {
         "devices",
@@ -134,7 +134,6 @@ ROOMS = {
         "run",
         "settings",
         "spaces",
-        "stats",
         "trust",
         "types",
         "xla",
@@ -399,7 +398,7 @@ def libraries(module, **where):
 
 def test_contracts_import_jax_and_numpy_only():
     for name in CONTRACTS:
-        allowed = {"purerl", "jax", "numpy"} | ({"scipy"} if name == "stats" else set())
+        allowed = {"purerl", "jax", "numpy"}
         assert libraries(f"purerl.{name}") <= allowed, name
 
 

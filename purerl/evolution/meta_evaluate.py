@@ -17,13 +17,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from purerl import registry, stats
+from purerl import registry
 from purerl.errors import InputError
 from purerl.evolution.evolve import Evolved
 from purerl.evolution.fitness import centered_ranks, nan_is_worst
 from purerl.evolution.inner_loop import Task, in_chunks, score
 from purerl.evolution.plan import EvolvePlan
 from purerl.evolution.tasks import make_task
+from purerl.functional import statistics
 from purerl.functional.drifts import DPO
 from purerl.functional.objectives import Clip, Drifting
 from purerl.loop.train import make_train
@@ -217,9 +218,11 @@ def _rows(scores: Mapping[str, Mapping[str, np.ndarray]], trained: set[str]) -> 
         for method, values in by_method.items():
             known = np.where(np.isfinite(values), values, worst)  # a training that failed counts as the worst
             known = known[np.isfinite(known)]
-            ends = stats.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
+            ends = (
+                statistics.bootstrap_interval(jax.random.key(BOOTSTRAP), known) if len(known) > 1 else (np.nan, np.nan)
+            )
             row = _row(task, task not in trained, method, [by_method])
-            center = float(stats.iqm(known)) if len(known) else np.nan
+            center = float(statistics.iqm(known)) if len(known) else np.nan
             rows.append(row._replace(iqm=center, interval=(float(ends[0]), float(ends[1]))))
     for held_out, name in ((False, "all training tasks"), (True, "all held-out tasks")):
         group = [by_method for task, by_method in scores.items() if (task not in trained) == held_out]
@@ -248,8 +251,10 @@ def improvement(ours: Sequence[np.ndarray], theirs: Sequence[np.ndarray]) -> tup
       ours, theirs: f32[seeds] per task; NaN is worse than anything.
     """
     pair = [_worst_for_nan(np.stack(scores, axis=1)) for scores in (ours, theirs)]
-    low, high = stats.bootstrap_interval(jax.random.key(BOOTSTRAP), *pair, statistic=stats.probability_of_improvement)
-    return float(stats.probability_of_improvement(*pair)), (float(low), float(high))
+    low, high = statistics.bootstrap_interval(
+        jax.random.key(BOOTSTRAP), *pair, statistic=statistics.probability_of_improvement
+    )
+    return float(statistics.probability_of_improvement(*pair)), (float(low), float(high))
 
 
 def _worst_for_nan(scores: np.ndarray) -> np.ndarray:

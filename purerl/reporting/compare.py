@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import jax
 import numpy as np
 
-from purerl import stats
 from purerl.errors import InputError
+from purerl.functional import statistics
 from purerl.reporting import metrics_csv, plot, summary
 from purerl.reporting.files import short_names
 from purerl.reporting.intervals import ENOUGH_SEEDS, stand_ins
@@ -38,7 +38,7 @@ class ComparedRun(NamedTuple):
     @property
     def center(self) -> float:
         """The interquartile mean; the mean of fewer than four, where nothing would be cut."""
-        return float(stats.iqm(self.returns))
+        return float(statistics.iqm(self.returns))
 
     @property
     def known(self) -> np.ndarray:
@@ -50,7 +50,7 @@ class ComparedRun(NamedTuple):
         """Its 95% interval; None for fewer seeds than an interval needs."""
         if len(self.returns) < ENOUGH_SEEDS:
             return None
-        low, high = stats.bootstrap_interval(jax.random.key(KEY), self.known)
+        low, high = statistics.bootstrap_interval(jax.random.key(KEY), self.known)
         return float(low), float(high)
 
 
@@ -123,21 +123,21 @@ def duel(a: ComparedRun, b: ComparedRun) -> Duel | None:
     x, y = better.known, worse.known
     if min(len(x), len(y)) < 2:
         return None
-    interval = lambda statistic: stats.bootstrap_interval(jax.random.key(KEY), x, y, statistic=statistic)
+    interval = lambda statistic: statistics.bootstrap_interval(jax.random.key(KEY), x, y, statistic=statistic)
     low, high = interval(_gap)
-    low_p, high_p = interval(stats.probability_of_improvement)
+    low_p, high_p = interval(statistics.probability_of_improvement)
     return Duel(
         better=better,
         worse=worse,
         difference=better.center - worse.center,
         difference_interval=(float(low), float(high)),
-        probability=float(stats.probability_of_improvement(x, y)),
+        probability=float(statistics.probability_of_improvement(x, y)),
         probability_interval=(float(low_p), float(high_p)),
-        seeds_needed=float(stats.seeds_needed(x, y)),
+        seeds_needed=float(statistics.seeds_needed(x, y)),
     )
 
 
-_gap = partial(stats.difference, statistic=stats.iqm)
+_gap = partial(statistics.difference, statistic=statistics.iqm)
 
 
 def verdict(found: Duel | None, a: ComparedRun, b: ComparedRun) -> str:
@@ -199,7 +199,7 @@ def table(runs: Sequence[ComparedRun]) -> list[tuple[str, ...]]:
 def area(run: ComparedRun) -> float:
     """Return the mean height of the training curves, averaged over the seeds; NaN without a curve."""
     curves = [pair for pair in metrics_csv.by_seed(run.columns, "episode_return").values() if len(pair[0]) > 1]
-    return float(np.mean([stats.area_under_curve(x, y) for x, y in curves])) if curves else float("nan")
+    return float(np.mean([statistics.area_under_curve(x, y) for x, y in curves])) if curves else float("nan")
 
 
 def draw(runs: Sequence[ComparedRun], path: Path) -> None:

@@ -55,9 +55,9 @@ def _at_points() -> "jax.stages.Wrapped":
     """Return the program of the above, which all curves of one shape share."""
     import jax
 
-    from purerl import stats
+    from purerl.functional import statistics
 
     def at_point(scores: jax.Array) -> tuple[jax.Array, ...]:
-        return stats.iqm(scores), *stats.bootstrap_interval(jax.random.key(0), scores, resamples=400)
+        return statistics.iqm(scores), *statistics.bootstrap_interval(jax.random.key(0), scores, resamples=400)
 
     return jax.jit(jax.vmap(at_point))

@@ -12,8 +12,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from purerl import __version__, stats
+from purerl import __version__
 from purerl.errors import InputError
+from purerl.functional import statistics
 from purerl.reporting.files import write_whole
 from purerl.reporting.intervals import ENOUGH_SEEDS
 from purerl.settings import toml
@@ -72,14 +73,14 @@ def over_seeds(values: list[float], worst: float = math.nan) -> dict[str, object
     failed = [not math.isfinite(value) for value in values]
     counted = np.array([worst if bad else value for value, bad in zip(values, failed, strict=True)])
     known = counted[np.isfinite(counted)] if not all(failed) else counted[:0]
-    interval = stats.bootstrap_interval(jax.random.key(0), known) if len(known) >= ENOUGH_SEEDS else None
+    interval = statistics.bootstrap_interval(jax.random.key(0), known) if len(known) >= ENOUGH_SEEDS else None
     ends = (known.min(), known.max()) if len(known) > 1 else None
     return {
         "per_seed": [None if bad else value for value, bad in zip(values, failed, strict=True)],
         "failed": sum(failed),
         "failed_counted_as": worst if any(failed) and math.isfinite(worst) else None,
         "mean": float(known.mean()) if len(known) else None,
-        "iqm": float(stats.iqm(known)) if len(known) else None,
+        "iqm": float(statistics.iqm(known)) if len(known) else None,
         "iqm_interval_95": interval and [round(float(end), 6) for end in interval],
         "range": ends and [round(float(end), 6) for end in ends],
     }

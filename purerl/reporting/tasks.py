@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import numpy as np
 
-from purerl import stats
 from purerl.errors import InputError, told
+from purerl.functional import statistics
 from purerl.reporting import compare, plot
 from purerl.reporting.intervals import ENOUGH_SEEDS
 from purerl.settings import toml
@@ -93,9 +93,9 @@ def aggregate(scores: np.ndarray) -> Aggregate:
     """Return the aggregates of f64[seeds, tasks]."""
     interval = None
     if len(scores) >= ENOUGH_SEEDS:
-        low, high = stats.bootstrap_interval(jax.random.key(compare.KEY), scores)
+        low, high = statistics.bootstrap_interval(jax.random.key(compare.KEY), scores)
         interval = float(low), float(high)
-    values = (float(statistic(scores)) for statistic in (stats.iqm, stats.median, stats.mean))
+    values = (float(statistic(scores)) for statistic in (statistics.iqm, statistics.median, statistics.mean))
     iqm, median, mean = values
     return Aggregate(iqm=iqm, interval=interval, median=median, mean=mean)
 
@@ -108,10 +108,13 @@ def ranked(found: TaskScores) -> list[tuple[str, Aggregate]]:
 def improvement(found: TaskScores, better: str, worse: str) -> tuple[float, tuple[float, float] | None]:
     """Return the probability that a seed of one algorithm beats one of another, over the tasks, and its interval."""
     a, b = found.scores[better], found.scores[worse]
-    value = float(stats.probability_of_improvement(a, b))
+    chance = statistics.probability_of_improvement
+    value = float(chance(a, b))
     if min(len(a), len(b)) < ENOUGH_SEEDS:
         return value, None
-    low, high = stats.bootstrap_interval(jax.random.key(compare.KEY), a, b, statistic=stats.probability_of_improvement)
+    low, high = statistics.bootstrap_interval(
+        jax.random.key(compare.KEY), a, b, statistic=statistics.probability_of_improvement
+    )
     return value, (float(low), float(high))
 
 
@@ -169,8 +172,8 @@ def draw(found: TaskScores, path: Path) -> None:
 
 
 def _profile(axes: "Axes", scores: np.ndarray, name: str, color: str) -> None:
-    share = lambda scores: stats.performance_profile(scores, THRESHOLDS)
+    share = lambda scores: statistics.performance_profile(scores, THRESHOLDS)
     axes.plot(THRESHOLDS, np.asarray(share(scores)), color=color, label=plot.literal(name))
     if len(scores) >= ENOUGH_SEEDS:
-        low, high = stats.bootstrap_interval(jax.random.key(compare.KEY), scores, statistic=share, resamples=500)
+        low, high = statistics.bootstrap_interval(jax.random.key(compare.KEY), scores, statistic=share, resamples=500)
         axes.fill_between(THRESHOLDS, np.asarray(low), np.asarray(high), color=color, alpha=0.2, linewidth=0)

@@ -930,7 +930,7 @@ FAULTS: dict[str, list[tuple[str, ...]]] = {
         ("jnp.asarray(self.high, jnp.int32) + 1", "jnp.asarray(self.high, jnp.int32)"),
         ("(value >= low) & (value <= high)", "(value >= low) & (value < high)"),
     ],
-    "purerl/stats.py": [
+    "purerl/functional/statistics.py": [
         ("cut = pooled.size // 4", "cut = pooled.size // 3"),
         ("0.5 * (a == b).astype(jnp.float32)", "0.0 * (a == b).astype(jnp.float32)"),
         ("tail = 0.5 * (1.0 - confidence)", "tail = 1.0 - confidence"),
